@@ -124,8 +124,8 @@ impl Pebble {
             &file,
         ]);
         shell.args([at(self.names), at(self.names_management)]);
-        // It would wait at random before it checks a name, and not check again what it has checked.
-        shell.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0");
+        // It would wait at random before it checks a name, not check again what it has checked, and refuse requests at random.
+        shell.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0").env("PEBBLE_WFE_NONCEREJECT", "0");
         let mut shell = shell.stdin(Stdio::piped()).spawn().unwrap();
         let leash = shell.stdin.take();
         let process = PebbleProcess { shell, leash };

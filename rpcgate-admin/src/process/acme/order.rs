@@ -140,6 +140,20 @@ impl AcmeClient {
         if !answers.is_empty() {
             self.folder.set_answers(answers)?;
         }
+        let checked = match self.ask(order).await {
+            Ok(()) => order.poll_ready(&POLLS).await,
+            Err(error) => Err(error),
+        };
+        match checked {
+            Ok(OrderStatus::Ready) => Ok(()),
+            Ok(_) => Err(refusals(order, "the authority has refused the order".to_owned()).await),
+            Err(Error::Api(problem)) => Err(refusals(order, problem.to_string()).await),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tells the authority that each name can be checked.
+    async fn ask(&self, order: &mut Order) -> Result<(), Error> {
         let mut names = order.authorizations();
         while let Some(name) = names.next().await {
             let mut name = name?;
@@ -150,16 +164,7 @@ impl AcmeClient {
                 challenge.set_ready().await?;
             }
         }
-        match order.poll_ready(&POLLS).await {
-            Ok(OrderStatus::Ready) => Ok(()),
-            Ok(_) => Err(OrderError::Refused(refusals(order).await)),
-            Err(Error::Api(problem)) => {
-                let refusals = refusals(order).await;
-                let why = if refusals.is_empty() { problem.to_string() } else { refusals };
-                Err(OrderError::Refused(why))
-            }
-            Err(error) => Err(error.into()),
-        }
+        Ok(())
     }
 
     fn kind(&self) -> ChallengeType {
@@ -183,8 +188,8 @@ enum OrderError {
     Request(#[from] rcgen::Error),
 }
 
-/// What the authority says about the names that it could not check.
-async fn refusals(order: &mut Order) -> String {
+/// What the authority says about the names that it could not check; or else `reason`.
+async fn refusals(order: &mut Order, reason: String) -> OrderError {
     let mut text = String::new();
     let mut names = order.authorizations();
     while let Some(name) = names.next().await {
@@ -199,7 +204,7 @@ async fn refusals(order: &mut Order) -> String {
             let _ = write!(text, "{separator}{}: {error}", name.identifier());
         }
     }
-    text
+    OrderError::Refused(if text.is_empty() { reason } else { text })
 }
 
 /// A reason as one line of bounded length: the authority chooses its words.
