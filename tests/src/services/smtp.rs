@@ -25,15 +25,7 @@ pub struct SmtpServer {
 }
 
 impl SmtpServer {
-    /// Starts a server without encryption and log-in.
-    ///
-    /// # Panics
-    /// When it is not installed, or does not start.
-    pub fn plain() -> Self {
-        SmtpServer::plain_at(0)
-    }
-
-    /// Starts such a server at this port.
+    /// Starts a server without encryption and log-in at this port.
     ///
     /// # Panics
     /// When it is not installed, or does not start.

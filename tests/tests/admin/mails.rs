@@ -4,6 +4,7 @@ use rpcgate_core::clock::{ManualClock, SystemClock};
 use rpcgate_tests::admin::TestService;
 use rpcgate_tests::certificate::TestCertificate;
 use rpcgate_tests::gateway::{START, Setup};
+use rpcgate_tests::services::postgres::free_port;
 use rpcgate_tests::services::smtp::SmtpServer;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -90,9 +91,7 @@ async fn a_server_whose_certificate_is_not_trusted_gets_no_mail_and_no_password(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_aiosmtpd), ignore = "needs aiosmtpd (apt install python3-aiosmtpd)")]
 async fn a_mail_server_that_comes_back_gets_the_mails_that_waited_and_a_refused_one_is_not_repeated() {
-    let server = SmtpServer::plain();
-    let (port, clock) = (server.port(), Arc::new(ManualClock::at(START)));
-    drop(server);
+    let (port, clock) = (free_port(), Arc::new(ManualClock::at(START)));
     let service = TestService::start(setup(&format!("smtp://localhost:{port}")), clock.clone()).await;
     service.anonymous().register(EMAIL).await;
     service.anonymous().register("gone@example.com").await;
