@@ -302,7 +302,7 @@ impl Gathered {
         let (rejects_the_gateway, has_failed) = (answer.rejects_the_gateway(), answer.has_failed());
         match replies(body, DEEPEST) {
             Ok(Replies::Many(many)) if !rejects_the_gateway && is_refusal(&many, calls.len()) => {
-                self.abandon(calls, Some("the node does not accept it"));
+                self.abandon(calls, Abandoned::NotAccepted);
             }
             Ok(Replies::Many(many)) if !rejects_the_gateway => {
                 self.rest.clear();
