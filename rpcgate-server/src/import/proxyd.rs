@@ -6,7 +6,7 @@ use super::document::Node;
 use super::draft::{Draft, TomlValue, chain_header, duration};
 use super::error::ImportError;
 use super::networks;
-use super::nodes::Upstream;
+use super::nodes::{Upstream, is_rate_limit};
 use super::note::NoteKind;
 use super::service::{log_level, redis_url, set_listen};
 use super::value;

@@ -57,7 +57,7 @@ impl SpendingKeeper {
         spendings: Arc<NodeSpendings>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let restored = file.as_ref().map(|file| file.read()).transpose().unwrap_or_else(|error| {
+        let restored = file.as_ref().map(SpendingFile::read).transpose().unwrap_or_else(|error| {
             tracing::error!(
                 "the calls that nodes have got this month cannot be read, and are counted from 0: {error}"
             );
