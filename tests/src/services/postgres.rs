@@ -205,8 +205,22 @@ impl Postgres {
     /// # Panics
     /// When it cannot be created.
     pub fn database(&self) -> String {
+        self.new_database(&[])
+    }
+
+    /// Creates a database with the tables and rows of the one at `url`, one of this server to which nobody is connected, and
+    /// returns its URL.
+    ///
+    /// # Panics
+    /// When it cannot be created.
+    #[allow(dead_code, reason = "not every crate that takes this file in needs it")]
+    pub fn copy_of(&self, url: &str) -> String {
+        self.new_database(&["--template", name_in(url)])
+    }
+
+    fn new_database(&self, options: &[&str]) -> String {
         let name = format!("t{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        if let Err(why) = self.create(&name) {
+        if let Err(why) = self.create(&name, options) {
             panic!("createdb failed: {why}");
         }
         format!("postgres://{USER}:{ENCODED}@{}/{name}", self.address())
@@ -215,13 +229,12 @@ impl Postgres {
     /// The variables by which PostgreSQL's own programs find the database at `url`, one of this server.
     #[allow(dead_code, reason = "not every crate that takes this file in needs it")]
     pub fn variables(&self, url: &str) -> [(&'static str, String); 5] {
-        let name = url.rsplit('/').next().unwrap_or_default();
         [
             ("PGHOST", self.address().ip().to_string()),
             ("PGPORT", self.port.to_string()),
             ("PGUSER", USER.to_owned()),
             ("PGPASSWORD", PASSWORD.to_owned()),
-            ("PGDATABASE", name.to_owned()),
+            ("PGDATABASE", name_in(url).to_owned()),
         ]
     }
 
@@ -233,7 +246,7 @@ impl Postgres {
     /// Whether it answers soon.
     fn answers(&self) -> bool {
         for _ in 0..LOOKS {
-            match self.create("ready") {
+            match self.create("ready", &[]) {
                 Ok(()) => return true,
                 Err(why) if why.contains("already exists") => return true,
                 Err(_) if self.keeper.as_ref().is_none_or(|(_, server)| has_ended(*server)) => return false,
@@ -243,10 +256,14 @@ impl Postgres {
         false
     }
 
-    fn create(&self, name: &str) -> Result<(), String> {
+    fn create(&self, name: &str, options: &[&str]) -> Result<(), String> {
         let mut createdb = self.command("createdb");
         createdb.args(["--host", "127.0.0.1", "--port", &self.port.to_string(), "--username", USER]);
-        createdb.args(["--no-password", name]).env("PGPASSWORD", PASSWORD).env("PGCONNECT_TIMEOUT", "10");
+        createdb
+            .args(options)
+            .args(["--no-password", name])
+            .env("PGPASSWORD", PASSWORD)
+            .env("PGCONNECT_TIMEOUT", "10");
         done(&mut createdb)
     }
 
@@ -290,6 +307,11 @@ fn hand_over(file: &Path, text: &str) {
     if is_root(file) {
         sound("give its files away", chown(file, Some(NOBODY), Some(NOBODY)));
     }
+}
+
+/// The name of the database in its URL.
+fn name_in(url: &str) -> &str {
+    url.rsplit('/').next().unwrap_or_default()
 }
 
 fn is_root(path: &Path) -> bool {

@@ -224,11 +224,17 @@ impl Site {
 /// Set to make the tests of this binary use databases on PostgreSQL.
 const ON_POSTGRES: &str = "TEST_STATES_ON_POSTGRES";
 
-/// The URL of the databases of a state.
+/// The URL of the databases of a state, which have the newest schema.
 fn url(dir: &TempDir) -> String {
     match std::env::var_os(ON_POSTGRES) {
         Some(_) => site::Site::server().url().to_owned(),
-        None => url_of(&dir.path().join("rpcgate.db")),
+        None => {
+            let file = dir.path().join(site::FILE);
+            if !file.exists() {
+                site::put_files(dir.path());
+            }
+            url_of(&file)
+        }
     }
 }
 

@@ -151,7 +151,7 @@ async fn works(site: &Site) {
 
 #[tokio::test]
 async fn everything_arrives_in_other_files() {
-    let (from, to) = (Site::file(), Site::file());
+    let (from, to) = (Site::empty_file(), Site::empty_file());
     fill(&from).await;
     let last = next_change(&from).await;
     let tables = moved(&from, &to).await;
@@ -164,7 +164,7 @@ async fn everything_arrives_in_other_files() {
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn everything_arrives_on_a_server_and_back() {
-    let (from, server, back) = (Site::file(), Site::server(), Site::file());
+    let (from, server, back) = (Site::empty_file(), Site::empty_server(), Site::empty_file());
     fill(&from).await;
     let last = next_change(&from).await;
     let there = moved(&from, &server).await;
@@ -184,7 +184,7 @@ async fn everything_arrives_on_a_server_and_back() {
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn the_tables_are_those_of_a_server_with_the_same_columns() {
-    let site = Site::server();
+    let site = Site::empty_server();
     made(&site).await;
     let database = connected(&site, false).await;
     let list = "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, NULL) \
@@ -220,7 +220,7 @@ async fn the_tables_are_those_of_a_server_with_the_same_columns() {
 
 #[tokio::test]
 async fn the_tables_are_those_of_the_files() {
-    let site = Site::file();
+    let site = Site::empty_file();
     made(&site).await;
     for (schema, usage) in schemas().await.iter().zip([false, true]) {
         let database = connected(&site, usage).await;
@@ -246,7 +246,7 @@ async fn the_tables_are_those_of_the_files() {
 
 #[tokio::test]
 async fn a_target_with_data_is_refused_and_kept() {
-    let (from, to) = (Site::file(), Site::file());
+    let (from, to) = (Site::empty_file(), Site::empty_file());
     fill(&from).await;
     made(&to).await;
     let database = connected(&to, true).await;
@@ -275,7 +275,7 @@ async fn a_target_with_data_is_refused_and_kept() {
 
 #[tokio::test]
 async fn a_source_that_programs_use_is_refused_unless_forced() {
-    let (from, to) = (Site::file(), Site::file());
+    let (from, to) = (Site::empty_file(), Site::empty_file());
     made(&from).await;
     let in_use = async || match transfer(from.url(), to.url(), false, NOW, |_| {}).await {
         Err(TransferError::InUse(why)) => why,
@@ -312,7 +312,7 @@ async fn a_source_that_programs_use_is_refused_unless_forced() {
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn a_server_to_which_programs_are_connected_is_refused() {
-    let (from, to) = (Site::server(), Site::file());
+    let (from, to) = (Site::empty_server(), Site::empty_file());
     let store = Store::open(from.url(), true).await.unwrap();
     UsageStore::open(from.url(), true).await.unwrap().close().await;
     let refused = transfer(from.url(), to.url(), false, NOW, |_| {}).await.unwrap_err();
