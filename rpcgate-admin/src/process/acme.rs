@@ -103,7 +103,8 @@ impl CertificateOrders {
         counts: Arc<OrderCounts>,
     ) -> Result<Self, BadAcme> {
         let client = AcmeClient::new(settings)?;
-        let bad = |error| BadAcme { key: "dir", why: format!("{}: {error}", settings.dir.display()) };
+        let bad =
+            |error: io::Error| BadAcme { key: "dir", why: format!("{}: {error}", settings.dir.display()) };
         client.folder.make().map_err(bad)?;
         Ok(CertificateOrders { client: Arc::new(client), clock, counts })
     }

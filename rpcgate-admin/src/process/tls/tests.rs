@@ -66,13 +66,16 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
+/// A certificate, and the protocol that was chosen.
+type Shown = (Vec<u8>, Option<Vec<u8>>);
+
 /// What a client reads that offers these protocols for this name: the certificate and the protocol. Its end of the connection is
 /// closed after the handshake.
 async fn shown(
     certificate: &Certificate,
     name: &'static str,
     protocols: &[&[u8]],
-) -> (io::Result<(Vec<u8>, Option<Vec<u8>>)>, io::Result<bool>) {
+) -> (io::Result<Shown>, io::Result<bool>) {
     let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -89,7 +92,7 @@ async fn shown(
         stream.read_to_end(&mut rest).await?;
         let session = stream.get_ref().1;
         let leaf = session.peer_certificates().unwrap()[0].to_vec();
-        Ok((leaf, session.alpn_protocol().map(<[u8]>::to_vec)))
+        Ok::<Shown, io::Error>((leaf, session.alpn_protocol().map(<[u8]>::to_vec)))
     };
     let server = async { certificate.accept(theirs).await.map(|stream| stream.is_some()) };
     tokio::join!(client, server)
