@@ -44,7 +44,8 @@ fn found(asked: &AskedCalls, body: &Value, units: u64) -> Vec<String> {
 }
 
 fn result(id: &str, result: impl Into<Value>) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "result": result.into() })
+    let result: Value = result.into();
+    json!({ "jsonrpc": "2.0", "id": id, "result": result })
 }
 
 fn hex(number: u64) -> String {
