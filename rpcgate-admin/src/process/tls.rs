@@ -89,7 +89,7 @@ impl CertificatePaths {
     pub fn load(&self) -> Result<LoadedCertificate, BadCertificate> {
         let files = CertificateFiles::read(self);
         match files.load() {
-            Err(bad) if self.acme.is_some() && bad.key != "client_ca" => files.awaited(bad),
+            Err(bad) if self.acme.is_some() && bad.key != "client_ca" => files.awaited(&bad),
             loaded => loaded,
         }
     }
@@ -321,7 +321,7 @@ impl<'p> CertificateFiles<'p> {
     }
 
     /// In the place of a certificate that is not there yet.
-    fn awaited(&self, bad: BadCertificate) -> Result<LoadedCertificate, BadCertificate> {
+    fn awaited(&self, bad: &BadCertificate) -> Result<LoadedCertificate, BadCertificate> {
         let server = refusing().map_err(|error| BadCertificate { why: error.to_string(), ..bad.clone() })?;
         Ok(LoadedCertificate {
             server: Arc::new(server),

@@ -14,7 +14,7 @@ use std::fs;
 use std::sync::Arc;
 
 /// Pages of customers that must be found, so that links to them cannot vanish unnoticed.
-const OF_CUSTOMERS: [&str; 38] = [
+const OF_CUSTOMERS: [&str; 39] = [
     "/",
     "/projects",
     "/projects/*",

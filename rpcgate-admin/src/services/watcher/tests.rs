@@ -157,7 +157,7 @@ async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back()
     extend(&node, 1, 3);
     // Another process goes on in the middle of the reorganisation.
     assert_eq!(watch.step().await.unwrap(), Then::Again);
-    let mut watch = settled(&chain).await;
+    settled(&chain).await;
     let all = site.app.store.sample_deliveries().await;
     let mut bodies: Vec<_> = all
         .iter()
@@ -212,7 +212,7 @@ async fn a_watcher_that_has_lost_its_lease_stops_and_the_other_goes_on_without_a
     assert_eq!(watch.step().await.unwrap(), Then::Stop);
     let mut other = watched_by(&site, &node, 6).await;
     other.watcher = 6;
-    let mut watch = settled(&other).await;
+    settled(&other).await;
     let hashes: Vec<_> =
         told(&site).await.into_keys().filter(|(own, _)| *own == endpoint(0)).map(|(_, hash)| hash).collect();
     assert_eq!(hashes, ["b2", "b4", "b5"]);

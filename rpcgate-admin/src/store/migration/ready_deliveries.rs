@@ -31,7 +31,7 @@ impl MigrationTrait for ReadyDeliveries {
                 &["status", "ready", "webhook_id", "due_at"],
             ),
         ] {
-            manager.drop_index(Index::drop().name(before).table("deliveries").take()).await?;
+            manager.drop_index(Index::drop().name(before).table("deliveries").to_owned()).await?;
             let mut index = Index::create().name(name).table("deliveries").take();
             for column in columns {
                 index.col(*column);

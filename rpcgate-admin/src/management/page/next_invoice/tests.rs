@@ -1,6 +1,5 @@
 //! Tests of the invoice as it would be now.
 
-use super::*;
 use crate::management::action::billing::closing::close_months;
 use crate::management::app_state::tests::Site;
 use crate::management::page::tests::{cookie, get};
