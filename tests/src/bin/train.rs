@@ -1,8 +1,9 @@
 //! The load for the profile with which `.ci/dist` builds the gateway.
 //!
 //! `train GATEWAY FOLDER` starts the binary `GATEWAY` in `FOLDER`, in front of a node that answers at once and with
-//! limits that do not refuse. It sends the most frequent kinds of requests over kept-alive connections: single calls,
-//! cached calls, batches, large results, REST, refusals, calls on WebSocket streams and over gRPC. Then it stops the gateway with SIGTERM, which writes the profile.
+//! limits that do not refuse. It sends the most frequent kinds of requests over kept-alive connections: single calls, single calls
+//! that the gateway gathers in arrays, cached calls, batches, large results, REST, refusals, calls on WebSocket streams and over
+//! gRPC. Then it stops the gateway with SIGTERM, which writes the profile.
 //! An unexpected answer is an error: a profile of faults would optimise the wrong code.
 //!
 //! The number of requests is fixed, so that every gateway gets the same load, however slow its machine is.
@@ -54,6 +55,7 @@ type Done<T> = Result<T, String>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
     Single,
+    Gathered,
     Cached,
     Batch,
     Large,
@@ -63,9 +65,10 @@ enum Work {
     Grpc,
 }
 
-/// The number of requests of each kind: together about 500,000 calls.
+/// The number of requests of each kind: together about 550,000 calls.
 const PLAN: &[(Work, usize)] = &[
     (Work::Single, 64_000),
+    (Work::Gathered, 48_000),
     (Work::Cached, 64_000),
     (Work::Batch, 2_400),
     (Work::Large, 1_600),
@@ -154,11 +157,14 @@ impl Work {
     fn question(self, at: usize, large: &str) -> Question {
         let id = (1_000 + at).to_string();
         let one = |method: &str, params: &str, answer: &str| {
-            let request = post(KEY, &call(&id, method, params));
+            let target = if self == Work::Gathered { "/polygon" } else { "/eth" };
+            let request = request("POST", target, Some(KEY), &call(&id, method, params));
             Question { request, status: 200, answer: Expected::Whole(result(&id, answer)) }
         };
         match self {
-            Work::Single => one("eth_getBalance", &format!("[\"0x{at:040x}\",\"latest\"]"), BALANCE),
+            Work::Single | Work::Gathered => {
+                one("eth_getBalance", &format!("[\"0x{at:040x}\",\"latest\"]"), BALANCE)
+            }
             Work::Cached => one("eth_chainId", "[]", "\"0x1\""),
             Work::Large => one("eth_getCode", &format!("[\"0x{at:040x}\",\"latest\"]"), large),
             Work::Batch => {
@@ -421,7 +427,7 @@ mod tests {
 
     #[test]
     fn the_node_gives_the_answers_that_callers_expect() {
-        for work in [Work::Single, Work::Cached, Work::Batch, Work::Large] {
+        for work in [Work::Single, Work::Gathered, Work::Cached, Work::Batch, Work::Large] {
             let question = work.question(7, "\"0x60\"");
             let (_, body) = question.request.split_once("\r\n\r\n").unwrap();
             let Expected::Whole(whole) = question.answer else { panic!("{work:?}") };

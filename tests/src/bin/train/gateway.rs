@@ -106,9 +106,12 @@ fn configuration((node, grpc): (SocketAddr, SocketAddr)) -> String {
              [keys.{name}]\nkey = \"{key}\"\nproject = \"{name}\"\n"
         )
     });
-    let chains = ["eth", "cosmos"].map(|chain| {
+    let chains = ["eth", "polygon", "cosmos"].map(|chain| {
         let places = format!("url = \"http://{node}\", ws = \"ws://{node}\", grpc = \"http://{grpc}\"");
-        format!("[chains.{chain}]\nnodes = [{{ {places} }}]\nprobe_interval = \"1h\"\n")
+        let gathers = chain == "polygon";
+        format!(
+            "[chains.{chain}]\nnodes = [{{ {places} }}]\nprobe_interval = \"1h\"\nbatching = {{ enabled = {gathers}, timeout = \"30s\" }}\n"
+        )
     });
     format!(
         "[gateway]\nlisten = \"127.0.0.1:0\"\nh2c = true\n[plans.enterprise]\n{unlimited}\n[plans.free]\nper_day = 1\n{}{}",
