@@ -305,6 +305,8 @@ async def soak(run, minutes, rate):
     stream, grpc = await StreamNode().start(), await GrpcNode().start()
     lines = lines().replace("[chains.eth]\nnodes = [", f'[chains.eth]\nnodes = [{{ ws = "{stream.url()}" }}, ')
     lines += f'[[chains.tron.nodes]]\ngrpc = "{grpc.url()}"\n'
+    # A cache that is full after some minutes: with a larger one its growth would look like a leak.
+    lines += '[cache]\nbytes = "4MiB"\n'
     async with Cluster(run, lines, gateways=2, admin=True, secret=SECRET, settings="h2c = true") as cluster:
         # The other chains have one node each.
         faults = Faults(cluster, nodes[:3], dice)
