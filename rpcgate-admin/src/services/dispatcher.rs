@@ -171,6 +171,7 @@ impl Dispatching {
             tokio::select! {
                 back = &mut closing => break back,
                 Some(end) = self.ended.recv() => self.unmarked.push(end),
+                () = tokio::time::sleep(AFTER_ERROR), if !self.unmarked.is_empty() => {}
             }
             if let Err(error) = self.mark().await {
                 tracing::debug!(%error, "ends of deliveries wait for the database");

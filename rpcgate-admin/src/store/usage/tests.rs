@@ -909,10 +909,15 @@ async fn everything_is_there_again_after_reopening() {
     fixture.store.close().await;
     fixture.store = UsageStore::open(fixture.site.url(), false).await.unwrap();
     assert_eq!(fixture.state().await, state);
-    if let Some(folder) = fixture.site.folder() {
-        assert!(folder.join("rpcgate-usage.db").exists());
-        assert!(!folder.join("rpcgate.db").exists());
-    }
+}
+
+#[tokio::test]
+async fn the_usage_of_a_file_is_in_a_file_of_its_own() {
+    let site = Site::empty_file();
+    site.usage_within(Duration::from_secs(60)).await.unwrap().close().await;
+    let files = std::fs::read_dir(site.folder().unwrap()).unwrap();
+    let files: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(files, ["rpcgate-usage.db"]);
 }
 
 #[test]
