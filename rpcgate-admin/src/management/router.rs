@@ -30,11 +30,29 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 /// Where the API is (specification, "Versioning").
 pub const BASE: &str = "/api/v1";
 
+type ApiRouter = OpenApiRouter<Arc<AppState>>;
+
 /// The API, each route with its access.
-pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
-    passkeys(guard)
-        // account
-        .routes(guard.anyone(routes!(accounts::challenge)))
+///
+/// Each group has a function of its own: unoptimised, all of them in one would need half of a thread's stack.
+pub fn api(guard: &RouteGuard) -> ApiRouter {
+    type Group = fn(ApiRouter, &RouteGuard) -> ApiRouter;
+    let groups: [Group; 8] = [
+        account_routes,
+        tenant_routes,
+        webhook_routes,
+        support_routes,
+        billing_routes,
+        operator_routes,
+        catalog_routes,
+        usage_routes,
+    ];
+    groups.into_iter().fold(passkeys(guard), |api, add_group| add_group(api, guard))
+}
+
+/// The routes of accounts, sessions and factors.
+fn account_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
+    api.routes(guard.anyone(routes!(accounts::challenge)))
         .routes(guard.anyone(routes!(accounts::register)))
         .routes(guard.anyone(routes!(accounts::confirm)))
         .routes(guard.anyone(routes!(resets::forgot)))
@@ -60,8 +78,11 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.user(routes!(access_tokens::list, access_tokens::create)))
         .routes(guard.user(routes!(access_tokens::revoke)))
         .routes(guard.reader(routes!(audit::list)))
-        // tenant
-        .routes(guard.member(Permission::Read, routes!(tenants::list)))
+}
+
+/// The routes of tenants, projects and keys.
+fn tenant_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
+    api.routes(guard.member(Permission::Read, routes!(tenants::list)))
         .routes(guard.member(Permission::Read, routes!(tenants::get)))
         .routes(guard.member(Permission::ManageTenant, routes!(tenants::update)))
         .routes(guard.member(Permission::Read, routes!(factor_policy::get)))
@@ -89,8 +110,11 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
             Permission::Read,
             routes!(notification_preferences::list, notification_preferences::update),
         ))
-        // webhooks
-        .routes(guard.member(Permission::Read, routes!(webhooks::list)))
+}
+
+/// The routes of webhooks.
+fn webhook_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
+    api.routes(guard.member(Permission::Read, routes!(webhooks::list)))
         .routes(guard.member(Permission::ManageWebhooks, routes!(webhooks::create)))
         .routes(guard.member(Permission::Read, routes!(webhooks::get)))
         .routes(guard.member(Permission::ManageWebhooks, routes!(webhooks::update, webhooks::delete)))
@@ -104,8 +128,11 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::Read, routes!(deliveries::get)))
         .routes(guard.member(Permission::ManageWebhooks, routes!(deliveries::retry)))
         .routes(guard.member(Permission::Read, routes!(chain_events::list)))
-        // support
-        .routes(guard.member(Permission::Read, routes!(tickets::list)))
+}
+
+/// The routes of support.
+fn support_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
+    api.routes(guard.member(Permission::Read, routes!(tickets::list)))
         .routes(guard.member(Permission::ManageTickets, routes!(tickets::create)))
         .routes(guard.member(Permission::Read, routes!(tickets::get)))
         .routes(guard.member(Permission::ManageTickets, routes!(tickets::close)))
@@ -116,13 +143,19 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::Read, routes!(ticket_attachments::list)))
         .routes(guard.member(Permission::ManageTickets, routes!(ticket_attachments::create)))
         .routes(guard.member(Permission::Read, routes!(ticket_attachments::get)))
-        // billing
-        .routes(guard.member(Permission::ReadBilling, routes!(billing::show)))
+}
+
+/// The routes of billing.
+fn billing_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
+    api.routes(guard.member(Permission::ReadBilling, routes!(billing::show)))
         .routes(guard.member(Permission::ReadBilling, routes!(invoices::list)))
         .routes(guard.member(Permission::ReadBilling, routes!(invoices::get)))
         .routes(guard.member(Permission::ManageBilling, routes!(checkouts::create)))
-        // operator
-        .routes(guard.operator(routes!(operator::audit::list)))
+}
+
+/// The routes of operators.
+fn operator_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
+    api.routes(guard.operator(routes!(operator::audit::list)))
         .routes(guard.operator(routes!(operator::tenants::list)))
         .routes(guard.operator(routes!(
             operator::tenants::get,
@@ -175,12 +208,18 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
             operator::custom_plans::update,
             operator::custom_plans::delete
         )))
-        // catalog
-        .routes(guard.reader(routes!(plans::list)))
+}
+
+/// The routes of what anybody with an account may list.
+fn catalog_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
+    api.routes(guard.reader(routes!(plans::list)))
         .routes(guard.reader(routes!(chains::list)))
         .routes(guard.reader(routes!(roles::list)))
-        // usage
-        .routes(guard.member(Permission::Read, routes!(usage::view)))
+}
+
+/// The routes of usage.
+fn usage_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
+    api.routes(guard.member(Permission::Read, routes!(usage::view)))
         .routes(guard.reader(routes!(usage::of_tenant)))
         .routes(guard.member(Permission::Read, routes!(usage::of_project)))
         .routes(guard.member(Permission::Read, routes!(usage::chart)))
@@ -190,7 +229,7 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
 
 /// The routes of passkeys.
 #[cfg(feature = "passkeys")]
-fn passkeys(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
+fn passkeys(guard: &RouteGuard) -> ApiRouter {
     use crate::management::api::passkeys;
     OpenApiRouter::default()
         .routes(guard.user_without_factor(routes!(passkeys::start_registration)))
@@ -203,7 +242,7 @@ fn passkeys(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
 }
 
 #[cfg(not(feature = "passkeys"))]
-fn passkeys(_: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
+fn passkeys(_: &RouteGuard) -> ApiRouter {
     OpenApiRouter::default()
 }
 
