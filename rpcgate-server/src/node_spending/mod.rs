@@ -200,6 +200,7 @@ mod tests {
     use super::*;
     use crate::gateway::tests::{KEY, Node, is_served, post, send};
     use crate::gateway::{Gateway, StartOptions};
+    use crate::journal::JournalError;
     use rpcgate_admin::store::url_of;
     use rpcgate_core::clock::{ManualClock, Time};
     use rpcgate_core::config::Input;
@@ -258,7 +259,18 @@ mod tests {
     /// A gateway whose only node gets so many calls in a month, with all that it keeps in this folder.
     async fn gateway(home: &std::path::Path, node: &Node, clock: &Arc<ManualClock>, calls: u64) -> Gateway {
         let config = config(home, node, calls);
-        let state = Arc::new(State::open(&config, clock.clone()).unwrap());
+        // What an earlier gateway has spawned may hold the journal for a moment longer.
+        let opened = async {
+            loop {
+                match State::open(&config, clock.clone()) {
+                    Err(StartError::Journal(JournalError::InUse { .. })) => {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    opened => return opened.unwrap(),
+                }
+            }
+        };
+        let state = Arc::new(tokio::time::timeout(Duration::from_secs(30), opened).await.unwrap());
         assert!(state.ready().await);
         let options = StartOptions { clock: clock.clone(), state: Some(state), ..StartOptions::default() };
         Gateway::start(config, options).await.unwrap()
@@ -292,6 +304,8 @@ mod tests {
         assert!(got(&first) >= before);
         let before = got(&first);
         first.drain().await;
+        // It holds the journal.
+        drop(first);
         let second = gateway(home.path(), &node, &clock, 1_000).await;
         assert!(got(&second) >= before, "{} {before}", got(&second));
         // Less than it has got.
