@@ -20,7 +20,7 @@ import uuid
 BASE = "/api/v1"
 PASSWORD = "a password for tests"
 #: Seconds for an answer, and for a mail to be there.
-PATIENCE = 60
+PATIENCE = 20
 
 
 class Refused(Exception):

@@ -1,5 +1,6 @@
 use crate::gateways::spend;
 use crate::*;
+use tokio::time::Instant;
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
@@ -14,8 +15,10 @@ async fn a_frozen_redis_fails_no_call_and_is_exact_again_when_it_is_back() {
         gateway.reserve(&caller, &costs, NOW).wait().await;
     }
     redis.freeze();
+    let start = Instant::now();
     assert_eq!(storm(&gateways, &caller, 60, NOW).await, 60, "calls in flight are decided alone");
     until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == Standing::Alone)).await;
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     for gateway in &gateways {
         assert!(matches!(gateway.take(&caller, 1, NOW), Answer::Now(Taken { refused: None, .. })));
         assert!(matches!(gateway.reserve(&caller, &costs, NOW), Answer::Now((mask, _)) if mask.has(3)));
