@@ -63,7 +63,7 @@ impl Haproxy {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("haproxy.cfg");
         std::fs::write(&file, text).unwrap();
-        let script = "\"$0\" -db -f \"$1\" >/dev/null 2>&1 & pid=$!; read _; kill -9 $pid";
+        let script = "\"$0\" -db -f \"$1\" >/dev/null 2>&1 & pid=$!; read _; kill -9 $pid; wait";
         let mut shell = Command::new("sh");
         shell.args([Path::new("-c"), Path::new(script), &program, &file]);
         let mut shell = shell.stdin(Stdio::piped()).spawn().unwrap();

@@ -114,7 +114,7 @@ impl Pebble {
         std::fs::write(&file, config.to_string()).unwrap();
         let script = "\"$0\" -config \"$2\" -dnsserver \"$3\" >/dev/null 2>&1 & pebble=$!; \
                       \"$1\" -defaultIPv6 '' -dns01 \"$3\" -http01 '' -https01 '' -tlsalpn01 '' -management \"$4\" \
-                      >/dev/null 2>&1 & names=$!; read _; kill -9 $pebble $names";
+                      >/dev/null 2>&1 & names=$!; read _; kill -9 $pebble $names; wait";
         let mut shell = Command::new("sh");
         shell.args([
             Path::new("-c"),
@@ -139,11 +139,12 @@ impl Pebble {
     }
 }
 
-/// The running authority.
+/// The running authority. Once this is dropped its ports refuse connections.
 #[derive(Debug)]
 pub struct PebbleProcess {
     shell: Child,
-    /// Closed when this process ends, even if it is killed; then the shell kills the servers.
+    /// Closed when this process ends, even if it is killed; then the shell kills the servers and waits for their end: a
+    /// server that is about to die still accepts connections, and resets them.
     leash: Option<ChildStdin>,
 }
 

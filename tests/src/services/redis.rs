@@ -83,7 +83,7 @@ impl RedisServer {
     fn on(port: u16, tls: Option<Tls>) -> Option<RedisServer> {
         let server = binary().expect("needs redis-server (apt install redis-server)");
         let script = "\"$0\" --bind 127.0.0.1 --save '' --appendonly no --dir / --port \"$@\" >/dev/null 2>&1 & \
-                      pid=$!; echo $pid; read _; kill -9 $pid";
+                      pid=$!; echo $pid; read _; kill -9 $pid; wait";
         let mut shell = Command::new("sh");
         shell.args([Path::new("-c"), Path::new(script), &server, Path::new(&port.to_string())]);
         if let Some(Tls { port, files: [certificate, key, authority], requires_client_certificate }) = &tls {
