@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs two gateways, a management side, PostgreSQL and Redis under mixed load (HTTP, batches, WebSocket, gRPC) for two hours, with faults
-of everything around them: nodes gone and sick, servers restarted and frozen, gateways killed and drained, reloads, a rollback.
+"""Runs two gateways behind HAProxy, a management side, PostgreSQL and Redis under mixed load (HTTP, batches, WebSocket, gRPC) for two
+hours, with faults of everything around them: nodes gone and sick, servers restarted and frozen, gateways killed and drained, reloads, a rollback.
 
 Prints what was lost and survived, and the memory, file handles and threads of a gateway that is never restarted; exit code 1 if a
 promise is broken. Needs what `tests/promises.py --database postgresql` needs, and `rpcgate-admin` beside the gateway's binary.

@@ -2,8 +2,11 @@
 
 import collections
 
-# A fault of one of these may cost nothing: neither a gateway nor a node ends, and what is gone is not needed for an answer.
-HARMLESS = {"redis is restarted", "postgresql is restarted", "postgresql is frozen", "configurations are reloaded", "settings are rolled back"}
+# A fault of one of these may cost no request: what is gone is not needed for an answer, and a balancer learns of a drain in time.
+HARMLESS = {
+    "redis is restarted", "postgresql is restarted", "postgresql is frozen", "configurations are reloaded", "settings are rolled back",
+    "a gateway is drained",
+}  # fmt: skip
 # Streams end with their gateway alone, and so do calls of gRPC.
 ENDS_GATEWAYS = {"a gateway is killed", "a gateway is drained"}
 END = "the end of a fault"

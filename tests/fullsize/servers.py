@@ -257,7 +257,7 @@ class Haproxy(Leashed):
         self.folder = tempfile.mkdtemp(prefix="rpcgate-haproxy-")
         os.chmod(self.folder, 0o755)
         self.port, self.grpc_port, self.tls = free_port(), free_port(), None
-        lines = "defaults\nmode http\nretries 3\noption redispatch 1\ntimeout connect 1s\ntimeout client 75s\ntimeout server 75s\ntimeout tunnel 1h\n"
+        lines = "defaults\nmode http\nretries 3\noption redispatch 1\ntimeout connect 1s\ntimeout client 75s\ntimeout server 75s\ntimeout tunnel 1h\ntimeout check 1s\n"
         for name, port, speaks in (("http", self.port, ""), ("grpc", self.grpc_port, "proto h2")):
             lines += f"frontend {name}\nbind 127.0.0.1:{port} {speaks}\ndefault_backend {name}\n"
             lines += f"backend {name}\nbalance roundrobin\noption httpchk GET /readyz\n"
