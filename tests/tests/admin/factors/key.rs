@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use passkey::authenticator::{Authenticator, UiHint, UserCheck, UserValidationMethod};
 use passkey::client::{Client, DefaultClientData};
 use passkey::crypto::rust_crypto::RustCryptoBackend;
-use passkey::types::Passkey;
-use passkey::types::ctap2::{Aaguid, Ctap2Error};
-use passkey::types::webauthn::{CredentialCreationOptions, CredentialRequestOptions};
+use passkey_types::Passkey;
+use passkey_types::ctap2::{Aaguid, Ctap2Error};
+use passkey_types::webauthn::{CredentialCreationOptions, CredentialRequestOptions};
 use serde_json::Value;
 use webauthn_rs::prelude::Url;
 
