@@ -10,7 +10,7 @@ use crate::nodes::error::NodeRequestError;
 use crate::nodes::health::Grade;
 use crate::nodes::node::Node;
 use crate::nodes::node_set::NodeSet;
-use crate::nodes::spending::SpendingTime;
+use crate::nodes::spending::{SpendingTime, TakenAt};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::node_try::NodeChoice;
 
@@ -18,16 +18,17 @@ use rpcgate_core::node_try::NodeChoice;
 type Rank = (Grade, (bool, u32), (bool, u64));
 
 impl Pool {
-    /// The node for the next calls, of which it counts so many, one of the `candidates`. `None` if there is none, or if none may get
-    /// them now.
+    /// The node for the next calls, of which it counts so many, one of the `candidates`, why it is that one, and when the calls were
+    /// counted. `None` if there is none, or if none may get them now.
     pub(super) fn choose<'a, N: AsRef<Node>>(
         &self,
         nodes: &'a [N],
         candidates: Candidates,
         calls: u32,
-    ) -> Option<(&'a N, NodeChoice)> {
+    ) -> Option<(&'a N, NodeChoice, TakenAt)> {
         if !self.has_allowances {
-            return self.rotation.choose(nodes, candidates, || self.clock.elapsed());
+            let (chosen, choice) = self.rotation.choose(nodes, candidates, || self.clock.elapsed())?;
+            return Some((chosen, choice, TakenAt::default()));
         }
         let mut passed_over = NodeSet::NONE;
         // Another call may take what is left of a node meanwhile: then it has no room when it is looked at again.
@@ -36,8 +37,8 @@ impl Pool {
             let (among, why) = least_costly(nodes, candidates, (calls, at), &mut passed_over);
             let candidates = Candidates { among, ..candidates };
             let (chosen, choice) = self.rotation.choose(nodes, candidates, || at.elapsed())?;
-            if chosen.as_ref().take(calls, at) {
-                return Some((chosen, why.unwrap_or(choice)));
+            if let Some(taken) = chosen.as_ref().take(calls, at) {
+                return Some((chosen, why.unwrap_or(choice), taken));
             }
         }
         None
@@ -358,13 +359,13 @@ mod tests {
         let candidates = Candidates { among: NodeSet::ALL, avoid: [None, None] };
         let mut passed_over = NodeSet::NONE;
         let mut look = || least_costly(&nodes, candidates, (1, at), &mut passed_over).0;
-        assert!(nodes[0].take(1, at));
+        assert!(nodes[0].take(1, at).is_some());
         assert_eq!(
             (look(), look()),
             (NodeSet::from_iter([NodeIndex(1)]), NodeSet::from_iter([NodeIndex(1)]))
         );
         // Another call takes the last place.
-        assert!(nodes[1].take(1, at));
+        assert!(nodes[1].take(1, at).is_some() && nodes[1].take(1, at).is_none());
         assert_eq!((look(), look()), (NodeSet::NONE, NodeSet::NONE));
         let counts: Vec<_> = nodes.iter().map(|node| node.config.spending.view(at).over_rate).collect();
         assert_eq!(counts, [1, 1]);
