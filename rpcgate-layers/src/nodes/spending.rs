@@ -218,16 +218,16 @@ impl NodeSpendings {
         months
     }
 
-    /// Adds the calls of this gateway from before a restart; those of other months count for nothing.
+    /// Adds the calls of this gateway from before a restart; those of other months count for nothing, save those of the next one,
+    /// which are counted on if the clock was set back over the end of a month.
     pub fn restore(&self, kept: &[NodeMonth], now: Time) {
         let month = CalendarMonth::of(now);
         let mut nodes = self.nodes.lock();
-        for kept in kept.iter().filter(|kept| kept.month == month) {
-            if nodes.len() >= MOST_REMEMBERED {
-                return;
+        for kept in kept.iter().filter(|kept| kept.month == month || kept.month == month.next()) {
+            let name = (kept.chain.clone(), kept.node.clone());
+            if nodes.len() < MOST_REMEMBERED || nodes.contains_key(&name) {
+                nodes.entry(name).or_default().0.own.add(kept.month, kept.calls);
             }
-            let spending = nodes.entry((kept.chain.clone(), kept.node.clone())).or_default();
-            spending.0.own.add(month, kept.calls);
         }
     }
 
@@ -344,6 +344,28 @@ mod tests {
             restarted.months(at(30 * DAY).now).len(),
             kept.iter().filter(|node| node.calls > 0).count()
         );
+    }
+
+    #[test]
+    fn counts_are_restored_although_the_clock_was_set_back_over_the_end_of_a_month() {
+        let december = CalendarMonth::of(at(30 * DAY).now);
+        let kept = NodeMonth { chain: "eth".into(), node: "a".into(), month: december, calls: 5 };
+        let spendings = NodeSpendings::default();
+        spendings.restore(std::slice::from_ref(&kept), at(30 * DAY - 1).now);
+        for secs in [30 * DAY - 1, 30 * DAY] {
+            assert_eq!(spendings.months(at(secs).now), std::slice::from_ref(&kept));
+        }
+    }
+
+    #[test]
+    fn counts_of_configured_nodes_are_restored_however_many_there_are() {
+        let spendings = NodeSpendings::default();
+        let held: Vec<_> = (0..=MOST_REMEMBERED).map(|node| spendings.of(ETH, &node.to_string())).collect();
+        let month = CalendarMonth::of(at(0).now);
+        let kept = |node: &str| NodeMonth { chain: "eth".into(), node: node.into(), month, calls: 5 };
+        spendings.restore(&[kept("gone"), kept("7")], at(0).now);
+        let calls: Vec<_> = held[6..9].iter().map(|node| node.view(at(0)).month_calls).collect();
+        assert_eq!((calls, spendings.months(at(0).now).len()), (vec![0, 5, 0], held.len()));
     }
 
     proptest! {
