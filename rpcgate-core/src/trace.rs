@@ -227,11 +227,15 @@ impl TraceSampling {
         Some(CallTrace { context, parent: Some(parent.span), state: read_state(headers) })
     }
 
+    /// Whether the trace of a request that continues none is recorded.
+    pub const fn records(self, request: RequestId) -> bool {
+        let random = request.0 as u64 & ((1 << RANDOM_BITS) - 1);
+        random >= self.least
+    }
+
     /// The trace of a request that continues none, if that is recorded.
     pub fn root(self, request: RequestId) -> Option<CallTrace> {
-        let random = request.0 as u64 & ((1 << RANDOM_BITS) - 1);
-        let is_recorded = random >= self.least;
-        is_recorded.then(|| {
+        self.records(request).then(|| {
             let (trace, span) = (request.into(), SpanId::random());
             let context = TraceContext { trace, span, flags: SAMPLED | RANDOM };
             CallTrace { context, parent: None, state: None }

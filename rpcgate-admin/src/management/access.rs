@@ -11,6 +11,7 @@ use crate::management::identity::role::{Permission, Role};
 use crate::management::identity::token::{Claims, Tokens};
 use crate::management::identity::token_scope::{TokenScope, TokenScopes};
 use crate::management::query_parameters::{QueryParameters, expect_known};
+use crate::management::request_traces::UserMark;
 use crate::store::{Digest, Session, SessionId, User};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -363,6 +364,7 @@ async fn admit(
         }
         Err(error) => return error.into_response(),
     };
+    UserMark::set(&parts.extensions);
     let mut admitted = access.admit(&session.user).and_then(|()| match &scopes {
         Some(scopes) => access.admit_token(scopes, &parts.method, &session.user),
         None => Ok(()),
@@ -508,6 +510,18 @@ mod tests {
                 (StatusCode::UNAUTHORIZED, Some(text))
             );
             assert_eq!(answer.headers[http::header::WWW_AUTHENTICATE], "Bearer realm=\"rpcgate\"");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_request_of_a_user_is_marked_as_such_and_no_other_is() {
+        let site = Site::new().await;
+        let token = site.member(Role::Viewer).await.token;
+        for (header, is_users) in [(format!("Bearer {token}"), true), ("Bearer x".to_owned(), false)] {
+            let mark = UserMark::default();
+            let request = http::Request::get(PATH).header(AUTHORIZATION, header).extension(mark.clone());
+            site.send(request.body(Body::empty()).unwrap()).await;
+            assert_eq!(mark.is_set(), is_users);
         }
     }
 

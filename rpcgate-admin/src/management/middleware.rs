@@ -77,7 +77,7 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
     ActionError::Broken(format!("a handler panicked: {}", said.unwrap_or("without a word"))).into_response()
 }
 
-async fn handle(State(middleware): State<Arc<Middleware>>, request: Request, next: Next) -> Response {
+async fn handle(State(middleware): State<Arc<Middleware>>, mut request: Request, next: Next) -> Response {
     let arrival = middleware.clock.now();
     let id = RequestId::new(arrival);
     let method = request.method().clone();
@@ -91,6 +91,9 @@ async fn handle(State(middleware): State<Arc<Middleware>>, request: Request, nex
         let route = route.as_ref().map(MatchedPath::as_str);
         Some((traces, traces.begin(id, route, request.headers())?))
     });
+    if let Some((_, (_, user))) = &traced {
+        request.extensions_mut().insert(user.clone());
+    }
     let began = middleware.clock.elapsed();
     let mut answer = if is_allowed_origin && is_preflight {
         preflight()

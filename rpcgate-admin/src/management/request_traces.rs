@@ -4,7 +4,7 @@
 use crate::process::traces::{
     BadCollector, FinishedSpan, SpanAttributes, SpanQueue, SpanRole, SpanSource, TraceExporter,
 };
-use http::{HeaderMap, Method, StatusCode};
+use http::{Extensions, HeaderMap, Method, StatusCode};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -15,6 +15,7 @@ use rpcgate_core::config::OtlpSettings;
 use rpcgate_core::trace::{CallTrace, TraceSampling};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The name of the program in traces.
@@ -31,6 +32,25 @@ const UNTRACED: [&str; 2] = ["/healthz", "/readyz"];
 pub struct RequestTraces {
     sampling: TraceSampling,
     queue: SpanQueue<TracedAnswer>,
+}
+
+/// Whether a request was found to be of a user who is logged in. Clones share it: one is in the extensions of the request, so
+/// that it is known also of a request that is given up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UserMark(Arc<AtomicBool>);
+
+impl UserMark {
+    /// Notes that the request with these extensions is of a user, if anyone wants to know.
+    pub(crate) fn set(extensions: &Extensions) {
+        if let Some(UserMark(is_user)) = extensions.get() {
+            is_user.store(true, Relaxed);
+        }
+    }
+
+    /// Whether it is.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Relaxed)
+    }
 }
 
 /// A request that was answered, whose span is to be written.
@@ -61,27 +81,32 @@ impl RequestTraces {
         Ok(Some((RequestTraces { sampling, queue }, exporter)))
     }
 
-    /// The trace of a request to this route, if it is recorded.
+    /// The trace of a request to this route, if it may be recorded, and a mark for its extensions.
     pub(crate) fn begin(
         &self,
         request: RequestId,
         route: Option<&str>,
         headers: &HeaderMap,
-    ) -> Option<CallTrace> {
+    ) -> Option<(CallTrace, UserMark)> {
         if route.is_some_and(|route| UNTRACED.contains(&route)) {
             return None;
         }
-        self.sampling.begin(request, headers).filter(CallTrace::is_sampled)
+        let trace = self.sampling.begin(request, headers).filter(CallTrace::is_sampled)?;
+        Some((trace, UserMark::default()))
     }
 
-    /// Puts the span of an answered request into the queue.
+    /// Puts the span of an answered request into the queue. That the client wants it decides only if it is a user's: others
+    /// could fill the queue.
     pub(crate) fn end(
         &self,
-        trace: CallTrace,
+        (trace, user): (CallTrace, UserMark),
         (request, arrival, took): (RequestId, Time, Duration),
         (method, route): (&Method, Option<&str>),
         status: StatusCode,
     ) {
+        if trace.parent.is_some() && !user.is_set() && !self.sampling.records(request) {
+            return;
+        }
         let route = route.map(str::to_owned);
         let method = known(method);
         self.queue.push(1, || TracedAnswer { trace, request, arrival, took, method, route, status });

@@ -53,7 +53,8 @@ impl NodePrice {
 
     /// What so many calls cost, in units.
     pub fn of_calls(self, calls: u64) -> f64 {
-        self.units() * (calls as f64 / 1e6)
+        // The product is exact as long as it is below 2^53, so that what is shown is rounded once.
+        (self.0 as f64 * calls as f64) / 1e12
     }
 }
 
@@ -155,6 +156,7 @@ mod tests {
             assert_eq!(NodePrice::from_units(units), None, "{units}");
         }
         assert!((NodePrice(2_500_000).of_calls(4_000_000) - 10.0).abs() < 1e-9);
+        assert_eq!(NodePrice(2_500_000).of_calls(1).to_string(), "0.0000025");
     }
 
     proptest! {

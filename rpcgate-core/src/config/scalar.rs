@@ -138,7 +138,7 @@ impl Value for NodePrice {
             _ => None,
         };
         let price = units.and_then(NodePrice::from_units);
-        price.or_else(|| r.unreadable(item, "a price between 0 and 1000000000"))
+        price.or_else(|| r.unreadable(item, "0, or a price between 0.000001 and 1000000000"))
     }
 
     fn write(&self, _: &Masking<'_>) -> Option<String> {

@@ -199,6 +199,11 @@ fn the_error_of_each_type_names_the_wanted_form() {
         ),
         ("chains.eth", "final_depth = 1.5", "chains.eth.final_depth must be a whole number, found 1.5"),
         (
+            "chains.eth",
+            "nodes = [{ url = \"http://a\", price_per_million = 0.0000001 }]",
+            "chains.eth.nodes[0].price_per_million must be 0, or a price between 0.000001 and 1000000000, found 0.0000001",
+        ),
+        (
             "tenants.a",
             "plan = \"gold\"",
             "tenants.a.plan must be one of \"free\", \"standard\", \"premium\", \"enterprise\", found \"gold\"",

@@ -98,7 +98,14 @@ fn as_many_calls_are_traced_as_the_ratio_says() {
     let count = |millionths: u32| {
         let sampling = TraceSampling::of_millionths(millionths);
         let request = |_| RequestId::new(crate::clock::Time::from_secs(1_800_000_000));
-        (0..20_000).map(request).filter(|request| sampling.root(*request).is_some()).count()
+        let requests = (0..20_000).map(request);
+        requests
+            .filter(|request| {
+                let is_recorded = sampling.records(*request);
+                assert_eq!(sampling.root(*request).is_some(), is_recorded);
+                is_recorded
+            })
+            .count()
     };
     assert_eq!((count(0), count(WHOLE), count(u32::MAX)), (0, 20_000, 20_000));
     // Six deviations of 20,000 calls are 367.

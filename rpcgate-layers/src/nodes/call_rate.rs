@@ -52,10 +52,12 @@ impl CallRate {
         let _ = self.until.fetch_update(Relaxed, Relaxed, later);
     }
 
-    /// Gives calls back that were taken and not sent.
-    pub(super) fn give_back(&self, rate: NodeRate, calls: u32) {
+    /// Gives calls back that were taken then and not sent. What the rate has brought back of them by itself since is not
+    /// given back once more.
+    pub(super) fn give_back(&self, rate: NodeRate, calls: u32, taken: Duration, now: Duration) {
         let used = share(rate).saturating_mul(calls.into());
-        let earlier = |until: u64| Some(until.saturating_sub(used));
+        let left = nanos(taken).saturating_add(used).saturating_sub(nanos(now)).min(used);
+        let earlier = |until: u64| Some(until.saturating_sub(left));
         let _ = self.until.fetch_update(Relaxed, Relaxed, earlier);
     }
 }
@@ -98,11 +100,23 @@ mod tests {
     fn what_is_given_back_may_be_taken_and_what_is_counted_may_not() {
         let used = CallRate::default();
         assert_eq!(taken(&used, millis(0)), 5);
-        used.give_back(RATE, 2);
+        used.give_back(RATE, 2, millis(0), millis(0));
         assert_eq!(taken(&used, millis(0)), 2);
         used.count(RATE, 1, millis(100));
         assert_eq!(taken(&used, millis(100)), 0);
         assert_eq!(taken(&used, millis(200)), 1);
+    }
+
+    #[test]
+    fn what_is_given_back_late_has_come_back_by_itself() {
+        let used = CallRate::default();
+        assert!(used.take(RATE, 5, millis(0)));
+        assert_eq!(taken(&used, millis(9_000)), 5);
+        used.give_back(RATE, 5, millis(0), millis(9_000));
+        assert_eq!(taken(&used, millis(9_000)), 0, "no more than the burst at once");
+        assert!(!used.has_room(RATE, 1, millis(9_060)));
+        used.give_back(RATE, 1, millis(9_000), millis(9_060));
+        assert_eq!(taken(&used, millis(9_060)), 1, "the rest of its tenth of a second");
     }
 
     #[test]
@@ -135,6 +149,46 @@ mod tests {
                 let passed = (now - begin).as_nanos();
                 let most = u128::from(burst) + passed * u128::from(per_second) / 1_000_000_000;
                 prop_assert!(u128::from(calls) <= most, "{calls} after {passed} ns");
+            }
+        }
+
+        #[test]
+        fn nor_has_any_time_if_calls_are_given_back_late(
+            per_second in 1_u32..5_000,
+            burst in 1_u32..20,
+            steps in proptest::collection::vec(
+                (0_u64..50_000, 1_u32..4, proptest::option::of(0_u64..200_000)),
+                1..150,
+            ),
+        ) {
+            let (used, rate) = (CallRate::default(), NodeRate { per_second, burst });
+            let mut now = Duration::from_secs(9);
+            let (mut sent, mut unsent) = (Vec::new(), Vec::new());
+            for (micros, wanted, failing_after) in steps {
+                now += Duration::from_micros(micros);
+                unsent.retain(|&(taken, failing, calls): &(Duration, Duration, u32)| {
+                    let has_failed = failing <= now;
+                    if has_failed {
+                        used.give_back(rate, calls, taken, now);
+                    }
+                    !has_failed
+                });
+                let wanted = wanted.min(burst);
+                if used.take(rate, wanted, now) {
+                    match failing_after {
+                        Some(micros) => unsent.push((now, now + Duration::from_micros(micros), wanted)),
+                        None => sent.push((now, wanted)),
+                    }
+                }
+            }
+            for (place, (begin, _)) in sent.iter().enumerate() {
+                let mut calls = 0;
+                for (end, more) in &sent[place..] {
+                    calls += u128::from(*more);
+                    let passed = (*end - *begin).as_nanos();
+                    let most = u128::from(burst) + passed * u128::from(per_second) / 1_000_000_000;
+                    prop_assert!(calls <= most, "{calls} in {passed} ns");
+                }
             }
         }
     }

@@ -57,11 +57,11 @@ impl MonthCount {
         self.0.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
-    /// Takes calls back that were counted; those of a month that is over stay in it.
-    pub(super) fn take_back(&self, now: CalendarMonth, calls: u64) {
-        let less = |word| {
-            let (month, before) = read(word, now);
-            Some(pack(month, before.saturating_sub(calls)))
+    /// Takes calls back that were counted in `month`; those of a month that is over stay in it, and leave the next one alone.
+    pub(super) fn take_back(&self, month: CalendarMonth, calls: u64) {
+        let less = |word: u64| {
+            let is_counted = (word >> BITS) as u16 == month.number();
+            is_counted.then(|| pack(month, (word & MOST).saturating_sub(calls)))
         };
         let _ = self.0.fetch_update(Relaxed, Relaxed, less);
     }
@@ -118,7 +118,13 @@ mod tests {
         count.take_back(NOVEMBER, 3);
         assert_eq!(count.calls(NOVEMBER), 4);
         count.take_back(NOVEMBER.next(), 3);
-        assert_eq!(count.calls(NOVEMBER.next()), 0);
+        assert_eq!((count.calls(NOVEMBER), count.calls(NOVEMBER.next())), (4, 0));
+        count.add(NOVEMBER.next(), 5);
+        for earlier in [NOVEMBER, CalendarMonth::from_number(600)] {
+            count.take_back(earlier, 3);
+            assert_eq!(count.read(NOVEMBER.next()), (NOVEMBER.next(), 5), "it was taken before this month");
+        }
+        count.take_back(NOVEMBER.next(), 5);
         count.raise(NOVEMBER.next(), NOVEMBER, 99);
         assert_eq!(count.calls(NOVEMBER.next()), 0);
         count.raise(NOVEMBER.next(), NOVEMBER.next(), 99);

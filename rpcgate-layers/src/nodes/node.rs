@@ -2,7 +2,7 @@
 
 use super::config::NodeConfig;
 use super::health::{HealthState, NodeHealth};
-use super::spending::{NodeSpendingView, SpendingTime};
+use super::spending::{NodeSpendingView, SpendingTime, TakenAt};
 use super::url::NodeUrl;
 use rpcgate_core::chain::NodeAllowance;
 use rpcgate_core::clock::Clock;
@@ -52,15 +52,23 @@ impl Node {
         !self.has_allowance() || self.config.spending.has_room(&self.config.allowance, calls, at)
     }
 
-    /// Takes so many calls of what it may get; false if it may not get them now.
-    pub(super) fn take(&self, calls: u32, at: SpendingTime) -> bool {
-        !self.has_allowance() || self.config.spending.take(&self.config.allowance, calls, at)
+    /// Takes so many calls of what it may get; `None` if it may not get them now.
+    pub(super) fn take(&self, calls: u32, at: SpendingTime) -> Option<TakenAt> {
+        if !self.has_allowance() {
+            return Some(TakenAt::default());
+        }
+        let is_taken = self.config.spending.take(&self.config.allowance, calls, at);
+        is_taken.then_some(TakenAt(Some(at)))
     }
 
-    /// Takes so many calls of what it may get by this clock, which is read only if they have to be counted; false if it may not get
+    /// Takes so many calls of what it may get by this clock, which is read only if they have to be counted; `None` if it may not get
     /// them now.
-    pub(crate) fn take_now(&self, calls: u32, clock: &dyn Clock) -> bool {
-        !self.has_allowance() || self.take(calls, SpendingTime::of(clock))
+    pub(crate) fn take_now(&self, calls: u32, clock: &dyn Clock) -> Option<TakenAt> {
+        if self.has_allowance() {
+            self.take(calls, SpendingTime::of(clock))
+        } else {
+            Some(TakenAt::default())
+        }
     }
 
     /// Counts calls that it gets whatever it may get.
@@ -70,10 +78,10 @@ impl Node {
         }
     }
 
-    /// Gives calls back that were taken and of which no byte was sent.
-    pub(super) fn give_back(&self, calls: u32, clock: &dyn Clock) {
-        if self.has_allowance() {
-            self.config.spending.give_back(&self.config.allowance, calls, SpendingTime::of(clock));
+    /// Gives calls back that were taken then and of which no byte was sent.
+    pub(super) fn give_back(&self, calls: u32, taken: TakenAt, clock: &dyn Clock) {
+        if let TakenAt(Some(taken)) = taken {
+            self.config.spending.give_back(&self.config.allowance, calls, taken, clock.elapsed());
         }
     }
 

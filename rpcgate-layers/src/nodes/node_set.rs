@@ -27,6 +27,11 @@ impl NodeSet {
         NodeSet(self.0 & other.0)
     }
 
+    /// The nodes that are in one of them.
+    pub(crate) const fn or(self, other: NodeSet) -> NodeSet {
+        NodeSet(self.0 | other.0)
+    }
+
     /// The nodes without those of the other set.
     pub(crate) const fn without(self, other: NodeSet) -> NodeSet {
         NodeSet(self.0 & !other.0)
@@ -54,5 +59,6 @@ mod tests {
         let one: NodeSet = [NodeIndex(63)].into_iter().collect();
         assert_eq!((some.and(one), some.without(some), NodeSet::ALL.and(some)), (one, NodeSet::NONE, some));
         assert!(some.without(some).is_empty() && !one.is_empty());
+        assert_eq!((NodeSet::NONE.or(one), one.or(some), some.or(NodeSet::ALL)), (one, some, NodeSet::ALL));
     }
 }

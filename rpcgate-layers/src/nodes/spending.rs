@@ -34,6 +34,10 @@ impl SpendingTime {
     }
 }
 
+/// When calls were taken of what a node may get; nothing if its calls are not counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TakenAt(pub(super) Option<SpendingTime>);
+
 /// The calls that a node has got. All pools that have the node share it, also one after another, so that the counts outlast a change
 /// of the configuration. No call takes a lock or allocates.
 #[derive(Clone, Debug, Default)]
@@ -104,7 +108,7 @@ impl NodeSpending {
             }
         };
         if !is_counted && let Some(rate) = allowance.rate {
-            self.0.rate.give_back(rate, calls);
+            self.0.rate.give_back(rate, calls, at.elapsed, at.elapsed);
         }
         is_counted
     }
@@ -117,12 +121,18 @@ impl NodeSpending {
         self.0.own.add(at.month, calls.into());
     }
 
-    /// Gives calls back that were taken and of which no byte was sent.
-    pub(super) fn give_back(&self, allowance: &NodeAllowance, calls: u32, at: SpendingTime) {
+    /// Gives calls back that were taken then and of which no byte was sent. `now` is by the clock of rates.
+    pub(super) fn give_back(
+        &self,
+        allowance: &NodeAllowance,
+        calls: u32,
+        taken: SpendingTime,
+        now: Duration,
+    ) {
         if let Some(rate) = allowance.rate {
-            self.0.rate.give_back(rate, calls);
+            self.0.rate.give_back(rate, calls, taken.elapsed, now);
         }
-        self.0.own.take_back(at.month, calls.into());
+        self.0.own.take_back(taken.month, calls.into());
     }
 
     /// The rank among nodes that may be chosen otherwise, the lower first: one whose budget is used too fast after all others,
@@ -208,16 +218,16 @@ impl NodeSpendings {
         months
     }
 
-    /// Adds the calls of this gateway from before a restart; those of other months count for nothing.
+    /// Adds the calls of this gateway from before a restart; those of other months count for nothing, save those of the next one,
+    /// which are counted on if the clock was set back over the end of a month.
     pub fn restore(&self, kept: &[NodeMonth], now: Time) {
         let month = CalendarMonth::of(now);
         let mut nodes = self.nodes.lock();
-        for kept in kept.iter().filter(|kept| kept.month == month) {
-            if nodes.len() >= MOST_REMEMBERED {
-                return;
+        for kept in kept.iter().filter(|kept| kept.month == month || kept.month == month.next()) {
+            let name = (kept.chain.clone(), kept.node.clone());
+            if nodes.len() < MOST_REMEMBERED || nodes.contains_key(&name) {
+                nodes.entry(name).or_default().0.own.add(kept.month, kept.calls);
             }
-            let spending = nodes.entry((kept.chain.clone(), kept.node.clone())).or_default();
-            spending.0.own.add(month, kept.calls);
         }
     }
 
@@ -282,7 +292,7 @@ mod tests {
         assert!(spending.take(&allowance, 2, at(0)) && !spending.take(&allowance, 1, at(0)));
         assert!(!spending.take(&allowance, 2, at(1)), "one is left of the budget");
         assert!(spending.take(&allowance, 1, at(1)));
-        spending.give_back(&allowance, 1, at(1));
+        spending.give_back(&allowance, 1, at(1), at(1).elapsed);
         assert!(spending.take(&allowance, 1, at(1)) && !spending.has_room(&allowance, 1, at(9)));
         spending.pass_over(&allowance, 1, at(9));
         spending.pass_over(&NodeAllowance { monthly_calls: None, ..allowance }, 1, at(9));
@@ -336,24 +346,58 @@ mod tests {
         );
     }
 
+    #[test]
+    fn counts_are_restored_although_the_clock_was_set_back_over_the_end_of_a_month() {
+        let december = CalendarMonth::of(at(30 * DAY).now);
+        let kept = NodeMonth { chain: "eth".into(), node: "a".into(), month: december, calls: 5 };
+        let spendings = NodeSpendings::default();
+        spendings.restore(std::slice::from_ref(&kept), at(30 * DAY - 1).now);
+        for secs in [30 * DAY - 1, 30 * DAY] {
+            assert_eq!(spendings.months(at(secs).now), std::slice::from_ref(&kept));
+        }
+    }
+
+    #[test]
+    fn counts_of_configured_nodes_are_restored_however_many_there_are() {
+        let spendings = NodeSpendings::default();
+        let held: Vec<_> = (0..=MOST_REMEMBERED).map(|node| spendings.of(ETH, &node.to_string())).collect();
+        let month = CalendarMonth::of(at(0).now);
+        let kept = |node: &str| NodeMonth { chain: "eth".into(), node: node.into(), month, calls: 5 };
+        spendings.restore(&[kept("gone"), kept("7")], at(0).now);
+        let calls: Vec<_> = held[6..9].iter().map(|node| node.view(at(0)).month_calls).collect();
+        assert_eq!((calls, spendings.months(at(0).now).len()), (vec![0, 5, 0], held.len()));
+    }
+
     proptest! {
         #[test]
         fn no_month_has_more_calls_than_its_budget_whatever_is_taken_and_given_back(
             budget_calls in 1_u64..200,
-            steps in proptest::collection::vec((0_u64..3 * DAY, 1_u32..9, any::<bool>()), 1..200),
+            steps in proptest::collection::vec(
+                (0_u64..3 * DAY, 1_u32..9, any::<bool>(), any::<bool>()),
+                1..200,
+            ),
         ) {
             let (spending, allowance) = (NodeSpending::default(), budget(budget_calls));
-            let (mut time, mut sent) = (0, HashMap::<CalendarMonth, u64>::new());
-            for (passed, calls, is_sent) in steps {
+            let (mut time, mut used) = (0, HashMap::<CalendarMonth, u64>::new());
+            // Calls that are under way and will not be sent.
+            let mut pending: Vec<(SpendingTime, u32)> = Vec::new();
+            for (passed, calls, is_sent, is_late) in steps {
                 time += passed;
                 let moment = at(time);
-                let left = budget_calls - sent.get(&moment.month).copied().unwrap_or_default();
-                let taken = spending.take(&allowance, calls, moment);
-                prop_assert_eq!(taken, u64::from(calls) <= left, "exactly what is left");
-                match (taken, is_sent) {
-                    (true, true) => *sent.entry(moment.month).or_default() += u64::from(calls),
-                    (true, false) => spending.give_back(&allowance, calls, moment),
-                    (false, _) => {}
+                for (taken, calls) in pending.drain(..) {
+                    spending.give_back(&allowance, calls, taken, moment.elapsed);
+                    *used.entry(taken.month).or_default() -= u64::from(calls);
+                }
+                let left = budget_calls - used.get(&moment.month).copied().unwrap_or_default();
+                let is_taken = spending.take(&allowance, calls, moment);
+                prop_assert_eq!(is_taken, u64::from(calls) <= left, "exactly what is left");
+                match (is_taken, is_sent, is_late) {
+                    (true, false, false) => spending.give_back(&allowance, calls, moment, moment.elapsed),
+                    (true, _, _) => {
+                        *used.entry(moment.month).or_default() += u64::from(calls);
+                        pending.extend((!is_sent).then_some((moment, calls)));
+                    }
+                    (false, ..) => {}
                 }
                 prop_assert!(spending.view(moment).month_calls <= budget_calls);
             }

@@ -1,7 +1,8 @@
 //! Calls that several gateways have sent to nodes, in Redis.
 //!
 //! Each gateway says how many it has sent by itself, and the sum is everyone's. So what is said twice counts once, nothing is lost
-//! while Redis is away, and a Redis that has lost everything has it back within a second.
+//! while Redis is away, and a Redis that has lost everything has it back within a second. What gateways have sent that are long
+//! gone is one number. If one of them comes back nevertheless, its calls count twice, and never too little.
 
 use super::link::connect;
 use super::tls::client;
@@ -16,8 +17,15 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a month is kept, in seconds: longer than it lasts.
 const KEPT: u64 = 40 * 86_400;
-/// The largest number of nodes that are asked for in one pipeline.
-const TOGETHER: usize = 256;
+/// The largest number of nodes that are asked for at once.
+const TOGETHER: usize = 64;
+/// Tells Redis and adds up. It is sent whole each time, which is once a second, so that Redis need not know it.
+const EXCHANGE: &str = include_str!("lua/node_months.lua");
+/// The seconds without a word after which a gateway may be taken for one that does not come back,
+const SILENCE: u64 = 3_600;
+/// and the gateways that are still told apart then. A gateway has a new name if it is started without its former journal: what
+/// the oldest of them have sent is kept as one number.
+const APART: u64 = 64;
 
 /// Counts that one gateway shares with others.
 pub struct SharedNodeMonths {
@@ -59,6 +67,11 @@ impl SharedNodeMonths {
         format!("{}node-month:{name}", self.prefix)
     }
 
+    /// When each gateway has said something about it.
+    fn seen_key(&self, name: &str) -> String {
+        format!("{}node-month-seen:{name}", self.prefix)
+    }
+
     /// What this gateway has said before of each of these: a month of a node.
     ///
     /// # Errors
@@ -83,18 +96,18 @@ impl SharedNodeMonths {
     pub async fn exchange(&mut self, own: &[(String, u64)]) -> Result<Vec<u64>, NotShared> {
         let mut all = Vec::with_capacity(own.len());
         for own in own.chunks(TOGETHER) {
-            let mut pipe = Pipeline::with_capacity(3 * own.len());
-            for (name, calls) in own {
-                let key = self.key(name);
-                pipe.cmd("HSET").arg(&key).arg(&self.gateway).arg(*calls).ignore();
-                pipe.cmd("EXPIRE").arg(&key).arg(KEPT).ignore();
-                pipe.cmd("HVALS").arg(&key);
+            let mut pipe = Pipeline::with_capacity(1);
+            pipe.cmd("EVAL").arg(EXCHANGE).arg(2 * own.len());
+            for (name, _) in own {
+                pipe.arg(self.key(name)).arg(self.seen_key(name));
+            }
+            pipe.arg(&self.gateway).arg(KEPT).arg(SILENCE).arg(APART);
+            for (_, calls) in own {
+                pipe.arg(*calls);
             }
             let sums: Vec<Vec<u64>> = self.ask(&pipe).await?;
-            let others = sums.into_iter().zip(own).map(|(everyone, (_, calls))| {
-                everyone.into_iter().fold(0, u64::saturating_add).saturating_sub(*calls)
-            });
-            all.extend(others);
+            let everyone = sums.into_iter().flatten().zip(own);
+            all.extend(everyone.map(|(everyone, (_, calls))| everyone.saturating_sub(*calls)));
         }
         whole(all, own.len())
     }
@@ -131,6 +144,7 @@ mod tests {
         let settings = RedisSettings { url, prefix: "p:".into(), patience: Duration::from_secs(1) };
         let mut shared = SharedNodeMonths::new(&settings, "a").unwrap();
         assert_eq!(shared.key("2026-11:eth:http://a"), "p:node-month:2026-11:eth:http://a");
+        assert_eq!(shared.seen_key("2026-11:eth:http://a"), "p:node-month-seen:2026-11:eth:http://a");
         let away = shared.exchange(&[("2026-11:eth:http://a".into(), 7)]).await.unwrap_err();
         assert!(!away.to_string().contains("hunter2") && !format!("{shared:?}").contains("hunter2"));
         assert_eq!(shared.former(&[]).await, Ok(vec![]), "nothing is asked");

@@ -216,7 +216,7 @@ impl Messages {
             return;
         }
         for entry in tally.entries.iter_mut().filter(|entry| entry.is_open()) {
-            if !self.node.take_now(1, &*self.rules.clock) {
+            if self.node.take_now(1, &*self.rules.clock).is_none() {
                 entry.state = CallState::Refused(Refusal::NodesAtLimit);
             }
         }

@@ -47,6 +47,33 @@ async fn a_request_is_a_span_with_its_route_and_without_anything_that_its_client
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_a_client_wants_a_trace_counts_once_it_is_logged_in() {
+    let collector = TraceCollector::start();
+    let setup = Setup::new()
+        .set("telemetry.otlp", &format!("url = \"{}\"", collector.url()))
+        .set("telemetry.otlp", "interval = \"1ms\"")
+        .set("telemetry.otlp", "ratio = 0");
+    let service = TestService::start(setup, Arc::new(SystemClock::new())).await;
+    let bearer = service.owner("ada@example.com").await.bearer();
+    let client = TestClient::new(service.addr(), None);
+    let parent = format!("00-{TRACE}-{SPAN}-01");
+    let wanted = ("traceparent", parent.as_str());
+    for (headers, status) in [
+        (&[wanted][..], 401),
+        (&[wanted, ("authorization", "Bearer a-token")][..], 401),
+        (&[("authorization", bearer.as_str())][..], 200),
+        (&[wanted, ("authorization", bearer.as_str())][..], 200),
+    ] {
+        assert_eq!(client.send("GET", "/api/v1/projects", headers, b"").await.status, status);
+    }
+    // Those before it would have come before it.
+    let spans = collector.got(1).await;
+    let [only] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!((only.trace.as_str(), only.parent.as_str()), (TRACE, SPAN));
+    assert_eq!(only.attribute("http.response.status_code"), "200");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_demo_sends_traces_of_both_its_programs_where_its_option_says() {
     let (collector, home) = (TraceCollector::start(), tempfile::tempdir().unwrap());
     let free = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -49,3 +49,33 @@ async fn many_nodes_are_asked_for_at_once_and_a_redis_that_was_gone_is_found_aga
     };
     timeout(Duration::from_secs(60), again).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn what_gateways_have_sent_that_are_long_gone_stays_counted_in_one_number() {
+    const NODE: &str = "2026-11:eth:http://a";
+    let redis = RedisServer::start();
+    let prefix = prefix();
+    let settings = settings(&redis, &prefix, LONG);
+    let gateway = |name: &str| SharedNodeMonths::new(&settings, name).unwrap();
+    let (calls, seen) = (format!("{prefix}node-month:{NODE}"), format!("{prefix}node-month-seen:{NODE}"));
+    let size = |command: &str, key: &str| redis.say(&format!("{command} {key}"));
+    for number in 0..100 {
+        assert_eq!(others(&mut gateway(&format!("g{number}")), 7).await, 7 * number);
+    }
+    // All have said something just now, so that nobody is taken for gone.
+    assert_eq!((size("HLEN", &calls), size("ZCARD", &seen)), (":100\r\n".into(), ":100\r\n".into()));
+    for number in 0..50 {
+        redis.say(&format!("ZINCRBY {seen} -{} g{number}", 3_700 - number));
+    }
+    let mut last = gateway("last");
+    assert_eq!(others(&mut last, 1).await, 700);
+    // Of 101, those 37 are added up that have been silent for longest.
+    assert_eq!((size("HLEN", &calls), size("ZCARD", &seen)), (":65\r\n".into(), ":64\r\n".into()));
+    assert_eq!(redis.say(&format!("HGET {calls} gone")), "$3\r\n259\r\n");
+    let of = |number: u64| size(&format!("HEXISTS {calls}"), &format!("g{number}"));
+    assert_eq!((of(36), of(37)), (":0\r\n".into(), ":1\r\n".into()));
+    assert_eq!(others(&mut last, 2).await, 700, "and nothing twice");
+    assert_eq!(others(&mut gateway("g60"), 8).await, 695, "the others, of which one has sent 2");
+    assert_eq!(others(&mut gateway("g0"), 7).await, 703, "one that comes back counts twice");
+}

@@ -19,6 +19,7 @@ use crate::management::app_state::{AppState, Settings};
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::token::Claims;
+use crate::management::request_traces::UserMark;
 use axum::extract::{FromRequestParts as _, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -82,6 +83,7 @@ pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Requ
     let Some((claims, session)) = authenticated else {
         return for_visitor(&app, visitor, request, next).await;
     };
+    UserMark::set(request.extensions());
     let path = request.uri().path();
     if !is_open_without_factor(path) {
         match session.demand_factor(&app, request.method()).await {
@@ -231,6 +233,18 @@ mod tests {
     async fn refreshed(site: &Site, path: &str, own: &str) -> Page {
         let request = http::Request::get(path).header(COOKIE, own).header(UNATTENDED, "1");
         answered(site, request, Body::empty()).await
+    }
+
+    #[tokio::test]
+    async fn the_request_of_a_user_for_a_page_is_marked_as_such_and_no_other_is() {
+        let site = Site::new().await;
+        let own = cookie(&site, &site.member(Role::Viewer).await);
+        for (cookie, is_users) in [(own.as_str(), true), ("rpcgate=x", false)] {
+            let mark = UserMark::default();
+            let request = http::Request::get("/projects").header(COOKIE, cookie).extension(mark.clone());
+            answered(&site, request, Body::empty()).await;
+            assert_eq!(mark.is_set(), is_users);
+        }
     }
 
     #[tokio::test]

@@ -140,7 +140,7 @@ impl Pool {
         let (among, avoid, calls) = (exchange.among(), exchange.avoid(), exchange.calls());
         let candidates = |failed| Candidates { among, avoid: [avoid, failed] };
         let choose = |failed| self.choose(clients, candidates(failed), calls);
-        let (mut client, mut choice) =
+        let (mut client, mut choice, mut taken) =
             choose(None).ok_or_else(|| self.unchosen(clients, candidates(None)))?;
         choice = exchange.choice().unwrap_or(choice);
         let mut tries = Tries::new();
@@ -173,15 +173,15 @@ impl Pool {
             }
             let next = tries.after(failure, exchange.may_repeat(), &self.limits.retry);
             if !fault.sent && next != NextTry::Reconnect {
-                node.give_back(calls, &*self.clock);
+                node.give_back(calls, taken, &*self.clock);
             }
-            (client, choice) = match next {
+            (client, choice, taken) = match next {
                 NextTry::GiveUp => return Err(error),
-                NextTry::Reconnect => (client, NodeChoice::Again),
+                NextTry::Reconnect => (client, NodeChoice::Again, taken),
                 NextTry::MoveOn { or_same } => {
                     let again = || {
-                        let is_taken = or_same && node.take_now(calls, &*self.clock);
-                        is_taken.then_some((client, NodeChoice::Again))
+                        let taken = if or_same { node.take_now(calls, &*self.clock) } else { None };
+                        taken.map(|taken| (client, NodeChoice::Again, taken))
                     };
                     choose(Some(node.index)).or_else(again).ok_or(error)?
                 }
@@ -191,13 +191,14 @@ impl Pool {
             reuse = if is_bad_answer { Reuse::Idle } else { Reuse::No };
             if fault.sent && !self.retries.withdraw(self.clock.elapsed()) {
                 if next != NextTry::Reconnect {
-                    client.as_ref().give_back(calls, &*self.clock);
+                    client.as_ref().give_back(calls, taken, &*self.clock);
                 }
                 return Err(error);
             }
             // A rejected answer that was streamed has taken the permit along.
             if progress.permit.is_none() {
-                progress.permit = Some(permit()?);
+                let again = permit().inspect_err(|_| client.as_ref().give_back(calls, taken, &*self.clock));
+                progress.permit = Some(again?);
             }
         }
     }

@@ -75,7 +75,7 @@ impl Pool {
             choose(self.for_streams).or_else(|| choose(NodeSet::ALL))
         };
         let all = Candidates { among: NodeSet::ALL, avoid: [None, None] };
-        let (mut client, mut choice) = choose(None).ok_or_else(|| self.unchosen(&self.ws, all))?;
+        let (mut client, mut choice, mut taken) = choose(None).ok_or_else(|| self.unchosen(&self.ws, all))?;
         let mut tries = Tries::new();
         loop {
             let node = client.as_ref();
@@ -97,11 +97,11 @@ impl Pool {
             node.health.record_failure(fault, None, self.clock.elapsed());
             let next = tries.after(fault.into(), true, &self.limits.retry);
             if !fault.sent && next != NextTry::Reconnect {
-                node.give_back(1, &*self.clock);
+                node.give_back(1, taken, &*self.clock);
             }
-            (client, choice) = match next {
+            (client, choice, taken) = match next {
                 NextTry::GiveUp => return Err(fault.into()),
-                NextTry::Reconnect => (client, NodeChoice::Again),
+                NextTry::Reconnect => (client, NodeChoice::Again, taken),
                 NextTry::MoveOn { .. } => choose(Some(node.index)).ok_or(fault)?,
             };
         }
