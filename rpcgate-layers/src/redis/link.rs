@@ -106,7 +106,11 @@ impl Link {
             });
             let why = broken.to_string();
             if why != reported {
-                tracing::error!("redis: {why}; this gateway counts alone");
+                match broken {
+                    // The usual case when several gateways start at once: the next attempt finds the counters.
+                    Broken::Seeding => tracing::info!("redis: {why}; this gateway counts alone until then"),
+                    _ => tracing::error!("redis: {why}; this gateway counts alone"),
+                }
                 reported = why;
             }
             if alone(&mut orders, sleep(PAUSE)).await.is_none() {
