@@ -297,8 +297,11 @@ fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now:
     let (step, state) = match kept {
         Ok(until) => {
             let state = due.state.with(done(due.order, now), now);
-            let signed_by = Some(client.settings.directory_url().to_owned());
-            (OrderStep::Done { until }, OrderState { signed_by, ..state })
+            let directory = client.settings.directory_url();
+            if let Err(error) = folder.set_authority(directory) {
+                tracing::warn!(%error, "who has signed the certificate cannot be written down");
+            }
+            (OrderStep::Done { until }, OrderState { signed_by: Some(directory.to_owned()), ..state })
         }
         Err(why) => {
             let order = failed(due.order, why.clone(), client.http.asked_pause(), now);

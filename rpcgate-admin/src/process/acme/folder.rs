@@ -13,6 +13,9 @@ use std::time::Duration;
 const CERTIFICATE: &str = "certificate.pem";
 /// The account with the authority, and its key.
 const ACCOUNT: &str = "account.json";
+/// The directory of the authority that signed the certificate. It is not in the state alone, which operators remove so that
+/// an order begins at once.
+const AUTHORITY: &str = "authority";
 /// Who signed the certificate, and what failed since.
 const STATE: &str = "state.json";
 /// The answers to checks while an order runs.
@@ -143,7 +146,14 @@ impl AcmeFolder {
     /// What is known. A file that cannot be read is as good as none.
     pub(crate) fn state(&self) -> OrderState {
         let text = fs::read(self.0.join(STATE)).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
+        let mut state: OrderState = serde_json::from_slice(&text).unwrap_or_default();
+        let authority = fs::read_to_string(self.0.join(AUTHORITY)).ok().filter(|text| !text.is_empty());
+        state.signed_by = authority.or(state.signed_by);
+        state
+    }
+
+    pub(super) fn set_authority(&self, directory: &str) -> io::Result<()> {
+        self.write(AUTHORITY, directory.as_bytes())
     }
 
     pub(super) fn set_state(&self, state: &OrderState) -> io::Result<()> {

@@ -291,3 +291,18 @@ async fn an_order_that_an_authority_ends_unexpectedly_has_failed_and_later_ones_
     fixture.clock.advance(next);
     assert_eq!(failure(program.step().await).1, 2);
 }
+
+#[test]
+fn who_signed_the_certificate_is_known_although_the_state_is_removed() {
+    let mut fixture = Fixture::new();
+    let program = fixture.program();
+    let due = begin(&program.client, NOON).unwrap().unwrap();
+    let step = end(&program.client, due, Ok(pem(&["a.example", "b.example"], 2026, 2030)), NOON);
+    assert!(matches!(step, OrderStep::Done { .. }), "{step:?}");
+    std::fs::remove_file(fixture.folder().path().join("state.json")).unwrap();
+    assert!(matches!(begin(&program.client, NOON).unwrap(), Err(IdleOrders::NotDue)));
+    fixture.settings.directory_url =
+        rpcgate_core::config::Url::parse("https://127.0.0.1:1/directory", &["https"]).ok();
+    let due = begin(&fixture.program().client, NOON).unwrap().unwrap();
+    assert!(matches!(due.reason, OrderReason::OtherAuthority(_)), "{:?}", due.reason);
+}
