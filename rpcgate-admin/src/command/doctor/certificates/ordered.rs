@@ -47,8 +47,8 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
     let held = match held {
         Ok(held) => held,
         Err(why) => {
-            let advice = "start the program that uses it, which orders one and refuses TLS handshakes until then; if it runs, look \
-                          at its log for orders that fail";
+            let advice = "start the program that uses it, which orders one and refuses TLS handshakes until then; if it \
+                          runs, look at its log for orders that fail";
             let place = format!("{}: ", folder.certificate().display());
             let why = why.strip_prefix(&place).unwrap_or(&why);
             findings.push(Finding::failure(CHECK, subject, why, advice));
