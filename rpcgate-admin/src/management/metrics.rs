@@ -136,10 +136,13 @@ mod tests {
     use crate::management::app_state::tests::Site;
     use crate::management::mail::MailCounts;
     use crate::management::webhook::DeliveryCounts;
+    use crate::process::tls::CertificatePaths;
     use axum::body::Body;
     use axum::extract::ConnectInfo;
     use http::{Method, Request};
     use http_body_util::BodyExt;
+    use rcgen::{CertificateParams, KeyPair};
+    use rpcgate_core::config::{AcmeSettings, AdminTls};
     use tokio_util::sync::CancellationToken;
     use tower::ServiceExt;
 
@@ -200,7 +203,16 @@ mod tests {
         for outcome in DeliveryCounts::OUTCOMES {
             app.deliveries.of(outcome);
         }
-        let (_, page) = ask(&router(app, None), "GET", "/metrics").await;
+        let dir = tempfile::tempdir().unwrap();
+        let key = KeyPair::generate().unwrap();
+        let made = CertificateParams::new(vec!["a.example".into()]).unwrap().self_signed(&key).unwrap();
+        let text = format!("{}{}", key.serialize_pem(), made.pem());
+        std::fs::write(dir.path().join("certificate.pem"), text).unwrap();
+        let (mut tls, mut acme) = (AdminTls::default(), AcmeSettings::default());
+        (tls.acme, acme.dir) = (true, dir.path().to_owned());
+        let paths = CertificatePaths::of_management(&tls, &acme).unwrap();
+        let certificate = Some(Arc::new(Certificate::load(&paths).unwrap()));
+        let (_, page) = ask(&router(app, certificate), "GET", "/metrics").await;
         let (mails, attempts) = ("rpcgate_admin_mails_total", "rpcgate_admin_delivery_attempts_total");
         let spans = "rpcgate_admin_otlp_spans_total";
         let all = [(mails, "outcome"), (attempts, "outcome"), (spans, "result")];

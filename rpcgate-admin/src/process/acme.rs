@@ -18,7 +18,7 @@ pub(crate) use answer::{answer_over_tls, is_check};
 use due::{OrderReason, begun, done, failed, pause, reason};
 use folder::{LastOrder, OrderState};
 use held::HeldCertificate;
-use order::AcmeClient;
+use order::{AcmeClient, bounded};
 use ring::rand::{SecureRandom, SystemRandom};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::{AcmeSettings, moment_text};
@@ -29,11 +29,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Time between two looks at the folder.
 const EVERY: Duration = Duration::from_secs(5);
 /// How long an order may take.
 const WITHIN: Duration = Duration::from_secs(600);
+/// How much later than now a certificate that was just signed may begin, which is in use then: clocks differ, and not every
+/// authority dates its certificates back.
+const EARLY: Duration = Duration::from_secs(3_600);
 
 /// A setting of `[acme]` that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -52,7 +56,8 @@ pub struct OrderCounts {
     pub done: AtomicU64,
     /// Those that did not.
     pub failed: AtomicU64,
-    /// Those that have failed one after the other, since the last one that was done.
+    /// Those that have failed one after the other, since the last one that was done, of other programs and before the start
+    /// as well.
     pub failures: AtomicU64,
 }
 
@@ -84,6 +89,8 @@ pub struct CertificateOrders {
     client: Arc<AcmeClient>,
     clock: Arc<dyn Clock>,
     counts: Arc<OrderCounts>,
+    /// The time of the next order that was told last.
+    told: AtomicU64,
 }
 
 impl fmt::Debug for CertificateOrders {
@@ -106,7 +113,7 @@ impl CertificateOrders {
         let bad =
             |error: io::Error| BadAcme { key: "dir", why: format!("{}: {error}", settings.dir.display()) };
         client.folder.make().map_err(bad)?;
-        Ok(CertificateOrders { client: Arc::new(client), clock, counts })
+        Ok(CertificateOrders { client: Arc::new(client), clock, counts, told: AtomicU64::new(0) })
     }
 
     /// Checks these settings and the files that they name, and changes nothing.
@@ -143,7 +150,7 @@ impl CertificateOrders {
                 }
                 OrderStep::Failed { why, failures, next } => {
                     let next = moment_text(next);
-                    tracing::error!(failures, next, "no certificate was signed, the one in use stays: {why}");
+                    tracing::error!(failures, next, "no certificate was signed: {why}");
                 }
             }
             unusable = None;
@@ -154,16 +161,25 @@ impl CertificateOrders {
     pub async fn step(&self) -> OrderStep {
         let (client, now) = (self.client.clone(), self.clock.now());
         let order = match in_background(move || begin(&client, now)).await {
-            Ok(Some(order)) => order,
-            Ok(None) => return OrderStep::Nothing,
+            Ok(Ok(order)) => order,
+            Ok(Err(idle)) => {
+                self.rest(&idle);
+                return OrderStep::Nothing;
+            }
             Err(error) => {
                 return OrderStep::Unusable(format!("{}: {error}", self.client.folder.path().display()));
             }
         };
         let domains = self.client.settings.domains.join(" ");
         tracing::info!(domains, "ordering a certificate: {}", order.reason);
-        let ordered = tokio::time::timeout(WITHIN, self.client.order()).await;
-        let ordered = ordered.unwrap_or_else(|_| Err("it was not done within 10 minutes".to_owned()));
+        let client = self.client.clone();
+        // In a task of its own, so that what it does not expect of an authority ends the order and no later one.
+        let ordering = AbortOnDropHandle::new(tokio::spawn(async move { client.order().await }));
+        let ordered = match tokio::time::timeout(WITHIN, ordering).await {
+            Ok(Ok(ordered)) => ordered,
+            Ok(Err(error)) => Err(bounded(&format!("the order ended unexpectedly: {error}"))),
+            Err(_) => Err("it was not done within 10 minutes".to_owned()),
+        };
         let (client, now) = (self.client.clone(), self.clock.now());
         let step = in_background(move || Ok(end(&client, order, ordered, now))).await;
         let step = step.unwrap_or_else(|error: io::Error| OrderStep::Unusable(error.to_string()));
@@ -172,22 +188,58 @@ impl CertificateOrders {
                 self.counts.done.fetch_add(1, Relaxed);
                 self.counts.failures.store(0, Relaxed);
             }
-            OrderStep::Failed { failures, .. } => {
+            OrderStep::Failed { failures, next, .. } => {
                 self.counts.failed.fetch_add(1, Relaxed);
                 self.counts.failures.store((*failures).into(), Relaxed);
+                self.told.store(next.secs(), Relaxed);
             }
             OrderStep::Nothing | OrderStep::Unusable(_) => {}
         }
         step
     }
+
+    /// Counts and tells why no order begins now.
+    fn rest(&self, idle: &IdleOrders) {
+        match idle {
+            IdleOrders::Elsewhere => {}
+            IdleOrders::NotDue => self.counts.failures.store(0, Relaxed),
+            IdleOrders::Paused { reason, last, next } => {
+                self.counts.failures.store(last.failures.into(), Relaxed);
+                // The program that failed has told it already, and tells it once.
+                if self.told.swap(next.secs(), Relaxed) == next.secs() {
+                    return;
+                }
+                let (failures, next) = (last.failures, moment_text(*next));
+                let why = if failures == 0 {
+                    "one was signed lately".to_owned()
+                } else {
+                    format!("the last order failed: {}", last.why)
+                };
+                tracing::warn!(failures, next, "no certificate is ordered yet: {reason}; {why}");
+            }
+        }
+    }
 }
 
 /// An order that is due, with the folder's lock.
+#[derive(Debug)]
 struct DueOrder {
     reason: OrderReason,
     order: LastOrder,
-    signed_by: Option<String>,
+    /// What is written down of it.
+    state: OrderState,
     _lock: File,
+}
+
+/// Why no order begins.
+#[derive(Debug)]
+enum IdleOrders {
+    /// None is due.
+    NotDue,
+    /// One is due for this reason, and the last one forbids it until then.
+    Paused { reason: OrderReason, last: Box<LastOrder>, next: Time },
+    /// Another program orders.
+    Elsewhere,
 }
 
 /// Does `work` on a thread for what blocks: a folder on a network may be slow.
@@ -197,28 +249,39 @@ async fn in_background<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// The order that is due at this time, written down as begun.
-fn begin(client: &AcmeClient, now: Time) -> io::Result<Option<DueOrder>> {
+/// The order that is due at this time, written down as begun; or why there is none.
+fn begin(client: &AcmeClient, now: Time) -> io::Result<Result<DueOrder, IdleOrders>> {
     let (folder, domains) = (&client.folder, &client.settings.domains);
     let directory = client.settings.directory_url();
-    let wanted = |state: &OrderState| {
+    let wanted = |state: &OrderState| -> Result<OrderReason, IdleOrders> {
         let held = HeldCertificate::read(&folder.certificate());
-        reason(&held, state, directory, domains, now)
-            .filter(|reason| pause(state, directory, domains, reason, now).is_none())
+        let reason = reason(&held, state, directory, domains, now).ok_or(IdleOrders::NotDue)?;
+        let next = pause(state, directory, domains, &reason, now);
+        match (next, state.order(directory, domains)) {
+            (Some(next), Some(last)) => {
+                Err(IdleOrders::Paused { reason, last: Box::new(last.clone()), next })
+            }
+            _ => Ok(reason),
+        }
     };
-    if wanted(&folder.state()).is_none() {
-        return Ok(None);
+    if let Err(idle) = wanted(&folder.state()) {
+        let may_run = matches!(&idle, IdleOrders::Paused { last, .. } if last.is_unfinished());
+        let runs = may_run && folder.lock()?.is_none();
+        return Ok(Err(if runs { IdleOrders::Elsewhere } else { idle }));
     }
     folder.make()?;
-    let Some(lock) = folder.lock()? else { return Ok(None) };
+    let Some(lock) = folder.lock()? else { return Ok(Err(IdleOrders::Elsewhere)) };
     // Another program may have ordered until now.
     let state = folder.state();
-    let Some(reason) = wanted(&state) else { return Ok(None) };
+    let reason = match wanted(&state) {
+        Ok(reason) => reason,
+        Err(idle) => return Ok(Err(idle)),
+    };
     let order = begun(&state, directory, domains, now, share());
-    let signed_by = state.signed_by;
-    folder.set_state(&OrderState { signed_by: signed_by.clone(), last: Some(order.clone()) })?;
+    let state = state.with(order.clone(), now);
+    folder.set_state(&state)?;
     folder.clear_answers()?;
-    Ok(Some(DueOrder { reason, order, signed_by, _lock: lock }))
+    Ok(Ok(DueOrder { reason, order, state, _lock: lock }))
 }
 
 /// Writes down how an order ended, and puts its certificate in the place of the former one if it can be used.
@@ -233,14 +296,17 @@ fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now:
     });
     let (step, state) = match kept {
         Ok(until) => {
-            let last = Some(done(due.order, now));
-            let signed_by = Some(client.settings.directory_url().to_owned());
-            (OrderStep::Done { until }, OrderState { signed_by, last })
+            let state = due.state.with(done(due.order, now), now);
+            let directory = client.settings.directory_url();
+            if let Err(error) = folder.set_authority(directory) {
+                tracing::warn!(%error, "who has signed the certificate cannot be written down");
+            }
+            (OrderStep::Done { until }, OrderState { signed_by: Some(directory.to_owned()), ..state })
         }
         Err(why) => {
             let order = failed(due.order, why.clone(), client.http.asked_pause(), now);
             let step = OrderStep::Failed { why, failures: order.failures, next: order.next() };
-            (step, OrderState { signed_by: due.signed_by, last: Some(order) })
+            (step, due.state.with(order, now))
         }
     };
     // What was written at the beginning holds otherwise: an order that has failed.
@@ -250,14 +316,14 @@ fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now:
     step
 }
 
-/// When a certificate that was just signed ends, if it can be used now for all of these names.
+/// When a certificate that was just signed ends, if it can be used soon for all of these names.
 fn usable(pem: &str, domains: &[String], now: Time) -> Result<Time, String> {
     let wrong = |why: String| format!("the certificate that was signed cannot be used: {why}");
     let held = HeldCertificate::of(pem).map_err(wrong)?;
     if let Some(name) = domains.iter().find(|name| !held.is_for(name)) {
         return Err(wrong(format!("it is not for {name}")));
     }
-    if now < held.valid.start {
+    if now.plus(EARLY) < held.valid.start {
         return Err(wrong(format!("it is valid only from {}", moment_text(held.valid.start))));
     }
     if held.valid.end <= now {

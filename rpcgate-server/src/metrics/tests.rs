@@ -8,7 +8,7 @@ use crate::state::State;
 use rpcgate_admin::store::url_of;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::config::{Config, Input};
+use rpcgate_core::config::{Config, Input, Url};
 use rpcgate_layers::nodes::NodeHealth;
 use rpcgate_layers::websocket::CloseReason;
 use std::collections::{BTreeMap, HashSet};
@@ -198,7 +198,17 @@ async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
     let fixture = Fixture::new().await;
     // Nothing listens there, so the gateway counts alone and sends no span, and says so.
     let away = "[redis]\nurl = \"redis://127.0.0.1:1\"\n[telemetry.otlp]\nurl = \"http://127.0.0.1:1\"\n";
-    let config = fixture.config(away);
+    let mut config = fixture.config(away);
+    // One of its listeners has TLS, with a certificate that is due in centuries.
+    config.gateway.grpc_listen = Some("127.0.0.1:0".parse().unwrap());
+    (config.gateway.tls.acme, config.gateway.tls.grpc_only) = (true, true);
+    config.acme.directory_url = Url::parse("https://127.0.0.1:1/", &["https"]).ok();
+    (config.acme.domains, config.acme.dir) = (vec!["localhost".into()], fixture.home.path().join("acme"));
+    std::fs::create_dir(&config.acme.dir).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let made = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
+    let certificate = format!("{}{}", key.serialize_pem(), made.pem());
+    std::fs::write(config.acme.dir.join("certificate.pem"), certificate).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let state = Arc::new(State::open(&config, clock.clone()).unwrap());
     assert!(state.ready().await);

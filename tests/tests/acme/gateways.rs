@@ -3,7 +3,7 @@
 use crate::{clock, settings};
 use rpcgate_admin::process::acme::{CertificateOrders, OrderStep};
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
-use rpcgate_core::clock::ManualClock;
+use rpcgate_core::clock::{Clock, ManualClock};
 use rpcgate_core::config::Config;
 use rpcgate_server::{Gateway, StartOptions};
 use rpcgate_tests::gateway::Setup;
@@ -206,7 +206,7 @@ async fn a_gateway_answers_the_checks_of_another_programs_order() {
         "directory": pebble.directory_url(),
         "domains": [NAME, "rpc.example.com"],
         "failures": 1,
-        "next": 99_999_999_999_u64,
+        "next": clock.now().plus(DAY).secs(),
         "why": "",
     });
     let state = serde_json::json!({ "last": last });

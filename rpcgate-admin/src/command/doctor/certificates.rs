@@ -64,7 +64,8 @@ fn look(
     match Certified::read(cert, private) {
         Ok(certified) => {
             let expires = certified.own().and_then(|own| certified.expires(&own, now));
-            judge(&certified, &subject, urls, expiry(expires, &subject, now), now)
+            let advice = "append the certificates of the authorities between (fullchain.pem), unless the authority is your own";
+            judge(&certified, &subject, urls, (expiry(expires, &subject, now), advice), now)
         }
         Err(why) => {
             let advice = "put the certificate with its chain and the key that belongs to it, both in PEM, into these files";
@@ -177,12 +178,13 @@ impl Certified {
     }
 }
 
-/// Judges the chain and the names of a certificate, after what was found about its expiry.
+/// Judges the chain and the names of a certificate, after what was found about its expiry. `advice` is for one that no public
+/// authority has signed.
 fn judge(
     certified: &Certified,
     subject: &str,
     urls: &[(&'static str, &Url)],
-    expiry: Finding,
+    (expiry, advice): (Finding, &str),
     now: Time,
 ) -> Vec<Finding> {
     let Some(own) = certified.own() else {
@@ -205,7 +207,6 @@ fn judge(
         certified.chain_error(Certified::public(), now)
     {
         let text = "no public authority is found above it: clients refuse it unless they trust its authority";
-        let advice = "append the certificates of the authorities between (fullchain.pem), unless the authority is your own";
         findings.push(Finding::warning(CHECK, subject, text, advice));
     }
     findings.extend(names(certified, subject, urls));

@@ -65,19 +65,22 @@ pub(crate) fn reason(
     (renewal(&held.valid, &held.leaf) <= now).then_some(OrderReason::Renewal(held.valid.end))
 }
 
-/// The last order for these names, if it forbids another one for this reason at this time.
-pub(crate) fn pause<'s>(
-    state: &'s OrderState,
+/// The time before which no order for this reason begins, if the last one for these names forbids one now. Once the names or
+/// the authority are others, why it failed may be gone.
+pub(crate) fn pause(
+    state: &OrderState,
     directory: &str,
     domains: &[String],
     reason: &OrderReason,
     now: Time,
-) -> Option<&'s LastOrder> {
-    let last = state.last.as_ref()?;
+) -> Option<Time> {
+    let last = state.order(directory, domains)?;
     let is_lost = last.failures == 0 && !matches!(reason, OrderReason::Renewal(_));
-    let now = if is_lost { now.plus(AFTER_SUCCESS - AFTER_LOSS) } else { now };
-    // Once the names or the authority are others, why it failed may be gone.
-    (last.directory == directory && last.domains == domains && now < last.next()).then_some(last)
+    let less = if is_lost { (AFTER_SUCCESS - AFTER_LOSS).as_secs() } else { 0 };
+    let next = Time::from_secs(last.next.saturating_sub(less));
+    // None lasts longer. What forbids orders for years was written while the clock was wrong.
+    let is_possible = next <= now.plus(LONGEST + LONGEST / 4);
+    (now < next && is_possible).then_some(next)
 }
 
 /// The time at which a certificate is renewed: when two thirds of its life are over, and up to a thirtieth more, which its
@@ -88,7 +91,7 @@ pub(crate) fn renewal(valid: &Range<Time>, leaf: &[u8]) -> Time {
         [first, second, ..] => u32::from(u16::from_be_bytes([first, second])),
         _ => 0,
     };
-    valid.start.plus(life / 3 * 2 + life / 30 / 65_536 * share)
+    Time::from_secs(valid.start.plus(life / 3 * 2 + life / 30 / 65_536 * share).secs())
 }
 
 /// The order for these names that begins at this time, after `state`. `share`, from 0 to 255, makes the pause up to a quarter
@@ -100,17 +103,10 @@ pub(super) fn begun(
     now: Time,
     share: u8,
 ) -> LastOrder {
-    let same = state.last.as_ref().filter(|last| last.directory == directory && last.domains == domains);
-    let failures = same.map_or(0, |last| last.failures).saturating_add(1);
+    let failures = state.order(directory, domains).map_or(0, |last| last.failures).saturating_add(1);
     let pause = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST);
     let pause = pause + pause / 4 / 255 * u32::from(share);
-    LastOrder {
-        directory: directory.to_owned(),
-        domains: domains.to_vec(),
-        failures,
-        next: now.plus(pause).secs(),
-        why: "the program ended while it ran".to_owned(),
-    }
+    LastOrder::begun(directory, domains, failures, now.plus(pause))
 }
 
 /// The same order, done at this time.
@@ -171,7 +167,7 @@ mod tests {
         let now = Time::from_secs(1_000_000);
         let (ours, others) = (names(&["a.example"]), names(&["b.example"]));
         let order = begun(&OrderState::default(), DIRECTORY, &ours, now, 0);
-        let state = OrderState { signed_by: None, last: Some(order.clone()) };
+        let state = OrderState { last: Some(order.clone()), ..OrderState::default() };
         let renewal = OrderReason::Renewal(now);
         let is_paused = |directory: &str, domains: &[String], now| {
             pause(&state, directory, domains, &renewal, now).is_some()
@@ -192,6 +188,40 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_that_was_written_while_the_clock_was_wrong_forbids_nothing() {
+        let (now, domains) = (Time::from_secs(1_000_000), names(&["a.example"]));
+        let renewal = OrderReason::Renewal(now);
+        let is_paused = |written: Time| {
+            let order = begun(&OrderState::default(), DIRECTORY, &domains, written, 255);
+            let order = failed(order, "no".into(), LONGEST, written);
+            let state = OrderState::default().with(order, written);
+            pause(&state, DIRECTORY, &domains, &renewal, now).is_some()
+        };
+        assert!(is_paused(now));
+        assert!(!is_paused(now.plus(Duration::from_secs(365 * DAY))));
+    }
+
+    #[test]
+    fn settings_that_differ_have_pauses_of_their_own_which_end_when_they_are_long_over() {
+        let now = Time::from_secs(1_000_000);
+        let (ours, others) = (names(&["a.example"]), names(&["b.example"]));
+        let mut state = OrderState::default();
+        for domains in [&ours, &others, &ours] {
+            let order = done(begun(&state, DIRECTORY, domains, now, 0), now);
+            state = state.with(order, now);
+        }
+        for domains in [&ours, &others] {
+            let reason = OrderReason::OtherNames(domains[0].clone());
+            let next = pause(&state, DIRECTORY, domains, &reason, now);
+            assert_eq!(next, Some(now.plus(AFTER_LOSS)), "{domains:?}");
+        }
+        assert_eq!(state.others.len(), 1);
+        let later = now.plus(Duration::from_secs(3 * DAY));
+        let order = begun(&state, DIRECTORY, &ours, later, 0);
+        assert!(state.with(order, later).others.is_empty());
+    }
+
+    #[test]
     fn a_certificate_is_renewed_when_two_thirds_of_its_life_are_over() {
         let valid = Time::from_secs(0)..Time::from_secs(90 * DAY);
         let moments: Vec<u64> = (0..64_u8).map(|content| renewal(&valid, &[content]).secs() / DAY).collect();
@@ -206,8 +236,10 @@ mod tests {
         let held = |domains: &[&str], from: i32, until: i32| {
             Ok(HeldCertificate::of(&super::super::held::tests::pem(domains, from, until)).unwrap())
         };
-        let state =
-            |signed_by: Option<&str>| OrderState { signed_by: signed_by.map(str::to_owned), last: None };
+        let state = |signed_by: Option<&str>| OrderState {
+            signed_by: signed_by.map(str::to_owned),
+            ..OrderState::default()
+        };
         let wanted = names(&["a.example", "b.example"]);
         let why = |held: &Result<HeldCertificate, String>, state: &OrderState| {
             reason(held, state, DIRECTORY, &wanted, now)

@@ -7,17 +7,27 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The key and the certificate with its chain, in one file, so that they always belong together.
 const CERTIFICATE: &str = "certificate.pem";
 /// The account with the authority, and its key.
 const ACCOUNT: &str = "account.json";
+/// The directory of the authority that signed the certificate. It is not in the state alone, which operators remove so that
+/// an order begins at once.
+const AUTHORITY: &str = "authority";
 /// Who signed the certificate, and what failed since.
 const STATE: &str = "state.json";
 /// The answers to checks while an order runs.
 const ANSWERS: &str = "answers.json";
 /// Locked by the program that orders.
 const LOCK: &str = "lock";
+/// The reason of an order that was begun and is not done.
+const UNFINISHED: &str = "the program ended while it ran";
+/// Orders for other names that are kept.
+const OTHERS: usize = 16;
+/// How long they are kept after their pause.
+const KEPT: Duration = Duration::from_secs(24 * 3_600);
 
 /// The folder of an account and its certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +41,25 @@ pub(crate) struct OrderState {
     pub(crate) signed_by: Option<String>,
     /// The last order.
     pub(crate) last: Option<LastOrder>,
+    /// The last orders for other names or of other authorities, the latest first: programs with this folder whose settings
+    /// differ would order in turns without a pause otherwise, each in the place of the other's certificate.
+    pub(crate) others: Vec<LastOrder>,
+}
+
+impl OrderState {
+    /// The last order for these names of the authority of this directory.
+    pub(crate) fn order(&self, directory: &str, domains: &[String]) -> Option<&LastOrder> {
+        self.last.iter().chain(&self.others).find(|order| order.is_for(directory, domains))
+    }
+
+    /// The same with this order as the last one.
+    pub(super) fn with(&self, order: LastOrder, now: Time) -> Self {
+        let former = self.last.iter().chain(&self.others);
+        let others = former
+            .filter(|other| !other.is_for(&order.directory, &order.domains) && other.next().plus(KEPT) > now);
+        let others = others.take(OTHERS).cloned().collect();
+        OrderState { signed_by: self.signed_by.clone(), last: Some(order), others }
+    }
 }
 
 /// An order that has begun. Until it is done it counts as failed: a program that dies meanwhile must not order again at each
@@ -50,6 +79,27 @@ pub(crate) struct LastOrder {
 }
 
 impl LastOrder {
+    /// One that begins, and has failed unless more is written down.
+    pub(super) fn begun(directory: &str, domains: &[String], failures: u32, next: Time) -> Self {
+        LastOrder {
+            directory: directory.to_owned(),
+            domains: domains.to_vec(),
+            failures,
+            next: next.secs(),
+            why: UNFINISHED.to_owned(),
+        }
+    }
+
+    /// Whether it was begun and is not done: it runs, or its program has ended meanwhile.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.failures > 0 && self.why == UNFINISHED
+    }
+
+    /// Whether it was for these names, of the authority of this directory.
+    fn is_for(&self, directory: &str, domains: &[String]) -> bool {
+        self.directory == directory && self.domains == domains
+    }
+
     /// The first moment at which another order for the same names may begin.
     pub(crate) fn next(&self) -> Time {
         Time::from_secs(self.next)
@@ -96,7 +146,14 @@ impl AcmeFolder {
     /// What is known. A file that cannot be read is as good as none.
     pub(crate) fn state(&self) -> OrderState {
         let text = fs::read(self.0.join(STATE)).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
+        let mut state: OrderState = serde_json::from_slice(&text).unwrap_or_default();
+        let authority = fs::read_to_string(self.0.join(AUTHORITY)).ok().filter(|text| !text.is_empty());
+        state.signed_by = authority.or(state.signed_by);
+        state
+    }
+
+    pub(super) fn set_authority(&self, directory: &str) -> io::Result<()> {
+        self.write(AUTHORITY, directory.as_bytes())
     }
 
     pub(super) fn set_state(&self, state: &OrderState) -> io::Result<()> {

@@ -87,18 +87,25 @@ impl AcmeClient {
     /// The account in the folder, or a new one.
     async fn account(&self) -> Result<Account, OrderError> {
         let directory = self.settings.directory_url();
-        let builder = Account::builder_with_http(Box::new(self.http.clone()));
+        let builder = || Account::builder_with_http(Box::new(self.http.clone()));
         if let Some(stored) = self.folder.account(directory)
             && let Ok(credentials) = serde_json::from_slice(&stored)
         {
-            return Ok(builder.from_credentials(credentials).await?);
+            match builder().from_credentials(credentials).await {
+                Err(Error::KeyRejected) => {
+                    tracing::warn!(
+                        "the key of the account in acme.dir is broken, another account is registered"
+                    );
+                }
+                found => return Ok(found?),
+            }
         }
         let contacts: Vec<_> = self.settings.contacts.iter().map(|mail| format!("mailto:{mail}")).collect();
         let contacts: Vec<_> = contacts.iter().map(String::as_str).collect();
         let wanted =
             NewAccount { contact: &contacts, terms_of_service_agreed: true, only_return_existing: false };
         let eab = self.eab.as_ref().map(|(id, key)| ExternalAccountKey::new(id.clone(), key));
-        let (account, credentials) = builder.create(&wanted, directory.to_owned(), eab.as_ref()).await?;
+        let (account, credentials) = builder().create(&wanted, directory.to_owned(), eab.as_ref()).await?;
         self.folder.set_account(&serde_json::to_vec(&credentials).map_err(io::Error::other)?)?;
         tracing::info!(directory, "registered with the certificate authority");
         Ok(account)
@@ -208,7 +215,7 @@ async fn refusals(order: &mut Order, reason: String) -> OrderError {
 }
 
 /// A reason as one line of bounded length: the authority chooses its words.
-fn bounded(why: &str) -> String {
+pub(super) fn bounded(why: &str) -> String {
     why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_REASON).collect()
 }
 

@@ -3,9 +3,13 @@
 
 use super::held::tests::pem;
 use super::*;
+use rcgen::{CertificateParams, KeyPair};
 use rpcgate_core::clock::ManualClock;
+use rustls_pki_types::PrivateKeyDer;
 use std::net::TcpListener;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsAcceptor;
 
 /// The last day of 2026, at noon.
 const NOON: Time = Time::from_secs(1_798_718_400);
@@ -167,4 +171,138 @@ async fn other_names_and_another_authority_are_ordered_for_without_a_pause() {
         rpcgate_core::config::Url::parse("https://127.0.0.1:1/directory", &["https"]).ok();
     assert_eq!(failure(fixture.program().step().await).1, 1);
     assert_eq!(fixture.program().step().await, OrderStep::Nothing);
+}
+
+#[tokio::test]
+async fn programs_whose_settings_differ_do_not_order_in_turns_without_a_pause() {
+    let fixture = Fixture::new();
+    let mut settings = fixture.settings.clone();
+    settings.domains = vec!["c.example".into()];
+    let second = CertificateOrders::new(&settings, fixture.clock.clone(), Arc::default()).unwrap();
+    let first = fixture.program();
+    let (ours, others) = (["a.example", "b.example"], ["c.example"]);
+    for (program, domains) in [(&first, ours.as_slice()), (&second, others.as_slice())] {
+        let due = begin(&program.client, NOON).unwrap().unwrap();
+        let step = end(&program.client, due, Ok(pem(domains, 2026, 2030)), NOON);
+        assert!(matches!(step, OrderStep::Done { .. }), "{step:?}");
+    }
+    fixture.clock.advance(59 * MINUTE);
+    assert_eq!(
+        first.step().await,
+        OrderStep::Nothing,
+        "the other one has taken the place of its certificate"
+    );
+    fixture.clock.advance(MINUTE);
+    assert_eq!(failure(first.step().await).1, 1);
+    fixture.clock.advance(4 * MINUTE);
+    assert_eq!(second.step().await, OrderStep::Nothing, "its certificate is there");
+    fixture.folder().set_certificate("broken").unwrap();
+    assert_eq!(failure(second.step().await).1, 1);
+    assert_eq!(first.step().await, OrderStep::Nothing, "its pause holds beside the order of the other one");
+    assert_eq!(fixture.counts.failures.load(Relaxed), 1);
+}
+
+#[tokio::test]
+async fn failures_before_the_start_and_of_other_programs_are_counted() {
+    let fixture = Fixture::new();
+    let mut next = Duration::ZERO;
+    for _ in 0..3 {
+        fixture.clock.set(NOON.plus(next));
+        (_, _, next) = failure(fixture.program().step().await);
+    }
+    let counts: Arc<OrderCounts> = Arc::default();
+    let program = CertificateOrders::new(&fixture.settings, fixture.clock.clone(), counts.clone()).unwrap();
+    assert_eq!(program.step().await, OrderStep::Nothing);
+    assert_eq!([&counts.failures, &counts.failed].map(|count| count.load(Relaxed)), [3, 0]);
+    fixture.folder().set_certificate(&pem(&["a.example", "b.example"], 2026, 2030)).unwrap();
+    assert_eq!(program.step().await, OrderStep::Nothing);
+    assert_eq!(counts.failures.load(Relaxed), 0, "none is due");
+}
+
+#[test]
+fn an_order_that_runs_elsewhere_is_no_failure() {
+    let fixture = Fixture::new();
+    let program = fixture.program();
+    let due = begin(&program.client, NOON).unwrap().unwrap();
+    assert!(matches!(begin(&program.client, NOON).unwrap(), Err(IdleOrders::Elsewhere)));
+    drop(due);
+    let idle = begin(&program.client, NOON).unwrap().unwrap_err();
+    assert!(matches!(idle, IdleOrders::Paused { .. }), "its program has ended: {idle:?}");
+}
+
+#[tokio::test]
+async fn an_account_whose_key_is_broken_is_as_good_as_none() {
+    let fixture = Fixture::new();
+    let program = fixture.program();
+    let directory = fixture.settings.directory_url();
+    let account = serde_json::json!({ "id": "a", "key_pkcs8": "AAAA", "directory": directory });
+    fixture.folder().set_account(account.to_string().as_bytes()).unwrap();
+    let (why, ..) = failure(program.step().await);
+    assert!(why.contains("refused"), "it asks the authority for another one: {why}");
+}
+
+#[test]
+fn a_certificate_that_begins_within_the_hour_is_kept_because_clocks_differ() {
+    let (new, domains) = (pem(&["a.example"], 2027, 2030), ["a.example".to_owned()]);
+    let at = |minutes: u32| usable(&new, &domains, NOON.plus(minutes * MINUTE));
+    assert!(at(11 * 60).is_ok() && at(12 * 60).is_ok());
+    let why = at(11 * 60 - 1).unwrap_err();
+    assert!(why.contains("it is valid only from 2027-01-01T00:00:00Z"), "{why}");
+}
+
+#[tokio::test]
+async fn an_order_that_an_authority_ends_unexpectedly_has_failed_and_later_ones_are_made() {
+    let mut fixture = Fixture::new();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
+    let file = fixture.dir.path().join("ca.pem");
+    std::fs::write(&file, certificate.pem()).unwrap();
+    fixture.settings.ca_file = Some(file);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let server = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(server));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}/directory", listener.local_addr().unwrap().port());
+    fixture.settings.directory_url = rpcgate_core::config::Url::parse(&url, &["https"]).ok();
+    // Its directory names no URLs, which the library takes for granted.
+    let _serving = AbortOnDropHandle::new(tokio::spawn(async move {
+        let directory = r#"{"newNonce":"not a URL","newAccount":"not a URL","newOrder":"not a URL"}"#;
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+        let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{directory}", directory.len());
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(stream.read_u8().await.unwrap());
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            let _ = stream.shutdown().await;
+        }
+    }));
+    let program = fixture.program();
+    let (why, failures, next) = failure(program.step().await);
+    assert!(failures == 1 && why.starts_with("the order ended unexpectedly: "), "{why}");
+    fixture.clock.advance(next);
+    assert_eq!(failure(program.step().await).1, 2);
+}
+
+#[test]
+fn who_signed_the_certificate_is_known_although_the_state_is_removed() {
+    let mut fixture = Fixture::new();
+    let program = fixture.program();
+    let due = begin(&program.client, NOON).unwrap().unwrap();
+    let step = end(&program.client, due, Ok(pem(&["a.example", "b.example"], 2026, 2030)), NOON);
+    assert!(matches!(step, OrderStep::Done { .. }), "{step:?}");
+    std::fs::remove_file(fixture.folder().path().join("state.json")).unwrap();
+    assert!(matches!(begin(&program.client, NOON).unwrap(), Err(IdleOrders::NotDue)));
+    fixture.settings.directory_url =
+        rpcgate_core::config::Url::parse("https://127.0.0.1:1/directory", &["https"]).ok();
+    let due = begin(&fixture.program().client, NOON).unwrap().unwrap();
+    assert!(matches!(due.reason, OrderReason::OtherAuthority(_)), "{:?}", due.reason);
 }

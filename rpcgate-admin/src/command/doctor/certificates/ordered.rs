@@ -23,12 +23,19 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
     let (held, state) = (HeldCertificate::read(&folder.certificate()), folder.state());
     let due = reason(&held, &state, acme.directory_url(), &acme.domains, now);
     let mut findings = Vec::new();
-    if let Some(last) = state.last.as_ref().filter(|last| last.failures > 0) {
-        let text = format!("{} orders have failed one after the other: {}", last.failures, last.why);
-        let is_paused =
+    let last = state.order(acme.directory_url(), &acme.domains).or(state.last.as_ref());
+    if let Some(last) = last.filter(|last| last.failures > 0) {
+        let text = match last.failures {
+            _ if last.is_unfinished() => {
+                "an order runs now, or its program has ended while it ran".to_owned()
+            }
+            1 => format!("an order has failed: {}", last.why),
+            failures => format!("{failures} orders have failed one after the other: {}", last.why),
+        };
+        let paused =
             due.as_ref().and_then(|due| pause(&state, acme.directory_url(), &acme.domains, due, now));
-        let next = match is_paused {
-            Some(last) => format!("the next one begins at {}", moment_text(last.next())),
+        let next = match paused {
+            Some(next) => format!("the next one begins at {}", moment_text(next)),
             None => "the next one begins when a program runs".to_owned(),
         };
         let advice = format!(
@@ -40,8 +47,10 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
     let held = match held {
         Ok(held) => held,
         Err(why) => {
-            let advice =
-                "start the program that uses it, which orders one; until then it refuses TLS handshakes";
+            let advice = "start the program that uses it, which orders one and refuses TLS handshakes until then; if it \
+                          runs, look at its log for orders that fail";
+            let place = format!("{}: ", folder.certificate().display());
+            let why = why.strip_prefix(&place).unwrap_or(&why);
             findings.push(Finding::failure(CHECK, subject, why, advice));
             return findings;
         }
@@ -61,6 +70,13 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
         }
         Some(due) => {
             let text = format!("expires in {days} days, and another one should be there: {due}");
+            let advice = match due {
+                OrderReason::OtherNames(_) | OrderReason::OtherAuthority(_) => {
+                    "restart all programs that use it, which read [acme] at their start alone; if their settings are these, look \
+                     at their logs for orders that fail"
+                }
+                _ => advice,
+            };
             Finding::warning(CHECK, subject.clone(), text, advice)
         }
         None => {
@@ -69,7 +85,11 @@ pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], no
         }
     };
     match Certified::read(&folder.certificate(), &folder.certificate()) {
-        Ok(certified) => findings.extend(judge(&certified, &subject, urls, expiry, now)),
+        Ok(certified) => {
+            let advice = "if clients shall trust it without more, name a public authority in acme.directory_url, and not its \
+                          directory for trials (staging)";
+            findings.extend(judge(&certified, &subject, urls, (expiry, advice), now));
+        }
         // It was replaced meanwhile.
         Err(_) => findings.push(expiry),
     }
@@ -135,6 +155,20 @@ mod tests {
         let text = &findings[0].1;
         assert!(text.contains("3 orders have failed one after the other: refused it"), "{text}");
         assert!(text.contains("the next one begins at 2026-12-31T13:00:00Z"), "{text}");
+    }
+
+    #[test]
+    fn a_certificate_for_other_names_wants_a_restart_and_no_chain_is_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(vec!["b.example".into()]).unwrap().self_signed(&key).unwrap();
+        let text = format!("{}{}", key.serialize_pem(), certificate.pem());
+        std::fs::write(dir.path().join("certificate.pem"), text).unwrap();
+        let findings = told(dir.path(), "");
+        assert!(findings[0].1.contains("is not for a.example. To do: restart all programs"), "{findings:?}");
+        assert!(findings.iter().any(|(_, text)| text.contains("acme.directory_url")), "{findings:?}");
+        assert!(!findings.iter().any(|(_, text)| text.contains("fullchain")), "{findings:?}");
     }
 
     #[test]
