@@ -201,7 +201,7 @@ impl CacheState {
         if let Some(response) = look() {
             return Found::Stored(response);
         }
-        match self.in_flight.join(sought, &Bytes::new()) {
+        match self.in_flight.join(sought, &Bytes::new(), now) {
             Joined::Follow(follow) => Found::Follows(follow),
             Joined::Lead(lead) => {
                 let is_later = lead.is_later_than(landed);
@@ -303,7 +303,13 @@ impl<P> KeepTask<P> {
         let expires_at = match self.permanence(response.content()) {
             Keep::No => return None,
             Keep::Forever => None,
-            Keep::For(time) => Some(clock.elapsed() + time),
+            Keep::For(time) => {
+                let now = clock.elapsed();
+                if self.leads.is_superseded(now) {
+                    return Some(kept);
+                }
+                Some(now + time)
+            }
         };
         self.shared.replies.put(&sought, &kept, expires_at);
         Some(kept)
@@ -394,6 +400,33 @@ mod tests {
             assert_eq!(task.await.unwrap().unwrap(), "sound");
         }
         assert_eq!(asked.load(Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_takes_long_is_followed_no_more_and_its_response_replaces_no_later_one() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        let inner = service_fn(move |_: &'static str| {
+            let number = count.fetch_add(1, Relaxed);
+            async move {
+                // The second one is quicker.
+                tokio::time::sleep(Duration::from_millis(if number == 0 { 10 } else { 1 })).await;
+                Ok::<_, BoxError>(Bytes::from(number.to_string()))
+            }
+        });
+        let fixture = Fixture::new();
+        let service = layer(&fixture).with_call(read).layer(inner);
+        let first = tokio::spawn(service.clone().oneshot("slow"));
+        tokio::task::yield_now().await;
+        fixture.clock.advance(Duration::from_secs(2));
+        assert_eq!(service.clone().oneshot("slow").await.unwrap(), "1");
+        assert_eq!(first.await.unwrap().unwrap(), "0");
+        assert_eq!(
+            service.clone().oneshot("slow").await.unwrap(),
+            "1",
+            "the response of the second one is kept"
+        );
+        assert_eq!(asked.load(Relaxed), 2);
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! A set that is being answered while others may follow its calls, or it follows theirs.
 
-use super::singleflight::LeadOutcome;
+use super::singleflight::{EndingLead, LeadOutcome};
 use super::{CacheState, Split};
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
@@ -160,11 +160,11 @@ where
             let tally = settled.tally();
             let mut now = None;
             leads.land(
-                |place, hash| {
+                |place, lead| {
                     if let Some(CallState::Answered(Reply { form, from })) = state(tally, place)
                         && *from != Source::NodeForAll
                     {
-                        keep(&shared, tally, place, hash, form, &mut now);
+                        keep(&shared, tally, place, lead, form, &mut now);
                     }
                 },
                 |place| landing(tally, place),
@@ -219,13 +219,13 @@ fn state(tally: &Tally, place: usize) -> Option<&CallState> {
     tally.entries.get(place).map(|entry| &entry.state)
 }
 
-/// Stores the content of `form` for as long as its adapter allows. `now` is read once for all results of a set; `hash` is
-/// that of the key.
+/// Stores the content of `form`, which `lead` has brought, for as long as its adapter allows. `now` is read once for all
+/// results of a set.
 fn keep(
     shared: &CacheState,
     tally: &Tally,
     place: usize,
-    hash: u64,
+    lead: EndingLead<'_>,
     form: &Form,
     now: &mut Option<Duration>,
 ) {
@@ -241,10 +241,16 @@ fn keep(
     let expires_at = match keep {
         Keep::No => return,
         Keep::Forever => None,
-        Keep::For(time) => Some(*now.get_or_insert_with(|| shared.clock.elapsed()) + time),
+        Keep::For(time) => {
+            let now = *now.get_or_insert_with(|| shared.clock.elapsed());
+            if lead.is_superseded(now) {
+                return;
+            }
+            Some(now + time)
+        }
     };
     if let Some(kept) = form.kept() {
-        let sought = ReplySought::again(hash, tally.chain.name(), view.sent, view.params);
+        let sought = ReplySought::again(lead.hash(), tally.chain.name(), view.sent, view.params);
         shared.replies.put(&sought, &kept, expires_at);
     }
 }

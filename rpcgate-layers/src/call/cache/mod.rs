@@ -5,6 +5,8 @@
 //! into what is stored, what this set fetches (it *leads*) and what another set, or an earlier entry of this one, is
 //! already fetching (it *follows*). All leads of a set are sent before it waits for those of others, so two sets never wait
 //! for each other. A follower gets what its leader got, failures too, and waits no longer than a call of its own might take.
+//! A call that has been in flight for two seconds is followed no more: the next one leads, so that a node that has stopped
+//! answering does not hold up all who ask the same.
 //! When a client leaves while others follow its call, the call continues without it.
 //!
 //! The adapter decides about each answer whether and how long it may be kept; errors and answers about things not known yet
@@ -213,7 +215,7 @@ impl CacheState {
                 entry.state = CallState::Answered(Reply { form, from: Source::Stored });
                 continue;
             }
-            match self.in_flight.join(&sought, &tally.body) {
+            match self.in_flight.join(&sought, &tally.body, now) {
                 Joined::Lead(lead) => {
                     let is_later = lead.is_later_than(landed);
                     split.leads.push(&self.in_flight, place, lead, all - place - 1);

@@ -15,9 +15,13 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 const SHARDS: usize = 64;
+/// How long a flight has been going on when others no longer join it: it may be at a node that has stopped answering, and those
+/// who ask for the same must not all wait for that one. So a call that takes long is made once in this time at most.
+pub(super) const JOINABLE: Duration = Duration::from_secs(2);
 
 /// All calls in flight that others may follow.
 #[derive(Debug)]
@@ -65,6 +69,13 @@ impl Map {
             .map_or(0, |followers| followers.count())
     }
 
+    /// Whether a later flight for the same has begun because this one took too long.
+    fn is_superseded(&self, name: SharedCallName) -> bool {
+        let flying = self.shard(name.hash).flying.lock();
+        let shared_call = flying.table.find(name.hash, |shared_call| shared_call.name == name);
+        shared_call.is_some_and(|shared_call| shared_call.is_superseded)
+    }
+
     /// Ends a flight; `landing` is called only if it has followers.
     fn land(&self, name: SharedCallName, landing: impl FnOnce() -> LeadOutcome) {
         let shard = self.shard(name.hash);
@@ -88,6 +99,9 @@ impl Map {
 #[derive(Debug)]
 struct SharedCall {
     name: SharedCallName,
+    begun_at: Duration,
+    /// Whether a later one for the same is joined in its place.
+    is_superseded: bool,
     chain: ChainName,
     /// Contains method and parameters; mostly the body of the request.
     text: Bytes,
@@ -105,7 +119,7 @@ struct SharedCallName {
 }
 
 impl SharedCall {
-    fn new(name: SharedCallName, sought: &ReplySought<'_>, body: &Bytes) -> Self {
+    fn new(name: SharedCallName, begun_at: Duration, sought: &ReplySought<'_>, body: &Bytes) -> Self {
         let (method, params) = (sought.method(), sought.params());
         let (text, method, params) = match (place(body, method), place(body, params)) {
             (Some(method), Some(params)) => (body.clone(), method, params),
@@ -113,7 +127,8 @@ impl SharedCall {
                 ([method, params].concat().into(), 0..method.len(), method.len()..method.len() + params.len())
             }
         };
-        SharedCall { name, chain: sought.chain(), text, method, params, followers: None }
+        let chain = sought.chain();
+        SharedCall { name, begun_at, is_superseded: false, chain, text, method, params, followers: None }
     }
 
     fn is(&self, sought: &ReplySought<'_>) -> bool {
@@ -183,23 +198,28 @@ impl SingleFlight {
         Landed(self.map.shard(sought.hashed()).landed.load(Ordering::Acquire))
     }
 
-    /// Follows a flight for the same, or leads a new one. `body` is the buffer that most likely contains the parts of `sought`.
-    pub(super) fn join(&self, sought: &ReplySought<'_>, body: &Bytes) -> Joined {
+    /// Follows a flight for the same that is not too old at `now`, or leads a new one. `body` is the buffer that most likely
+    /// contains the parts of `sought`.
+    pub(super) fn join(&self, sought: &ReplySought<'_>, body: &Bytes, now: Duration) -> Joined {
         let hash = sought.hashed();
         let shard = self.map.shard(hash);
         let mut flying = shard.flying.lock();
-        if let Some(shared_call) = flying.table.find_mut(hash, |shared_call| shared_call.is(sought)) {
-            let followers = shared_call.followers.get_or_insert_default().clone();
-            followers.count.fetch_add(1, Ordering::Relaxed);
-            return Joined::Follow(Follow { name: shared_call.name, followers });
+        let is_wanted = |shared_call: &SharedCall| !shared_call.is_superseded && shared_call.is(sought);
+        if let Some(shared_call) = flying.table.find_mut(hash, is_wanted) {
+            if now.saturating_sub(shared_call.begun_at) < JOINABLE {
+                let followers = shared_call.followers.get_or_insert_default().clone();
+                followers.count.fetch_add(1, Ordering::Relaxed);
+                return Joined::Follow(Follow { name: shared_call.name, followers });
+            }
+            shared_call.is_superseded = true;
         }
         flying.begun += 1;
         let name = SharedCallName { hash, number: flying.begun };
-        let shared_call = SharedCall::new(name, sought, body);
+        let shared_call = SharedCall::new(name, now, sought, body);
         flying.table.insert_unique(hash, shared_call, |shared_call| shared_call.name.hash);
         let since = Landed(shard.landed.load(Ordering::Relaxed));
         drop(flying);
-        Joined::Lead(Lead { name, own: 0, since })
+        Joined::Lead(Lead { name, begun_at: now, own: 0, since })
     }
 
     #[cfg(test)]
@@ -213,6 +233,7 @@ impl SingleFlight {
 #[derive(Debug)]
 pub(super) struct Lead {
     name: SharedCallName,
+    begun_at: Duration,
     own: usize,
     since: Landed,
 }
@@ -221,6 +242,26 @@ impl Lead {
     /// Whether a flight may have landed between the reading of `landed` and the beginning of this one.
     pub(super) fn is_later_than(&self, landed: Landed) -> bool {
         self.since != landed
+    }
+}
+
+/// A flight that is about to land.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndingLead<'a> {
+    map: &'a Map,
+    lead: &'a Lead,
+}
+
+impl EndingLead<'_> {
+    /// The hash of its key.
+    pub(super) fn hash(self) -> u64 {
+        self.lead.name.hash
+    }
+
+    /// Whether a later flight for the same has begun, as of `now`: that one may have brought a newer answer.
+    pub(super) fn is_superseded(self, now: Duration) -> bool {
+        // The lock is only taken for the few that it can be.
+        now.saturating_sub(self.lead.begun_at) >= JOINABLE && self.map.is_superseded(self.lead.name)
     }
 }
 
@@ -272,12 +313,21 @@ impl Leads {
         }
     }
 
-    /// Lands all. For each, `keep` is called first with its place and the hash of its key; `landing` is called only if it has
-    /// followers.
-    pub(super) fn land(mut self, mut keep: impl FnMut(usize, u64), landing: impl Fn(usize) -> LeadOutcome) {
+    /// Whether a later flight for the same has begun because the first of these took too long, as of `now`.
+    pub(super) fn is_superseded(&self, now: Duration) -> bool {
+        let (Some(map), Some((_, lead))) = (&self.map, self.list.first()) else { return false };
+        EndingLead { map, lead }.is_superseded(now)
+    }
+
+    /// Lands all. For each, `keep` is called first with its place; `landing` is called only if it has followers.
+    pub(super) fn land(
+        mut self,
+        mut keep: impl FnMut(usize, EndingLead<'_>),
+        landing: impl Fn(usize) -> LeadOutcome,
+    ) {
         let Some(map) = self.map.clone() else { return };
         while let Some((place, lead)) = self.list.get(self.over) {
-            keep(*place, lead.name.hash);
+            keep(*place, EndingLead { map: &map, lead });
             self.over += 1;
             map.land(lead.name, || landing(*place));
         }
@@ -325,6 +375,7 @@ mod tests {
     use super::*;
     use rpcgate_core::chain::ChainName;
 
+    const NOW: Duration = Duration::from_secs(100);
     const BODY: Bytes = Bytes::from_static(br#"{"method":"toy_read","params":[1]}"#);
 
     fn sought(params: &[u8]) -> ReplySought<'_> {
@@ -333,14 +384,16 @@ mod tests {
 
     /// What leads, and whether it may have missed a landing since `landed`.
     fn lead(in_flight: &SingleFlight, landed: Landed) -> (Leads, bool) {
-        let Joined::Lead(lead) = in_flight.join(&sought(b"[1]"), &BODY) else { panic!("another call leads") };
+        let Joined::Lead(lead) = in_flight.join(&sought(b"[1]"), &BODY, NOW) else {
+            panic!("another call leads")
+        };
         let (mut leads, is_later) = (Leads::default(), lead.is_later_than(landed));
         leads.push(in_flight, 0, lead, 0);
         (leads, is_later)
     }
 
     fn follow(in_flight: &SingleFlight) -> Follow {
-        let Joined::Follow(follow) = in_flight.join(&sought(b"[1]"), &BODY) else {
+        let Joined::Follow(follow) = in_flight.join(&sought(b"[1]"), &BODY, NOW) else {
             panic!("it is led already")
         };
         follow
@@ -377,7 +430,9 @@ mod tests {
     async fn followers_that_a_dropped_set_has_not_answered_get_lost() {
         let in_flight = SingleFlight::default();
         let (mut leads, _) = lead(&in_flight, in_flight.landed(&sought(b"[1]")));
-        let Joined::Lead(other) = in_flight.join(&sought(b"[2]"), &BODY) else { panic!("no call leads it") };
+        let Joined::Lead(other) = in_flight.join(&sought(b"[2]"), &BODY, NOW) else {
+            panic!("no call leads it")
+        };
         leads.push(&in_flight, 1, other, 0);
         let followers = [follow(&in_flight), follow(&in_flight)];
         assert!(leads.is_followed());
@@ -395,6 +450,26 @@ mod tests {
     }
 
     #[test]
+    fn a_flight_that_takes_long_is_joined_no_more_and_a_later_one_is() {
+        let in_flight = SingleFlight::default();
+        let at = |millis| NOW + Duration::from_millis(millis);
+        let join = |now| in_flight.join(&sought(b"[1]"), &BODY, now);
+        let (first, _) = lead(&in_flight, in_flight.landed(&sought(b"[1]")));
+        assert!(matches!(join(at(1_999)), Joined::Follow(_)));
+        assert!(!first.is_superseded(at(2_000)), "no call has come since");
+        let Joined::Lead(later) = join(at(2_000)) else { panic!("the first one takes too long") };
+        let mut second = Leads::default();
+        second.push(&in_flight, 0, later, 0);
+        let Joined::Follow(followed) = join(at(3_999)) else { panic!("another one leads") };
+        assert_eq!(followed.name, second.list[0].1.name);
+        assert!(first.is_superseded(at(3_999)) && !second.is_superseded(at(3_999)));
+        first.land(|_, lead| assert!(lead.is_superseded(at(4_000))), |_| LeadOutcome::Lost);
+        assert!(matches!(join(at(3_999)), Joined::Follow(_)), "the end of the first one changes nothing");
+        drop(second);
+        assert!(in_flight.is_empty());
+    }
+
+    #[test]
     fn a_call_is_found_by_all_its_bytes_in_any_buffer() {
         let in_flight = SingleFlight::default();
         let chain = ChainName::new("toy");
@@ -406,16 +481,16 @@ mod tests {
         for (place, sought) in
             [within, ReplySought::new(chain, b"toy_read", b""), sought(b"[1 ]")].iter().enumerate()
         {
-            let Joined::Lead(lead) = in_flight.join(sought, &BODY) else {
+            let Joined::Lead(lead) = in_flight.join(sought, &BODY, NOW) else {
                 panic!("{sought:?} is another call")
             };
             leads.push(&in_flight, place, lead, 0);
         }
         for sought in [sought(b"[1]"), sought(b""), sought(b"[1 ]")] {
-            assert!(matches!(in_flight.join(&sought, &BODY), Joined::Follow(_)), "{sought:?}");
+            assert!(matches!(in_flight.join(&sought, &BODY, NOW), Joined::Follow(_)), "{sought:?}");
         }
         let elsewhere = ReplySought::new(ChainName::new("toz"), b"toy_read", b"[1]");
-        let Joined::Lead(lead) = in_flight.join(&elsewhere, &BODY) else { panic!("another chain's") };
+        let Joined::Lead(lead) = in_flight.join(&elsewhere, &BODY, NOW) else { panic!("another chain's") };
         leads.push(&in_flight, 3, lead, 0);
         drop(leads);
         assert!(in_flight.is_empty());

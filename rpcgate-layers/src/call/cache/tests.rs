@@ -564,6 +564,28 @@ async fn who_follows_waits_no_longer_than_a_call_may_take() {
 }
 
 #[tokio::test]
+async fn a_call_that_takes_long_is_followed_no_more_and_its_answer_replaces_no_later_one() {
+    let site = Site::held(Fixture::new());
+    let first = site.under_way(read(1));
+    site.fixture.clock.advance(Duration::from_secs(2));
+    let second = site.under_way(read(2));
+    let third = site.under_way(read(3));
+    assert_eq!(site.node.calls(), 2, "the second one leads, and the third one follows that");
+    site.node.release(1);
+    let Ok(first) = first.await;
+    assert_eq!(reported(first).0, says("1", "toy_read [1] #1"));
+    let fourth = site.under_way(read(4));
+    assert_eq!(site.node.calls(), 2, "nothing is stored yet, and the second one is still joined");
+    site.node.release(1);
+    for (going, id) in [(second, "2"), (third, "3"), (fourth, "4")] {
+        let Ok(calls) = going.await;
+        assert_eq!(reported(calls).0, says(id, "toy_read [1] #2"));
+    }
+    assert_eq!(site.send(read(5)).await, (says("5", "toy_read [1] #2"), true));
+    assert!(site.in_flight().is_empty());
+}
+
+#[tokio::test]
 async fn a_step_of_the_wall_clock_does_not_change_the_age_of_answers() {
     let site = Site::open();
     let now = site.fixture.now();
@@ -710,7 +732,7 @@ async fn a_leader_without_a_runtime_to_go_on_is_lost_and_not_stuck() {
 async fn a_set_answers_its_followers_before_it_waits_for_others() {
     let site = Site::held(Fixture::new());
     let sought = ReplySought::new(ChainName::new("toy"), b"toy_read", b"[2]");
-    let super::Joined::Lead(lead) = site.in_flight().join(&sought, &Bytes::new()) else {
+    let super::Joined::Lead(lead) = site.in_flight().join(&sought, &Bytes::new(), Duration::ZERO) else {
         panic!("there is no other call")
     };
     let mut elsewhere = super::Leads::default();
