@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_that_takes_long_is_joined_no_more_and_a_later_one_is() {
+    fn a_call_that_takes_long_is_joined_no_more_and_a_later_one_is() {
         let in_flight = SingleFlight::default();
         let at = |millis| NOW + Duration::from_millis(millis);
         let join = |now| in_flight.join(&sought(b"[1]"), &BODY, now);
