@@ -26,8 +26,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Semaphore;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
+
+/// Checks of names that are answered at a time. Anyone may ask for one, and each reads a file.
+const CHECKS: usize = 16;
 
 /// The ALPN name of HTTP/2.
 pub const H2: &[u8] = b"h2";
@@ -126,6 +130,8 @@ pub struct Certificate {
     pub counts: CertificateCounts,
     /// How the orders of it ended, if the program [orders](super::acme) it.
     pub orders: Arc<OrderCounts>,
+    /// Permits of checks of names.
+    checks: Arc<Semaphore>,
 }
 
 impl LoadedCertificate {
@@ -164,7 +170,8 @@ impl Certificate {
             tracing::warn!(table, "TLS handshakes are refused until there is a certificate: {why}");
         }
         let loaded = ArcSwap::from_pointee(loaded);
-        Ok(Certificate { loaded, counts: CertificateCounts::default(), orders: Arc::default() })
+        let checks = Arc::new(Semaphore::new(CHECKS));
+        Ok(Certificate { loaded, counts: CertificateCounts::default(), orders: Arc::default(), checks })
     }
 
     /// Puts another one in its place. Whether the program orders it changes with a restart alone, and one that is not there
@@ -197,7 +204,7 @@ impl Certificate {
         match &loaded.paths.acme {
             None => TlsAcceptor::from(loaded.server.clone()).accept(stream).await.map(Some),
             // Boxed, so that connections whose certificate is not ordered do not have its size.
-            Some(folder) => Box::pin(accept_or_answer(stream, &loaded, folder)).await,
+            Some(folder) => Box::pin(accept_or_answer(stream, &loaded, folder, &self.checks)).await,
         }
     }
 }
@@ -207,6 +214,7 @@ async fn accept_or_answer<S>(
     stream: S,
     loaded: &LoadedCertificate,
     folder: &AcmeFolder,
+    checks: &Arc<Semaphore>,
 ) -> io::Result<Option<TlsStream<S>>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -219,10 +227,20 @@ where
     if !is_check {
         return handshake.into_stream(loaded.server.clone()).await.map(Some);
     }
-    let folder = folder.clone();
-    // A folder on a network may be slow.
-    let answer = tokio::task::spawn_blocking(move || answer_over_tls(&folder, &name?)).await;
-    let Ok(Some(answer)) = answer else {
+    let answer = match checks.clone().try_acquire_owned() {
+        Ok(permit) => {
+            let folder = folder.clone();
+            // A folder on a network may be slow. The permit is held until it is read, also if the client has left.
+            let answering = move || {
+                let _permit = permit;
+                answer_over_tls(&folder, &name?)
+            };
+            tokio::task::spawn_blocking(answering).await.ok().flatten()
+        }
+        // An authority tries again.
+        Err(_) => None,
+    };
+    let Some(answer) = answer else {
         // No certificate is sent, and the client reads that it is refused.
         handshake.into_stream(Arc::new(refusing()?)).await?;
         return Err(io::Error::other("a check of a name for which no order runs"));

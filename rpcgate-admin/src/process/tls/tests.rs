@@ -135,6 +135,20 @@ async fn a_check_is_answered_with_the_proof_although_clients_need_certificates()
 }
 
 #[tokio::test]
+async fn checks_beyond_the_sixteenth_at_a_time_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = of(&dir);
+    std::fs::write(dir.path().join("answers.json"), "{\"a.example\":\"token.print\"}").unwrap();
+    let mut reading: Vec<_> =
+        (0..16).map(|_| certificate.checks.clone().try_acquire_owned().unwrap()).collect();
+    let (client, server) = shown(&certificate, "a.example", &[b"acme-tls/1"]).await;
+    assert!(client.is_err() && server.is_err());
+    reading.pop();
+    let (client, server) = shown(&certificate, "a.example", &[b"acme-tls/1"]).await;
+    assert!(client.is_ok() && !server.unwrap(), "one has ended");
+}
+
+#[tokio::test]
 async fn a_client_that_offers_other_protocols_too_gets_no_proof() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("certificate.pem"), ordered(2030)).unwrap();
