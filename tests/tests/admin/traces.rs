@@ -64,7 +64,7 @@ async fn that_a_client_wants_a_trace_counts_once_it_is_logged_in() {
         (&[("authorization", bearer.as_str())][..], 200),
         (&[wanted, ("authorization", bearer.as_str())][..], 200),
     ] {
-        assert_eq!(client.send("GET", "/api/v1/projects", headers, b"").await.status, status);
+        assert_eq!(client.send("GET", "/api/v1/auth/me", headers, b"").await.status, status);
     }
     // Those before it would have come before it.
     let spans = collector.got(1).await;
