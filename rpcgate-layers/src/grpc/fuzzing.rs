@@ -1,8 +1,7 @@
 //! The readers of gRPC, for fuzz targets.
 
-use super::feed::{ClientBody, Feed, Gone};
+use super::feed::{ClientBody, Feed, Gone, NodeMessages};
 use super::timeout;
-use crate::transport::h2::OutgoingBody;
 use bytes::Bytes;
 use http::HeaderValue;
 use http_body::{Body, Frame};
@@ -72,7 +71,8 @@ pub fn fed_messages(pieces: Vec<Bytes>, most: usize, room: usize) -> FedMessages
 }
 
 /// Reads a body to its end. Whether that came without an error.
-fn drain(mut body: OutgoingBody, all: &mut Vec<u8>) -> bool {
+fn drain(body: NodeMessages, all: &mut Vec<u8>) -> bool {
+    let mut body = pin!(body);
     let mut cx = Context::from_waker(Waker::noop());
     loop {
         match body.as_mut().poll_frame(&mut cx) {

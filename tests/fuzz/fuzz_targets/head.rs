@@ -1,4 +1,5 @@
-//! A request's path and query: a path leads to a chain only as `/<chain>` or `/<chain>/`, and no key causes a panic.
+//! A request's path and query: a path leads to a chain only as `/<chain>`, or below it where the chain has paths of its own, and
+//! no key causes a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +7,7 @@ use rpcgate_core::adapter::KeyPlaces;
 use rpcgate_core::chain::{Chain, Chains};
 use rpcgate_core::secret::KeyForge;
 use rpcgate_layers::request::authenticate::key_of;
-use rpcgate_layers::request::route::{Place, place};
+use rpcgate_layers::request::route::{RouteMatch, place};
 use std::sync::{Arc, LazyLock};
 
 static CHAINS: LazyLock<Chains> =
@@ -16,8 +17,10 @@ static FORGE: LazyLock<KeyForge> = LazyLock::new(|| KeyForge::new(b"fuzz"));
 fuzz_target!(|text: &str| {
     let Ok(request) = http::Request::post(text).body(()) else { return };
     let path = request.uri().path();
-    if let Place::Chain(chain) = place(&CHAINS, request.method(), path) {
-        assert_eq!(path.trim_end_matches('/'), format!("/{}", chain.name()));
+    if let RouteMatch::Chain(chain, _) = place(&CHAINS, request.method(), path) {
+        let below =
+            path.strip_prefix(&format!("/{}", chain.name())).expect("it begins with the chain's name");
+        assert!(matches!(below, "" | "/") || chain.facts().rest && below.starts_with('/'), "{path}");
     }
     let places = KeyPlaces::default().with_header("x-api-key").with_query("api_key");
     if let Some(key) = key_of(&request, places) {
