@@ -24,7 +24,7 @@ from promises import Run
 
 
 async def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--program", default="target/release/rpcgate-server", help="the binary (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=120.0, help="how long (default: %(default)s)")
     parser.add_argument("--rate", type=int, default=300, help="HTTP requests a second (default: %(default)s)")
