@@ -2,7 +2,7 @@
 
 use super::BadAcme;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, DATE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::uri::Scheme;
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
@@ -113,7 +113,11 @@ fn place(url: &Uri) -> Result<(String, u16), String> {
 /// The seconds for which an answer that refuses asks to wait.
 fn asked(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
     let refuses = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-    headers.get(RETRY_AFTER).filter(|_| refuses)?.to_str().ok()?.trim().parse().ok()
+    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let pause = text(RETRY_AFTER).filter(|_| refuses)?;
+    let moment = |text| httpdate::parse_http_date(text).ok();
+    // A date is measured from that of the answer: the clocks of both hosts may differ.
+    pause.parse().ok().or_else(|| Some(moment(pause)?.duration_since(moment(text(DATE)?)?).ok()?.as_secs()))
 }
 
 fn trust(roots: &mut RootCertStore, file: &Path) -> Result<(), String> {
@@ -147,8 +151,22 @@ mod tests {
         assert_eq!(asked(StatusCode::TOO_MANY_REQUESTS, &with("3600")), Some(3_600));
         assert_eq!(asked(StatusCode::SERVICE_UNAVAILABLE, &with(" 7 ")), Some(7));
         assert_eq!(asked(StatusCode::OK, &with("3600")), None, "it tells when to look again");
-        assert_eq!(asked(StatusCode::TOO_MANY_REQUESTS, &with("Wed, 21 Oct 2026 07:28:00 GMT")), None);
+        assert_eq!(asked(StatusCode::TOO_MANY_REQUESTS, &with("soon")), None);
         assert_eq!(asked(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_date_to_wait_for_is_measured_from_that_of_the_answer() {
+        let until = "Wed, 21 Oct 2026 07:28:00 GMT";
+        let asked = |date: Option<&'static str>| {
+            let date = date.map(|date| (DATE, HeaderValue::from_static(date)));
+            let until = (RETRY_AFTER, HeaderValue::from_static(until));
+            asked(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::from_iter([until].into_iter().chain(date)))
+        };
+        assert_eq!(asked(Some("Wed, 21 Oct 2026 06:27:30 GMT")), Some(3_630));
+        assert_eq!(asked(Some("Wed, 21 Oct 2026 07:28:01 GMT")), None, "it is over");
+        assert_eq!(asked(Some("Wednesday")), None);
+        assert_eq!(asked(None), None);
     }
 
     #[test]
