@@ -122,7 +122,8 @@ fn dangling(service: &Value, deployment: &Deployment, targets: &[String]) -> Vec
     }
     for (from, to, mode) in mounts(service) {
         let exists = match from.strip_prefix("./") {
-            Some(path) => mode == "ro" && tree::root().join(path).is_file(),
+            // An editor that replaces a file does so for the host alone, if the file itself is mounted.
+            Some(path) => mode == "ro" && tree::root().join(path).is_dir(),
             None => deployment.mounts.contains(from),
         };
         if !exists || !to.starts_with('/') {
@@ -168,7 +169,11 @@ fn wrong_program(name: &str, service: &Value, program: &str, deployment: &Deploy
         findings.push("it is killed while it drains".to_owned());
     }
     let mounts = mounts(service);
-    if !mounts.iter().any(|(from, to, _)| from.ends_with(COMPOSE_CONFIG) && *to == CONFIG) {
+    let file = |(from, to, _): &(&str, &str, &str)| {
+        let within = CONFIG.strip_prefix(to)?.strip_prefix('/')?;
+        Some(format!("{}/{within}", from.strip_prefix("./")?))
+    };
+    if !mounts.iter().filter_map(file).any(|file| file == COMPOSE_CONFIG) {
         findings.push(format!("{CONFIG} is not {COMPOSE_CONFIG}"));
     }
     let own: Vec<_> = mounts.iter().filter(|(_, to, _)| *to == STATE).map(|(from, _, _)| *from).collect();
@@ -380,11 +385,10 @@ mod tests {
             (COMPOSE, "stop_grace_period: 60s\n  networks: [front, back]", "stop_grace_period: 40s"),
             (COMPOSE, "\"gateway-2:/var/lib/rpcgate\"", "\"gateway-1:/var/lib/rpcgate\""),
             (COMPOSE, "\"gateway-2:/var/lib/rpcgate\"", "\"gateway-3:/var/lib/rpcgate\""),
-            (
-                COMPOSE,
-                "compose/rpcgate.toml:/etc/rpcgate/rpcgate.toml",
-                "compose/none.toml:/etc/rpcgate/rpcgate.toml",
-            ),
+            (COMPOSE, "deploy/compose:/etc/rpcgate", "deploy/none:/etc/rpcgate"),
+            (COMPOSE, "deploy/compose:/etc/rpcgate", "deploy/image:/etc/rpcgate"),
+            (COMPOSE, "deploy/compose:/etc/rpcgate", "deploy/compose:/etc/other"),
+            (COMPOSE, "deploy/compose:/etc/rpcgate", "deploy/compose/rpcgate.toml:/etc/rpcgate/rpcgate.toml"),
             (COMPOSE, "RPCGATE_ADMIN__JWT__SECRET", "RPCGATE_ADMIN__JWT_SECRET"),
             (COMPOSE, "RPCGATE_REDIS__URL", "RPCGATE_REDIS_URL"),
             (COMPOSE, "redis: {condition: service_healthy}", "memcached: {condition: service_healthy}"),

@@ -135,6 +135,31 @@ fn wrong_stages(stages: &[Stage], toolchain: &str, ignored: &str) -> Vec<String>
     findings.iter().map(|finding| format!("{IMAGE}: {finding}")).collect()
 }
 
+/// Files that a source includes and the build is not sent.
+fn wrong_includes(ignored: &str, path: &str, text: &str) -> Vec<String> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let included = text.split("include_").skip(1).filter_map(|rest| {
+        let rest = rest.strip_prefix("str!(").or_else(|| rest.strip_prefix("bytes!("))?;
+        rest.trim_start().strip_prefix('"')?.split('"').next()
+    });
+    let mut findings = Vec::new();
+    for file in included {
+        let mut parts: Vec<_> = folder.split('/').collect();
+        for part in file.split('/') {
+            if part == ".." {
+                parts.pop();
+            } else {
+                parts.push(part);
+            }
+        }
+        let first = parts.first().copied().unwrap_or_default();
+        if !ignored.lines().any(|line| line == format!("!{first}")) {
+            findings.push(format!("{path}: {} is not sent", parts.join("/")));
+        }
+    }
+    findings
+}
+
 /// What the build lacks, and what it must not have.
 fn wrong_context(ignored: &str, workspace: &Table) -> Vec<String> {
     let is_sent = |name: &str| ignored.lines().any(|line| line == format!("!{name}"));
@@ -186,6 +211,16 @@ fn the_image_is_built_from_versions_that_are_named() {
 fn the_build_is_sent_what_it_needs_and_no_secret() {
     let manifest = tree::read("Cargo.toml").parse().unwrap();
     none(&wrong_context(&tree::read(IGNORED), &manifest), "A new member needs a line that begins with `!`.");
+}
+
+#[test]
+fn the_build_is_sent_what_sources_include() {
+    let ignored = tree::read(IGNORED);
+    let sources = tree::files().into_iter().filter(|file| file.path.ends_with(".rs"));
+    let built = sources.filter(|file| !file.path.starts_with("tests/"));
+    let findings: Vec<_> =
+        built.flat_map(|file| wrong_includes(&ignored, &file.path, &file.text.unwrap_or_default())).collect();
+    none(&findings, "A folder that sources include from needs a line that begins with `!`.");
 }
 
 #[test]
@@ -253,5 +288,15 @@ mod tests {
         assert_eq!(wrong_context(&all.replace("!b\n", ""), &workspace).len(), 1);
         assert_eq!(wrong_context(&all.replace("*\n", "target\n"), &workspace).len(), 1);
         assert_eq!(wrong_context(&format!("{all}!.env\n"), &workspace).len(), 1);
+    }
+    #[test]
+    fn a_file_that_is_included_and_not_sent_is_found() {
+        let found = |text: &str| wrong_includes("*\n!a\n!docs\n", "a/src/page/of.rs", text);
+        assert_eq!(found("x = include_str!(\"../../../docs/b.md\"); y = include_bytes!(\"c.png\")"), [""; 0]);
+        assert_eq!(
+            found("x = include_str!(\"../../../other/b.md\");"),
+            ["a/src/page/of.rs: other/b.md is not sent"]
+        );
+        assert_eq!(found("include_bytes!(\"../../../b.png\") include_str!(\"c\")").len(), 1);
     }
 }
