@@ -260,8 +260,9 @@ mod tests {
         }
         let counts = fixture.pool.hedges().unwrap();
         let counted: u64 = fixture.pool.nodes().map(|node| node.spending.month_calls).sum();
-        assert!(counts.sent > 0);
-        assert_eq!(counted, 70 + counts.sent);
+        assert!(counts.sent > 0 && counted > 70 && counted <= 70 + counts.sent, "{counted} {counts:?}");
+        // One that was stopped before a byte of it was sent does not count.
+        fixture.until(|_| slow.seen().len() + good.seen().len() == counted as usize).await;
     }
 
     #[tokio::test]
