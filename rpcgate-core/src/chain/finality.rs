@@ -1,5 +1,6 @@
 //! The newest height of a chain, and the blocks that are final by it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -56,6 +57,19 @@ impl Finality {
         self.depth
     }
 
+    /// The same without the blocks that have become final since the newest height was `height`: an answer that was asked for
+    /// then may be older than they are, and have what lay in their places before.
+    pub fn as_of(&self, height: Option<u64>) -> Cow<'_, Finality> {
+        let now = self.head.height();
+        let earlier = height.min(now);
+        if earlier == now {
+            return Cow::Borrowed(self);
+        }
+        let head = ChainHead::default();
+        head.set(earlier.unwrap_or_default());
+        Cow::Owned(Finality::new(Arc::new(head), self.depth))
+    }
+
     /// Whether the block at `height` is final: false while the newest height is not known.
     pub fn is_final(&self, height: u64) -> bool {
         self.head.height().is_some_and(|head| head >= height.saturating_add(self.depth))
@@ -72,5 +86,19 @@ mod tests {
         assert!(!finality.is_final(1), "no head is known");
         finality.head().set(106);
         assert!(finality.is_final(100) && !finality.is_final(101));
+    }
+
+    #[test]
+    fn what_was_final_before_does_not_become_so_by_later_blocks_and_never_by_a_head_that_is_gone() {
+        let finality = Finality::new(Arc::default(), 6);
+        finality.head().set(106);
+        for (before, last) in [(None, None), (Some(0), None), (Some(105), Some(99)), (Some(106), Some(100))] {
+            let earlier = finality.as_of(before);
+            for height in [1, 99, 100, 101] {
+                let is_final = last.is_some_and(|last| height <= last);
+                assert_eq!(earlier.is_final(height), is_final, "{before:?} {height}");
+            }
+        }
+        assert!(!finality.as_of(Some(200)).is_final(101));
     }
 }

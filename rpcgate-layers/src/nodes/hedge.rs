@@ -120,6 +120,11 @@ impl Hedging {
         self.earned.fetch_update(Relaxed, Relaxed, |earned| earned.checked_sub(WHOLE)).is_ok()
     }
 
+    /// Gives a hedge back that was not sent.
+    pub(super) fn give_back(&self) {
+        self.earned.fetch_add(WHOLE, Relaxed);
+    }
+
     pub(super) fn count_sent(&self) {
         self.sent.fetch_add(1, Relaxed);
     }

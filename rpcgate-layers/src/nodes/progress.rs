@@ -3,6 +3,7 @@
 use super::error::NodeRequestError;
 use super::in_flight::InFlightPermit;
 use super::node::NodeIndex;
+use super::spending::TakenAt;
 use rpcgate_core::fault::Fault;
 use rpcgate_core::node_try::NodeTries;
 use std::borrow::Borrow;
@@ -20,6 +21,8 @@ pub(crate) struct CallProgress<'s> {
     pub(crate) node: Option<NodeIndex>,
     /// Its permit among the calls in flight. A body that is streamed takes it along.
     pub(crate) permit: Option<InFlightPermit>,
+    /// What its try has taken of the calls that a node may get, as long as the try goes on.
+    pub(crate) taken: Option<(NodeIndex, u32, TakenAt)>,
     /// The error of the first answer that was unusable.
     pub(crate) bad_answer: Option<Fault>,
     /// Whether a failure of its last try is that of several calls in one array, of which another reports it for the node, or none.
@@ -35,8 +38,17 @@ impl<'s> CallProgress<'s> {
         on_sent: &'s mut OnSent<'_>,
         tries: &'s mut NodeTries,
     ) -> Self {
-        let (node, bad_answer) = (None, None);
-        CallProgress { sent: false, node, permit, bad_answer, is_shared_failure: false, tries, on_sent }
+        let (node, taken, bad_answer) = (None, None, None);
+        CallProgress {
+            sent: false,
+            node,
+            permit,
+            taken,
+            bad_answer,
+            is_shared_failure: false,
+            tries,
+            on_sent,
+        }
     }
 
     pub(crate) fn set_sent(&mut self, is_sent: bool) {
@@ -48,7 +60,7 @@ impl<'s> CallProgress<'s> {
 }
 
 /// What several tries of one call have sent, which run at the same time.
-pub(crate) struct JointProgress<'s, B> {
+pub(crate) struct JointProgress<'s, B: Borrow<AtomicBool>> {
     /// Whether each try has sent something.
     sent: &'s [B],
     is_told: bool,
@@ -84,6 +96,13 @@ impl<'s, B: Borrow<AtomicBool>> JointProgress<'s, B> {
     }
 }
 
+impl<B: Borrow<AtomicBool>> Drop for JointProgress<'_, B> {
+    /// Tries that are dropped with their call may find only then that they were sent. They are dropped before this.
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +127,8 @@ mod tests {
         for error in [NodeRequestError::Busy, NodeRequestError::AtLimit] {
             assert_eq!(progress.result::<()>(Err(error)), Err(error));
         }
-        assert_eq!(told, [true, false]);
+        sent[1].store(true, Relaxed);
+        drop(progress);
+        assert_eq!(told, [true, false, true]);
     }
 }

@@ -143,7 +143,8 @@ where
         let ForeignCache { tell, keeping, chain } = &self.way;
         let task = |key, rule| {
             let (shared, chain, keeping) = (self.shared.clone(), chain.clone(), keeping.clone());
-            KeepTask { shared, chain, leads: Leads::default(), key, rule, keeping }
+            let head = height(chain.as_deref());
+            KeepTask { shared, chain, head, leads: Leads::default(), key, rule, keeping }
         };
         let found = tell(&request)
             .filter(|call| call.rule.cache.is_cached() && !call.rule.flags.has(Flags::BROADCAST))
@@ -255,10 +256,16 @@ where
 struct KeepTask<P> {
     shared: Arc<CacheState>,
     chain: Option<Arc<Chain>>,
+    /// The newest height from before the call is sent.
+    head: Option<u64>,
     leads: Leads,
     key: ReplyKey,
     rule: MethodRule,
     keeping: P,
+}
+
+fn height(chain: Option<&Chain>) -> Option<u64> {
+    chain?.head().height()
 }
 
 impl<P> KeepTask<P> {
@@ -273,7 +280,7 @@ impl<P> KeepTask<P> {
                 LeadOutcome::Lost => match self.shared.find(&self.key.sought()) {
                     Found::Stored(response) => return Followed::Answered(response),
                     Found::Leads(leads) => {
-                        self.leads = leads;
+                        (self.leads, self.head) = (leads, height(self.chain.as_deref()));
                         return Followed::Alone(Some(self));
                     }
                     Found::Follows(next) => follow = next,
@@ -320,7 +327,7 @@ impl<P> KeepTask<P> {
         let sought = self.key.sought();
         let call =
             CallView::of_bytes(sought.chain(), sought.method(), self.rule).with_params(sought.params());
-        match chain.adapter().settled(call, content, chain.finality()) {
+        match chain.adapter().settled(call, content, &chain.finality().as_of(self.head)) {
             Permanence::Unknown => Keep::No,
             Permanence::Yes => self.rule.cache.keep(true),
             Permanence::NotYet => self.rule.cache.keep(false),

@@ -9,6 +9,7 @@ use rpcgate_core::backend::reply_store::ReplySought;
 use rpcgate_core::cache_rule::{CacheRule, Keep};
 use rpcgate_core::call::{Cached, CallState, Calls, Settled};
 use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Source};
 use rpcgate_core::tally::Tally;
 use std::fmt;
@@ -147,9 +148,9 @@ where
 {
     async fn go(self, leading: Arc<Mutex<Split>>) -> Result<Calls<Settled>, S::Error> {
         let CacheTask { shared, mut inner, mut calls, mut split } = self;
-        let mut deadline = None;
+        let (mut deadline, mut was_refused) = (None, false);
         loop {
-            let follows = std::mem::take(&mut split.follows);
+            let (follows, head) = (std::mem::take(&mut split.follows), split.head);
             if !follows.is_empty() && deadline.is_none() {
                 deadline = Some(shared.clock.elapsed() + calls.tally().chain.timeout());
             }
@@ -164,11 +165,12 @@ where
                     if let Some(CallState::Answered(Reply { form, from })) = state(tally, place)
                         && *from != Source::NodeForAll
                     {
-                        keep(&shared, tally, place, lead, form, &mut now);
+                        keep(&shared, tally, (place, head), lead, form, &mut now);
                     }
                 },
                 |place| landing(tally, place),
             );
+            let (own, is_second) = (settled.tally().caller.project, was_refused);
             let mut lost = false;
             for (place, follow) in &follows {
                 let left = deadline.unwrap_or_default().saturating_sub(shared.clock.elapsed());
@@ -177,7 +179,12 @@ where
                     LeadOutcome::Answered(form) => CallState::Answered(Reply { form, from: Source::Shared }),
                     // The bytes that were sent were the leader's.
                     LeadOutcome::Failed(fault) => CallState::Failed(Fault { sent: false, ..fault }),
-                    LeadOutcome::Refused(refusal) => CallState::Refused(refusal),
+                    // It may be that project alone for which nothing is left. If it is all, the next leader shows it.
+                    LeadOutcome::Refused(Refusal::Overloaded, project) if project != own && !is_second => {
+                        (lost, was_refused) = (true, true);
+                        CallState::Open
+                    }
+                    LeadOutcome::Refused(refusal, _) => CallState::Refused(refusal),
                     LeadOutcome::Lost | LeadOutcome::Unshared => {
                         lost = true;
                         CallState::Open
@@ -201,16 +208,20 @@ where
 }
 
 /// The outcome for followers: the leader's, failures too. Only where a node gave one answer to all calls of an array, or one
-/// that is too large for them together, which says nothing about any of them, each is on its own again.
+/// that is too large for them together, which says nothing about any of them, each is on its own again. So it is where a leader
+/// that had waited for another call before had less time left than a call has.
 fn landing(tally: &Tally, place: usize) -> LeadOutcome {
     match state(tally, place) {
         Some(CallState::Answered(reply)) if reply.from == Source::NodeForAll => LeadOutcome::Lost,
         Some(CallState::Failed(fault)) if fault.cause == Cause::Oversize && tally.entries.len() > 1 => {
             LeadOutcome::Lost
         }
+        Some(CallState::Failed(fault)) if fault.cause == Cause::Timeout && tally.deadline.is_some() => {
+            LeadOutcome::Lost
+        }
         Some(CallState::Answered(reply)) => LeadOutcome::Answered(reply.form.shared()),
         Some(CallState::Failed(fault)) => LeadOutcome::Failed(*fault),
-        Some(CallState::Refused(refusal)) => LeadOutcome::Refused(*refusal),
+        Some(CallState::Refused(refusal)) => LeadOutcome::Refused(*refusal, tally.caller.project),
         _ => LeadOutcome::Lost,
     }
 }
@@ -219,12 +230,13 @@ fn state(tally: &Tally, place: usize) -> Option<&CallState> {
     tally.entries.get(place).map(|entry| &entry.state)
 }
 
-/// Stores the content of `form`, which `lead` has brought, for as long as its adapter allows. `now` is read once for all
-/// results of a set.
+/// Stores the content of `form`, which `lead` has brought, for as long as its adapter allows. `head` is the newest height from
+/// before the call was sent: a node may have answered it from a block that was replaced until the answer arrived. `now` is
+/// read once for all results of a set.
 fn keep(
     shared: &CacheState,
     tally: &Tally,
-    place: usize,
+    (place, head): (usize, Option<u64>),
     lead: EndingLead<'_>,
     form: &Form,
     now: &mut Option<Duration>,
@@ -233,7 +245,7 @@ fn keep(
     let Some(result) = form.content().filter(|_| !form.is_error()) else { return };
     let rule: CacheRule = entry.call.rule.cache;
     let view = entry.call.view(&tally.body, tally.chain.name());
-    let keep = match tally.chain.adapter().settled(view, result, tally.chain.finality()) {
+    let keep = match tally.chain.adapter().settled(view, result, &tally.chain.finality().as_of(head)) {
         Permanence::Unknown => Keep::No,
         Permanence::Yes => rule.keep(true),
         Permanence::NotYet => rule.keep(false),

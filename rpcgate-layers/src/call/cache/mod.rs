@@ -4,7 +4,8 @@
 //! The layer comes after the quota, because cached responses are metered like any other, and before the nodes. A set is split
 //! into what is stored, what this set fetches (it *leads*) and what another set, or an earlier entry of this one, is
 //! already fetching (it *follows*). All leads of a set are sent before it waits for those of others, so two sets never wait
-//! for each other. A follower gets what its leader got, failures too, and waits no longer than a call of its own might take.
+//! for each other. A follower gets what its leader got, failures too, and waits no longer than a call of its own might take. If
+//! nothing was left for the project of its leader, one of another project is refused only if a second leader is too.
 //! A call that has been in flight for two seconds is followed no more: the next one leads, so that a node that has stopped
 //! answering does not hold up all who ask the same.
 //! When a client leaves while others follow its call, the call continues without it.
@@ -156,6 +157,8 @@ where
 struct Split {
     leads: Leads,
     follows: SmallVec<[(usize, singleflight::Follow); 1]>,
+    /// The newest height of the chain before anything was asked for.
+    head: Option<u64>,
 }
 
 impl Split {
@@ -183,7 +186,7 @@ impl CacheState {
     /// Answers the open calls that are stored, parks those that follow, and leaves those open that lead or have
     /// nothing to do with the cache.
     fn split(self: &Arc<Self>, tally: &mut Tally) -> Split {
-        let mut split = Split::default();
+        let mut split = Split { head: tally.chain.head().height(), ..Split::default() };
         // The time of the look-up, not of the request's arrival: its body may have arrived long after.
         let mut now = None;
         let (chain, all) = (tally.chain.name(), tally.entries.len());

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use parking_lot::Mutex;
 use rpcgate_core::backend::reply_store::ReplySought;
+use rpcgate_core::caller::ProjectId;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::fault::Fault;
 use rpcgate_core::refusal::Refusal;
@@ -170,8 +171,8 @@ pub(super) enum LeadOutcome {
     Answered(Form),
     /// No node answered.
     Failed(Fault),
-    /// It was refused.
-    Refused(Refusal),
+    /// It was refused, as a call of this project.
+    Refused(Refusal, ProjectId),
     /// It says nothing about the calls of the followers: each sends its own.
     Unshared,
     /// Its leader was dropped before its end: one of the followers may take its place.

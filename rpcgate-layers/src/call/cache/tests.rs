@@ -387,6 +387,26 @@ async fn an_immutable_answer_near_the_head_has_a_short_time_until_it_is_final() 
 }
 
 #[tokio::test]
+async fn an_answer_whose_block_becomes_final_on_its_way_is_not_kept_for_ever() {
+    let head = Arc::new(ChainHead::default());
+    let chain = Arc::new(Chain::new(Arc::new(Variant(&TOY)), ChainOverrides::default(), true, head.clone()));
+    let site = Site::held(Fixture { chain, ..Fixture::new() });
+    site.node.says(|_| result("100"));
+    let block = one("1", "toy_block", "[100]");
+    head.set(101);
+    let going = site.under_way(&*block);
+    head.set(102);
+    site.node.release(100);
+    let Ok(_) = going.await;
+    assert!(site.send(&*block).await.1, "for a short time");
+    site.fixture.clock.advance(Duration::from_secs(2));
+    assert!(!site.send(&*block).await.1, "another block may have taken its place before that was final");
+    site.fixture.clock.advance(Duration::from_secs(1_000_000));
+    assert!(site.send(&*block).await.1);
+    assert_eq!(site.node.calls(), 2);
+}
+
+#[tokio::test]
 async fn methods_without_a_class_broadcasts_and_notifications_are_never_looked_up() {
     // The operator may give a broadcast a class; it is sent nevertheless.
     let changes =
@@ -491,6 +511,34 @@ async fn followers_get_the_failure_of_their_leader_and_the_next_call_is_sent_aga
 }
 
 #[tokio::test]
+async fn a_project_is_not_refused_because_that_of_its_leader_is_unless_all_are() {
+    for may_others in [true, false] {
+        let site = Site::held(Fixture::new());
+        let others = Fixture { caller: Arc::new(suite::caller(2)), ..site.fixture.clone() };
+        let mut asked = 0;
+        site.node.says(move |_| {
+            asked += 1;
+            if asked > 1 && may_others { result("7") } else { CallState::Refused(Refusal::Overloaded) }
+        });
+        let mut own = vec![site.under_way(read(0)), site.under_way(read(0))];
+        let mut other: Vec<_> = (0..5).map(|_| site.go_as(&others, read(0))).collect();
+        assert!(other.iter_mut().all(|going| going.now_or_never().is_none()));
+        assert_eq!(site.node.calls(), 1);
+        own.append(&mut other);
+        let mut going = join_all(own);
+        site.node.release(1);
+        assert!((&mut going).now_or_never().is_none(), "the others wait for one of them");
+        site.node.release(1);
+        let bodies = going.await.into_iter().map(|Ok(calls)| reported(calls).0);
+        let refused: Vec<_> = bodies.map(|body| body.contains("error")).collect();
+        assert_eq!(refused[..2], [true; 2]);
+        assert_eq!(refused[2..], [!may_others; 5]);
+        assert_eq!(site.node.calls(), 2, "one of the other project asked for all of it");
+        assert!(site.in_flight().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn a_result_of_a_whole_batch_is_not_passed_on_to_followers_of_its_calls() {
     let for_all = || {
         let form = Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK);
@@ -541,6 +589,36 @@ async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_its_followers() {
         assert_eq!(site.node.calls(), 2, "no call was repeated");
         assert!(site.in_flight().is_empty());
     }
+}
+
+#[tokio::test]
+async fn who_follows_a_call_that_has_waited_before_is_not_bound_by_its_deadline() {
+    let site = Site::held(Fixture::new());
+    let first = site.under_way(many(&[read(1), one("2", "toy_scan", "[]")]));
+    let mut second = site.under_way(read(3));
+    let mut asked = 0;
+    site.node.says(move |_| {
+        asked += 1;
+        let form = Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK);
+        match asked {
+            1 | 2 => CallState::Answered(Reply { form, from: Source::NodeForAll }),
+            3 => CallState::Failed(Fault::sent(Cause::Timeout)),
+            _ => result("7"),
+        }
+    });
+    site.fixture.clock.advance(site.fixture.chain.timeout() - Duration::from_secs(1));
+    site.node.release(1);
+    let Ok(_) = first.await;
+    assert!((&mut second).now_or_never().is_none(), "it asks itself, and has a second left");
+    let third = site.under_way(read(4));
+    assert_eq!(site.node.calls(), 3);
+    site.node.release(2);
+    let Ok(calls) = second.await;
+    assert!(reported(calls).0.contains("error"));
+    let Ok(calls) = third.await;
+    assert_eq!(reported(calls).0, r#"{"jsonrpc":"2.0","id":4,"result":7}"#);
+    assert_eq!(site.node.calls(), 4);
+    assert!(site.in_flight().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,6 +19,24 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A call on its way to the nodes. If its client leaves or its time is over before a byte of it was sent, the node that it was
+/// for has not got it.
+struct CallUnderWay<'p, 's> {
+    pool: &'p Pool,
+    progress: CallProgress<'s>,
+}
+
+impl Drop for CallUnderWay<'_, '_> {
+    fn drop(&mut self) {
+        let taken = self.progress.taken.take().filter(|_| !self.progress.sent);
+        if let Some((index, calls, taken)) = taken
+            && let Some(node) = self.pool.nodes.get(index.0)
+        {
+            node.give_back(calls, taken, &*self.pool.clock);
+        }
+    }
+}
+
 impl Pool {
     /// Asks the nodes for an answer of any kind, as often as the [`RetryPolicy`](crate::nodes::RetryPolicy) says. The buffered
     /// part of the answer is taken from `memory`. Any answer counts as a success of its node.
@@ -100,11 +118,13 @@ impl Pool {
             return Err(Fault::unsent(Cause::Timeout).into());
         }
         let permit = in_flight.acquire(project).map_err(|_| NodeRequestError::Busy)?;
-        let mut progress = CallProgress::new(Some(permit), on_sent, tries);
+        let mut under_way =
+            CallUnderWay { pool: self, progress: CallProgress::new(Some(permit), on_sent, tries) };
+        let progress = &mut under_way.progress;
         let result = {
             // In a box of its own: two small boxes are allocated and filled sooner than one large one.
             let again = || in_flight.acquire(project).map_err(|_| NodeRequestError::Busy);
-            let mut tries = Box::pin(self.try_nodes(clients, exchange, &mut progress, again));
+            let mut tries = Box::pin(self.try_nodes(clients, exchange, &mut *progress, again));
             match limit {
                 Some(limit) => self.timers.within(limit, tries.as_mut()).await,
                 None => Some(tries.await),
@@ -148,8 +168,10 @@ impl Pool {
         loop {
             let node = client.as_ref();
             progress.tries.push((self.number, node.index.0), choice);
+            progress.taken = Some((node.index, calls, taken));
             let Rejected { failure, pause } = match self.try_once(client, reuse, exchange, progress).await {
                 Ok(accepted) => {
+                    progress.taken = None;
                     node.health.record_success();
                     progress.tries.accept();
                     return Ok(accepted);
@@ -160,6 +182,7 @@ impl Pool {
             let error = failure.error();
             tracing::debug!(chain = %self.chain, node = %node.config.name(), ?failure, "a try at a node failed: {error}");
             let NodeRequestError::Fault(fault) = error else { return Err(error) };
+            progress.taken = None;
             match failure {
                 TryFailure::IdleConnectionClosed { .. } => {}
                 TryFailure::BadAnswer(_) => {

@@ -108,6 +108,7 @@ mod tests {
         PoolFixture, Refusing, ScriptedNode, answer, broken, call, ending_after, failing,
     };
     use crate::transport::h1::NodeRequest;
+    use futures_util::FutureExt;
     use rpcgate_core::chain::{NodeAllowance, NodePrice, NodeRate, OverBudget};
     use rpcgate_core::clock::{ManualClock, Time};
     use rpcgate_core::memory::MemoryPermit;
@@ -295,6 +296,24 @@ mod tests {
         let alone = pool(vec![node(&cut.url(), budget(1))]);
         assert_eq!(alone.read().await, Err(broken()), "nor may the same");
         assert_eq!(month_calls(&alone), [1]);
+    }
+
+    #[tokio::test]
+    async fn a_call_whose_client_leaves_counts_only_if_a_byte_of_it_was_sent() {
+        let silent = failing(0, |wire| async move {
+            let _wire = wire;
+            std::future::pending::<()>().await;
+        })
+        .await;
+        let fixture = pool(vec![node(&silent.url(), budget(1))]);
+        let mut leaves = Box::pin(fixture.read());
+        assert!((&mut leaves).now_or_never().is_none());
+        assert_eq!(month_calls(&fixture), [1]);
+        drop(leaves);
+        assert_eq!((month_calls(&fixture), fixture.pool.in_flight()), (vec![0], 0));
+        let arrived = fixture.until(|_| silent.seen().len() == 1);
+        tokio::select! { _ = fixture.read() => panic!("the node does not answer"), () = arrived => {} }
+        assert_eq!((month_calls(&fixture), fixture.pool.in_flight()), (vec![1], 0));
     }
 
     #[tokio::test]

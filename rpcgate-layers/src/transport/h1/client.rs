@@ -130,6 +130,7 @@ impl Client {
         let mut has_yielded = false;
         if let (Some(batcher), Some(call), Reuse::Idle) = (&self.batcher, &request.batchable, reuse) {
             progress.node = Some(self.node.index);
+            progress.is_shared_failure = false;
             let guard = InFlightGuard::new(&*self.node.in_flight);
             // In a box of its own, so that calls that travel alone are no larger.
             match Box::pin(batcher.send(call, memory, progress)).await {

@@ -384,9 +384,10 @@ fn array(calls: &[WaitingCall]) -> Bytes {
     body.into()
 }
 
-/// Gives all calls the same result. One of them reports it for the node.
+/// Gives all calls whose clients are there the same result. One of them reports it for the node.
 fn give_all(calls: Vec<WaitingCall>, result: impl Fn() -> Result<NodeAnswer, TryFailure>) {
-    for (place, call) in calls.into_iter().enumerate() {
+    let there = calls.into_iter().filter(|call| !call.outcome.is_closed());
+    for (place, call) in there.enumerate() {
         let _ = call.outcome.send(BatchOutcome::Ended { result: result(), is_shared: place > 0 });
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::nodes::{NodeConfig, NodeSpending, NodeUrl, PoolLimits, RetryBudget, RetryPolicy};
+use crate::nodes::{HedgePolicy, NodeConfig, NodeSpending, NodeUrl, PoolLimits, RetryBudget, RetryPolicy};
 use crate::testing::scripted_node::{PoolFixture, ScriptedNode, Wire, answer};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -344,6 +344,30 @@ async fn a_failed_array_is_a_failed_try_of_each_of_its_calls_and_one_failure_of_
 }
 
 #[tokio::test]
+async fn a_failure_at_a_second_node_is_recorded_although_that_at_the_first_was_of_an_array() {
+    let busy = ScriptedNode::always("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n").await;
+    let silent = node(|_| None).await;
+    let first = NodeConfig::new(busy.url().parse::<NodeUrl>().unwrap());
+    let mut fallback = NodeConfig::new(silent.url().parse::<NodeUrl>().unwrap());
+    fallback.priority = 1;
+    let retry = RetryPolicy::default().with_per_try(Duration::from_secs(1));
+    let fixture = PoolFixture::of(vec![first, fallback], limits(patient()).with_retry(retry));
+    let reject =
+        |answer: NodeAnswer| -> Result<(), _> { Err(Fault::sent(Cause::Status(answer.status.as_u16()))) };
+    let asked = (0..2).map(|number| {
+        let pool = fixture.pool.clone();
+        async move {
+            let (mut memory, mut tries) = (MemoryPermit::default(), NodeTries::default());
+            pool.ask_classified(&read(number), None, &mut memory, (&mut |_| {}, &mut tries), reject).await
+        }
+    });
+    let answers = join_all(asked).await;
+    assert_eq!(answers, vec![Err(NodeRequestError::Fault(Fault::sent(Cause::Status(503)))); 2]);
+    let faults: Vec<_> = fixture.pool.nodes().map(|node| node.faults).collect();
+    assert_eq!(faults, [1, 2], "one array, and two calls that took too long");
+}
+
+#[tokio::test]
 async fn a_call_whose_client_leaves_before_it_is_sent_leaves_no_hole_and_was_not_sent() {
     let node = good().await;
     let fixture = fixture(&[&node]);
@@ -365,19 +389,40 @@ async fn a_call_whose_client_leaves_before_it_is_sent_leaves_no_hole_and_was_not
 #[tokio::test]
 async fn a_call_that_another_took_along_was_sent_although_its_client_leaves_at_once() {
     let node = good().await;
-    let policy = patient().with_max_calls(2);
-    let fixture = PoolFixture::with(&[node.url()], limits(policy));
-    let is_sent = AtomicBool::new(false);
-    let mut on_sent = |sent| is_sent.store(sent, Relaxed);
-    let (request, mut memory, mut tries) = (read(0), MemoryPermit::default(), NodeTries::default());
-    let noted = (&mut on_sent as &mut crate::nodes::progress::OnSent<'_>, &mut tries);
-    let mut leaves = Box::pin(fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok));
-    assert!((&mut leaves).now_or_never().is_none());
-    let mut stays = Box::pin(fixture.whole(read(1)));
-    assert!((&mut stays).now_or_never().is_none(), "the array is full and sent");
-    drop(leaves);
-    assert_eq!(stays.await, Ok(reply("1")));
-    assert!(is_sent.load(Relaxed));
+    let limits = limits(patient().with_max_calls(2)).with_hedge(Some(HedgePolicy::default()));
+    for hedge in [None, Some("toy_read")] {
+        let fixture = PoolFixture::with(&[node.url()], limits);
+        let is_sent = AtomicBool::new(false);
+        let mut on_sent = |sent| is_sent.store(sent, Relaxed);
+        let request = NodeRequest { hedge, ..read(0) };
+        let (mut memory, mut tries) = (MemoryPermit::default(), NodeTries::default());
+        let noted = (&mut on_sent as &mut crate::nodes::progress::OnSent<'_>, &mut tries);
+        let mut leaves = Box::pin(fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok));
+        assert!((&mut leaves).now_or_never().is_none());
+        let mut stays = Box::pin(fixture.whole(read(1)));
+        assert!((&mut stays).now_or_never().is_none(), "the array is full and sent");
+        drop(leaves);
+        assert_eq!(stays.await, Ok(reply("1")));
+        assert!(is_sent.load(Relaxed), "{hedge:?}");
+    }
+}
+
+#[test]
+fn of_the_calls_of_a_failed_array_the_first_whose_client_is_there_reports_it() {
+    let (calls, mut receivers): (Vec<_>, Vec<_>) = (0..3)
+        .map(|number| {
+            let (outcome, receiver) = oneshot::channel();
+            let (ticket, body) = (number as u64, Bytes::new());
+            (WaitingCall { ticket, number, body, path: None, outcome }, receiver)
+        })
+        .unzip();
+    drop(receivers.remove(0));
+    give_all(calls, || Err(Fault::sent(Cause::Broken).into()));
+    let reports = receivers.iter_mut().map(|receiver| match receiver.try_recv() {
+        Ok(BatchOutcome::Ended { result: Err(_), is_shared }) => !is_shared,
+        _ => panic!("every call failed"),
+    });
+    assert_eq!(reports.collect::<Vec<_>>(), [true, false]);
 }
 
 #[tokio::test]
