@@ -34,10 +34,13 @@ fn thousandths(quality: &str) -> Option<u32> {
 }
 
 /// `text` in a form that no spreadsheet takes for a formula, because clients choose a part of the texts. A spreadsheet
-/// may be set up for another separator than the comma, so what follows one is treated like the beginning.
+/// may be set up for another separator than the comma, so what follows one is treated like the beginning. To such a
+/// spreadsheet the quotation marks around a cell mean nothing: a line break in it begins a line, and a quotation mark that
+/// follows a separator only opens a cell.
 pub(super) fn harmless(text: String) -> String {
     let is_sign = |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
-    let is_formula = |part: &str| part.trim_start().starts_with(is_sign);
+    let is_skipped = |c: char| c.is_whitespace() || c == '"';
+    let is_formula = |part: &str| part.trim_start_matches(is_skipped).starts_with(is_sign);
     let begins_blank = text.starts_with(['\t', '\r', '\n']);
     if !begins_blank && !text.split(SEPARATORS).any(is_formula) {
         return text;
@@ -52,8 +55,8 @@ pub(super) fn harmless(text: String) -> String {
     safe
 }
 
-/// Separators of cells beside the comma.
-const SEPARATORS: [char; 3] = [';', '\t', '|'];
+/// Separators of cells beside the comma, and of lines.
+const SEPARATORS: [char; 5] = [';', '\t', '|', '\r', '\n'];
 
 /// Appends a line.
 pub(super) fn line(text: &mut String, cells: impl Iterator<Item = String>) {
@@ -121,7 +124,7 @@ mod tests {
 
     #[test]
     fn no_spreadsheet_runs_a_cell() {
-        for text in ["=1+1", "+1", "-1", "@SUM(A1)", "\r=1", "\n=1", "  =1", "＝1", "-"] {
+        for text in ["=1+1", "+1", "-1", "@SUM(A1)", "  =1", "＝1", "-", "\"=1", " \" =1"] {
             assert_eq!(harmless(text.to_owned()), format!("'{text}"));
         }
         for (text, safe) in [
@@ -129,11 +132,26 @@ mod tests {
             ("a|b; @c", "a|b;' @c"),
             ("=1;=2", "'=1;'=2"),
             ("\t=1", "'\t'=1"),
+            ("\r=1", "'\r'=1"),
+            ("\n=1", "'\n'=1"),
             ("x\t-1", "x\t'-1"),
+            ("x\r\n=1;", "x\r\n'=1;"),
+            ("x;\"=1;", "x;'\"=1;"),
+            ("x|\"\" @c", "x|'\"\" @c"),
         ] {
             assert_eq!(harmless(text.to_owned()), safe);
         }
-        for text in ["eth_call", "a=b", "", "200", "(other)", "'quoted", "a; b", "Mozilla/5.0 (X11; Linux)"] {
+        for text in [
+            "eth_call",
+            "a=b",
+            "",
+            "200",
+            "(other)",
+            "'quoted",
+            "a; b",
+            "Mozilla/5.0 (X11; Linux)",
+            "a;\"b\"",
+        ] {
             assert_eq!(harmless(text.to_owned()), text);
         }
     }

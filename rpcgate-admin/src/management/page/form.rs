@@ -110,12 +110,15 @@ impl FieldList {
         plain.parse().map(Some).map_err(|_| ActionError::field(name, "give a number, such as 1,000"))
     }
 
-    /// Checks that the name of what is to be destroyed was typed.
+    /// Checks that the name of what is to be destroyed was typed as a page shows it: nobody sees that a space in it is a
+    /// double one or not the usual one, or that a character without width is among the others. A name that shows nothing
+    /// must be given exactly.
     ///
     /// # Errors
     /// [`ActionError::InvalidField`].
     pub(crate) fn confirms(&self, name: &str) -> Result<(), ActionError> {
-        if self.one(TYPED) == name.trim() {
+        let (typed, shown) = (self.one(TYPED), seen(name));
+        if typed == name.trim() || (!shown.is_empty() && seen(typed) == shown) {
             return Ok(());
         }
         Err(ActionError::field(TYPED, format!("type {name} to confirm")))
@@ -126,6 +129,16 @@ impl FieldList {
         let kept = self.0.iter().filter(|(name, _)| !without.contains(&name.as_str()));
         form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).finish()
     }
+}
+
+/// What a reader sees of a text on a page: one space for any white space between words, and no characters without width.
+fn seen(text: &str) -> String {
+    let has_width = |c: &char| {
+        !matches!(*c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+            && !matches!(*c, '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let text: String = text.chars().filter(has_width).collect();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The text of a form of ours.
@@ -207,5 +220,20 @@ mod tests {
         let fields = FieldList::of("confirm=+checkout-worker+").unwrap();
         assert!(fields.confirms("checkout-worker").is_ok());
         assert!(fields.confirms("Checkout-worker").is_err() && FieldList::default().confirms("x").is_err());
+    }
+
+    #[test]
+    fn a_name_is_typed_as_it_is_seen() {
+        let fields = FieldList::of("confirm=Evil+Corp").unwrap();
+        for name in ["Evil  Corp", "Evil\u{a0}Corp", "Ev\u{200b}il Corp", "\u{feff}Evil \u{202e}Corp\u{2069}"]
+        {
+            assert!(fields.confirms(name).is_ok(), "{name:?}");
+        }
+        for name in ["EvilCorp", "Evil Corp 2", "evil corp", "\u{200b}"] {
+            assert!(fields.confirms(name).is_err(), "{name:?}");
+        }
+        let pasted = FieldList::of("confirm=Evil++Corp").unwrap();
+        assert!(pasted.confirms("Evil  Corp").is_ok() && pasted.confirms("Evil Corp").is_ok());
+        assert!(FieldList::default().confirms("\u{200b}").is_err(), "it shows nothing");
     }
 }

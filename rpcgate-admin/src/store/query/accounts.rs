@@ -6,7 +6,7 @@ use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::{moment, time};
-use super::{attempts, factors, session_rows};
+use super::{attempts, factors, members, session_rows};
 use crate::store::entity::users::{Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -181,8 +181,9 @@ impl Store {
         .await
     }
 
-    /// Disables an account, which ends its sessions and access tokens and invalidates the links that were mailed to it, or enables it
-    /// again. Returns the account, and whether that changed it: an account in the wanted state is left as it is.
+    /// Disables an account, which ends its sessions and access tokens, invalidates the links that were mailed to it and
+    /// withdraws the invitations that it made, or enables it again. Returns the account, and whether that changed it:
+    /// an account in the wanted state is left as it is.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -206,6 +207,8 @@ impl Store {
                 session_rows::end_all(transaction, id, None).await?;
                 session_rows::end_access_tokens(transaction, id).await?;
                 mail_tokens::withdraw(transaction, id).await?;
+                // Whoever used the account could come back through one of them.
+                members::withdraw_invitations(transaction, id, &[]).await?;
             }
             note(transaction, &account, entry).await?;
             Ok((Account { disabled_at, ..account }, true))

@@ -70,7 +70,7 @@ pub(super) async fn has_address(
 }
 
 /// Withdraws the invitations that a user made, except those to a role in `kept`.
-async fn withdraw_invitations(
+pub(super) async fn withdraw_invitations(
     transaction: &DatabaseTransaction,
     user: UserId,
     kept: &[Role],

@@ -156,8 +156,8 @@ pub async fn remove_factors(
 
 /// Disable a user
 ///
-/// Ends all sessions and prevents log-ins and password resets. The keys of the tenant keep working: suspend the
-/// tenant to stop them.
+/// Ends all sessions, withdraws the invitations that the user made, and prevents log-ins and password resets. The
+/// keys of the tenant keep working: suspend the tenant to stop them.
 #[utoipa::path(post, path = "/operator/users/{id}/disable", operation_id = "operator_disable_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),

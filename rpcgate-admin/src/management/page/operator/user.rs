@@ -205,6 +205,7 @@ async fn ask_disable(
     let account = users::get(&app, id).await?;
     let asked = question(&page, &account, "Disable", "Disable the user")
         .consequence("All sessions of the user end, and neither a log-in nor a password reset works.")
+        .consequence("Invitations that the user made are withdrawn.")
         .consequence("The keys of the tenant keep working: suspend the tenant to stop them.")
         .consequence("The user is told by mail. You can enable the user again.")
         .keep("Leave the user enabled");

@@ -153,6 +153,23 @@ async fn a_removed_member_loses_all_sessions_and_invitations() {
 }
 
 #[tokio::test]
+async fn invitations_of_a_disabled_member_are_withdrawn_and_those_of_others_stay() {
+    let (_dir, store) = empty().await;
+    for number in 1..=2 {
+        member(&store, number, Role::Owner).await;
+        assert_eq!(invite(&store, &invitation(number, number), number).await, InviteOutcome::Created);
+    }
+    let left = async || {
+        let left = store.invitations(TENANT, now()).await.unwrap();
+        left.into_iter().map(|left| left.by.0).collect::<Vec<_>>()
+    };
+    store.disable_account(UserId(2), true, &entry("user.disabled")).await.unwrap();
+    assert_eq!(left().await, [1]);
+    store.disable_account(UserId(2), false, &entry("user.enabled")).await.unwrap();
+    assert_eq!(left().await, [1], "they do not come back");
+}
+
+#[tokio::test]
 async fn invitations_that_the_new_role_could_not_make_are_withdrawn() {
     let (_dir, store) = empty().await;
     for number in 1..=2 {
