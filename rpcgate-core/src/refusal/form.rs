@@ -59,8 +59,8 @@ pub(super) fn write_error(dialect: Dialect, id: Option<&[u8]>, code: i32, messag
     out.push(b'}');
 }
 
-/// Writes an error object of NEAR. Its clients show the `error_message` of the cause, or the `data`, and fail where they are
-/// missing.
+/// Writes an error object of NEAR. Its clients show the `error_message` of the cause, or the `data`, and fail where they
+/// are missing.
 fn write_near_error(code: i32, message: &str, out: &mut Vec<u8>) {
     let (name, cause) = match code {
         PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND => ("REQUEST_VALIDATION_ERROR", "PARSE_ERROR"),
