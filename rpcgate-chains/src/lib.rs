@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_catalog_is_the_chain_table_in_its_order() {
-        use Dialect::{JsonRpc2, Ogmios, Rest, Ton, Utxo, Xrp};
+        use Dialect::{JsonRpc2, Near, Ogmios, Rest, Ton, Utxo, Xrp};
         let table: Vec<_> = catalog()
             .map(|adapter| {
                 let facts = adapter.facts();
@@ -133,7 +133,7 @@ mod tests {
             ("xlm", Rest, false, false, false),
             ("tron", Rest, false, false, true),
             ("cosmos", Rest, false, true, true),
-            ("near", JsonRpc2, true, false, false),
+            ("near", Near, true, false, false),
             ("aptos", Rest, false, false, false),
             ("sui", JsonRpc2, true, false, false),
             ("cardano", Ogmios, true, true, false),

@@ -12,12 +12,13 @@ use crate::family::{Closing, listed, marks, says};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
 
 /// Doomslug with Nightshade's finality gadget: a block is final once two lie on it.
-static FACTS: Facts = Facts::json_rpc("near", "NEAR").with_final_depth(2).with_max_lag(30);
+static FACTS: Facts =
+    Facts::json_rpc("near", "NEAR").with_dialect(Dialect::Near).with_final_depth(2).with_max_lag(30);
 
 const METHODS: &[Method] = &[
     Method::new("status", 0),

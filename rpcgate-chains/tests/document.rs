@@ -43,7 +43,7 @@ and answers it at once). They are charged, whether an answer comes in time or no
 fn protocol(adapter: &dyn Adapter) -> &'static str {
     match adapter.facts().dialect {
         _ if !adapter.facts().https => "none over HTTPS",
-        Dialect::JsonRpc2 => "JSON-RPC 2.0",
+        Dialect::JsonRpc2 | Dialect::Near => "JSON-RPC 2.0",
         Dialect::Utxo => "JSON-RPC 1.0",
         Dialect::Xrp => "rippled's JSON-RPC",
         Dialect::Ogmios => "Ogmios' JSON-RPC 2.0",

@@ -6,9 +6,12 @@
 pub enum Dialect {
     /// JSON-RPC 2.0: a result or an error, never both members.
     JsonRpc2,
+    /// NEAR's: JSON-RPC 2.0 whose errors have a `name`, a `cause` and `data` besides.
+    Near,
     /// The UTXO daemons' JSON-RPC 1.0: `result`, `error` and `id` always present, one of the first two null.
     Utxo,
-    /// The XRP ledger server's: only a `result`, with errors in it; neither version nor id.
+    /// The XRP ledger server's: only a `result`, with errors in it; neither version nor id. The gateway's own errors are
+    /// also JSON-RPC errors beside that `result`.
     Xrp,
     /// Ogmios': JSON-RPC 2.0 with the method's name in every answer.
     Ogmios,
@@ -23,7 +26,9 @@ impl Dialect {
     /// version nor id.
     pub const fn version(self) -> Option<&'static str> {
         match self {
-            Dialect::JsonRpc2 | Dialect::Ogmios | Dialect::Ton | Dialect::Rest => Some("\"2.0\""),
+            Dialect::JsonRpc2 | Dialect::Near | Dialect::Ogmios | Dialect::Ton | Dialect::Rest => {
+                Some("\"2.0\"")
+            }
             Dialect::Utxo => Some("\"1.0\""),
             Dialect::Xrp => None,
         }

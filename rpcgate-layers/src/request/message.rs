@@ -185,5 +185,5 @@ impl AdmissionResponse for PendingResponse {
 const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
     "apikey, x-api-key, content-type, x-ton-client-version, client-sdk-type, client-sdk-version, \
      client-target-api-version, client-request-method, x-aptos-client, x-aptos-typescript-sdk-origin-method, \
-     x-rpcgate-consistency",
+     x-cosmos-block-height, x-rpcgate-consistency",
 );

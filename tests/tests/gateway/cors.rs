@@ -39,6 +39,7 @@ async fn the_allowed_headers_are_one_fixed_list() {
         "client-request-method",
         "x-aptos-client",
         "x-aptos-typescript-sdk-origin-method",
+        "x-cosmos-block-height",
     ] {
         assert!(lists[0].split(", ").any(|header| header == name), "{name}");
     }
