@@ -628,29 +628,6 @@ mod tests {
     }
 
     #[test]
-    fn xrp_errors_have_a_result_of_a_ledger_server_too() {
-        assert_eq!(
-            alone(Refusal::Quota, Dialect::Xrp),
-            (200, r#"{"result":{"error":"slowDown","error_code":-32005,"error_message":"compute unit quota exceeded","status":"error"},"jsonrpc":"2.0","id":7,"error":{"code":-32005,"message":"compute unit quota exceeded"}}"#.into())
-        );
-        let mut body = Vec::new();
-        BackendFailure.write(Dialect::Xrp, None, &mut body);
-        assert_eq!(
-            String::from_utf8(body).unwrap(),
-            r#"{"result":{"error":"internal","error_code":-32603,"error_message":"backend request failed","status":"error"},"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"backend request failed"}}"#
-        );
-        for (refusal, name) in [
-            (Refusal::NotServed, "unknownCmd"),
-            (Refusal::BatchNotSupported, "invalidParams"),
-            (Refusal::ParseError, "invalidParams"),
-            (Refusal::NotPermitted, "noPermission"),
-        ] {
-            let text = alone(refusal, Dialect::Xrp).1;
-            assert!(text.starts_with(&format!(r#"{{"result":{{"error":"{name}","#)), "{text}");
-        }
-    }
-
-    #[test]
     fn the_status_of_a_utxo_error_follows_from_its_code() {
         let status = |dialect: Dialect, error: &str| dialect.status_alone(error.as_bytes()).as_u16();
         for (code, expected) in [(-32601, 404), (-32600, 400), (-5, 500), (-32700, 500)] {

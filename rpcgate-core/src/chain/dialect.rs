@@ -10,8 +10,7 @@ pub enum Dialect {
     Near,
     /// The UTXO daemons' JSON-RPC 1.0: `result`, `error` and `id` always present, one of the first two null.
     Utxo,
-    /// The XRP ledger server's: only a `result`, with errors in it; neither version nor id. The gateway's own errors are
-    /// also JSON-RPC errors beside that `result`.
+    /// The XRP ledger server's: only a `result`, with errors in it; neither version nor id.
     Xrp,
     /// Ogmios': JSON-RPC 2.0 with the method's name in every answer.
     Ogmios,

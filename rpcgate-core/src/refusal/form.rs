@@ -1,6 +1,6 @@
 //! The JSON of refusals.
 
-use super::{HEAVY, INTERNAL, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, QUOTA};
+use super::{INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
 use crate::chain::Dialect;
 use crate::json::write_string;
 
@@ -30,20 +30,7 @@ pub(super) fn write_error(dialect: Dialect, id: Option<&[u8]>, code: i32, messag
             out.extend_from_slice(b",\"error\":");
             write_near_error(code, message, out);
         }
-        // Clients of the ledger servers read nothing but the result.
-        Dialect::Xrp => {
-            out.extend_from_slice(b"{\"result\":{\"error\":\"");
-            out.extend_from_slice(ledger_name(code).as_bytes());
-            out.extend_from_slice(b"\",\"error_code\":");
-            out.extend_from_slice(code.to_string().as_bytes());
-            out.extend_from_slice(b",\"error_message\":");
-            write_string(out, message);
-            out.extend_from_slice(b",\"status\":\"error\"},\"jsonrpc\":\"2.0\",\"id\":");
-            out.extend_from_slice(id);
-            out.extend_from_slice(b",\"error\":");
-            error(out);
-        }
-        Dialect::JsonRpc2 | Dialect::Ogmios | Dialect::Ton | Dialect::Rest => {
+        Dialect::JsonRpc2 | Dialect::Xrp | Dialect::Ogmios | Dialect::Ton | Dialect::Rest => {
             out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
             out.extend_from_slice(id);
             out.extend_from_slice(b",\"error\":");
@@ -79,15 +66,4 @@ fn write_near_error(code: i32, message: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"data\":");
     write_string(out, message);
     out.push(b'}');
-}
-
-/// The name that comes closest in the ledger servers' list of errors.
-const fn ledger_name(code: i32) -> &'static str {
-    match code {
-        INTERNAL => "internal",
-        METHOD_NOT_FOUND => "unknownCmd",
-        PARSE_ERROR | INVALID_REQUEST => "invalidParams",
-        QUOTA | HEAVY => "slowDown",
-        _ => "noPermission",
-    }
 }
