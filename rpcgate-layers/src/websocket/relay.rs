@@ -9,6 +9,7 @@ use fastwebsockets::OpCode;
 use rpcgate_core::memory::MemoryPermit;
 use smallvec::SmallVec;
 use std::future::pending;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::AsyncRead;
 use tokio::task::coop::consume_budget;
@@ -24,9 +25,23 @@ struct Assembly {
     ends: SmallVec<[usize; 1]>,
 }
 
+/// Relays the client's frames until the stream ends, and says why in `ended`. The rest of a message that is not taken is read
+/// and dropped: a connection that is closed with bytes that nobody has read is reset, and the close frame may be lost.
+pub(super) async fn from_client<R>(link: &Link, reader: &mut FrameReader<R>, ended: &OnceLock<CloseReason>)
+where
+    R: AsyncRead + Unpin,
+{
+    let reason = relay_client(link, reader).await;
+    // Nobody else says it.
+    let _ = ended.set(reason);
+    if matches!(reason, CloseReason::TooLarge | CloseReason::NoMemory) {
+        reader.discard().await;
+    }
+}
+
 /// Reads the client's frames until the stream ends. Calls are decided about when their message is whole; control frames pass
 /// at once.
-pub(super) async fn from_client<R>(link: &Link, reader: &mut FrameReader<R>) -> CloseReason
+async fn relay_client<R>(link: &Link, reader: &mut FrameReader<R>) -> CloseReason
 where
     R: AsyncRead + Unpin,
 {

@@ -18,8 +18,8 @@ use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::memory::MemoryPermit;
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadHalf};
@@ -92,7 +92,8 @@ async fn serve<R: AsyncRead + Unpin>(
     client: &mut FrameReader<R>,
     node: &mut FrameReader<R>,
 ) -> CloseReason {
-    let from_client = pin!(from_client(link, client));
+    let client_ended = OnceLock::new();
+    let from_client = pin!(from_client(link, client, &client_ended));
     let mut task = PartsTask::default();
     let mut from_client = task.part(from_client);
     let mut is_client_read = true;
@@ -120,9 +121,9 @@ async fn serve<R: AsyncRead + Unpin>(
             if !(from_client.is_woken() || from_node.is_woken() || told.is_woken() || upkeep.is_woken()) {
                 return Poll::Pending;
             }
-            if let Poll::Ready(reason) = from_client.poll() {
-                is_client_read = false;
-                return Poll::Ready(reason);
+            is_client_read = from_client.poll().is_pending();
+            if let Some(reason) = client_ended.get() {
+                return Poll::Ready(*reason);
             }
             if let Poll::Ready(reason) = from_node.poll() {
                 return Poll::Ready(reason);
@@ -138,7 +139,8 @@ async fn serve<R: AsyncRead + Unpin>(
         })
         .await
     };
-    close(link, reason, &mut task, is_client_read.then_some(from_client)).await;
+    let is_discarding = client_ended.get().is_some();
+    close(link, reason, &mut task, is_client_read.then_some(from_client), is_discarding).await;
     reason
 }
 
@@ -166,12 +168,14 @@ async fn told_to_end(mut endings: watch::Receiver<Option<Ending>>, number: u128)
     }
 }
 
-/// Says good-bye to both sides, and closes their connections.
+/// Says good-bye to both sides, and closes their connections. If what the client sends is being discarded, it may send more for a
+/// while, and is not waited for before its connection is closed in the other direction.
 async fn close<F: Future>(
     link: &Link,
     reason: CloseReason,
     task: &mut PartsTask,
     reading: Option<Woken<Pin<&mut F>>>,
+    is_discarding: bool,
 ) {
     link.is_closing.store(true, Relaxed);
     if let Some(reading) = &reading {
@@ -196,7 +200,7 @@ async fn close<F: Future>(
         }
         let client = link.client.poll_flush(cx);
         let node = link.node.poll_flush(cx);
-        (client.is_ready(), node.is_ready() && reading.is_none())
+        (client.is_ready(), node.is_ready() && (is_discarding || reading.is_none()))
     };
     // A client that reads slowly has messages to read before the close frame.
     let until = Instant::now() + link.limits.dead_after;
@@ -221,6 +225,13 @@ async fn close<F: Future>(
         }),
     )
     .await;
+    if let Some(mut reading) = reading.filter(|_| is_discarding) {
+        let read = poll_fn(|cx| {
+            task.register(cx);
+            reading.poll().map(drop)
+        });
+        let _ = timeout(link.limits.close_wait, read).await;
+    }
 }
 
 /// Close code 1001, for nodes.

@@ -669,6 +669,30 @@ async fn a_message_beyond_the_limit_ends_the_stream_with_1009_fragments_added_up
 }
 
 #[tokio::test]
+async fn a_message_beyond_the_limit_is_taken_and_dropped_so_that_its_client_learns_why_the_stream_ends() {
+    let node = Node::echo().await;
+    // A frame with a mask, of 16 MiB: much more than all buffers between client and gateway take.
+    let head = [0x82, 0xff, 0, 0, 0, 0, 1, 0, 0, 0, 1, 2, 3, 4];
+    for goes_on in [true, false] {
+        let limits = |parts: &mut Parts| {
+            let wait = if goes_on { Duration::from_secs(60) } else { Duration::from_millis(50) };
+            parts.stream_limits = StreamLimits::default().with_max_message(1_000).with_close_wait(wait);
+        };
+        let gateway = Gateway::with(&[&node.url], |_| (), limits).await;
+        let mut socket = gateway.open().await;
+        socket.get_mut().write_all(&head).await.unwrap();
+        if goes_on {
+            socket.get_mut().write_all(&vec![0; 16 << 20]).await.unwrap();
+        }
+        assert_eq!(end(&mut socket).await, (1009, "message too large".into()));
+        // One that neither goes on nor closes is waited for only so long.
+        let open = (!goes_on).then_some(socket);
+        gateway.all_closed().await;
+        drop(open);
+    }
+}
+
+#[tokio::test]
 async fn a_side_that_does_not_answer_a_close_frame_is_waited_for_and_then_closed() {
     let node = Node::serve(|mut socket| async move {
         let _ = socket.next().await;

@@ -12,10 +12,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 /// Bytes of an incomplete frame that need no permit.
 const SMALL: u64 = 64 << 10;
+
+/// Bytes that are dropped at a time.
+const WASTE: usize = 16 << 10;
 
 /// The largest payload of a control frame (RFC 6455, section 5.5).
 const MAX_CONTROL: usize = 125;
@@ -113,8 +116,8 @@ enum State<R> {
     Idle(Source<R>),
     /// With a reader of the library's, which has bytes of a frame.
     Reading(WebSocket<ReadOnly<Source<R>>>),
-    /// After an error.
-    Failed,
+    /// After an error, with what was read from unless that is lost.
+    Failed(Option<Source<R>>),
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
@@ -154,16 +157,30 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 self.take(frame, is_masked)
             }
             Err(error) => {
-                self.state = State::Failed;
+                if let State::Reading(reader) = std::mem::replace(&mut self.state, State::Failed(None)) {
+                    self.state = State::Failed(Some(reader.into_inner().0.released()));
+                }
                 Err(self.failure(&error))
             }
         }
     }
 
+    /// Reads and drops whatever arrives until the connection ends, after an error.
+    pub(crate) async fn discard(&mut self) {
+        let mut source = match std::mem::replace(&mut self.state, State::Failed(None)) {
+            State::Idle(source) => source,
+            State::Reading(reader) => reader.into_inner().0.released(),
+            State::Failed(Some(source)) => source,
+            State::Failed(None) => return,
+        };
+        let mut waste = vec![0; WASTE];
+        while source.inner.read(&mut waste).await.is_ok_and(|read| read > 0) {}
+    }
+
     /// Hands the connection to a reader of the library's, which begins with the bytes that have arrived.
     fn begin(&mut self, ahead: Bytes) {
         (self.expects_one, self.is_first) = (false, true);
-        self.state = match std::mem::replace(&mut self.state, State::Failed) {
+        self.state = match std::mem::replace(&mut self.state, State::Failed(None)) {
             State::Idle(mut source) => {
                 source.ahead = ahead;
                 let mut reader = reader(source, self.role);
@@ -181,7 +198,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let is_first = std::mem::take(&mut self.is_first);
         if self.progress.pending() == 0 {
             self.expects_one = is_first;
-            self.state = match std::mem::replace(&mut self.state, State::Failed) {
+            self.state = match std::mem::replace(&mut self.state, State::Failed(None)) {
                 State::Reading(reader) => State::Idle(reader.into_inner().0.released()),
                 other => other,
             };
@@ -401,6 +418,21 @@ mod tests {
         assert_eq!(kept.len(), 2_000);
         // Also while others have read into what was its buffer, a payload is its owner's.
         assert!(kept.iter().all(|(payload, expected)| payload[..] == expected[..]));
+    }
+
+    #[tokio::test]
+    async fn what_follows_a_frame_that_is_refused_is_read_and_dropped_until_the_end() {
+        // The head of a frame that is too large, one without a mask, and one that is whole and too large.
+        for bytes in [masked(0x82, &[0; 70_000])[..20].to_vec(), vec![0x81, 1, b'a'], masked(0x82, &[0; 101])]
+        {
+            let (mut client, mut reader) = reader(100);
+            client.write_all(&bytes).await.unwrap();
+            assert!(reader.next().await.is_err());
+            let writing = tokio::spawn(async move { client.write_all(&vec![0; 4 << 20]).await.is_ok() });
+            reader.discard().await;
+            assert!(writing.await.unwrap());
+            assert_eq!(reader.next().await.unwrap_err(), ReadError::Lost);
+        }
     }
 
     #[tokio::test]
