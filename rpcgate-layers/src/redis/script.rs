@@ -46,16 +46,18 @@ impl Digests {
     }
 
     /// Reads the answer to [`load`](Self::load).
-    pub(super) fn read(answers: Vec<Value>) -> Option<Self> {
-        let digests: Vec<String> = answers
-            .into_iter()
-            .filter_map(|answer| match answer {
-                Value::BulkString(digest) => String::from_utf8(digest).ok(),
-                Value::SimpleString(digest) => Some(digest),
-                _ => None,
-            })
-            .collect();
-        (digests.len() == TEXTS.len()).then_some(Digests(digests))
+    ///
+    /// # Errors
+    /// [`BadAnswer::Refused`] if Redis loads no scripts for us, as without a log-in; [`BadAnswer::Strange`].
+    pub(super) fn read(answers: Vec<Value>) -> Result<Self, BadAnswer> {
+        let digests = answers.into_iter().map(|answer| match answer {
+            Value::BulkString(digest) => String::from_utf8(digest).map_err(|_| BadAnswer::Strange),
+            Value::SimpleString(digest) => Ok(digest),
+            Value::ServerError(error) => Err(BadAnswer::Refused(reported(&error))),
+            _ => Err(BadAnswer::Strange),
+        });
+        let digests: Vec<String> = digests.collect::<Result<_, _>>()?;
+        if digests.len() == TEXTS.len() { Ok(Digests(digests)) } else { Err(BadAnswer::Strange) }
     }
 
     /// A command that runs `script` on `keys` keys. The caller appends keys and arguments.
