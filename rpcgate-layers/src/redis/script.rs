@@ -259,6 +259,18 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_loads_no_scripts_says_why() {
+        let digests = || vec![Value::SimpleString("d".into()); TEXTS.len() - 1];
+        let refused = redis::parse_redis_value(b"-NOAUTH Authentication required.\r\n").unwrap();
+        let why = BadAnswer::Refused("NOAUTH Authentication required.".into());
+        assert_eq!(Digests::read(digests().into_iter().chain([refused]).collect()), Err(why));
+        assert_eq!(Digests::read(digests()), Err(BadAnswer::Strange));
+        assert!(
+            Digests::read(digests().into_iter().chain([Value::SimpleString("d".into())]).collect()).is_ok()
+        );
+    }
+
+    #[test]
     fn keys_have_names_of_their_own() {
         let names = Names { prefix: "p:".into() };
         let mut all = vec![
