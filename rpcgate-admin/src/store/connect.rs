@@ -413,7 +413,7 @@ impl Database {
 }
 
 /// Why a database is refused that has a migration which this program does not know.
-const NEWER: &str = "was made by a newer version of this program";
+pub(crate) const NEWER: &str = "was made by a newer version of this program";
 
 async fn within<T, E: From<StoreError>>(
     deadline: Duration,

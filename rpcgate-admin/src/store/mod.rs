@@ -30,6 +30,8 @@ mod transfer;
 mod usage;
 
 pub use config_recorder::{ConfigRecorder, ConfigRecording};
+#[cfg(feature = "cli")]
+pub(crate) use connect::NEWER;
 pub use database_location::{check_url, url_of};
 pub use error::StoreError;
 pub use query::FoundTenants;

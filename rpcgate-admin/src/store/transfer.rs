@@ -50,8 +50,8 @@ pub struct MovedTable {
 pub enum TransferError {
     /// A program uses the source.
     #[error(
-        "{0}. Stop all gateways and services first: what they write now would be lost. With --force the data is moved as it \
-         is at this moment"
+        "{0}. Stop all gateways and services first, and wait a minute: what they write now would be lost. With --force the \
+         data is moved as it is at this moment"
     )]
     InUse(String),
     /// The target holds data.

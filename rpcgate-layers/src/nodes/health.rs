@@ -110,6 +110,8 @@ impl HealthState {
         match self.probed.load(Relaxed) {
             _ if !unreachable.is_zero() => NodeHealth::Unreachable { left: unreachable },
             _ if !ejected.is_zero() => NodeHealth::Ejected { left: ejected },
+            // Between the end of the pause and the next attempt to connect, why it does not answer is still known.
+            SILENT if self.unreachable.is_set() => NodeHealth::Unreachable { left: unreachable },
             SYNCING => NodeHealth::Syncing,
             BEHIND => NodeHealth::Behind { blocks: self.behind.load(Relaxed) },
             SILENT => NodeHealth::Silent,
@@ -358,6 +360,18 @@ mod tests {
         assert_eq!(grade(&health), Grade::Unfit, "it answers, but others have not been asked yet");
         health.compare(7, 3);
         assert_eq!((health.health(NOW), health.height()), (NodeHealth::Well, Some(7)));
+    }
+
+    #[test]
+    fn a_silent_node_to_which_no_connection_could_be_made_stays_unreachable_after_the_pause() {
+        let health = HealthState::default();
+        (0..2).for_each(|_| health.record_probe(None));
+        health.record_unreachable(NOW);
+        let later = NOW + Duration::from_secs(3);
+        assert_eq!(health.health(later), NodeHealth::Unreachable { left: Duration::ZERO });
+        assert_eq!(health.grade(|| later), Grade::Unfit, "it gets another chance");
+        health.record_reachable();
+        assert_eq!(health.health(later), NodeHealth::Silent, "it can be reached, and has not answered yet");
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub async fn inspect(url: &str) -> Result<RedisCondition, NotInspected> {
     let (info, (secs, micros)) = asked
         .await
         .map_err(|_| silent("does not answer".into()))?
-        .map_err(|error| silent(error.to_string()))?;
+        .map_err(|error| silent(error.to_string().trim_end_matches('.').to_owned()))?;
     let now = Time::from_micros(secs.saturating_mul(1_000_000).saturating_add(micros));
     condition(&info, now).ok_or_else(|| silent("is no Redis: its answer to INFO cannot be read".into()))
 }

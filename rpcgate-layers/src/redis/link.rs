@@ -319,5 +319,5 @@ pub(super) async fn connect(client: Client) -> Result<MultiplexedConnection, Bro
 
 /// The scripts of `answers`.
 pub(super) fn digests(answers: Vec<Value>) -> Result<Digests, Broken> {
-    Digests::read(answers).ok_or_else(|| BadAnswer::Strange.into())
+    Digests::read(answers).map_err(Broken::from)
 }

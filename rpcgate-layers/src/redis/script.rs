@@ -46,16 +46,18 @@ impl Digests {
     }
 
     /// Reads the answer to [`load`](Self::load).
-    pub(super) fn read(answers: Vec<Value>) -> Option<Self> {
-        let digests: Vec<String> = answers
-            .into_iter()
-            .filter_map(|answer| match answer {
-                Value::BulkString(digest) => String::from_utf8(digest).ok(),
-                Value::SimpleString(digest) => Some(digest),
-                _ => None,
-            })
-            .collect();
-        (digests.len() == TEXTS.len()).then_some(Digests(digests))
+    ///
+    /// # Errors
+    /// [`BadAnswer::Refused`] if Redis loads no scripts for us, as without a log-in; [`BadAnswer::Strange`].
+    pub(super) fn read(answers: Vec<Value>) -> Result<Self, BadAnswer> {
+        let digests = answers.into_iter().map(|answer| match answer {
+            Value::BulkString(digest) => String::from_utf8(digest).map_err(|_| BadAnswer::Strange),
+            Value::SimpleString(digest) => Ok(digest),
+            Value::ServerError(error) => Err(BadAnswer::Refused(reported(&error))),
+            _ => Err(BadAnswer::Strange),
+        });
+        let digests: Vec<String> = digests.collect::<Result<_, _>>()?;
+        if digests.len() == TEXTS.len() { Ok(Digests(digests)) } else { Err(BadAnswer::Strange) }
     }
 
     /// A command that runs `script` on `keys` keys. The caller appends keys and arguments.
@@ -254,6 +256,18 @@ mod tests {
             assert_eq!(Answered::read(nonsense), Err(BadAnswer::Strange));
         }
         assert_eq!(Answered::read(Value::Array(vec![Value::Int(99); 2])), Err(BadAnswer::Strange));
+    }
+
+    #[test]
+    fn a_server_that_loads_no_scripts_says_why() {
+        let digests = || vec![Value::SimpleString("d".into()); TEXTS.len() - 1];
+        let refused = redis::parse_redis_value(b"-NOAUTH Authentication required.\r\n").unwrap();
+        let why = BadAnswer::Refused("NOAUTH Authentication required.".into());
+        assert_eq!(Digests::read(digests().into_iter().chain([refused]).collect()), Err(why));
+        assert_eq!(Digests::read(digests()), Err(BadAnswer::Strange));
+        assert!(
+            Digests::read(digests().into_iter().chain([Value::SimpleString("d".into())]).collect()).is_ok()
+        );
     }
 
     #[test]

@@ -22,7 +22,13 @@ pub(super) fn set_listen(
         Some(name) => name.parse().ok(),
     };
     let number = match port {
-        Some(_) => draft.number(port, &ours).and_then(|number| u16::try_from(number).ok()),
+        Some(node) => draft.number(port, &ours).and_then(|number| {
+            let number = u16::try_from(number).ok();
+            if number.is_none() {
+                draft.notes.left_out(node, format!("it is no port: set {ours}"));
+            }
+            number
+        }),
         None => Some(port_if_absent),
     };
     match (address, number) {

@@ -310,6 +310,9 @@ fn what_our_configuration_refuses_is_left_out_with_its_reason() {
     note(&imported, 7, "rpcgate refuses it: ");
     assert!(config(&imported.toml, &variables(&imported.toml)).is_ok());
     assert!(!imported.toml.contains("secret-of-x"));
+    let text = "[server]\nrpc_port = 99999\n[backends.a]\nrpc_url = 'http://h:1/'\n[backend_groups.main]\nbackends = ['a']\n";
+    let imported = import("p.toml", text, Some(SourceForm::Proxyd), Some("eth")).unwrap();
+    note(&imported, 2, "it is no port: set gateway.listen");
 }
 
 /// Words of the four forms, so that readers find something to read.

@@ -59,7 +59,12 @@ fn judge(shown: &str, condition: &RedisCondition) -> Vec<Finding> {
         let text = format!("would remove counters if its memory were limited (maxmemory-policy {policy})");
         findings.push(Finding::warning(CHECK, shown, text, "set maxmemory-policy noeviction in redis.conf"));
     }
-    if *most > 0 && *used > most / 10 * 9 {
+    if *most > 0 && used >= most && policy == KEEPS {
+        let text = format!("uses all of its {} MiB of memory, and refuses counts", most >> 20);
+        let advice =
+            "raise maxmemory, or remove what others keep there: until then each gateway counts alone";
+        findings.push(Finding::failure(CHECK, shown, text, advice));
+    } else if *most > 0 && *used > most / 10 * 9 {
         let text = format!(
             "uses {} of {} MiB of memory, and refuses counts when it is full",
             used >> 20,
@@ -119,6 +124,7 @@ mod tests {
             ),
             (RedisCondition { policy: lru, ..good.clone() }, Verdict::Warning, "noeviction"),
             (RedisCondition { most: 11 << 20, ..good.clone() }, Verdict::Warning, "raise maxmemory"),
+            (RedisCondition { most: 10 << 20, ..good.clone() }, Verdict::Failure, "counts alone"),
         ] {
             let findings = found(condition);
             assert_eq!(findings.len(), 1, "{findings:?}");

@@ -3,7 +3,7 @@
 use super::clocks;
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
-use crate::store::{Store, StoreError, UsageStore, files_of};
+use crate::store::{NEWER, Store, StoreError, UsageStore, files_of};
 use std::path::Path;
 
 const CHECK: CheckGroup = CheckGroup::Databases;
@@ -80,6 +80,10 @@ fn unusable(shown: &str, error: &StoreError, migrate: bool) -> Finding {
                 "start the database server, or correct database.url and the way there (firewall, DNS)";
             Finding::failure(CHECK, shown, text, advice)
         }
+        _ if text.ends_with(NEWER) => {
+            let advice = "start that version again, or restore the backup of before the update";
+            Finding::failure(CHECK, shown, text, advice)
+        }
         _ => Finding::failure(CHECK, shown, text, "correct database.url, or the rights of its user"),
     }
 }
@@ -136,6 +140,16 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         let (findings, _) = check(&configured(&url_of(&dir.path().join("gone/rpcgate.db")), "")).await;
         assert!(only(&findings).text.contains("gone does not exist"), "{findings:?}");
+    }
+
+    #[test]
+    fn whoever_has_gone_back_to_an_older_program_is_told_how_to_go_on() {
+        let newer = StoreError::File { file: "rpcgate.db".into(), why: NEWER.into() };
+        let advice = unusable("sqlite://rpcgate.db", &newer, true).advice.unwrap();
+        assert!(advice.contains("restore the backup"), "{advice}");
+        let denied = StoreError::File { file: "rpcgate.db".into(), why: "permission denied".into() };
+        let advice = unusable("sqlite://rpcgate.db", &denied, true).advice.unwrap();
+        assert!(advice.contains("rights of its user"), "{advice}");
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ use crate::management::identity::sealing::{SealedFor, Sealing};
 use crate::store::{
     ClaimedMail, Digest, MailRoom, NotificationId, OutgoingMail, Store, StoreError, fresh_id,
 };
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use rpcgate_core::clock::Time;
@@ -103,6 +104,8 @@ pub struct MailQueue {
     store: Store,
     wake: Arc<Notify>,
     counts: MailCounts,
+    /// Why the last mail could not be sent; none once one was.
+    failure: Arc<Mutex<Option<String>>>,
 }
 
 /// The stored form of a mail, before it is sealed.
@@ -117,14 +120,15 @@ struct Content {
 impl MailQueue {
     /// The mails in `store`, sent by `mailer`.
     pub fn new(mailer: Mailer, sealing: Sealing, store: Store) -> Self {
-        let (wake, counts) = (Arc::default(), MailCounts::default());
-        MailQueue { mailer: Arc::new(mailer), sealing, store, wake, counts }
+        let (wake, counts, failure) = (Arc::default(), MailCounts::default(), Arc::default());
+        MailQueue { mailer: Arc::new(mailer), sealing, store, wake, counts, failure }
     }
 
     /// This queue, whose counters and sender are those of `other`.
     #[must_use]
     pub fn in_place_of(self, other: &MailQueue) -> Self {
-        MailQueue { wake: other.wake.clone(), counts: other.counts.clone(), ..self }
+        let (wake, counts, failure) = (other.wake.clone(), other.counts.clone(), other.failure.clone());
+        MailQueue { wake, counts, failure, ..self }
     }
 
     /// The counters.
@@ -255,15 +259,24 @@ impl MailQueue {
             Err(error) => Err(error),
         };
         let outcome = match sent {
-            Ok(()) => Outcome::Sent,
+            Ok(()) => {
+                self.forget_failure();
+                Outcome::Sent
+            }
             Err(MailError::Refused(why)) => {
+                self.forget_failure();
                 tracing::info!(why, "a mail was refused");
                 Outcome::Refused
             }
             Err(error @ (MailError::Unavailable(_) | MailError::Outbox { .. })) => {
                 let tries = usize::try_from(claimed.tries).unwrap_or(usize::MAX);
                 if let Some(pause) = PAUSES.get(tries.saturating_sub(1)) {
-                    tracing::warn!(%error, tries, "a mail could not be sent and will be retried");
+                    // Of a server that is away all mails that wait say the same, again and again.
+                    if self.is_new_failure(&error.to_string()) {
+                        tracing::warn!(%error, tries, "a mail could not be sent and will be retried");
+                    } else {
+                        tracing::debug!(%error, tries, "a mail could not be sent and will be retried");
+                    }
                     self.store.postpone_mail(claimed, now.plus(*pause)).await?;
                     return Ok(Outcome::Postponed);
                 }
@@ -277,6 +290,23 @@ impl MailQueue {
         };
         self.store.remove_mail(claimed.id).await?;
         Ok(outcome)
+    }
+
+    /// Remembers why a mail could not be sent; `false` if the one before could not be sent for the same reason.
+    fn is_new_failure(&self, why: &str) -> bool {
+        let mut known = self.failure.lock();
+        let is_new = known.as_deref() != Some(why);
+        if is_new {
+            *known = Some(why.to_owned());
+        }
+        is_new
+    }
+
+    /// The mail server has taken a mail, or refused it.
+    fn forget_failure(&self) {
+        if self.failure.lock().take().is_some() {
+            tracing::info!("mails are sent again");
+        }
     }
 
     /// The mail of a row.

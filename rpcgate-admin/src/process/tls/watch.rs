@@ -3,6 +3,7 @@
 use super::{Certificate, CertificateFiles, Content};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::moment_text;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -76,8 +77,21 @@ impl CertificateWatch {
     }
 }
 
+/// The end of a certificate that is over at `now`.
+fn expired(valid: Option<&Range<Time>>, now: Time) -> Option<Time> {
+    valid.map(|valid| valid.end).filter(|end| *end <= now)
+}
+
 /// Watches the files of `certificate`, until that is dropped.
 pub async fn watch(certificate: Weak<Certificate>, clock: Arc<dyn Clock>) {
+    if let Some(certificate) = certificate.upgrade() {
+        let loaded = certificate.loaded();
+        // A program starts with it nevertheless: some clients do not mind.
+        if let Some(end) = expired(loaded.valid.as_ref(), clock.now()) {
+            let (until, table) = (moment_text(end), loaded.paths.table);
+            tracing::error!(until, table, "the certificate in use has expired: clients refuse it");
+        }
+    }
     let mut watch = CertificateWatch::default();
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -204,6 +218,14 @@ pub(super) mod tests {
         fixture.put(&cert, &key);
         fixture.look();
         assert!(matches!(fixture.look(), Look::Renewed { .. }));
+    }
+
+    #[test]
+    fn a_certificate_has_expired_at_its_end_and_no_sooner() {
+        let (end, before) = (Time::from_secs(9), Time::from_secs(8));
+        let valid = Time::from_secs(1)..end;
+        assert_eq!(expired(Some(&valid), end), Some(end));
+        assert_eq!((expired(Some(&valid), before), expired(None, end)), (None, None));
     }
 
     #[test]

@@ -205,6 +205,8 @@ fn node_error(error: &[u8], status: u16) -> ReadError {
 }
 
 fn refused(code: i64, message: &str) -> ReadError {
+    // Pages of servers end with a line break, which is no part of what they say.
+    let message = message.trim();
     let end = (0..=MESSAGE.min(message.len())).rev().find(|end| message.is_char_boundary(*end));
     ReadError::Refused { code, message: message[..end.unwrap_or_default()].to_owned() }
 }

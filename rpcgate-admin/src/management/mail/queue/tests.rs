@@ -68,6 +68,20 @@ async fn a_mail_that_cannot_be_sent_is_tried_nine_times_within_a_day_and_then_gi
 }
 
 #[tokio::test]
+async fn why_mails_cannot_be_sent_is_new_once_until_one_is_sent_or_another_reason_comes() {
+    let site = Site::new().await;
+    let mails = &site.app.mails;
+    assert!(mails.is_new_failure("the server is away"));
+    assert!(!mails.clone().is_new_failure("the server is away"), "clones send the mails of the same queue");
+    let again = site.app.reload(site.app.settings.config.clone()).unwrap();
+    assert!(!again.mails.is_new_failure("the server is away"), "a reload repeats nothing");
+    assert!(mails.is_new_failure("the server is full"));
+    put(&site.app, &mail()).await;
+    site.send_mails().await;
+    assert!(mails.is_new_failure("the server is full"));
+}
+
+#[tokio::test]
 async fn a_mail_is_not_sent_when_it_is_of_no_use_any_more() {
     let site = Site::new().await;
     std::fs::remove_dir(outbox(&site)).unwrap();

@@ -76,7 +76,7 @@ async fn calls_and_answers_are_in_the_dialect_of_the_chain() {
 
 #[tokio::test]
 async fn what_is_no_answer_is_an_error_that_says_so() {
-    assert_eq!(call("eth", 502, "a page").await.0, refusal(502, "a page"));
+    assert_eq!(call("eth", 502, "a page\r\n").await.0, refusal(502, "a page"));
     assert!(matches!(call("eth", 200, "a page").await.0, Err(ReadError::Unreadable(_))));
     let long = format!("{}ü", "x".repeat(199));
     assert_eq!(call("eth", 429, &long).await.0, refusal(429, &"x".repeat(199)));
