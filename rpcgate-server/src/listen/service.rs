@@ -85,7 +85,9 @@ where
                 end,
             };
         }
-        let mut request = request.map(|body| RequestBody::new(body, self.state.clone()));
+        // What follows on a WebSocket stream is no body.
+        let is_stream = self.streams && request.method() != Method::CONNECT;
+        let mut request = request.map(|body| RequestBody::new(body, self.state.clone(), is_stream));
         if self.streams && request.method() == Method::CONNECT {
             let (of_stream, hold) = StreamEnd::new(&self.state);
             request.extensions_mut().insert(hold);

@@ -829,14 +829,21 @@ async fn a_body_that_was_read_leaves_nothing_to_linger_for() {
     }
 }
 
-/// A client's end of an HTTP/2 connection, on which it writes frames of its own.
-fn framed(connections: &Arc<Connections>) -> DuplexStream {
+/// A client's end of an HTTP/2 connection that `stack` is served on, on which it writes frames of its own.
+fn framed<S>(stack: S, connections: &Arc<Connections>) -> DuplexStream
+where
+    S: Service<Request<RequestBody>, Response = Response<Full<Bytes>>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
     let (client, server) = duplex(64 << 10);
     let handle = connections.enter();
     let bounds = Bounds::new(&LimitSettings::default(), 8);
     connections.tasks().spawn(async move {
         let stream = Counted::new(server, handle.state.clone(), ConnectionPermit::default());
-        end(http2(stream, tower::service_fn(slow), handle, &bounds, false).await);
+        end(http2(stream, stack, handle, &bounds, false).await);
     });
     client
 }
@@ -849,7 +856,7 @@ fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
 /// Writes the preface and then what `next` returns, over and over, until the connection ends. Returns how many times, and
 /// the error in the GOAWAY frame that the client got.
 async fn flooded(connections: &Arc<Connections>, mut next: impl FnMut(u32) -> Vec<u8>) -> (u32, Option<u32>) {
-    let (mut read, mut write) = tokio::io::split(framed(connections));
+    let (mut read, mut write) = tokio::io::split(framed(tower::service_fn(slow), connections));
     let flooding = async {
         write.write_all(PREFACE).await.unwrap();
         write.write_all(&frame(4, 0, 0, &[])).await.unwrap();
@@ -908,10 +915,57 @@ async fn floods_of_http2_end_in_goaway() {
     assert_eq!(connections.open(), 0);
 }
 
+/// The next frame: its kind, its flags and its stream.
+async fn next_frame(client: &mut DuplexStream) -> (u8, u8, u32) {
+    let mut head = [0; 9];
+    client.read_exact(&mut head).await.unwrap();
+    let [high, middle, low, kind, flags, stream @ ..] = head;
+    client.read_exact(&mut vec![0; u32::from_be_bytes([0, high, middle, low]) as usize]).await.unwrap();
+    (kind, flags, u32::from_be_bytes(stream))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_request_that_is_answered_before_its_end_is_read_and_its_stream_not_reset() {
+    const RST_STREAM: u8 = 3;
+    let connections = connections();
+    let mut client = framed(tower::service_fn(hello), &connections);
+    client.write_all(PREFACE).await.unwrap();
+    client.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+    // The second request is left without its end, and the third says that it is long.
+    let long = [&[0x83, 0x86, 0x84, 0x0f, 0x0d, 7][..], b"1000000"].concat();
+    let short = [0x83, 0x86, 0x84];
+    for (stream, head) in [(1, &short[..]), (3, &short[..]), (5, &long[..])] {
+        client.write_all(&frame(1, 4, stream, head)).await.unwrap();
+        while next_frame(&mut client).await != (0, 1, stream) {}
+        let start = Instant::now();
+        if stream == 1 {
+            client.write_all(&frame(0, 1, stream, b"late")).await.unwrap();
+        }
+        let mut resets = Vec::new();
+        for _ in 0..5 {
+            sleep(Duration::from_millis(300)).await;
+            client.write_all(&frame(6, 0, 0, &[7; 8])).await.unwrap();
+            loop {
+                match next_frame(&mut client).await {
+                    (RST_STREAM, _, of) => resets.push((of, start.elapsed() >= Duration::from_secs(1))),
+                    (6, 1, _) => break,
+                    _ => {}
+                }
+            }
+        }
+        let expected: &[(u32, bool)] = match stream {
+            1 => &[],
+            3 => &[(3, true)],
+            _ => &[(5, false)],
+        };
+        assert_eq!(resets, expected);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_quiet_stream_of_a_client_that_is_there_is_kept_and_one_of_a_client_that_is_gone_is_not() {
     let connections = connections();
-    let mut gone = framed(&connections);
+    let mut gone = framed(tower::service_fn(slow), &connections);
     gone.write_all(PREFACE).await.unwrap();
     gone.write_all(&frame(4, 0, 0, &[])).await.unwrap();
     gone.write_all(&frame(1, 5, 1, &[0x83, 0x86, 0x84])).await.unwrap();
