@@ -20,6 +20,7 @@ pub mod settings;
 pub mod signals;
 pub mod tls;
 pub mod traces;
+pub mod unread;
 
 #[cfg(feature = "store")]
 pub use against::exit_planned;

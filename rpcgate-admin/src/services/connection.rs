@@ -237,6 +237,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_short_request_over_http2_that_is_answered_before_its_end_is_not_reset() {
+        const RST_STREAM: u8 = 3;
+        let frame = |kind: u8, flags: u8, stream: u8, content: &[u8]| {
+            [&[0, 0, content.len() as u8, kind, flags, 0, 0, 0, stream], content].concat()
+        };
+        let (mut client, server) = tokio::io::duplex(64 << 10);
+        let router = Arc::new(ArcSwap::from_pointee(Router::new()));
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        tokio::spawn(serve(server, peer, router, Arc::default(), CancellationToken::new()));
+        // `POST /`, whose body comes after its answer, and a ping, whose answer comes after what was sent before it.
+        let (preface, head) = (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), [0x83, 0x86, 0x84]);
+        client.write_all(&[preface, &frame(4, 0, 0, &[]), &frame(1, 4, 1, &head)].concat()).await.unwrap();
+        let mut kinds = Vec::new();
+        for round in 0..3 {
+            loop {
+                let mut start = [0; 9];
+                client.read_exact(&mut start).await.unwrap();
+                let [high, middle, low, kind, flags, .., stream] = start;
+                let length = u32::from_be_bytes([0, high, middle, low]) as usize;
+                client.read_exact(&mut vec![0; length]).await.unwrap();
+                kinds.push(kind);
+                if (kind, flags) == (6, 1) || (stream == 1 && flags & 1 == 1 && kind < 2) {
+                    break;
+                }
+            }
+            if round == 0 {
+                client.write_all(&frame(0, 1, 1, b"late")).await.unwrap();
+            }
+            client.write_all(&frame(6, 0, 0, &[7; 8])).await.unwrap();
+        }
+        assert!(kinds.contains(&1) && !kinds.contains(&RST_STREAM), "{kinds:?}");
+    }
+
+    #[tokio::test]
     async fn what_a_client_reads_counts_as_activity() {
         const BYTES: usize = 16 << 20;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

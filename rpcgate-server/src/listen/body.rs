@@ -4,31 +4,25 @@
 use super::connection_state::{Busy, ConnectionState};
 use super::progress::Progress;
 use bytes::Bytes;
-use futures_util::FutureExt;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
+use rpcgate_admin::process::unread::{UnreadBound, read_rest};
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
-use tokio::runtime::Handle;
-use tokio::time::timeout;
 use tower_http::compression::CompressionBody;
 
 /// Bytes of an answer that are handed to an HTTP/2 stream at a time. No more than that waits in the connection beyond the
 /// client's window, because how long it waits there cannot be measured.
 const PIECE: usize = 16 << 10;
 
-/// The bytes of a request that are read after its answer over HTTP/2, and for how long.
-const REST: (u64, Duration) = (64 << 10, Duration::from_secs(1));
-
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A request's body. If it is dropped before its end, it marks its connection as having unread bytes. Over HTTP/2 its stream would
-/// be reset, and some clients, such as curl 7.88, then drop an answer that has arrived already; so the rest is read if it is short.
+/// A request's body. If it is dropped before its end, it marks its connection as having unread bytes; over HTTP/2 the
+/// [rest is read](rpcgate_admin::process::unread).
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     /// Always there, until it is dropped.
@@ -43,26 +37,6 @@ impl RequestBody {
     /// The body of a request, which over HTTP/2 is a stream.
     pub(super) fn new(inner: Incoming, state: Arc<ConnectionState>, is_stream: bool) -> Self {
         RequestBody { inner: Some(inner), ended: false, state, is_stream }
-    }
-}
-
-/// Reads and drops what is left of a body, now or for a moment beside everything else.
-fn read_rest(body: Incoming) {
-    if body.size_hint().lower() > REST.0 {
-        return;
-    }
-    let mut reading = Box::pin(async move {
-        let (mut body, mut left) = (body, REST.0);
-        while let Some(Ok(frame)) = body.frame().await {
-            let read = frame.data_ref().map_or(0, |data| data.len() as u64);
-            let Some(still) = left.checked_sub(read) else { return };
-            left = still;
-        }
-    });
-    if (&mut reading).now_or_never().is_none()
-        && let Ok(runtime) = Handle::try_current()
-    {
-        runtime.spawn(async move { timeout(REST.1, reading).await });
     }
 }
 
@@ -96,7 +70,7 @@ impl Drop for RequestBody {
         }
         self.state.left_unread();
         if let Some(inner) = self.inner.take().filter(|_| self.is_stream) {
-            read_rest(inner);
+            read_rest(inner, UnreadBound::STREAM);
         }
     }
 }
