@@ -28,7 +28,8 @@ FAULT, PATIENCE = 5.0, 60.0
 SLOPE, HANDLES, FEWEST = 1.0, 64, 4
 # Units by which operators change the weight of eth_call (Faults.settings_are_rolled_back).
 DEARER = 2
-# Any read may be sent to a second node once it takes longer than most do.
+# Any read may be sent to a second node once it takes longer than most do, and all are in the end.
+SILENT = 'next_node_after = "2s"\n'
 HEDGE = "[chains.eth.hedge]\nenabled = true\nmax_percent = 50\n"
 OPERATOR = "operator@example.com"
 
@@ -322,7 +323,7 @@ async def soak(run, minutes, rate):
     lines = lines().replace("[chains.eth]\nnodes = [", f'[chains.eth]\nnodes = [{{ ws = "{stream.url()}" }}, ')
     lines += f'[[chains.tron.nodes]]\ngrpc = "{grpc.url()}"\n'
     # Three nodes, so that no call needs be lost with one of them; the only one of another chain gets its calls in arrays.
-    lines = lines.replace("[chains.eth]\n", "[chains.eth]\nbroadcast_nodes = 3\n") + HEDGE + "[chains.bsc.batching]\nenabled = true\n"
+    lines = lines.replace("[chains.eth]\n", "[chains.eth]\nbroadcast_nodes = 3\n" + SILENT) + HEDGE + "[chains.bsc.batching]\nenabled = true\n"
     # A cache that is full after some minutes: with a larger one its growth would look like a leak.
     lines += '[cache]\nbytes = "4MiB"\n'
     async with Cluster(run, lines, gateways=2, admin=True, secret=SECRET, settings="h2c = true") as cluster:

@@ -45,8 +45,10 @@ pub fn node_pool(
         })
     };
     let nodes = nodes.map(known).collect::<Result<Vec<_>, _>>()?;
+    let next_node_after = (!config.next_node_after.is_zero()).then_some(config.next_node_after);
+    let retry = RetryPolicy::default().with_deadline(config.timeout).with_next_node_after(next_node_after);
     let limits = PoolLimits::default()
-        .with_retry(RetryPolicy::default().with_deadline(config.timeout))
+        .with_retry(retry)
         .with_in_flight(config.max_in_flight as usize)
         .with_max_lag(config.max_lag)
         .with_broadcast_nodes(config.broadcast_nodes as usize)
@@ -61,7 +63,7 @@ pub fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> boo
         |chain: &config::ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
     a.nodes == b.nodes
         && (&a.batching, &a.hedge) == (&b.batching, &b.hedge)
-        && a.broadcast_nodes == b.broadcast_nodes
+        && (a.broadcast_nodes, a.next_node_after) == (b.broadcast_nodes, b.next_node_after)
         && bounds(a) == bounds(b)
 }
 
@@ -273,6 +275,7 @@ mod tests {
             "[chains.eth]\nnodes = [\"http://i/\"]\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nmax_lag = 9\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nbroadcast_nodes = 2\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nnext_node_after = \"9s\"\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nhedge.enabled = true\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nbatching.enabled = true\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\npriority = 1\n",

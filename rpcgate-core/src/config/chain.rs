@@ -23,6 +23,8 @@ pub struct ChainSettings {
     pub enabled: bool,
     /// The deadline of a call over all its tries at the nodes.
     pub timeout: Duration,
+    /// After how long without an answer a read is given up at a node and sent to another one; 0: never.
+    pub next_node_after: Duration,
     /// The largest number of calls in flight at its nodes.
     pub max_in_flight: u32,
     /// The time between probes for the newest block of each node.
@@ -55,6 +57,7 @@ impl Default for ChainSettings {
         ChainSettings {
             enabled: true,
             timeout: 30 * SECOND,
+            next_node_after: Duration::ZERO,
             max_in_flight: 1_024,
             probe_interval: 5 * SECOND,
             final_depth: None,
@@ -90,6 +93,7 @@ impl Table for ChainSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("enabled", &mut self.enabled);
         f.duration("timeout", &mut self.timeout, MILLI..=HOUR);
+        f.duration("next_node_after", &mut self.next_node_after, Duration::ZERO..=HOUR);
         f.number("max_in_flight", &mut self.max_in_flight, 1..=1_000_000);
         f.duration("probe_interval", &mut self.probe_interval, 100 * MILLI..=DAY);
         f.value("final_depth", &mut self.final_depth);

@@ -183,6 +183,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("plans.*.ws_connections_per_key", "1"),
     ("chains.*.enabled", "false"),
     ("chains.*.timeout", "5s"),
+    ("chains.*.next_node_after", "7s"),
     ("chains.*.max_in_flight", "77"),
     ("chains.*.probe_interval", "7s"),
     ("chains.*.final_depth", "77"),

@@ -37,6 +37,9 @@ pub struct RetryPolicy {
     /// How long one try may take; `None` for as long as the deadline leaves. A read whose try takes longer is tried at
     /// another node, unlike a call that reaches its deadline.
     pub per_try: Option<Duration>,
+    /// After how long without an answer a read is given up at a node and sent to another one; `None` for never. It has no effect
+    /// on the last try, without another healthy node, on broadcasts and on gRPC.
+    pub next_node_after: Option<Duration>,
     /// How many tries of all calls may follow a try of which a byte was sent. Without such a byte, a try puts no load on a
     /// node and needs no budget.
     pub budget: RetryBudget,
@@ -49,6 +52,7 @@ impl Default for RetryPolicy {
             attempts: 2,
             deadline: Duration::from_secs(30),
             per_try: None,
+            next_node_after: None,
             budget: RetryBudget::default(),
         }
     }
@@ -73,6 +77,13 @@ impl RetryPolicy {
     #[must_use]
     pub const fn with_per_try(mut self, per_try: Duration) -> Self {
         self.per_try = Some(per_try);
+        self
+    }
+
+    /// The same with a time after which a read is sent to another node.
+    #[must_use]
+    pub const fn with_next_node_after(mut self, time: Option<Duration>) -> Self {
+        self.next_node_after = time;
         self
     }
 
@@ -177,6 +188,11 @@ impl Tries {
         Tries { made: 1, reconnected: false }
     }
 
+    /// Whether no other try may follow the present one, save on a new connection.
+    pub(super) fn is_last(&self, policy: &RetryPolicy) -> bool {
+        self.made >= policy.attempts
+    }
+
     /// Decides the step after `failure`; the caller checks the budget.
     pub(super) fn after(
         &mut self,
@@ -191,7 +207,7 @@ impl Tries {
             self.reconnected = true;
             return NextTry::Reconnect;
         }
-        if self.made >= policy.attempts {
+        if self.is_last(policy) {
             return NextTry::GiveUp;
         }
         self.made += 1;

@@ -5,9 +5,9 @@ use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::exchange::{Exchange, HttpExchange, Rejected};
 use crate::nodes::in_flight::{InFlightLimit, InFlightPermit};
-use crate::nodes::node::NodeIndex;
+use crate::nodes::node::{Node, NodeIndex};
 use crate::nodes::progress::{CallProgress, OnSent};
-use crate::nodes::retry::{NextTry, Tries, TryFailure};
+use crate::nodes::retry::{NextTry, RetryPolicy, Tries, TryFailure};
 use crate::transport::h1::client::Reuse;
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use crate::transport::h2::client::H2Client;
@@ -169,15 +169,17 @@ impl Pool {
             let node = client.as_ref();
             progress.tries.push((self.number, node.index.0), choice);
             progress.taken = Some((node.index, calls, taken));
-            let Rejected { failure, pause } = match self.try_once(client, reuse, exchange, progress).await {
-                Ok(accepted) => {
-                    progress.taken = None;
-                    node.health.record_success();
-                    progress.tries.accept();
-                    return Ok(accepted);
-                }
-                Err(rejected) => rejected,
-            };
+            let limit = self.limit(clients, exchange, node.index, tries.is_last(&self.limits.retry));
+            let Rejected { failure, pause } =
+                match self.try_once(client, reuse, exchange, progress, limit).await {
+                    Ok(accepted) => {
+                        progress.taken = None;
+                        node.health.record_success();
+                        progress.tries.accept();
+                        return Ok(accepted);
+                    }
+                    Err(rejected) => rejected,
+                };
             progress.tries.end(failure.end(), self.clock.elapsed());
             let error = failure.error();
             tracing::debug!(chain = %self.chain, node = %node.config.name(), ?failure, "a try at a node failed: {error}");
@@ -226,14 +228,39 @@ impl Pool {
         }
     }
 
+    /// How long a try at this node may take, unless it has all the time that its call has left.
+    fn limit<E: Exchange>(
+        &self,
+        clients: &[E::Client],
+        exchange: &E,
+        index: NodeIndex,
+        is_last: bool,
+    ) -> Option<Duration> {
+        let RetryPolicy { per_try, next_node_after, .. } = self.limits.retry;
+        let next_node_after = next_node_after.filter(|_| {
+            // A gRPC call has the limit of its client, and one that lasts may be quiet.
+            let may_move = !is_last && exchange.may_repeat() && !exchange.is_limited_by_client();
+            let is_other = |node: &Node| {
+                node.index != index
+                    && Some(node.index) != exchange.avoid()
+                    && exchange.among().has(node.index)
+                    && !node.is_drained()
+                    && node.health.is_healthy(|| self.clock.elapsed())
+            };
+            may_move && clients.iter().any(|client| is_other(client.as_ref()))
+        });
+        [per_try, next_node_after].into_iter().flatten().min()
+    }
+
     async fn try_once<E: Exchange>(
         &self,
         client: &E::Client,
         reuse: Reuse,
         exchange: &mut E,
         progress: &mut CallProgress<'_>,
+        limit: Option<Duration>,
     ) -> Result<E::Answer, Rejected> {
-        let Some(limit) = self.limits.retry.per_try else {
+        let Some(limit) = limit else {
             return exchange.try_once(client, reuse, progress).await;
         };
         let sent = {

@@ -1,7 +1,7 @@
 use super::*;
-use crate::nodes::NodeUrl;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::retry::RetryPolicy;
+use crate::nodes::{NodeConfig, NodeUrl};
 use crate::testing::scripted_node::{
     PoolFixture, Refusing, ScriptedNode, Wire, answer, broken, call, ending_after, failing,
 };
@@ -307,4 +307,38 @@ async fn nodes_without_http_are_never_called_over_it_and_do_not_limit_its_batche
     assert_eq!(has(&alone.pool), [false, true, false]);
     assert_eq!(alone.pool.transports(), [Transport::Ws].into_iter().collect());
     assert_eq!(alone.read().await, Err(Fault::unsent(Cause::NoNode).into()));
+}
+
+/// A node that answers each request after this time.
+async fn late(millis: u64) -> ScriptedNode {
+    ScriptedNode::serve(move |_, mut wire| async move {
+        while wire.request().await.is_some() {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            wire.write(answer("{}")).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_read_that_a_node_does_not_answer_is_sent_to_another_one_and_the_last_try_has_the_time_that_is_left()
+ {
+    let limits = || {
+        let retry = RetryPolicy::default().with_next_node_after(Some(Duration::from_millis(50)));
+        PoolLimits::default().with_retry(retry)
+    };
+    let (silent, slow) = (silent().await, late(200).await);
+    let mut fallback = NodeConfig::new(slow.url().parse().unwrap());
+    fallback.priority = 1;
+    let fixture = PoolFixture::of(vec![NodeConfig::new(silent.url().parse().unwrap()), fallback], limits());
+    assert_eq!(fixture.read().await.unwrap(), "{}");
+    assert_eq!((silent.seen().len(), slow.seen().len()), (1, 1));
+    let faults: Vec<_> = fixture.pool.nodes().map(|node| node.faults).collect();
+    assert_eq!(faults, [1, 0], "a node that is silent again and again is ejected");
+    // Nobody else may get a broadcast that was sent, and there is no other node than the only one.
+    let fixture = PoolFixture::with(&[slow.url(), slow.url()], limits());
+    assert_eq!(fixture.broadcast().await.unwrap(), "{}");
+    let fixture = PoolFixture::with(&[slow.url()], limits());
+    assert_eq!(fixture.read().await.unwrap(), "{}");
+    assert_eq!(slow.seen().len(), 3);
 }
