@@ -321,8 +321,7 @@ async fn late(millis: u64) -> ScriptedNode {
 }
 
 #[tokio::test]
-async fn a_read_that_a_node_does_not_answer_is_sent_to_another_one_and_the_last_try_has_the_time_that_is_left()
- {
+async fn a_read_that_a_node_does_not_answer_is_sent_to_another_one() {
     let limits = || {
         let retry = RetryPolicy::default().with_next_node_after(Some(Duration::from_millis(50)));
         PoolLimits::default().with_retry(retry)
