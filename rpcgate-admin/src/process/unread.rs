@@ -17,19 +17,23 @@ use tokio::time::timeout;
 pub struct UnreadBound {
     bytes: u64,
     time: Duration,
+    /// Whether a body that says that it is longer is left unread at once.
+    skips_longer: bool,
 }
 
 impl UnreadBound {
     /// For a connection of HTTP/1, which ends with its request: 16 MiB in 10 seconds.
-    pub const CONNECTION: Self = UnreadBound { bytes: 16 << 20, time: Duration::from_secs(10) };
-    /// For a stream of HTTP/2, to which a reset does no harm with most clients: 64 KiB in a second.
-    pub const STREAM: Self = UnreadBound { bytes: 64 << 10, time: Duration::from_secs(1) };
+    pub const CONNECTION: Self =
+        UnreadBound { bytes: 16 << 20, time: Duration::from_secs(10), skips_longer: false };
+    /// For a stream of HTTP/2, to which a reset does no harm with most clients: 64 KiB in a second, and nothing of a body that says
+    /// that it is longer.
+    pub const STREAM: Self =
+        UnreadBound { bytes: 64 << 10, time: Duration::from_secs(1), skips_longer: true };
 }
 
-/// Reads and drops the rest of a body, within `bound`: what has arrived now, and the rest in a task of its own. A body that says
-/// that it is longer is left unread.
+/// Reads and drops the rest of a body, within `bound`: what has arrived now, and the rest in a task of its own.
 pub fn read_rest(body: Incoming, bound: UnreadBound) {
-    if body.size_hint().lower() > bound.bytes {
+    if bound.skips_longer && body.size_hint().lower() > bound.bytes {
         return;
     }
     let mut reading = Box::pin(async move {
