@@ -229,19 +229,7 @@ where
         + 'static,
     S::Future: Send,
 {
-    let (client, server) = duplex(64 << 10);
-    let handle = connections.enter();
-    let bounds = Bounds::new(&LimitSettings::default(), 8);
-    connections.tasks().spawn(async move {
-        end(http2(
-            Counted::new(server, handle.state.clone(), ConnectionPermit::default()),
-            stack,
-            handle,
-            &bounds,
-            true,
-        )
-        .await);
-    });
+    let client = framed(stack, connections);
     let (send, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(window)
@@ -843,7 +831,7 @@ where
     let bounds = Bounds::new(&LimitSettings::default(), 8);
     connections.tasks().spawn(async move {
         let stream = Counted::new(server, handle.state.clone(), ConnectionPermit::default());
-        end(http2(stream, stack, handle, &bounds, false).await);
+        end(http2(stream, stack, handle, &bounds, true).await);
     });
     client
 }
