@@ -59,6 +59,15 @@ impl Finality {
 
     /// The same without the blocks that have become final since the newest height was `height`: an answer that was asked for
     /// then may be older than they are, and have what lay in their places before.
+    ///
+    /// ```
+    /// use rpcgate_core::chain::Finality;
+    /// use std::sync::Arc;
+    ///
+    /// let finality = Finality::new(Arc::default(), 6);
+    /// finality.head().set(106);
+    /// assert!(finality.is_final(100) && !finality.as_of(Some(105)).is_final(100));
+    /// ```
     pub fn as_of(&self, height: Option<u64>) -> Cow<'_, Finality> {
         let now = self.head.height();
         let earlier = height.min(now);
