@@ -22,7 +22,7 @@ const PIECE: usize = 16 << 10;
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A request's body. If it is dropped before its end, it marks its connection as having unread bytes; over HTTP/2 the
-/// [rest is read](rpcgate_admin::process::unread).
+/// [rest is read](rpcgate_admin::process::unread) if it is short.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     /// Always there, until it is dropped.
@@ -30,13 +30,14 @@ pub(crate) struct RequestBody {
     /// A chunked body shows its end by nothing else.
     ended: bool,
     state: Arc<ConnectionState>,
-    is_stream: bool,
+    /// Whether it is a stream of HTTP/2 that ends by itself.
+    is_short_stream: bool,
 }
 
 impl RequestBody {
-    /// The body of a request, which over HTTP/2 is a stream.
-    pub(super) fn new(inner: Incoming, state: Arc<ConnectionState>, is_stream: bool) -> Self {
-        RequestBody { inner: Some(inner), ended: false, state, is_stream }
+    /// The body of a request. `is_short_stream`: it is a stream of HTTP/2 that ends by itself.
+    pub(super) fn new(inner: Incoming, state: Arc<ConnectionState>, is_short_stream: bool) -> Self {
+        RequestBody { inner: Some(inner), ended: false, state, is_short_stream }
     }
 }
 
@@ -69,7 +70,7 @@ impl Drop for RequestBody {
             return;
         }
         self.state.left_unread();
-        if let Some(inner) = self.inner.take().filter(|_| self.is_stream) {
+        if let Some(inner) = self.inner.take().filter(|_| self.is_short_stream) {
             read_rest(inner, UnreadBound::STREAM);
         }
     }

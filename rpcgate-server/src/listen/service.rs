@@ -85,9 +85,10 @@ where
                 end,
             };
         }
-        // What follows on a WebSocket stream is no body.
-        let is_stream = self.streams && request.method() != Method::CONNECT;
-        let mut request = request.map(|body| RequestBody::new(body, self.state.clone(), is_stream));
+        // What follows on a WebSocket stream is no body, and messages of gRPC may go on for ever.
+        let is_short_stream =
+            self.streams && request.method() != Method::CONNECT && !is_grpc(request.headers());
+        let mut request = request.map(|body| RequestBody::new(body, self.state.clone(), is_short_stream));
         if self.streams && request.method() == Method::CONNECT {
             let (of_stream, hold) = StreamEnd::new(&self.state);
             request.extensions_mut().insert(hold);
