@@ -5,7 +5,7 @@ use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::exchange::{Exchange, HttpExchange, Rejected};
 use crate::nodes::in_flight::{InFlightLimit, InFlightPermit};
-use crate::nodes::node::{Node, NodeIndex};
+use crate::nodes::node::NodeIndex;
 use crate::nodes::progress::{CallProgress, OnSent};
 use crate::nodes::retry::{NextTry, RetryPolicy, Tries, TryFailure};
 use crate::transport::h1::client::Reuse;
@@ -240,14 +240,8 @@ impl Pool {
         let next_node_after = next_node_after.filter(|_| {
             // A gRPC call has the limit of its client, and one that lasts may be quiet.
             let may_move = !is_last && exchange.may_repeat() && !exchange.is_limited_by_client();
-            let is_other = |node: &Node| {
-                node.index != index
-                    && Some(node.index) != exchange.avoid()
-                    && exchange.among().has(node.index)
-                    && !node.is_drained()
-                    && node.health.is_healthy(|| self.clock.elapsed())
-            };
-            may_move && clients.iter().any(|client| is_other(client.as_ref()))
+            let others = Candidates { among: exchange.among(), avoid: [exchange.avoid(), Some(index)] };
+            may_move && self.has_healthy(clients, others)
         });
         [per_try, next_node_after].into_iter().flatten().min()
     }

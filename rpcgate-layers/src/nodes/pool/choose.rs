@@ -59,6 +59,12 @@ impl Pool {
         let nodes = nodes.iter().map(AsRef::<Node>::as_ref);
         nodes.filter(|node| node.has_room(calls, at)).map(|node| node.index).collect()
     }
+
+    /// Whether one of the `candidates` is healthy.
+    pub(super) fn has_healthy<N: AsRef<Node>>(&self, nodes: &[N], candidates: Candidates) -> bool {
+        let mut nodes = nodes.iter().map(AsRef::<Node>::as_ref);
+        nodes.any(|node| candidates.has(node) && node.health.is_healthy(|| self.clock.elapsed()))
+    }
 }
 
 /// The candidates among which the next node is chosen, and why the others are not, if that is for what they may get or cost.

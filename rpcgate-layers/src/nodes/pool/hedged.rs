@@ -1,10 +1,11 @@
 //! Asking a second node while the first still works on a read.
 
 use super::Pool;
+use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::exchange::{HttpExchange, TryPlace};
 use crate::nodes::hedge::Hedging;
-use crate::nodes::node::{Node, NodeIndex};
+use crate::nodes::node::NodeIndex;
 use crate::nodes::progress::{JointProgress, OnSent};
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use rpcgate_core::fault::Fault;
@@ -148,13 +149,8 @@ impl Pool {
     fn hedge(&self, hedging: &Hedging, request: &NodeRequest, place: &TryPlace) -> Option<NodeRequest> {
         let first = place.node().filter(|_| place.is_first_try());
         let among = request.among.and(self.with_room(&self.http, request.calls));
-        let is_other = |node: &Node, first: NodeIndex| {
-            node.index != first
-                && among.has(node.index)
-                && !node.is_drained()
-                && node.health.is_healthy(|| self.clock.elapsed())
-        };
-        let first = first.filter(|first| self.http.iter().any(|client| is_other(client.as_ref(), *first)));
+        let others = |first| Candidates { among, avoid: [Some(first), None] };
+        let first = first.filter(|first| self.has_healthy(&self.http, others(*first)));
         let Some(first) = first.filter(|_| self.take_hedge(hedging)) else {
             hedging.count_withheld();
             return None;
