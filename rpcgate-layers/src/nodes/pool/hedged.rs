@@ -5,7 +5,6 @@ use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::exchange::{HttpExchange, TryPlace};
 use crate::nodes::hedge::Hedging;
-use crate::nodes::node::NodeIndex;
 use crate::nodes::progress::{JointProgress, OnSent};
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use rpcgate_core::fault::Fault;
