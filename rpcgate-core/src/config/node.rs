@@ -10,6 +10,7 @@ use super::url::Url;
 use crate::chain::{
     MAX_MONTHLY_CALLS, MAX_NODE_RATE, NodeAllowance, NodeMethods, NodePrice, NodeRate, OverBudget,
 };
+use crate::url_secrets::KEY_LENGTH;
 use std::collections::BTreeMap;
 
 const HTTP: &[&str] = &["http", "https"];
@@ -132,6 +133,18 @@ impl NodeSettings {
         Ok(())
     }
 
+    /// The user, which is hidden where it may be a key: without a password, or as long as one.
+    fn user_field<F: Fields>(&mut self, f: &mut F) {
+        let is_shown = |user: &str| self.password.is_some() && user.len() < KEY_LENGTH;
+        if self.user.as_deref().is_some_and(is_shown) {
+            f.value("user", &mut self.user);
+        } else {
+            let mut user = self.user.take().map(Secret::new);
+            f.value("user", &mut user);
+            self.user = user.map(|user| user.expose().to_owned());
+        }
+    }
+
     fn bad_header(&self) -> Option<&str> {
         let sound = |name: &str, value: &Secret| {
             name.parse::<http::HeaderName>().is_ok() && value.expose().parse::<http::HeaderValue>().is_ok()
@@ -145,7 +158,7 @@ impl Table for NodeSettings {
         f.url("url", &mut self.url, HTTP);
         f.url("ws", &mut self.ws, WS);
         f.url("grpc", &mut self.grpc, GRPC);
-        f.value("user", &mut self.user);
+        self.user_field(f);
         f.value("password", &mut self.password);
         f.value("headers", &mut self.headers);
         f.number("max_batch", &mut self.max_batch, 1..=100);
