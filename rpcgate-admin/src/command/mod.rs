@@ -72,7 +72,9 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
             let mut out = io::stdout();
             return process::exit_planned(on_runtime(check::against(&args.file.config, &mut out)));
         }
-        AdminCommand::Check(args) => check::execute(&args.file.config, &mut io::stdout().lock()),
+        AdminCommand::Check(args) => {
+            check::execute(&args.file.config, &mut io::stdout().lock(), &mut io::stderr().lock())
+        }
         AdminCommand::Migrate(file) => on_runtime(migrate::execute(&file.config, &mut io::stdout())),
         AdminCommand::Transfer(args) => {
             let now = SystemClock::new().now();

@@ -31,7 +31,7 @@ pub use health::HealthArgs;
 pub use host::{host_name, origin};
 pub use local_account::LocalAccount;
 pub use node_pool::{is_same_pool, node_pool};
-pub use settings::{CheckArgs, ConfigFile, load, load_noting, placed, with_sources};
+pub use settings::{CheckArgs, ConfigFile, load, load_noting, log_warnings, placed, warnings, with_sources};
 pub use signals::{ProcessSignal, Signals};
 
 use std::io;

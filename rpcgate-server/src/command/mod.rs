@@ -31,7 +31,9 @@ pub fn execute(cli: ServerCli) -> ExitCode {
             let mut out = io::stdout();
             return process::exit_planned(on_runtime(check::against(&args.file.config, &mut out)));
         }
-        ServerCommand::Check(args) => check::execute(&args.file.config, &mut io::stdout().lock()),
+        ServerCommand::Check(args) => {
+            check::execute(&args.file.config, &mut io::stdout().lock(), &mut io::stderr().lock())
+        }
         ServerCommand::Import(args) => {
             import::execute(&args, &mut io::stdout().lock(), &mut io::stderr().lock())
         }
