@@ -311,14 +311,34 @@ impl<'n> Context<'_, 'n> {
             draft.notes.left_out(provider, text);
             return;
         }
-        provider.use_all();
+        provider.use_keys(&["vendor", "endpoint"]);
+        // The note about the URL is about the settings too.
+        provider.settle_keys(&["id", "settings"]);
+        let only = provider.get("onlyNetworks").map(|list| served_networks(list, draft));
+        let ignored = provider.get("ignoreNetworks").map(|list| served_networks(list, draft));
         for chain in networks {
+            let is_in = |list: &Option<Vec<ChainName>>| list.as_ref().map(|list| list.contains(chain));
+            if is_in(&only) == Some(false) || is_in(&ignored) == Some(true) {
+                continue;
+            }
             let mut node = Upstream::new(*chain, vendor, provider);
             let text = format!("the URL of {chain} at {vendor}, with your key");
             node.url_to_set(draft, provider, &text);
             node.add(draft);
         }
     }
+}
+
+/// The chains in a list of networks such as `evm:137`. A network that rpcgate does not serve needs no node, so it changes
+/// nothing.
+fn served_networks(list: &Node, draft: &mut Draft) -> Vec<ChainName> {
+    let mut chains = Vec::new();
+    for item in list.items() {
+        let Some(name) = draft.plain(Some(item), "the nodes of each chain") else { continue };
+        let id = name.strip_prefix("evm:").and_then(value::number);
+        chains.extend(id.and_then(networks::by_id).or_else(|| networks::by_name(&name)));
+    }
+    chains
 }
 
 /// The name of a vendor, unless the text is something else.
