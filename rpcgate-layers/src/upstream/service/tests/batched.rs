@@ -64,7 +64,7 @@ async fn each_client_gets_the_answer_to_its_call_under_its_own_id_and_is_metered
                 r#"{"jsonrpc":"2.0","id":128,"method":"toy_read","params":[2]},"#,
                 r#"{"jsonrpc":"2.0","id":256,"method":"toy_fail","params":[3]}]"#
             ),
-            r#"{"jsonrpc":"2.0","id":1,"method":"toy_send"}"#,
+            r#"{"jsonrpc":"2.0","id":384,"method":"toy_send"}"#,
         ]
     );
     let lines = site.lines();
