@@ -160,8 +160,10 @@ impl Answer {
         };
         let inner = inner(&self.body, &reply, chain.adapter())?;
         strip(&mut self.headers);
-        // Only a number as it was sent shows where the client's id belongs; other answers are written again.
+        // Only a number as it was sent shows where the client's id belongs; other answers are written again, and so is one that
+        // may be cached, so that a client gets the same bytes from the node and from the cache.
         let is_as_sent = match reply.id {
+            _ if call.rule.cache.is_cached() => false,
             Some(id) => has_id && parse_index(id.of(&self.body)).is_some(),
             None => call.id(request).is_none(),
         };

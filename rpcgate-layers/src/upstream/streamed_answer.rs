@@ -31,6 +31,8 @@ pub(super) struct StreamedAnswer {
     deadline: Pin<Box<Sleep>>,
     /// Whether the answer has ended, cleanly or not.
     is_over: bool,
+    /// Whether all of it was found to be right.
+    is_whole: bool,
 }
 
 /// What is checked.
@@ -60,11 +62,10 @@ impl StreamedReply {
         limits: &ReplyLimits,
     ) -> Result<Self, Fault> {
         let mut reply = Box::new(ReplyStream::new(number));
-        let bytes = prefix.len() as u64;
-        let parts = reply.read(&prefix).map_err(|_| Fault::sent(Cause::Undecodable))?;
-        let content = StreamContent::Reply { reply, needs_id };
-        let mut answer = StreamedAnswer::of(content, rest, limits);
-        answer.count(bytes)?;
+        let parts = reply.read(&prefix);
+        let mut answer = StreamedAnswer::of(StreamContent::Reply { reply, needs_id }, rest, limits);
+        answer.count(prefix.len() as u64)?;
+        let parts = parts.map_err(|_| Fault::sent(Cause::Undecodable))?;
         Ok(StreamedReply { answer, parts })
     }
 
@@ -108,6 +109,7 @@ impl StreamedAnswer {
             bytes_left: limits.stream_max,
             deadline: Box::pin(sleep(limits.stream_time)),
             is_over: false,
+            is_whole: false,
         }
     }
 
@@ -162,12 +164,12 @@ impl StreamedAnswer {
             return Ok(());
         }
         self.is_over = true;
-        let is_complete = match &self.content {
+        self.is_whole = match &self.content {
             StreamContent::Reply { reply, .. } => reply.is_complete(),
             StreamContent::Json(json) => json.is_complete(),
             StreamContent::Bytes => true,
         };
-        if is_complete { Ok(()) } else { Err(Fault::sent(Cause::Undecodable)) }
+        if self.is_whole { Ok(()) } else { Err(Fault::sent(Cause::Undecodable)) }
     }
 
     /// Waits for the next piece of the node and checks it.
@@ -181,6 +183,14 @@ impl StreamedAnswer {
             None => Ok(()),
         };
         Poll::Ready(taken.and_then(|()| self.check_end()))
+    }
+}
+
+impl Drop for StreamedAnswer {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            self.rest.reject();
+        }
     }
 }
 
@@ -200,8 +210,7 @@ impl Body for StreamedAnswer {
             if let Err(fault) = ready!(this.poll_piece(cx)) {
                 // What was ready with the bad piece is dropped as well: it may be the last of the answer.
                 this.ready.clear();
-                this.is_over = true;
-                this.rest.reject();
+                (this.is_over, this.is_whole) = (true, false);
                 return Poll::Ready(Some(Err(fault)));
             }
         }

@@ -259,6 +259,12 @@ fn text(text: &str) -> Message {
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"toy_read"}"#;
 
+/// A call of this length.
+fn padded(length: usize) -> Vec<u8> {
+    let call = |pad: &str| format!(r#"{{"jsonrpc":"2.0","id":7,"method":"toy_read","params":["{pad}"]}}"#);
+    call(&"x".repeat(length - call("").len())).into_bytes()
+}
+
 #[tokio::test]
 async fn messages_pass_unchanged_both_ways() {
     let node = Node::echo().await;
@@ -267,8 +273,10 @@ async fn messages_pass_unchanged_both_ways() {
     for message in [
         text(CALL),
         Message::binary(CALL.as_bytes().to_vec()),
-        text("no JSON at all"),
-        Message::binary(vec![255; 70_000]),
+        text(
+            " { \"params\" : [ 1.50, \"\\u00e9\" ],\n\"method\":\"toy_r\\u0065ad\", \"x\":1, \"id\": null } ",
+        ),
+        Message::binary(padded(70_000)),
     ] {
         socket.send(message.clone()).await.unwrap();
         assert_eq!(next(&mut socket).await, message);
@@ -321,7 +329,7 @@ async fn messages_that_arrive_together_are_written_together() {
     let gateway = Gateway::before(&[&node.url]).await;
     let mut socket = gateway.open().await;
     let before = gateway.writes.load(Relaxed);
-    socket.send(text("now")).await.unwrap();
+    socket.send(text(CALL)).await.unwrap();
     for letter in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         assert_eq!(next(&mut socket).await, text(letter));
     }
@@ -335,10 +343,12 @@ async fn what_is_written_for_several_streams_in_one_turn_reaches_each_its_own_cl
     let node = Node::serve(move |mut socket| {
         let all_are_there = all_are_there.clone();
         async move {
-            while let Some(Ok(Message::Binary(number))) = socket.next().await {
+            while let Some(Ok(Message::Binary(call))) = socket.next().await {
+                let id = rpcgate_core::envelope::reply_id(&call).unwrap().id;
+                let number: u8 = std::str::from_utf8(id.of(&call)).unwrap().parse().unwrap();
                 all_are_there.wait().await;
                 // Three frames of one byte, in one write.
-                let frames: Vec<u8> = (0..3).flat_map(|part| [0x82, 1, number[0] + part]).collect();
+                let frames: Vec<u8> = (0..3).flat_map(|part| [0x82, 1, number + part]).collect();
                 socket.get_mut().write_all(&frames).await.unwrap();
             }
         }
@@ -357,7 +367,8 @@ async fn what_is_written_for_several_streams_in_one_turn_reaches_each_its_own_cl
     for round in 0..5 {
         let before = gateway.writes.load(Relaxed);
         for (number, socket) in (100..).step_by(3).zip(&mut sockets) {
-            socket.send(Message::binary(vec![number])).await.unwrap();
+            let call = format!(r#"{{"id":{number},"method":"toy_read"}}"#);
+            socket.send(Message::binary(call.into_bytes())).await.unwrap();
         }
         for (number, socket) in (100..).step_by(3).zip(&mut sockets) {
             for part in 0..3 {
@@ -427,7 +438,7 @@ async fn close_codes_and_reasons_pass_whoever_closes_first() {
     .await;
     let gateway = Gateway::before(&[&node.url]).await;
     let mut first = gateway.open().await;
-    first.send(text("close")).await.unwrap();
+    first.send(text(CALL)).await.unwrap();
     assert_eq!(end(&mut first).await, (4_001, "node is done".into()));
     let mut second = gateway.open().await;
     second.close(Some(frame(Code::Library(4_000), "bye"))).await.unwrap();
@@ -658,7 +669,7 @@ async fn a_message_beyond_the_limit_ends_the_stream_with_1009_fragments_added_up
     let limits = |parts: &mut Parts| parts.stream_limits = StreamLimits::default().with_max_message(1_000);
     let gateway = Gateway::with(&[&node.url], |_| (), limits).await;
     let mut socket = gateway.open().await;
-    socket.send(Message::binary(vec![0; 1_000])).await.unwrap();
+    socket.send(Message::binary(padded(1_000))).await.unwrap();
     assert_eq!(next(&mut socket).await.len(), 1_000);
     for fin in [false, true] {
         let frame =
@@ -986,7 +997,9 @@ async fn what_a_node_gets_on_a_stream_is_what_was_admitted() {
         r#""method":"toy_id","#,
         r#"{"method":"#,
     ]);
-    let messages = proptest::collection::vec(part, 1..9);
+    let whole = proptest::sample::select(vec![CALL, " ", "[", ",", "]", r#"{"id":1,"method":"admin_stop"}"#]);
+    let messages =
+        proptest::prop_oneof![proptest::collection::vec(part, 1..9), proptest::collection::vec(whole, 1..6),];
     for _ in 0..3_000 {
         let message = messages.new_tree(&mut runner).unwrap().current().concat();
         socket.send(text(&message)).await.unwrap();

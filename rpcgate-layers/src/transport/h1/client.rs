@@ -274,6 +274,7 @@ impl Client {
             }
             Collected::Prefix(_) if !framed => return Err(undecodable.into()),
             Collected::Prefix(prefix) => {
+                connection.note_number(&prefix, request.number);
                 progress.tries.arrive(self.clock.elapsed());
                 let source = BodySource {
                     connection,

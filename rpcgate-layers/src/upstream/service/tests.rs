@@ -464,7 +464,10 @@ async fn an_answer_that_must_be_held_and_is_too_large_is_a_failure() {
     }
     assert_eq!(one.seen().len() + two.seen().len(), 2, "another node would not say less");
     site.upstream = site.upstream.with_limits(ReplyLimits::default().with_buffer(1_000).with_max(3_000));
-    assert_eq!(site.states_of(r#"{"id":0,"method":"toy_read"}"#).await, [format!("whole {long}")]);
+    assert_eq!(
+        site.states_of(r#"{"id":0,"method":"toy_read"}"#).await,
+        [format!("\"{}\"", "x".repeat(2_000))]
+    );
 }
 
 #[tokio::test]
