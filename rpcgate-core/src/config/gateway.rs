@@ -102,7 +102,7 @@ impl Table for GatewaySettings {
         f.secrets("former_key_secrets", &mut self.former_key_secrets, 16, MOST_FORMER);
         f.size("reply_buffer", &mut self.reply_buffer, KIB..=GIB);
         f.size("reply_max", &mut self.reply_max, KIB..=16 * GIB);
-        f.size("reply_stream_max", &mut self.reply_stream_max, MIB..=1024 * GIB);
+        f.size("reply_stream_max", &mut self.reply_stream_max, KIB..=1024 * GIB);
         f.duration("reply_stream_timeout", &mut self.reply_stream_timeout, SECOND..=DAY);
         f.number("explain_requests", &mut self.explain_requests, 0..=10_000_000);
         f.table("tls", &mut self.tls);

@@ -272,7 +272,7 @@ fn rules_about_several_keys_are_checked() {
         ),
         (
             "gateway",
-            "reply_buffer = \"8MiB\"\nreply_stream_max = \"4MiB\"",
+            "reply_stream_max = \"1KiB\"",
             "gateway.reply_stream_max must not be smaller than gateway.reply_buffer",
         ),
         (
