@@ -7,6 +7,8 @@ mod blocks;
 #[cfg(feature = "events")]
 mod event;
 mod grpc;
+#[cfg(feature = "events")]
+mod shapes;
 
 use crate::family::params::{any_member, at, number};
 use crate::family::{Closing, listed, marks, narrow, says};
