@@ -3,6 +3,8 @@
 #[cfg(feature = "events")]
 mod blocks;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::{member, number};

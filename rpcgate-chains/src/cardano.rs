@@ -5,6 +5,8 @@ mod address;
 #[cfg(feature = "events")]
 mod blocks;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::number;

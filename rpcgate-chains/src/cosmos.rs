@@ -7,6 +7,8 @@ mod blocks;
 #[cfg(feature = "events")]
 mod event;
 mod grpc;
+#[cfg(feature = "events")]
+mod shapes;
 
 use crate::family::params::{at, may_have_member, number};
 use crate::family::{Closing, listed, marks, narrow, says};

@@ -5,6 +5,8 @@ mod blocks;
 #[cfg(feature = "events")]
 mod program;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::number;

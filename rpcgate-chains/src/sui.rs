@@ -4,6 +4,8 @@
 mod address;
 #[cfg(feature = "events")]
 mod blocks;
+#[cfg(feature = "events")]
+mod shapes;
 
 use crate::family::params::number;
 use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe};

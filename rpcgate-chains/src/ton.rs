@@ -11,6 +11,8 @@ mod cells;
 #[cfg(feature = "events")]
 mod phases;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::{at, may_have, member, number};

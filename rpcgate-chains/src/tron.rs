@@ -6,6 +6,8 @@ mod address;
 #[cfg(feature = "events")]
 mod blocks;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod token;
 
 use crate::family::params::{at, may_have, member, number};

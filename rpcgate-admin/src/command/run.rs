@@ -281,7 +281,7 @@ mod tests {
         let metrics = service.metrics.as_ref().unwrap();
         let page = fetch(metrics, "/metrics").await;
         assert!(
-            page.contains("application/openmetrics-text") && page.contains("rpcgate_admin_database_up 1"),
+            page.contains("text/plain; version=0.0.4") && page.contains("rpcgate_admin_database_up 1"),
             "{page}"
         );
         assert!(fetch(metrics, "/readyz").await.starts_with("HTTP/1.1 404 "));

@@ -3,6 +3,7 @@
 
 use crate::management::app_state::AppState;
 use crate::management::request_metrics::Requests;
+use crate::process::MetricsFormat;
 use crate::process::acme::OrderCounts;
 use crate::process::tls::{Certificate, CertificateCounts};
 use crate::store::Store;
@@ -11,7 +12,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -27,8 +29,6 @@ use std::time::Duration;
 
 /// How long the database may take to answer before it counts as down.
 const DEADLINE: Duration = Duration::from_secs(1);
-const OPEN_METRICS: HeaderValue =
-    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 struct Page {
     registry: Registry,
@@ -106,7 +106,7 @@ impl Collector for CertificateMetrics {
     }
 }
 
-async fn show(State(page): State<Arc<Page>>) -> Response {
+async fn show(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
     let answer = tokio::time::timeout(DEADLINE, page.store.newest_change()).await;
     page.database.set(i64::from(matches!(answer, Ok(Ok(_)))));
     if let Ok(Ok(waiting)) = tokio::time::timeout(DEADLINE, page.store.waiting_mails()).await {
@@ -119,7 +119,10 @@ async fn show(State(page): State<Arc<Page>>) -> Response {
     }
     let mut text = String::new();
     match text::encode(&mut text, &page.registry) {
-        Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Ok(()) => {
+            let format = MetricsFormat::preferred(&headers);
+            ([(CONTENT_TYPE, format.content_type())], format.page(text)).into_response()
+        }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
@@ -149,6 +152,7 @@ mod tests {
     async fn ask(router: &Router, method: &str, path: &str) -> (StatusCode, String) {
         let peer = ConnectInfo(std::net::SocketAddr::from(([192, 0, 2, 1], 7)));
         let request = Request::builder().method(method).uri(path).extension(peer);
+        let request = request.header(http::header::ACCEPT, "application/openmetrics-text");
         let request = request.body(Body::empty()).unwrap();
         let answer = router.clone().oneshot(request).await.unwrap();
         let (head, body) = answer.into_parts();

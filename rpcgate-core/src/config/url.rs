@@ -29,7 +29,9 @@ impl Url {
             many => format!("must begin with one of {}://", many.join("://, ")),
         };
         let (scheme, rest) = text.split_once(':').ok_or_else(wanted)?;
-        if !schemes.contains(&scheme) {
+        // A scheme has no case (RFC 3986, 3.1). Every later comparison sees the lower-case form.
+        let scheme = scheme.to_ascii_lowercase();
+        if !schemes.contains(&scheme.as_str()) {
             return Err(wanted());
         }
         if text.contains('#') {
@@ -38,8 +40,8 @@ impl Url {
         if let Some(bad) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
             return Err(format!("must not contain the character {bad:?}"));
         }
-        let url = Url { text: text.to_owned(), hidden: false };
-        match scheme {
+        let url = Url { text: format!("{scheme}:{rest}"), hidden: false };
+        match scheme.as_str() {
             "sqlite" if rest.trim_start_matches('/').is_empty() => {
                 Err("must name a file, as in sqlite://rpcgate.db".into())
             }

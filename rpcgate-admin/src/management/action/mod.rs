@@ -13,6 +13,7 @@ pub mod checkouts;
 pub mod contracts;
 pub mod deliveries;
 pub mod emails;
+mod event_filter;
 pub mod explain;
 pub mod factor_policy;
 pub mod factors;

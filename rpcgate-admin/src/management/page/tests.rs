@@ -613,7 +613,7 @@ async fn unread_notifications_are_on_the_home_page_until_they_are_marked() {
         "aria-label=\"Notifications, 2 unread\"",
         "60 calls were refused with 429 within a minute",
         "80 percent of the day&#39;s requests are used: 90 of 100",
-        "<time datetime=\"2026-12-31T12:00:05Z\">31 Dec 2026, 12:00 UTC</time>",
+        "<time datetime=\"2026-12-31T12:00:05.000Z\">31 Dec 2026, 12:00 UTC</time>",
     ] {
         assert!(page.text.contains(text), "{text}: {}", page.text);
     }

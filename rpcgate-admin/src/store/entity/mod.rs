@@ -67,6 +67,7 @@ pub(super) mod totp;
 pub(super) mod users;
 pub(super) mod watched_chains;
 pub(super) mod watchers;
+pub(super) mod webhook_replays;
 pub(super) mod webhook_tellings;
 pub(super) mod webhooks;
 pub(super) mod weights;

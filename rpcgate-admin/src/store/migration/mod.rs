@@ -36,6 +36,7 @@ mod ticket_file_authors;
 mod tickets;
 mod usage;
 mod watchers;
+mod webhook_replays;
 mod webhooks;
 mod ws_connections;
 
@@ -79,6 +80,7 @@ impl MigratorTrait for Management {
             Box::new(config_versions::ConfigVersions),
             Box::new(ready_deliveries::ReadyDeliveries),
             Box::new(watchers::Watchers),
+            Box::new(webhook_replays::WebhookReplays),
         ]
     }
 

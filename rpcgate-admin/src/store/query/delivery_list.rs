@@ -40,12 +40,19 @@ pub enum DeliveryStatus {
     Delivered,
     /// All attempts have failed.
     Failed,
+    /// It was not sent, because too many deliveries of the endpoint waited. A replay sends it.
+    Withheld,
 }
 
 impl DeliveryStatus {
     /// Every state.
-    pub const ALL: [DeliveryStatus; 4] =
-        [DeliveryStatus::Held, DeliveryStatus::Pending, DeliveryStatus::Delivered, DeliveryStatus::Failed];
+    pub const ALL: [DeliveryStatus; 5] = [
+        DeliveryStatus::Held,
+        DeliveryStatus::Pending,
+        DeliveryStatus::Delivered,
+        DeliveryStatus::Failed,
+        DeliveryStatus::Withheld,
+    ];
 
     /// Its name in the API and in the database.
     pub const fn name(self) -> &'static str {
@@ -54,12 +61,13 @@ impl DeliveryStatus {
             DeliveryStatus::Pending => "pending",
             DeliveryStatus::Delivered => "delivered",
             DeliveryStatus::Failed => "failed",
+            DeliveryStatus::Withheld => "withheld",
         }
     }
 
     /// Whether no attempt follows.
     pub const fn is_final(self) -> bool {
-        matches!(self, DeliveryStatus::Delivered | DeliveryStatus::Failed)
+        matches!(self, DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Withheld)
     }
 }
 
@@ -230,8 +238,8 @@ impl Store {
         self.filtered_deliveries(tenant, webhook, &filter, before, limit).await
     }
 
-    /// The same of the deliveries that `filter` selects. An endpoint has a bounded number of deliveries, so a filter that
-    /// hardly matches any costs no more than reading those.
+    /// The same of the deliveries that `filter` selects. A filter that hardly matches any reads all deliveries of the
+    /// endpoint, within the deadline.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

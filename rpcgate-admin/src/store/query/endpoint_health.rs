@@ -72,7 +72,7 @@ async fn read_health(
         match status.parse::<DeliveryStatus>()? {
             DeliveryStatus::Delivered => health.delivered = number.unsigned_abs(),
             DeliveryStatus::Failed => health.failed = number.unsigned_abs(),
-            DeliveryStatus::Pending | DeliveryStatus::Held => {}
+            DeliveryStatus::Pending | DeliveryStatus::Held | DeliveryStatus::Withheld => {}
         }
     }
     let waiting = deliveries::Entity::find()

@@ -129,10 +129,12 @@ mod users;
 pub(super) mod value;
 pub(super) mod versions;
 mod watched_chains;
+mod webhook_replays;
 mod webhooks;
 mod weights;
 mod whole_invoices;
 mod wide;
+mod withheld_events;
 
 pub use access_tokens::AccessToken;
 pub use accounts::{Account, AccountFilter};
@@ -185,7 +187,7 @@ pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
 pub use mail_tokens::Purpose;
 pub use matched_events::{MatchedEvent, MatchedSubscription};
 pub use members::{MemberChange, MemberChangeOutcome};
-pub use new_deliveries::{MAX_REPLAYED, MAX_WAITING};
+pub use new_deliveries::MAX_WAITING;
 pub use notices::{AccountNotice, MailedNotice, NotificationKind};
 pub use notification_preferences::NotificationPreference;
 pub use notifications::Notification;
@@ -219,5 +221,6 @@ pub use usage_of_all::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, Usag
 pub use users::{Role, UnknownName, User};
 pub use versions::{Expected, Version, Versioned};
 pub use watched_chains::{WatchLease, WatchOutcome};
+pub use webhook_replays::MAX_REPLAYED;
 pub use webhooks::{SealedSecrets, Webhook, WebhookChange};
 pub use whole_invoices::WholeInvoice;

@@ -48,6 +48,11 @@ static TOPICS: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
     SIGNATURES.iter().map(|signature| (topic(signature), *signature)).collect()
 });
 
+/// Whether this is the name of an event whose signature is known: no other name is in events.
+pub(super) fn is_known_event(name: &str) -> bool {
+    SIGNATURES.iter().filter_map(|signature| signature.split_once('(')).any(|(known, _)| known == name)
+}
+
 /// A log as a node writes it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -12,6 +12,8 @@ mod closed;
 #[cfg(feature = "events")]
 mod logs;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod text;
 
 pub use closed::{NAMES, NAMESPACES, PARITY_READS};

@@ -14,6 +14,8 @@ mod amount;
 mod blocks;
 mod closed;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 pub use address::AddressForms;

@@ -30,8 +30,8 @@ async fn a_log_has_the_events_of_its_project_that_match_all_parameters() {
         ("?chain=bitcoin", vec![2]),
         ("?chain=eth&event_type=new_block", vec![3, 0]),
         ("?event_type=health", vec![]),
-        ("?from=2026-12-31T12:00:01Z&to=2026-12-31T12:00:03Z", vec![2, 1]),
-        ("?to=2026-12-31T12:00:01Z&event_type=new_block", vec![0]),
+        ("?from=2026-12-31T12:00:01.000Z&to=2026-12-31T12:00:03.000Z", vec![2, 1]),
+        ("?to=2026-12-31T12:00:01.000Z&event_type=new_block", vec![0]),
     ] {
         let (status, log) = ask(&site, &owner, Method::GET, &format!("{path}{query}"), Value::Null).await;
         assert_eq!(status, 200, "{query}: {log}");

@@ -64,8 +64,8 @@ async fn an_invited_user_joins_with_the_link_in_the_mail() {
     let tenant = host.user.tenant.unwrap();
     let answer = invite(&site, &host, "Guest@Example.com", "developer").await;
     let id = answer.body["id"].as_str().unwrap().to_owned();
-    let expected = json!({"id": id, "email": INVITED, "role": "developer", "created_at": "2026-12-31T12:00:00Z",
-        "expires_at": "2027-01-07T12:00:00Z"});
+    let expected = json!({"id": id, "email": INVITED, "role": "developer", "created_at": "2026-12-31T12:00:00.000Z",
+        "expires_at": "2027-01-07T12:00:00.000Z"});
     assert_eq!((answer.status, &answer.body), (StatusCode::CREATED, &expected));
     assert_eq!(open(&site, &host).await, json!([expected]));
     let [mail] = &mails(&site)[..] else { panic!("there must be one mail") };

@@ -27,7 +27,7 @@ async fn a_member_sees_one_tenant_and_admins_rename_it() {
     let tenant = admin.user.tenant.unwrap();
     let path = format!("/tenants/{tenant}");
     let expected = json!({"id": tenant.to_string(), "name": "Site", "plan": "free", "tier": "free", "status": "active",
-        "created_at": "2026-12-31T12:00:00Z"});
+        "created_at": "2026-12-31T12:00:00.000Z"});
     let get = ask(&site, Some(&admin), &Method::GET, "/tenants", &Value::Null).await;
     assert_eq!(get, (200, json!([expected])));
     let get = ask(&site, Some(&admin), &Method::GET, &path, &Value::Null).await;
