@@ -289,6 +289,6 @@ mod tests {
         assert_eq!(site.round(&[1_000_000]), (1_000_000, false), "the first one is believed");
         assert_eq!(site.round(&[100]), (100, true));
         assert_eq!(site.round(&[100]), (100, false));
-        assert_eq!(site.round(&[97]), (97, false), "as far as a node may be behind");
+        assert_eq!(site.round(&[97]), (97, false), "a node may be three blocks behind");
     }
 }
