@@ -17,9 +17,11 @@ use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A committed version is final.
-static FACTS: Facts = Facts::rest("aptos", "Aptos").with_max_lag(120);
+static FACTS: Facts =
+    Facts::rest("aptos", "Aptos").with_max_lag(120).with_block_time(Duration::from_millis(250));
 
 /// Paths to which transactions are submitted. A post to any other path only computes something.
 const SUBMITTED: &[&str] = &["/v1/transactions", "/v1/transactions/batch"];

@@ -17,10 +17,14 @@ use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Ouroboros Praos never rolls back more than its security parameter, 2,160 blocks.
-static FACTS: Facts =
-    Facts::json_rpc("cardano", "Cardano").with_dialect(Dialect::Ogmios).with_ws(true).with_final_depth(2_160);
+static FACTS: Facts = Facts::json_rpc("cardano", "Cardano")
+    .with_dialect(Dialect::Ogmios)
+    .with_ws(true)
+    .with_final_depth(2_160)
+    .with_block_time(Duration::from_secs(20));
 
 const METHODS: &[Method] = &[
     Method::new("queryNetwork/tip", 1),
@@ -89,7 +93,12 @@ impl Adapter for Cardano {
         Some(NetworkProbe {
             probe,
             expected: "2017-09-23T21:44:51Z".into(),
-            read: |answer| unescape(answer.trim_ascii()).map(Into::into),
+            read: |answer| {
+                let is_time = |text: &String| {
+                    text.contains('T') && text.bytes().next().is_some_and(|byte| byte.is_ascii_digit())
+                };
+                unescape(answer.trim_ascii()).map(String::from).filter(is_time)
+            },
         })
     }
 

@@ -22,12 +22,14 @@ use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// CometBFT decides a block once and for all.
 static FACTS: Facts = Facts::rest("cosmos", "Cosmos Hub")
     .with_ws(true)
     .with_grpc(&["cosmos", "ibc", "cometbft", "tendermint"])
-    .with_max_lag(5);
+    .with_max_lag(5)
+    .with_block_time(Duration::from_secs(6));
 
 /// Posts that compute something and submit no transaction.
 const COMPUTED: &[&[u8]] = &[b"simulate", b"encode", b"decode", b"amino"];

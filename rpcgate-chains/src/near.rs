@@ -17,10 +17,14 @@ use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Doomslug with Nightshade's finality gadget: a block is final once two lie on it.
-static FACTS: Facts =
-    Facts::json_rpc("near", "NEAR").with_dialect(Dialect::Near).with_final_depth(2).with_max_lag(30);
+static FACTS: Facts = Facts::json_rpc("near", "NEAR")
+    .with_dialect(Dialect::Near)
+    .with_final_depth(2)
+    .with_max_lag(30)
+    .with_block_time(Duration::from_millis(600));
 
 const METHODS: &[Method] = &[
     Method::new("status", 0),

@@ -17,6 +17,7 @@ use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Method};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A slot is rooted, and so final, once 31 more have been voted on.
 static FACTS: Facts = Facts::json_rpc("solana", "Solana")
@@ -24,7 +25,8 @@ static FACTS: Facts = Facts::json_rpc("solana", "Solana")
     .with_batch(false)
     .with_ws(true)
     .with_final_depth(31)
-    .with_max_lag(75);
+    .with_max_lag(75)
+    .with_block_time(Duration::from_millis(400));
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +74,13 @@ impl Adapter for Solana {
         // The hash of the first block.
         let expected = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d".into();
         let probe = Probe::Rpc { method: "getGenesisHash", params: "[]" };
-        Some(NetworkProbe { probe, expected, read: |answer| unescape(answer.trim_ascii()).map(Into::into) })
+        let read = |answer: &[u8]| {
+            let is_hash = |text: &String| {
+                (32..=44).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            };
+            unescape(answer.trim_ascii()).map(String::from).filter(is_hash)
+        };
+        Some(NetworkProbe { probe, expected, read })
     }
 
     #[cfg(feature = "events")]

@@ -14,9 +14,11 @@ use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A checkpoint is certified: it is final.
-static FACTS: Facts = Facts::json_rpc("sui", "Sui").with_max_lag(120);
+static FACTS: Facts =
+    Facts::json_rpc("sui", "Sui").with_max_lag(120).with_block_time(Duration::from_millis(250));
 
 const METHODS: &[Method] = &[
     Method::new("sui_getReferenceGasPrice", 0),
@@ -68,7 +70,11 @@ impl Adapter for Sui {
         Some(NetworkProbe {
             probe,
             expected: "35834a8a".into(),
-            read: |answer| unescape(answer.trim_ascii()).map(Into::into),
+            read: |answer| {
+                let is_digest =
+                    |text: &String| text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                unescape(answer.trim_ascii()).map(String::from).filter(is_digest)
+            },
         })
     }
 

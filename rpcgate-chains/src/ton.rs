@@ -26,9 +26,13 @@ use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A masterchain block is final.
-static FACTS: Facts = Facts::rest("ton", "TON").with_dialect(Dialect::Ton).with_max_lag(6);
+static FACTS: Facts = Facts::rest("ton", "TON")
+    .with_dialect(Dialect::Ton)
+    .with_max_lag(6)
+    .with_block_time(Duration::from_secs(5));
 
 const METHODS: &[Method] = &[
     Method::new("getConfigAll", 0),

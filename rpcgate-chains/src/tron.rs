@@ -10,7 +10,7 @@ mod shapes;
 #[cfg(feature = "events")]
 mod token;
 
-use crate::family::params::{at, may_have, member, number};
+use crate::family::params::{at, is_hash, may_have, member, number};
 use crate::family::{Closing, listed, marks, says};
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
@@ -21,10 +21,14 @@ use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A block is solid once 19 of the 27 producers have built on it.
-static FACTS: Facts =
-    Facts::rest("tron", "TRON").with_grpc(&["protocol"]).with_final_depth(19).with_max_lag(10);
+static FACTS: Facts = Facts::rest("tron", "TRON")
+    .with_grpc(&["protocol"])
+    .with_final_depth(19)
+    .with_max_lag(10)
+    .with_block_time(Duration::from_secs(3));
 
 const METHODS: &[Method] = &[
     Method::new("getnodeinfo", 0).cached(CacheRule::Static),
@@ -162,7 +166,10 @@ impl Adapter for Tron {
     fn network(&self) -> Option<NetworkProbe> {
         let probe = Probe::Rest { target: "/wallet/getblockbynum", body: Some("{\"num\":0}") };
         let expected = "00000000000000001ebf88508a03865c71d452e25f4d51194196a1d22b6653dc".into();
-        let read = |answer: &[u8]| member(answer, "blockID").and_then(unescape).map(Into::into);
+        let read = |answer: &[u8]| {
+            let id = member(answer, "blockID").filter(|id| is_hash(id));
+            id.and_then(unescape).map(Into::into)
+        };
         Some(NetworkProbe { probe, expected, read })
     }
 

@@ -13,9 +13,13 @@ use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A closed ledger is final.
-static FACTS: Facts = Facts::rest("xlm", "Stellar").with_aliases(&["stellar"]).with_max_lag(6);
+static FACTS: Facts = Facts::rest("xlm", "Stellar")
+    .with_aliases(&["stellar"])
+    .with_max_lag(6)
+    .with_block_time(Duration::from_secs(5));
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]

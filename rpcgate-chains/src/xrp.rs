@@ -17,6 +17,7 @@ use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A validated ledger is final. Servers show newer ones only to callers that ask for `current` or `closed`.
 static FACTS: Facts = Facts::json_rpc("xrp", "XRP Ledger")
@@ -24,7 +25,8 @@ static FACTS: Facts = Facts::json_rpc("xrp", "XRP Ledger")
     .with_aliases(&["ripple"])
     .with_batch(false)
     .with_ws(true)
-    .with_max_lag(8);
+    .with_max_lag(8)
+    .with_block_time(Duration::from_secs(4));
 
 const METHODS: &[Method] = &[
     Method::new("server_info", 0),

@@ -134,8 +134,8 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         Some(first)
     }
 
-    /// How a node shows which network it belongs to; by default nothing is known of that. It is asked when an operator wants
-    /// to know, and never for a call.
+    /// How a node shows which network it belongs to; by default a node does not show it. Nodes are asked before they get a call,
+    /// after they could not be reached, and from time to time. One that shows another network gets no call.
     fn network(&self) -> Option<NetworkProbe> {
         None
     }
@@ -355,6 +355,19 @@ pub struct NetworkProbe {
 }
 
 impl NetworkProbe {
+    /// The same for nodes of another network, which an operator names as such a node shows it. Where nodes show a decimal number,
+    /// the name may also be hexadecimal: `0x38` for 56.
+    #[must_use]
+    pub fn with_expected(mut self, network: &str) -> Self {
+        let number = network.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let is_decimal = self.expected.bytes().all(|byte| byte.is_ascii_digit());
+        self.expected = match number.filter(|_| is_decimal) {
+            Some(number) => number.to_string(),
+            None => network.to_owned(),
+        };
+        self
+    }
+
     /// Whether a node with this answer belongs to the network.
     ///
     /// # Errors

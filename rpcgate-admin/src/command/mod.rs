@@ -3,6 +3,7 @@
 //! The commands by which operators manage something translate between the command line and the actions, as the API does
 //! between HTTP and the actions. They open the database themselves, so the management service need not run.
 
+mod cache;
 pub mod check;
 mod command_error;
 mod config;
@@ -104,6 +105,7 @@ async fn manage(console: &mut Console<'_>, command: &ManagedCommand) -> Result<(
         ManagedCommand::Project { command } => project::execute(console, command).await,
         ManagedCommand::Key { command } => key::execute(console, command).await,
         ManagedCommand::Node { command } => node::execute(console, command).await,
+        ManagedCommand::Cache { command } => cache::execute(console, command).await,
         ManagedCommand::Plan { command } => plan::execute(console, command).await,
         ManagedCommand::CustomPlan { command } => custom_plan::execute(console, command).await,
         ManagedCommand::Contract { command } => contract::execute(console, command).await,

@@ -33,7 +33,7 @@ pub use file_handles::FileHandles;
 pub use health::HealthArgs;
 pub use host::{host_name, origin};
 pub use local_account::LocalAccount;
-pub use node_pool::{is_same_pool, node_pool};
+pub use node_pool::{NodeAuthorities, has_lost_node, is_same_pool, node_pool};
 pub use output::CommandOutput;
 pub use settings::{CheckArgs, ConfigFile, load, load_noting, log_warnings, placed, warnings, with_sources};
 pub use signals::{ProcessSignal, Signals};

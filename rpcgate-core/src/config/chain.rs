@@ -4,12 +4,13 @@ use super::batching::BatchingSettings;
 use super::fields::{Fields, Table};
 use super::hedge::HedgeSettings;
 use super::method_names::methods;
-use super::node::NodeSettings;
+use super::node::{NodeSettings, bad_network};
 use super::problem::Problem;
 use super::units::{DAY, HOUR, MILLI, SECOND};
 use crate::cache_rule::CacheRule;
 use crate::chain::ChainOverrides;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The nodes that a chain may have if they differ in what they take.
@@ -34,6 +35,10 @@ pub struct ChainSettings {
     /// The number of blocks that a node may be behind the others before it is used only when no other is better; the chain's
     /// default if absent.
     pub max_lag: Option<u64>,
+    /// The network to which its nodes have to belong, as a node shows it; the chain's own if absent. `any`: nodes are not asked.
+    pub network: Option<String>,
+    /// A file of certificate authorities (PEM) that are trusted for its nodes in addition to the public ones.
+    pub ca_file: Option<PathBuf>,
     /// Nodes to which a transaction is sent at once.
     pub broadcast_nodes: u32,
     /// Methods that are closed to everyone.
@@ -62,6 +67,8 @@ impl Default for ChainSettings {
             probe_interval: 5 * SECOND,
             final_depth: None,
             max_lag: None,
+            network: None,
+            ca_file: None,
             broadcast_nodes: 1,
             blocked_methods: Vec::new(),
             open_methods: Vec::new(),
@@ -75,6 +82,16 @@ impl Default for ChainSettings {
 }
 
 impl ChainSettings {
+    /// The network to which one of its nodes has to belong; `None`: the chain's own.
+    pub fn network_of<'s>(&'s self, node: &'s NodeSettings) -> Option<&'s str> {
+        node.network.as_deref().or(self.network.as_deref())
+    }
+
+    /// The file of authorities that are trusted for one of its nodes in addition to the public ones.
+    pub fn ca_file_of<'s>(&'s self, node: &'s NodeSettings) -> Option<&'s Path> {
+        node.ca_file.as_deref().or(self.ca_file.as_deref())
+    }
+
     /// The changes to the chain's method table.
     pub fn changes(&self) -> ChainOverrides {
         ChainOverrides {
@@ -98,6 +115,8 @@ impl Table for ChainSettings {
         f.duration("probe_interval", &mut self.probe_interval, 100 * MILLI..=DAY);
         f.value("final_depth", &mut self.final_depth);
         f.value("max_lag", &mut self.max_lag);
+        f.value("network", &mut self.network);
+        f.value("ca_file", &mut self.ca_file);
         f.number("broadcast_nodes", &mut self.broadcast_nodes, 1..=16);
         f.value("blocked_methods", &mut self.blocked_methods);
         f.value("open_methods", &mut self.open_methods);
@@ -110,6 +129,9 @@ impl Table for ChainSettings {
         methods(f, "open_methods", self.open_methods.iter(), true);
         methods(f, "cu", self.cu.keys(), false);
         methods(f, "ttl", self.ttl.keys(), false);
+        if let Some(why) = self.network.as_deref().and_then(bad_network) {
+            f.wrong(&["network"], |key| Problem::Invalid { key, why: why.into() });
+        }
         let differs =
             |node: &NodeSettings| node.archive || !node.taken().is_all() || !node.allowance().is_none();
         let is_selective = self.nodes.iter().any(differs);

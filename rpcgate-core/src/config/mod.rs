@@ -96,7 +96,7 @@ pub use key::KeySettings;
 pub use lines::{ChangedSetting, ConfigLines};
 pub use load::{LoadError, Sources};
 pub use moment::{parse as parse_moment, text as moment_text};
-pub use node::NodeSettings;
+pub use node::{ANY_NETWORK, NodeSettings};
 pub use otlp::{OtlpSettings, TraceRatio};
 pub use overlay::{CountsChange, Overlay, PlanChange};
 pub use overload::{OverloadSettings, TierWeights};

@@ -2,6 +2,7 @@
 
 use super::dialer::Dialer;
 use super::drain::NodeDrain;
+use super::network::ExpectedNetwork;
 use super::spending::NodeSpending;
 use super::url::NodeUrl;
 use http::{HeaderName, HeaderValue};
@@ -40,6 +41,8 @@ pub struct NodeConfig {
     /// Whether it keeps the states and blocks that others have pruned: it comes after the others, and answers reads for
     /// which another node [lacks the history](rpcgate_core::adapter::Adapter::lacks_history).
     pub is_archive: bool,
+    /// The network to which it has to belong.
+    pub network: ExpectedNetwork,
     /// Whether an operator has drained it.
     pub drain: NodeDrain,
     /// What opens connections to it; `None`: TCP.
@@ -65,6 +68,7 @@ impl NodeConfig {
             priority: 0,
             methods: NodeMethods::default(),
             is_archive: false,
+            network: ExpectedNetwork::default(),
             drain: NodeDrain::default(),
             dialer: None,
             allowance: NodeAllowance::default(),
@@ -100,6 +104,13 @@ impl NodeConfig {
         self
     }
 
+    /// The same node, which has to belong to this network.
+    #[must_use]
+    pub fn with_network(mut self, network: ExpectedNetwork) -> Self {
+        self.network = network;
+        self
+    }
+
     /// The same node under this drain.
     #[must_use]
     pub fn with_drain(mut self, drain: NodeDrain) -> Self {
@@ -124,6 +135,11 @@ impl NodeConfig {
     /// Where the node takes this protocol, if it does.
     pub fn address(&self, transport: Transport) -> Option<&NodeUrl> {
         std::iter::once(&self.first).chain(&self.others).find(|url| url.transport == transport)
+    }
+
+    /// Whether it takes one protocol alone.
+    pub(super) fn has_one_address(&self) -> bool {
+        self.others.is_empty()
     }
 
     /// The name of the node in logs and views: its first address, which shows no secret.
@@ -158,6 +174,7 @@ impl fmt::Debug for NodeConfig {
             .field("priority", &self.priority)
             .field("methods", &self.methods)
             .field("is_archive", &self.is_archive)
+            .field("network", &self.network)
             .field("drain", &self.drain)
             .field("dialer", &self.dialer)
             .field("allowance", &self.allowance)

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Whether a node is used, and if not, why. A node that is not healthy is used if no other is left: a chain with a
-/// node that may answer is never refused, unless an operator has drained it or has limited what it may get.
+/// node that may answer is never refused, unless an operator has drained it or has limited what it may get, or it belongs to another
+/// network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeHealth {
     /// It is used. So is a node that was not probed yet.
@@ -31,6 +32,8 @@ pub enum NodeHealth {
         /// For this time.
         left: Duration,
     },
+    /// It belongs to another network than its chain: it is not used even if no other node is left.
+    WrongNetwork,
     /// An operator has drained it: it is not used even if no other node is left.
     Drained,
     /// It has got as many calls as it may get in this month: it is not used even if no other node is left.
@@ -47,6 +50,7 @@ impl NodeHealth {
             NodeHealth::Silent => "silent",
             NodeHealth::Ejected { .. } => "ejected",
             NodeHealth::Unreachable { .. } => "unreachable",
+            NodeHealth::WrongNetwork => "wrong_network",
             NodeHealth::Drained => "drained",
             NodeHealth::Spent => "spent",
         }
@@ -138,6 +142,11 @@ impl HealthState {
     /// How long the node is still backed off from.
     pub(super) fn remaining(&self, now: Duration) -> Duration {
         self.unreachable.remaining(now).max(self.ejected.remaining(now))
+    }
+
+    /// Whether it has not answered its last probes.
+    pub(super) fn is_silent(&self) -> bool {
+        self.probed.load(Relaxed) == SILENT
     }
 
     /// Probes in a row without an answer.

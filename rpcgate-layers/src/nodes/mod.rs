@@ -7,6 +7,7 @@
 //! | [`NodeConfig`], [`NodeUrl`] | where a node is, in each protocol, and with which credentials it is reached |
 //! | [`Dialer`] | how a connection to a node is opened, if not by TCP |
 //! | [`NodeHealth`] | whether a node is fit, by its answers to calls and by its probes |
+//! | [`ExpectedNetwork`] | to which network a node has to belong |
 //! | `choice` | which of the fit nodes gets the next call |
 //! | `node_set` | which nodes take a call at all |
 //! | [`NodeSpendings`], `call_rate`, `month_count` | how many calls a node has got of those that it may get |
@@ -16,6 +17,7 @@
 //! | [`BatchingPolicy`] | whether single reads of several clients are sent to a node in one array |
 //! | [`RetryPolicy`] | how often, how long and within which budget a call is tried |
 //! | `in_flight` | how many calls a chain and a project may have at the nodes |
+//! | `head_belief` | which of the heights that nodes show is believed |
 //! | [`watch_head`] | the height of the chain, and which nodes are behind it |
 //!
 //! [`transport`](crate::transport) decides how a node is reached: a transport reads a node's configuration and reports to
@@ -44,6 +46,7 @@ mod drain;
 pub(crate) mod error;
 pub(crate) mod exchange;
 mod head;
+mod head_belief;
 mod head_requests;
 pub(crate) mod health;
 mod hedge;
@@ -51,10 +54,12 @@ pub(crate) mod in_flight;
 mod latencies;
 mod limits;
 mod month_count;
+mod network;
 pub(crate) mod node;
 pub(crate) mod node_set;
 mod pool;
 mod pools;
+mod probe_call;
 pub(crate) mod progress;
 pub(crate) mod reception;
 pub(crate) mod retry;
@@ -73,6 +78,7 @@ pub use head::watch_head;
 pub use health::NodeHealth;
 pub use hedge::{HedgeCounts, HedgePolicy};
 pub use limits::PoolLimits;
+pub use network::ExpectedNetwork;
 pub use node::{NodeIndex, NodeView};
 pub use pool::Pool;
 pub use pools::Pools;

@@ -4,6 +4,7 @@ mod ask;
 mod choose;
 mod hedged;
 mod heights;
+mod network;
 mod open;
 mod several;
 
@@ -16,11 +17,13 @@ use super::in_flight::InFlightLimit;
 use super::limits::PoolLimits;
 use super::node::{Node, NodeIndex, NodeView};
 use super::node_set::NodeSet;
+use super::probe_call::ProbeFailure;
 use super::retry_budget::RetryBalance;
 use super::timers::TimerPool;
 use crate::transport::h1::client::{Client, ClientLimits};
 use crate::transport::h2::client::H2Client;
 use crate::transport::ws::dial::StreamClient;
+use network::NetworkQuestion;
 use rpcgate_core::adapter::NodeStatus;
 use rpcgate_core::chain::{ChainName, Facts};
 use rpcgate_core::clock::Clock;
@@ -68,6 +71,8 @@ pub struct Pool {
     ws: Box<[StreamClient]>,
     /// A client of each node that takes gRPC.
     grpc: Box<[H2Client]>,
+    /// How each node is asked for its network.
+    networks: Box<[NetworkQuestion]>,
     limits: PoolLimits,
     clock: Arc<dyn Clock>,
     rotation: Rotation,
@@ -148,6 +153,7 @@ impl Pool {
             ws: nodes.iter().filter_map(stream_client).collect(),
             http: nodes.iter().filter_map(client).collect(),
             grpc: nodes.iter().filter_map(grpc_client).collect(),
+            networks: nodes.iter().map(|_| NetworkQuestion::new()).collect(),
             nodes,
             max_batch,
             is_selective,
@@ -182,6 +188,11 @@ impl Pool {
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
         let clock = &*self.clock;
         self.nodes.iter().map(move |node| node.view(clock, self.client(node.index).map_or(0, Client::idle)))
+    }
+
+    /// Why a node could not be used the last time, if that is known.
+    pub fn unreachable_reason(&self, index: NodeIndex) -> Option<Arc<str>> {
+        self.nodes.get(index.0).and_then(|node| node.last_failure())
     }
 
     /// Whether a node has an address for this transport.
@@ -275,14 +286,45 @@ impl Pool {
         self.http.iter().for_each(|client| client.sweep(now));
     }
 
-    /// Records the result of a node's probe, and how long it took.
-    pub(super) fn record_probe(&self, index: NodeIndex, status: Option<NodeStatus>, latency: Duration) {
-        if let Some(node) = self.nodes.get(index.0) {
-            node.health.record_probe(status);
-            if status.is_some() {
+    /// Records the result of a node's probe, and how long it took. Returns the status, if there is one.
+    pub(super) fn record_probe(
+        &self,
+        index: NodeIndex,
+        result: Result<NodeStatus, ProbeFailure>,
+        latency: Duration,
+    ) -> Option<NodeStatus> {
+        let node = self.nodes.get(index.0)?;
+        let was_silent = node.health.is_silent();
+        node.health.record_probe(result.as_ref().ok().copied());
+        match result {
+            Ok(status) => {
                 node.health.record_latency(latency);
+                node.forget_failure();
+                Some(status)
+            }
+            Err(failure) => {
+                if !failure.is_unconnected() {
+                    node.note_failure(&failure);
+                }
+                if failure.is_silence() && !was_silent && node.health.is_silent() {
+                    node.network.forget();
+                }
+                None
             }
         }
+    }
+
+    /// Whether the network of a node has to be known before the node is compared with others.
+    pub(super) fn is_network_due(&self, index: NodeIndex) -> bool {
+        let is_due = |node: &Arc<Node>| {
+            node.network.is_unknown() || node.network.is_wrong() || node.health.is_silent()
+        };
+        self.nodes.get(index.0).is_some_and(is_due)
+    }
+
+    /// Whether a node belongs to another network.
+    pub(super) fn is_of_wrong_network(&self, index: NodeIndex) -> bool {
+        self.nodes.get(index.0).is_some_and(|node| node.network.is_wrong())
     }
 
     /// The nodes that can be probed, which are those with HTTP.

@@ -366,6 +366,22 @@ impl Demo {
         self.gateway.nodes().into_iter().filter(|state| !is_simulated(&state.node)).collect()
     }
 
+    /// Asks the nodes that are not simulated for their networks. Returns a line for each that belongs to another one than its
+    /// chain's: a demo uses it nevertheless.
+    pub fn foreign_nodes(&self) -> impl Future<Output = Vec<String>> + Send + use<> {
+        let pools = self.gateway.pools_of_any_network();
+        async move {
+            let mut lines = Vec::new();
+            for (adapter, pool) in pools {
+                for (node, why) in pool.foreign_nodes(&*adapter).await {
+                    let chain = pool.chain();
+                    lines.push(format!("/{chain}: the node {node} is of another network: {why}."));
+                }
+            }
+            lines
+        }
+    }
+
     /// The path of `demo.json`.
     pub fn file(&self) -> PathBuf {
         self.dir.file(FILE)

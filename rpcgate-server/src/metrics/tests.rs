@@ -228,6 +228,7 @@ async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
         NodeHealth::Silent,
         NodeHealth::Ejected { left },
         NodeHealth::Unreachable { left },
+        NodeHealth::WrongNetwork,
         NodeHealth::Drained,
         NodeHealth::Spent,
     ];

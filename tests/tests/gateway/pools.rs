@@ -274,3 +274,68 @@ async fn reads_of_several_clients_travel_to_a_node_in_one_request_and_are_counte
     assert!(arrays > 0 && (2 * arrays..=8).contains(&together), "{together} in {arrays}");
     assert_eq!((count("arrays_abandoned"), node.requests() as u64), (0, arrays + 8 - together));
 }
+
+/// A node of this height that shows this chain id, and answers other calls with `mark`.
+async fn of_network(height: u64, chain_id: &str, mark: &str) -> Node {
+    let node = Node::evm().await;
+    node.height(height);
+    node.result("eth_chainId", &format!("\"{chain_id}\""));
+    for method in ["eth_getBalance", "eth_sendRawTransaction", "eth_getTransactionReceipt"] {
+        node.result(method, &format!(r#"{{"blockNumber":"0x10","from":"{mark}"}}"#));
+    }
+    node
+}
+
+#[tokio::test]
+async fn a_node_of_another_network_gets_nothing_and_does_not_displace_the_right_one() {
+    let (right, wrong) = (of_network(1_000, "0x38", "right").await, of_network(9_000, "0x1", "wrong").await);
+    let setup = Setup::new()
+        .set("chains.bsc", "probe_interval = \"100ms\"")
+        .node("bsc", &wrong.url())
+        .node_with("bsc", &right.url(), "priority = 1");
+    let gateway = setup.start().await;
+    let client = gateway.client();
+    for method in ["eth_getBalance", "eth_sendRawTransaction", "eth_getTransactionReceipt"] {
+        for params in ["[1]", "[2]"] {
+            assert_eq!(
+                client.call("bsc", method, params).await.json()["result"]["from"],
+                "right",
+                "{method}"
+            );
+        }
+    }
+    assert_eq!(client.call("bsc", "eth_chainId", "[7]").await.json()["result"], "0x38");
+    stand(&gateway, &["wrong_network", "well"]).await;
+    let nodes = gateway.server.nodes();
+    assert_eq!(nodes[0].reason, "it gets no calls: it belongs to network 1, and 56 is expected");
+    assert_eq!((nodes[1].lag, wrong.requests()), (Some(0), 0));
+    let alone = Setup::of("bsc", &wrong.url()).start().await;
+    assert_eq!(alone.client().call("bsc", "eth_getBalance", "[]").await.code(), -32603);
+    assert_eq!(wrong.requests(), 0);
+    for line in ["network = \"any\"", "network = \"1\"", "network = \"0x1\""] {
+        let named = Setup::of("bsc", &wrong.url()).set("chains.bsc", line).start().await;
+        let answer = named.client().call("bsc", "eth_getBalance", "[]").await.json();
+        assert_eq!(answer["result"]["from"], "wrong", "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_answers_of_a_node_that_a_reload_takes_out_are_not_given_again() {
+    // The node that goes looked right all the time: it hides its network.
+    let (gone, stays) = (Node::evm().await, Node::evm().await);
+    gone.result("net_version", "\"9\"");
+    stays.result("net_version", "\"1\"");
+    let both = Setup::of("eth", &gone.url()).node_with("eth", &stays.url(), "priority = 1");
+    let gateway = both.start().await;
+    let client = gateway.client();
+    let ask = async || {
+        let reply = client.call("eth", "net_version", "[]").await;
+        (reply.json()["result"].as_str().unwrap().to_owned(), reply.cache() == "HIT")
+    };
+    assert_eq!((ask().await, ask().await), (("9".into(), false), ("9".into(), true)));
+    let added = both.clone().node_with("eth", "http://127.0.0.1:1", "priority = 2");
+    assert!(gateway.server.reload(added.config()).is_ok());
+    assert_eq!(ask().await, ("9".into(), true), "a node more changes no answer");
+    assert!(gateway.server.reload(Setup::of("eth", &stays.url()).config()).is_ok());
+    assert_eq!((ask().await, ask().await), (("1".into(), false), ("1".into(), true)));
+}

@@ -4,7 +4,7 @@ use crate::services::watcher::NodeSession;
 use http::{HeaderValue, Method, Uri};
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe};
 use rpcgate_core::clock::{Clock, Time};
-use rpcgate_core::config::NodeSettings;
+use rpcgate_core::config::{ANY_NETWORK, NodeSettings};
 use rpcgate_core::event::{NodeCalls, ReadError};
 use rpcgate_layers::nodes::{NodeIndex, Pool};
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(super) enum NetworkShown {
     Other(String),
     /// It does not show any.
     Hidden,
+    /// The configuration takes a node of any network.
+    Unchecked,
     /// It could not be asked for it, for this reason.
     Unknown(String),
 }
@@ -56,13 +58,13 @@ pub(super) struct NodeLook {
 }
 
 impl NodeLook {
-    /// Takes a look at node `index` of `pool`, which has these settings.
+    /// Takes a look at node `index` of `pool`, which has these settings and has to belong to the `expected` network.
     pub(super) async fn take(
         pool: Arc<Pool>,
         index: NodeIndex,
         name: String,
         adapter: Arc<dyn Adapter>,
-        settings: &NodeSettings,
+        (settings, expected): (&NodeSettings, Option<&str>),
         clock: &dyn Clock,
     ) -> Self {
         let session = NodeSession::new(pool.clone(), index, adapter.clone(), LIMIT);
@@ -74,11 +76,14 @@ impl NodeLook {
         let (after, took, date) = (clock.now(), clock.elapsed().saturating_sub(began), session.date());
         let status = match first {
             None => Ok(None),
-            Some(Err(error)) => Err(error.to_string()),
+            Some(Err(error)) => Err(match pool.unreachable_reason(index) {
+                Some(why) => format!("{error}: {why}"),
+                None => error.to_string(),
+            }),
             Some(Ok(answer)) => status(&session, &*adapter, &answer).await.map(Some),
         };
         let (network, expected) = match &status {
-            Ok(Some(_)) => network(&session, &*adapter).await,
+            Ok(Some(_)) => network(&session, &*adapter, expected).await,
             _ => (NetworkShown::Unknown("it was not asked".into()), String::new()),
         };
         let mut unreached = Vec::new();
@@ -118,9 +123,20 @@ async fn status(session: &NodeSession, adapter: &dyn Adapter, first: &[u8]) -> R
     adapter.seen_second(status, &answer).ok_or_else(strange)
 }
 
-async fn network(session: &NodeSession, adapter: &dyn Adapter) -> (NetworkShown, String) {
+async fn network(
+    session: &NodeSession,
+    adapter: &dyn Adapter,
+    expected: Option<&str>,
+) -> (NetworkShown, String) {
+    if expected == Some(ANY_NETWORK) {
+        return (NetworkShown::Unchecked, String::new());
+    }
     let Some(network) = adapter.network() else {
         return (NetworkShown::Hidden, String::new());
+    };
+    let network = match expected {
+        Some(name) => network.with_expected(name),
+        None => network,
     };
     let shown = match ask(session, network.probe).await {
         Err(error) => NetworkShown::Unknown(error.to_string()),

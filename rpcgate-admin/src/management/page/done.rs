@@ -101,6 +101,7 @@ outcomes! {
     ContractEnded = "contract-ended": "The contract has ended.",
     ChainSwitchedOn = "chain-switched-on": "The chain is switched on.",
     ChainSwitchedOff = "chain-switched-off": "The chain is switched off.",
+    CacheCleared = "cache-cleared": "The cache of the chain is emptied at every gateway within a second.",
     RolledBack = "rolled-back": "The settings are those of that version again. Every gateway applies them within a second.",
     RolledBackInPart = "rolled-back-in-part": "Most of that version is in force again. A rule kept the rest: compare it below.",
     NodeDrained = "node-drained": "The node is drained. Gateways send it nothing new within a second.",

@@ -24,6 +24,7 @@ use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Pe
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
+use std::time::Duration;
 
 /// How nodes say that they have pruned a state or a block: geth and its descendants, Erigon, Nethermind, Besu, Reth and
 /// OpenEthereum. All of them share the error of EIP-4444.
@@ -73,7 +74,7 @@ const METHODS: &[Method] = &[
 const DEBUGGING: Flags = Flags::HEAVY.and(Flags::OPENABLE);
 
 /// The facts of a chain at `/<path>`: JSON-RPC 2.0 with batches and a stream. `final_depth` is the number of blocks
-/// on top of a block that make it final for the cache.
+/// on top of a block that make it final for the cache. A block comes every two seconds.
 ///
 /// ```
 /// use rpcgate_chains::family::evm;
@@ -83,7 +84,11 @@ const DEBUGGING: Flags = Flags::HEAVY.and(Flags::OPENABLE);
 /// assert_eq!(FACTS.name.as_str(), "gno");
 /// ```
 pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
-    Facts::json_rpc(path, title).with_ws(true).with_final_depth(final_depth).with_max_lag(15)
+    Facts::json_rpc(path, title)
+        .with_ws(true)
+        .with_final_depth(final_depth)
+        .with_max_lag(15)
+        .with_block_time(Duration::from_secs(2))
 }
 
 /// An EVM chain.

@@ -28,6 +28,7 @@ use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
+use std::time::Duration;
 
 /// How long an answer is kept that counts confirmations or that a reorganisation could still change: as long as a block
 /// count.
@@ -62,7 +63,10 @@ const METHODS: &[Method] = &[
 /// The facts of a chain at `/<path>`: JSON-RPC 1.0 with batches, no stream. `final_depth` is the number of blocks on
 /// top of a block that make it final for the cache.
 pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
-    Facts::json_rpc(path, title).with_dialect(Dialect::Utxo).with_final_depth(final_depth)
+    Facts::json_rpc(path, title)
+        .with_dialect(Dialect::Utxo)
+        .with_final_depth(final_depth)
+        .with_block_time(Duration::from_secs(600))
 }
 
 /// A chain of the family.
@@ -268,7 +272,10 @@ impl Adapter for Utxo {
     fn network(&self) -> Option<NetworkProbe> {
         let (params, hash) = self.block?;
         let probe = Probe::Rpc { method: "getblockhash", params };
-        let read = |answer: &[u8]| unescape(answer.trim_ascii()).map(Into::into);
+        let read = |answer: &[u8]| {
+            let hash = Some(answer.trim_ascii()).filter(|answer| is_hash(answer));
+            hash.and_then(unescape).map(Into::into)
+        };
         Some(NetworkProbe { probe, expected: hash.into(), read })
     }
 

@@ -408,6 +408,26 @@ async fn an_answer_whose_block_becomes_final_on_its_way_is_not_kept_for_ever() {
 }
 
 #[tokio::test]
+async fn dropped_answers_are_not_found_again_and_those_on_their_way_are_neither_stored_nor_followed() {
+    let site = Site::held(Fixture::new());
+    site.node.release(1);
+    let block = one("1", "toy_block", "[1]");
+    site.send(&*block).await;
+    assert!(site.send(&*block).await.1);
+    site.fixture.chain.head().drop_replies();
+    let before = site.under_way(&*block);
+    assert_eq!(site.node.calls(), 2, "the stored answer is gone");
+    site.fixture.chain.head().drop_replies();
+    let after = site.under_way(&*block);
+    assert_eq!(site.node.calls(), 3, "the call of before is not followed");
+    site.node.release(2);
+    let Ok(_) = before.await;
+    let Ok(calls) = after.await;
+    assert_eq!(reported(calls).0, says("1", "toy_block [1] #3"));
+    assert_eq!(site.send(&*block).await, (says("1", "toy_block [1] #3"), true));
+}
+
+#[tokio::test]
 async fn methods_without_a_class_broadcasts_and_notifications_are_never_looked_up() {
     // The operator may give a broadcast a class; it is sent nevertheless.
     let changes =

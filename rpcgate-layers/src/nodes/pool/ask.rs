@@ -254,6 +254,7 @@ impl Pool {
         progress: &mut CallProgress<'_>,
         limit: Option<Duration>,
     ) -> Result<E::Answer, Rejected> {
+        self.confirm_network(client.as_ref()).await?;
         let Some(limit) = limit else {
             return exchange.try_once(client, reuse, progress).await;
         };

@@ -32,7 +32,7 @@ impl Pool {
     fn known_at(&self, height: u64) -> NodeSet {
         let nodes = self.http.iter().map(AsRef::<Node>::as_ref);
         let has_reached = |node: &&Node| {
-            !node.is_drained() && (height == 0 || node.health.height().is_some_and(|known| known >= height))
+            !node.is_out() && (height == 0 || node.health.height().is_some_and(|known| known >= height))
         };
         nodes.filter(has_reached).map(|node| node.index).collect()
     }

@@ -81,7 +81,11 @@ impl Pool {
             let node = client.as_ref();
             noted.push((self.number, node.index.0), choice);
             noted.begin(self.clock.elapsed());
-            let fault = match client.open(protocols, noted, self.limits.connect).await {
+            let opened = match self.confirm_network(node).await {
+                Ok(()) => client.open(protocols, noted, self.limits.connect).await,
+                Err(fault) => Err(fault),
+            };
+            let fault = match opened {
                 Ok(stream) => {
                     node.health.record_reachable();
                     noted.arrive(self.clock.elapsed());
@@ -91,7 +95,7 @@ impl Pool {
                 Err(fault) => fault,
             };
             noted.end(TryEnd::Failed(fault), self.clock.elapsed());
-            if fault.cause == Cause::Connect {
+            if fault.cause == Cause::Connect && !node.network.is_wrong() {
                 node.health.record_unreachable(self.clock.elapsed());
             }
             node.health.record_failure(fault, None, self.clock.elapsed());

@@ -224,6 +224,7 @@ impl Client {
             }
             Err(error) => {
                 self.node.health.record_unreachable(self.clock.elapsed());
+                self.node.note_unreachable(&error);
                 tracing::debug!(node = %self.node.config.name(), "no connection: {error}");
                 Err(Fault::unsent(Cause::Connect))
             }

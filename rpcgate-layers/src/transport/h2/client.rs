@@ -142,6 +142,7 @@ impl H2Client {
             Err(error) => {
                 self.failures.fetch_add(1, Relaxed);
                 self.node.health.record_unreachable(self.clock.elapsed());
+                self.node.note_unreachable(&error);
                 tracing::debug!(node = %self.node.config.name(), "no connection: {error}");
                 Err(unreachable)
             }

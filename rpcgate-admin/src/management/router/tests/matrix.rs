@@ -331,6 +331,7 @@ fn rows() -> Vec<Row> {
             .with(|_| json!({"cents": 5, "reason": "An outage."})),
         reads("operator_get_chain", OPERATORS, &[Chain]),
         writes("operator_switch_chain", OPERATORS, &[Chain]).with(|_| json!({"enabled": false})),
+        writes("operator_clear_cache", OPERATORS, &[Chain]),
         reads("operator_list_nodes", OPERATORS, &[]),
         writes("operator_drain_node", OPERATORS, &[Chain])
             .with(|_| json!({"node": "https://node.example:8545/", "drained": false, "force": false})),
