@@ -189,6 +189,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("chains.*.final_depth", "77"),
     ("chains.*.max_lag", "7"),
     ("chains.*.broadcast_nodes", "7"),
+    ("chains.*.hosts", "b"),
     ("chains.*.blocked_methods", "b"),
     ("chains.*.open_methods", "b"),
     ("chains.*.cu", "b=7"),
