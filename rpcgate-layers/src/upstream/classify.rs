@@ -107,7 +107,7 @@ impl Answer {
         let reply = match self.content {
             Content::Replies(Replies::Single(reply)) => reply,
             Content::Flow { is_error, flow } => {
-                strip(&mut self.headers);
+                strip(&mut self.headers, chain.adapter());
                 let streamed = Streamed::new(status, self.headers, is_error, flow);
                 return Ok((Form::Stream(Box::new(streamed)), HeaderMap::new()));
             }
@@ -118,7 +118,7 @@ impl Answer {
         if !is_answered(answered, id, number) {
             return Err(Fault::sent(Cause::Undecodable));
         }
-        strip(&mut self.headers);
+        strip(&mut self.headers, chain.adapter());
         if is_whole && answered == id {
             let whole = Whole { status, body: self.body, inner };
             return Ok((Form::Whole(whole), self.headers));
