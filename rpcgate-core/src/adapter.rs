@@ -108,7 +108,22 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         &["accept", "content-type"]
     }
 
-    /// Places for a key in addition to the `apikey` header and query parameter.
+    /// A beginning of paths below the chain's own that means nothing: what follows it is the path. Clients of other providers
+    /// have it in their URLs.
+    fn path_alias(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The headers of a node's answer that a client gets, in lower case: those that the chain's API defines, such as heights
+    /// and cursors. `x-chain-*` means every name with that beginning. All other headers are dropped, because they are about
+    /// the node's host and not about the chain. Browsers may read the ones that pass. By default none passes; the content type
+    /// of a REST answer always does.
+    fn reply_headers(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Places for a key in addition to those of every chain: the headers `apikey` and `x-api-key`, the query parameter
+    /// `apikey`, and Basic or Bearer credentials in `authorization`.
     fn key_places(&self) -> KeyPlaces {
         KeyPlaces::default()
     }
@@ -287,8 +302,8 @@ pub enum Permanence {
 /// ```
 /// use rpcgate_core::adapter::KeyPlaces;
 ///
-/// let places = KeyPlaces::default().with_header("x-api-key");
-/// assert_eq!((places.header, places.query), (Some("x-api-key"), None));
+/// let places = KeyPlaces::default().with_header("x-chain-token");
+/// assert_eq!((places.header, places.query), (Some("x-chain-token"), None));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -54,6 +54,11 @@ pub enum Refusal {
     BodyTooLarge,
     /// A body that arrives too slowly.
     BodyTooSlow,
+    /// A body in a content coding that is not understood here; only `accept` is.
+    UnknownCoding {
+        /// The value of the `Accept-Encoding` header.
+        accept: &'static str,
+    },
     /// The gateway is at a limit: of bodies in memory, calls in flight, or records not yet written.
     Overloaded,
     /// The chain is overloaded: its answers come much later than usual, and the project has its share of what is still
@@ -152,7 +157,7 @@ const HEAVY: i32 = -32029;
 
 impl Refusal {
     /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 39] = [
+    pub const ALL: [Refusal; 40] = [
         Refusal::NoRoute,
         Refusal::NoStream,
         Refusal::UpgradeRequired,
@@ -174,6 +179,7 @@ impl Refusal {
         Refusal::OutOfScope,
         Refusal::BodyTooLarge,
         Refusal::BodyTooSlow,
+        Refusal::UnknownCoding { accept: "gzip" },
         Refusal::Overloaded,
         Refusal::Shed,
         Refusal::HeadNotReached,
@@ -239,6 +245,7 @@ impl Refusal {
             Refusal::OutOfScope => row(StatusCode::FORBIDDEN, Message, INVALID_REQUEST, grpc::PERMISSION_DENIED, "API key not permitted for this chain"),
             Refusal::BodyTooLarge => row(StatusCode::PAYLOAD_TOO_LARGE, Rpc, INVALID_REQUEST, grpc::RESOURCE_EXHAUSTED, "request too large"),
             Refusal::BodyTooSlow => row(StatusCode::REQUEST_TIMEOUT, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "request body too slow"),
+            Refusal::UnknownCoding { .. } => row(StatusCode::UNSUPPORTED_MEDIA_TYPE, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "unsupported content coding"),
             Refusal::Overloaded => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "overloaded, retry later"),
             Refusal::Shed => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "chain overloaded, retry later"),
             Refusal::HeadNotReached => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "no node has reached the block that you have seen, retry later"),
@@ -303,6 +310,14 @@ impl Refusal {
     pub const fn allow(self) -> Option<&'static str> {
         match self {
             Refusal::MethodNotAllowed { allow } => Some(allow),
+            _ => None,
+        }
+    }
+
+    /// The value of the `Accept-Encoding` header: RFC 9110 section 15.5.16.
+    pub const fn accept_encoding(self) -> Option<&'static str> {
+        match self {
+            Refusal::UnknownCoding { accept } => Some(accept),
             _ => None,
         }
     }

@@ -41,6 +41,10 @@ impl Adapter for Toy {
         MethodRule::UNLISTED.marked(flags)
     }
 
+    fn reply_headers(&self) -> &'static [&'static str] {
+        &["x-toy-*"]
+    }
+
     fn settled(&self, _: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
         if result == b"null" { Permanence::Unknown } else { Permanence::Yes }
     }

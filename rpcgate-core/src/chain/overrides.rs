@@ -30,6 +30,8 @@ pub struct ChainOverrides {
     pub final_depth: Option<u64>,
     /// The deadline of a call at the nodes, over all attempts and waits; 30 s by default.
     pub timeout: Option<Duration>,
+    /// The names of hosts at whose root the chain is served, in addition to its path.
+    pub hosts: Vec<String>,
     /// What each of its nodes takes; a method that none of them takes is closed. Empty: every method is taken.
     pub nodes: Vec<NodeMethods>,
 }
@@ -39,6 +41,13 @@ impl ChainOverrides {
     #[must_use]
     pub fn with_cu(mut self, method: impl Into<String>, cu: u32) -> Self {
         self.cu.push((method.into(), cu));
+        self
+    }
+
+    /// The same with one more host at whose root the chain is served.
+    #[must_use]
+    pub fn with_host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
         self
     }
 

@@ -22,6 +22,8 @@ const MOST_SELECTIVE: usize = 64;
 pub struct ChainSettings {
     /// Whether the chain is served, if it has a node.
     pub enabled: bool,
+    /// The names of hosts at whose root the chain is served, in addition to its path.
+    pub hosts: Vec<String>,
     /// The deadline of a call over all its tries at the nodes.
     pub timeout: Duration,
     /// After how long without an answer a read is given up at a node and sent to another one; 0: never.
@@ -61,6 +63,7 @@ impl Default for ChainSettings {
     fn default() -> Self {
         ChainSettings {
             enabled: true,
+            hosts: Vec::new(),
             timeout: 30 * SECOND,
             next_node_after: Duration::ZERO,
             max_in_flight: 1_024,
@@ -99,6 +102,7 @@ impl ChainSettings {
             cache: self.ttl.iter().map(|(method, rule)| (method.clone(), *rule)).collect(),
             blocked: self.blocked_methods.iter().cloned().collect(),
             open: self.open_methods.clone(),
+            hosts: self.hosts.clone(),
             final_depth: self.final_depth,
             timeout: Some(self.timeout),
             nodes: self.nodes.iter().map(NodeSettings::taken).collect(),
@@ -109,6 +113,11 @@ impl ChainSettings {
 impl Table for ChainSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("enabled", &mut self.enabled);
+        f.value("hosts", &mut self.hosts);
+        for host in self.hosts.iter().filter(|host| !is_host(host)) {
+            let why = format!("has {host:?}: give the name of a host alone, such as \"btc.example.com\"");
+            f.wrong(&["hosts"], |key| Problem::Invalid { key, why });
+        }
         f.duration("timeout", &mut self.timeout, MILLI..=HOUR);
         f.duration("next_node_after", &mut self.next_node_after, Duration::ZERO..=HOUR);
         f.number("max_in_flight", &mut self.max_in_flight, 1..=1_000_000);
@@ -150,4 +159,30 @@ impl Table for ChainSettings {
             }
         }
     }
+}
+
+/// Whether the text is the name of a host, without a port: RFC 1123, section 2.1, and underscores, which names of services have.
+fn is_host(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let has_only = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+        has_only && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+/// The hosts that are named for more than one chain, each with the path of the later chain and the name of the other one.
+pub(super) fn shared_hosts(chains: &BTreeMap<String, ChainSettings>) -> Vec<(String, Problem)> {
+    let mut owners: BTreeMap<String, &str> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (name, chain) in chains {
+        for host in &chain.hosts {
+            let owner = *owners.entry(host.to_ascii_lowercase()).or_insert(name);
+            if owner != name {
+                let path = format!("chains.{name}.hosts");
+                let why = format!("has {host:?}, which is a host of chains.{owner} already");
+                problems.push((path.clone(), Problem::Invalid { key: path, why }));
+            }
+        }
+    }
+    problems
 }

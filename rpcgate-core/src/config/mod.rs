@@ -127,6 +127,12 @@ pub const PREFIX: &str = "RPCGATE_";
 /// until the configuration is read, and whether tests require their services.
 const RESERVED: [&str; 3] = ["config", "log", "require_services"];
 
+/// Whether a variable is one of those that Kubernetes, and container links before it, set for a service called `rpcgate`.
+/// `path` is its name in lower case without the prefix. None of them could set a key: no table has these names.
+fn is_of_a_service(path: &str) -> bool {
+    matches!(path, "port" | "service_host") || path.starts_with("port_") || path.starts_with("service_port")
+}
+
 /// A value for one key that does not come from the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
@@ -273,6 +279,9 @@ impl Config {
             keys: &mut config.keys,
         };
         accounts.settle(&mut reading, input.aliases);
+        for (path, problem) in chain::shared_hosts(&config.chains) {
+            reading.wrong_at(&path, problem);
+        }
         if reading.errors.is_empty() { Ok(config) } else { Err(ConfigErrors::new(reading.errors)) }
     }
 
@@ -329,7 +338,7 @@ fn variables(env: &[(String, String)], errors: &mut Vec<ConfigError>) -> tree::T
         let Some(path) = name.strip_prefix(PREFIX).map(str::to_lowercase) else {
             continue;
         };
-        if RESERVED.contains(&path.as_str()) {
+        if RESERVED.contains(&path.as_str()) || is_of_a_service(&path) {
             continue;
         }
         let place = ConfigLocation::Env(name.as_str().into());

@@ -193,6 +193,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("chains.*.network", "b"),
     ("chains.*.ca_file", "b"),
     ("chains.*.broadcast_nodes", "7"),
+    ("chains.*.hosts", "b"),
     ("chains.*.blocked_methods", "b"),
     ("chains.*.open_methods", "b"),
     ("chains.*.cu", "b=7"),

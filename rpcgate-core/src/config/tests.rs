@@ -608,3 +608,63 @@ fn a_printed_configuration_without_secrets_reads_back_unchanged() {
     assert!(!config.to_toml_masked().contains("chains.eth"), "an untouched chain is left out");
     assert_eq!(read(&read("").to_toml_masked()), read(""));
 }
+
+#[test]
+fn the_variables_of_a_service_called_rpcgate_are_no_settings_and_misspelled_ones_are_errors() {
+    let config = with_env(
+        &[
+            ("RPCGATE_PORT", "tcp://10.0.0.1:8080"),
+            ("RPCGATE_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
+            ("RPCGATE_PORT_8080_TCP_ADDR", "10.0.0.1"),
+            ("RPCGATE_SERVICE_HOST", "10.0.0.1"),
+            ("RPCGATE_SERVICE_PORT", "8080"),
+            ("RPCGATE_SERVICE_PORT_HTTP", "8080"),
+        ],
+        "",
+    );
+    assert_eq!(config, with_env(&[], ""));
+    for name in
+        ["RPCGATE_PORTS", "RPCGATE_SERVICE", "RPCGATE_SERVICE_HOSTS", "RPCGATE_HOST", "RPCGATE_GATEWAY_PORT"]
+    {
+        assert_eq!(env_errors(&[(name, "1")]).len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn a_network_of_mapped_addresses_is_the_one_of_the_ipv4_addresses() {
+    let peers = |text: &str| {
+        let text = format!("[gateway]\nproxy_protocol = [{text}]\ntrusted_proxies = [{text}]\n");
+        let gateway = with_env(&[], &text).gateway;
+        assert_eq!(gateway.proxy_protocol, gateway.trusted_proxies);
+        gateway.proxy_protocol.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for (text, network) in [
+        ("\"::ffff:10.0.0.7\"", "10.0.0.7/32"),
+        ("\"::ffff:10.0.0.0/104\"", "10.0.0.0/8"),
+        ("\"::ffff:a00:7/128\"", "10.0.0.7/32"),
+        ("\"::ffff:0:0/96\"", "0.0.0.0/0"),
+        ("\"10.0.0.7\"", "10.0.0.7/32"),
+        ("\"::/0\"", "::/0"),
+        ("\"2001:db8::/32\"", "2001:db8::/32"),
+    ] {
+        assert_eq!(peers(text), [network], "{text}");
+    }
+}
+
+#[test]
+fn a_host_belongs_to_one_chain_and_is_a_name_without_a_port() {
+    let of = |eth: &str, btc: &str| format!("[chains.eth]\nhosts = [{eth}]\n[chains.btc]\nhosts = [{btc}]\n");
+    let config = with_env(&[], &of("\"eth.example.com\", \"ETH.internal\"", "\"10.0.0.7\""));
+    assert_eq!(config.chains["eth"].hosts, ["eth.example.com", "ETH.internal"]);
+    assert_eq!(config.chains["eth"].changes().hosts, config.chains["eth"].hosts);
+    let problems = errors(&of("\"A.example.com\"", "\"b.example.com\", \"a.Example.com\""));
+    assert_eq!(
+        problems,
+        ["f.toml:2: chains.eth.hosts has \"A.example.com\", which is a host of chains.btc already"]
+    );
+    for bad in ["", "a:80", "a b", "https://a", "a/", "[::1]", "-a", "a..b", "a.", "*.a"] {
+        let problems = errors(&of(&format!("{bad:?}"), ""));
+        assert_eq!(problems.len(), 1, "{bad}: {problems:?}");
+        assert!(problems[0].contains("give the name of a host alone"), "{problems:?}");
+    }
+}

@@ -34,6 +34,8 @@ const HELD: usize = 256 << 10;
 pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) uri: &'a Uri,
     pub(super) metadata: &'a HeaderMap,
+    /// The header of the chain's own in which clients send their key.
+    pub(super) key_header: Option<&'static str>,
     pub(super) feed: &'a Arc<Feed>,
     pub(super) lasting: Lasting<'l>,
     /// Why the call had to end.
@@ -101,6 +103,7 @@ impl Exchange for GrpcExchange<'_, '_> {
         let call = GrpcRequest {
             uri: self.uri,
             metadata: self.metadata,
+            key_header: self.key_header,
             timeout: left.map(timeout::write),
             messages: self.feed.open(),
         };

@@ -191,6 +191,7 @@ impl Shared {
         let mut exchange = GrpcExchange {
             uri: &head.uri,
             metadata: &head.headers,
+            key_header: tally.chain.adapter().key_places().header,
             feed: &feed,
             lasting,
             refusal: None,

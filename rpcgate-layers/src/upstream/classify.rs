@@ -150,7 +150,7 @@ impl Answer {
         let reply = match self.content {
             Content::Replies(Replies::Single(reply)) => reply,
             Content::Stream { is_error, reply } => {
-                strip(&mut self.headers);
+                strip(&mut self.headers, chain.adapter());
                 let id = call.id(request).map(|id| request.slice_ref(id));
                 let flow = reply.for_client(id)?;
                 let streamed = Streamed::new(status, self.headers, is_error, flow);
@@ -159,7 +159,7 @@ impl Answer {
             _ => return Err(Fault::sent(Cause::Undecodable)),
         };
         let inner = inner(&self.body, &reply, chain.adapter())?;
-        strip(&mut self.headers);
+        strip(&mut self.headers, chain.adapter());
         // Only a number as it was sent shows where the client's id belongs; other answers are written again, and so is one that
         // may be cached, so that a client gets the same bytes from the node and from the cache.
         let is_as_sent = match reply.id {

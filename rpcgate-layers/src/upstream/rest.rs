@@ -1,8 +1,10 @@
 //! REST calls at the nodes.
 //!
 //! A node's HTTP status is part of its answer and passes. An answer that is about the way to the node rather than about the chain
-//! is unusable: a redirection, an HTML page, a rejection of the gateway itself, a 5xx without JSON, and JSON that is cut. Where
-//! that shows only while an answer is streamed, the client gets no clean end.
+//! is unusable: a redirection, a rejection of the gateway itself, a 5xx without JSON, and a success that is an HTML page or JSON
+//! that is cut. A 4xx without a usable body says that the chain's API does not have what the client asks for. Another node
+//! would say the same, so its status passes, with a body of the gateway's own: pages of a node's proxy are not shown. Where a cut
+//! shows only while an answer is streamed, the client gets no clean end.
 
 use super::head::{bad_body, strip};
 use super::limits::ReplyLimits;
@@ -13,8 +15,9 @@ use crate::call::rest::sent;
 use crate::nodes::Pool;
 use crate::nodes::reception::ReceptionReader;
 use crate::transport::h1::{AnswerBody, NodeAnswer, NodeRequest};
+use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::call::{CallState, Payload};
 use rpcgate_core::chain::Flags;
@@ -83,15 +86,19 @@ fn classify(
     // The path led elsewhere than to the chain's API, which says nothing about the node.
     let elsewhere =
         || if status.is_server_error() { bad_body(status) } else { Fault::sent(Cause::Unanswered) };
-    if status.is_redirection() || status.is_informational() {
+    if status.is_redirection() || status.is_informational() || is_about_connection(status) {
         return Err(elsewhere());
     }
     let kind = Kind::of(&headers);
     let content_type = headers.get(CONTENT_TYPE).cloned();
     if kind == Kind::Page {
-        return Err(elsewhere());
+        return if status.is_client_error() {
+            Ok(status_alone(status, is_bodiless))
+        } else {
+            Err(elsewhere())
+        };
     }
-    strip(&mut headers);
+    strip(&mut headers, adapter);
     if let Some(value) = content_type {
         headers.insert(CONTENT_TYPE, value);
     }
@@ -109,7 +116,11 @@ fn classify(
                     _ => true,
                 };
             if !is_whole {
-                return Err(bad_body(status));
+                return if status.is_client_error() {
+                    Ok(status_alone(status, is_bodiless))
+                } else {
+                    Err(bad_body(status))
+                };
             }
             let is_error = status.is_client_error() || status.is_server_error() || adapter.is_error(&body);
             Ok(Form::Rest(Box::new(Rest { status, headers, body, is_error })))
@@ -122,6 +133,25 @@ fn classify(
             Ok(Form::Stream(Box::new(streamed)))
         }
     }
+}
+
+/// Whether a status is about the connection to a node, and not about the call: a proxy's own time-outs and credentials.
+fn is_about_connection(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::MISDIRECTED_REQUEST
+            | StatusCode::TOO_EARLY
+    )
+}
+
+/// The answer of a node that has nothing but this status.
+fn status_alone(status: StatusCode, is_bodiless: bool) -> Form {
+    let reason = status.canonical_reason().unwrap_or("client error").to_lowercase();
+    let body = if is_bodiless { Bytes::new() } else { format!(r#"{{"message":"{reason}"}}"#).into() };
+    let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))].into_iter().collect();
+    Form::Rest(Box::new(Rest { status, headers, body, is_error: true }))
 }
 
 /// The type of an answer, as the node declares it.
@@ -194,6 +224,10 @@ mod tests {
 
         fn is_error(&self, answer: &[u8]) -> bool {
             answer.starts_with(b"{\"sorry\"")
+        }
+
+        fn reply_headers(&self) -> &'static [&'static str] {
+            &["x-node"]
         }
 
         fn key_places(&self) -> KeyPlaces {
@@ -345,6 +379,8 @@ mod tests {
             answer("200 OK\r\ncontent-type: text/html", "<html>"),
             answer("500 Oh", "oh"),
             answer("502 Bad\r\ncontent-type: text/plain", "oh"),
+            answer("502 Bad\r\ncontent-type: text/html", "<html>"),
+            answer("408 Late\r\ncontent-type: text/html", "<html>"),
             answer("401 No", r#"{"a":1}"#),
             answer("403 No", r#"{"a":1}"#),
             answer("429 No", r#"{"a":1}"#),
@@ -371,6 +407,37 @@ mod tests {
             assert_eq!(response, (502, r#"{"message":"backend request failed"}"#.to_owned()), "{head}");
             assert_eq!(site.lines(), [("a".to_owned(), 0, 502, Outcome::Failed)], "{head}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_status_of_a_client_error_without_json_passes_and_the_call_is_not_tried_again() {
+        for (head, body, status, message) in [
+            ("404 Not Found\r\ncontent-type: text/html", "<html>proxy/1.2</html>", 404, "not found"),
+            ("404 Not Found\r\ncontent-type: application/json", "", 404, "not found"),
+            ("400 Bad Request\r\ncontent-type: application/json", "{\"a\":", 400, "bad request"),
+            ("405 No\r\ncontent-type: Text/HTML; charset=utf-8", "no", 405, "method not allowed"),
+            ("414 Long\r\ncontent-type: text/html", "", 414, "uri too long"),
+        ] {
+            let nodes = [
+                ScriptedNode::always(answer(head, body)).await,
+                ScriptedNode::always(answer(head, body)).await,
+            ];
+            let site = Site::new(&[&nodes[0], &nodes[1]]);
+            for n in 1..=40 {
+                let response = site.response("GET", "/stock", "").await;
+                assert_eq!(response, (status, format!(r#"{{"message":"{message}"}}"#)), "{head}");
+                assert_eq!(
+                    nodes[0].seen().len() + nodes[1].seen().len(),
+                    n,
+                    "{head}: one try each, none cached"
+                );
+            }
+            assert!(site.lines().iter().all(|line| line.3 == Outcome::NodeError), "{:?}", site.lines());
+        }
+        let node =
+            ScriptedNode::always("HTTP/1.1 404 No\r\ncontent-type: text/html\r\ncontent-length: 9\r\n\r\n")
+                .await;
+        assert_eq!(Site::new(&[&node]).response("HEAD", "/a", "").await, (404, String::new()));
     }
 
     #[tokio::test]
