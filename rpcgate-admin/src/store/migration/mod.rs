@@ -29,6 +29,7 @@ mod notifications;
 mod outgoing_mails;
 mod ready_deliveries;
 mod session_factors;
+mod session_proofs;
 mod summed_place;
 mod sums;
 mod ticket_bytes;
@@ -79,6 +80,7 @@ impl MigratorTrait for Management {
             Box::new(config_versions::ConfigVersions),
             Box::new(ready_deliveries::ReadyDeliveries),
             Box::new(watchers::Watchers),
+            Box::new(session_proofs::SessionProofs),
         ]
     }
 
