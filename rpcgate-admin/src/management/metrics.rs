@@ -55,6 +55,8 @@ pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> R
     let database = Gauge::default();
     registry.register("database_up", "Whether the management database answers", database.clone());
     registry.register("mails", "Mails by outcome of a try", app.mails.counts().family());
+    let help = "Times that old rows of a kind could not be removed";
+    registry.register("cleanup_failures", help, app.cleanup_failures.family());
     let waiting_mails = Gauge::default();
     registry.register("waiting_mails", "Mails that wait to be sent", waiting_mails.clone());
     registry.register("delivery_attempts", "Attempts at deliveries by outcome", app.deliveries.attempts());
@@ -203,6 +205,9 @@ mod tests {
         watched.unread("eth");
         for outcome in MailCounts::outcomes() {
             app.mails.counts().of(outcome);
+        }
+        for step in ["accounts", "sessions"] {
+            app.cleanup_failures.of(step);
         }
         for outcome in DeliveryCounts::OUTCOMES {
             app.deliveries.of(outcome);

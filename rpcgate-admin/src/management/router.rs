@@ -4,9 +4,9 @@ use crate::management::access::RouteGuard;
 use crate::management::api::{
     access_tokens, accounts, audit, billing, chain_events, chains, checkouts, contracts, deliveries, emails,
     explain, factor_policy, factors, health, invitations, invoices, keys, limit_requests, me, members,
-    notification_preferences, notifications, operator, plans, projects, quotas, recovery_codes, resets,
-    roles, sessions, subscriptions, tenants, ticket_attachments, ticket_comments, tickets, totp, usage,
-    webhooks,
+    notification_preferences, notifications, operator, plans, projects, proofs, quotas, recovery_codes,
+    resets, roles, sessions, subscriptions, tenants, ticket_attachments, ticket_comments, tickets, totp,
+    usage, webhooks,
 };
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -63,6 +63,7 @@ fn account_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         .routes(guard.anyone(routes!(sessions::logout)))
         .routes(guard.anyone(routes!(factors::verify)))
         .routes(guard.user_without_factor(routes!(factors::get)))
+        .routes(guard.user_without_factor(routes!(proofs::give)))
         .routes(guard.user_without_factor(routes!(totp::enroll)))
         .routes(guard.user_without_factor(routes!(totp::activate)))
         .routes(guard.user(routes!(totp::disable)))

@@ -105,7 +105,7 @@ pub use problem::{ConfigError, ConfigErrors, ConfigLocation, Problem};
 pub use project::{DEFAULT_NAME, ProjectSettings};
 pub use retention::Retention;
 pub use safeguard::SafeguardSettings;
-pub use secret::Secret;
+pub use secret::{Secret, secret_of};
 pub use shutdown::Shutdown;
 pub use telemetry::{LogFormat, Telemetry};
 pub use tenant::TenantSettings;

@@ -90,7 +90,8 @@ async fn subject(
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant and an unknown invoice; [`ActionError::Conflict`] without a provider, for
 /// an invoice that is not open, for the plan in force, and while an invoice is overdue; [`ActionError::Full`] for too many
-/// in a day; [`ActionError::Invalid`] for a plan that costs nothing or that the caller cannot see; [`ActionError::Unavailable`].
+/// in a day; [`ActionError::Invalid`] for a plan that costs nothing or that the caller cannot see;
+/// [`ActionError::UNCONFIRMED`] if the caller's address is not confirmed; [`ActionError::Unavailable`].
 pub async fn begin(
     app: &AppState,
     actor: &Actor,
@@ -98,6 +99,7 @@ pub async fn begin(
     wish: &CheckoutWish,
 ) -> Result<String, ActionError> {
     let tenant = own_tenant(actor, tenant)?;
+    actor.expect_confirmed()?;
     let provider = app.payments.as_ref().ok_or(NO_PROVIDER)?;
     let (subject, cents, detail) = subject(app, &**provider, actor, tenant, wish).await?;
     let now = app.now();

@@ -39,6 +39,7 @@ pub mod resets;
 pub mod security;
 pub mod sessions;
 pub mod step_up;
+pub mod submissions;
 pub mod subscriptions;
 mod suspensions;
 pub mod tenants;

@@ -29,6 +29,7 @@ mod notifications;
 mod outgoing_mails;
 mod ready_deliveries;
 mod session_factors;
+mod session_proofs;
 mod summed_place;
 mod sums;
 mod ticket_bytes;
@@ -81,6 +82,7 @@ impl MigratorTrait for Management {
             Box::new(ready_deliveries::ReadyDeliveries),
             Box::new(watchers::Watchers),
             Box::new(webhook_replays::WebhookReplays),
+            Box::new(session_proofs::SessionProofs),
         ]
     }
 

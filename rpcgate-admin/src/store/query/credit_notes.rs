@@ -73,6 +73,8 @@ pub struct NewCreditNote {
     pub reason: String,
     /// The operator who issues it; none at the command line.
     pub user: Option<UserId>,
+    /// The sum of the credit notes that the operator has seen; `None` if any is accepted.
+    pub seen_credited: Option<u64>,
 }
 
 impl TryFrom<Model> for CreditNote {
@@ -119,7 +121,8 @@ impl Store {
     /// no other such debt.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::Decided`] for a cancelled invoice; [`StoreError::Full`] for an amount that
+    /// [`StoreError::NotFound`]; [`StoreError::Decided`] for a cancelled invoice; [`StoreError::WrongState`] if another
+    /// sum was credited than `seen_credited` says; [`StoreError::Full`] for an amount that
     /// is too large, and for too many credit notes; [`StoreError::Unavailable`].
     pub async fn issue_credit_note(
         &self,
@@ -130,6 +133,12 @@ impl Store {
             let invoice = find(transaction, new.invoice).await?.ok_or(StoreError::NotFound("invoice"))?;
             if invoice.status == InvoiceStatus::Void {
                 return Err(StoreError::Decided("invoice"));
+            }
+            // Compared here, because of two credit notes at the same moment the second must see the first.
+            if new.seen_credited.is_some_and(|seen| seen != invoice.credited) {
+                return Err(StoreError::WrongState(
+                    "the invoice was credited after you were asked: look at it again",
+                ));
             }
             let left = invoice.amounts.total.saturating_sub(invoice.credited);
             if new.cents > left {

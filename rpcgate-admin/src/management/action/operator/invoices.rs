@@ -78,7 +78,8 @@ pub async fn settle(
     get(app, number).await
 }
 
-/// Issues a credit note of `cents`, with tax, for an invoice.
+/// Issues a credit note of `cents`, with tax, for an invoice: only if `seen_credited`, if there is one, is the sum that was
+/// credited before.
 ///
 /// # Errors
 /// [`ActionError::NotFound`]; [`ActionError::Conflict`] for a cancelled invoice; [`ActionError::Full`] for more than the
@@ -89,6 +90,7 @@ pub async fn credit(
     number: InvoiceNumber,
     cents: u64,
     reason: &str,
+    seen_credited: Option<u64>,
 ) -> Result<(Invoice, CreditNote), ActionError> {
     if cents == 0 {
         return Err(ActionError::Invalid("`cents` must be at least 1".into()));
@@ -98,7 +100,7 @@ pub async fn credit(
     let detail = format!("{cents} cents");
     let store = actor.audited_store(&app.store, Some(tenant), ("invoice.credited", number, detail), now);
     let year = BillingMonth::of(now).year();
-    let new = NewCreditNote { invoice: number, year, cents, reason, user: actor.user_id() };
+    let new = NewCreditNote { invoice: number, year, cents, reason, user: actor.user_id(), seen_credited };
     let (settled, note) = store.issue_credit_note(&new, now).await?;
     if settled.reactivates {
         suspensions::tell(app, tenant, false, None).await;

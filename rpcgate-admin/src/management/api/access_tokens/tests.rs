@@ -267,6 +267,16 @@ async fn tokens_end_with_a_changed_password_and_with_a_new_factor() {
         answer.body["token"].as_str().unwrap().to_owned()
     };
     let (session, _) = tokens(&site, EMAIL).await;
+    let form = json!({"name": "deploy", "scopes": ["read"]});
+    let bare = ask(&site, &session, Method::POST, TOKENS, &form).await;
+    assert_eq!((bare.status, &bare.body["code"]), (StatusCode::UNAUTHORIZED, &json!("proof_required")));
+    let wrong = json!({"name": "deploy", "scopes": ["read"], "current_password": "no password of hers"});
+    assert_eq!(ask(&site, &session, Method::POST, TOKENS, &wrong).await.status, StatusCode::FORBIDDEN);
+    let proof = json!({"current_password": PASSWORD});
+    assert_eq!(
+        ask(&site, &session, Method::POST, "/api/v1/auth/proof", &proof).await.status,
+        StatusCode::NO_CONTENT
+    );
     let text = make(&session).await;
     assert_eq!(get(&site, &text, "/api/v1/auth/me").await.status, StatusCode::OK);
     let change = json!({"current_password": PASSWORD, "new_password": "another password of ada"});

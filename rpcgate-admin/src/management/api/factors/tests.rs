@@ -50,7 +50,14 @@ impl Authenticator {
 pub(crate) async fn account_with_app(site: &Site) -> (String, Authenticator, Vec<String>) {
     register_confirmed(site, EMAIL).await;
     let (token, _) = tokens(site, EMAIL).await;
-    let answer = ask(site, Some(&token), Method::POST, "/auth/mfa/totp/enroll", None).await;
+    let answer = ask(
+        site,
+        Some(&token),
+        Method::POST,
+        "/auth/mfa/totp/enroll",
+        Some(json!({"current_password": PASSWORD})),
+    )
+    .await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
     let app = Authenticator::typed(&answer);
     let form = json!({"code": app.shows(site)});

@@ -241,7 +241,7 @@ async fn a_user_without_the_permission_to_invite_sends_no_mail() {
     let body = json!({"email": "b@example.com", "role": "viewer"});
     let path = format!("/tenants/{tenant}/invitations");
     let answer = ask(&site, Some(&access), Method::POST, &path, Some(body)).await;
-    let text = "confirm your e-mail address before you invite somebody";
+    let text = "confirm your e-mail address first";
     assert_eq!(reported(&answer), (StatusCode::FORBIDDEN, text));
 }
 
@@ -280,9 +280,24 @@ async fn invitations_to_one_address_are_limited() {
     assert_eq!(mails(&site).len(), 5);
     assert_eq!(invite(&site, &host, "b@example.com", "viewer").await.status, StatusCode::CREATED);
     assert_eq!(accept(&site, &token(&site)).await.status, StatusCode::CREATED);
-    // Another organisation is not limited by this one.
-    let other = site.member(Role::Owner).await;
-    assert_eq!(invite(&site, &other, INVITED, "viewer").await.status, StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn an_address_gets_five_invitations_whoever_sends_them() {
+    let site = site().await;
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        let host = site.member(Role::Owner).await;
+        for _ in 0..3 {
+            answers.push(invite(&site, &host, INVITED, "viewer").await.status);
+        }
+    }
+    assert!(answers[..5].iter().all(|status| *status == StatusCode::CREATED), "{answers:?}");
+    assert!(answers[5..].iter().all(|status| *status == StatusCode::TOO_MANY_REQUESTS), "{answers:?}");
+    assert_eq!(mails(&site).len(), 5);
+    site.clock.advance(LOCK);
+    let host = site.member(Role::Owner).await;
+    assert_eq!(invite(&site, &host, INVITED, "viewer").await.status, StatusCode::CREATED);
 }
 
 #[tokio::test]

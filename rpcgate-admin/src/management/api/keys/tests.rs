@@ -134,6 +134,7 @@ async fn logged_in(site: &Site, user: User) -> Visitor {
         agent,
         method: LogInMethod::Password,
         factor_at: None,
+        proved_at: None,
     };
     let entry = Audit {
         tenant: user.tenant,

@@ -211,7 +211,14 @@ async fn a_payment_ends_the_suspension_and_so_does_a_cancellation_or_a_credit() 
         match way {
             "credited" => {
                 let (reason, user) = ("x".to_owned(), Some(UserId(1)));
-                let all = NewCreditNote { invoice: number, year: 2027, cents: 1_190, reason, user };
+                let all = NewCreditNote {
+                    invoice: number,
+                    year: 2027,
+                    cents: 1_190,
+                    reason,
+                    user,
+                    seen_credited: None,
+                };
                 store.issue_credit_note(&all, now).await.unwrap();
             }
             status => drop(store.settle_invoice(number, status.parse().unwrap(), None, now).await.unwrap()),
