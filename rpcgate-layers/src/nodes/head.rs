@@ -80,7 +80,7 @@ async fn probe(
 #[derive(Debug)]
 enum ProbeCall {
     /// A REST call, built once for all nodes and rounds.
-    Rest(NodeRequest),
+    Rest(Box<NodeRequest>),
     /// A JSON-RPC call, which has another number each time.
     Rpc { version: Option<&'static str>, content: String, path: Option<&'static str> },
 }
@@ -95,15 +95,13 @@ impl ProbeCall {
                 ProbeCall::Rpc { version, content, path: chain.adapter().rpc_path() }
             }
             Probe::Rest { target, body: Some(body) } => {
-                ProbeCall::Rest(NodeRequest::json_rpc(body.into()).posted_to(Some(target)))
+                ProbeCall::Rest(Box::new(NodeRequest::json_rpc(body.into()).posted_to(Some(target))))
             }
             Probe::Rest { target, body: None } => {
                 let path = Some(PathAndQuery::from_static(target));
-                ProbeCall::Rest(NodeRequest {
-                    method: Method::GET,
-                    path,
-                    ..NodeRequest::json_rpc(Bytes::new())
-                })
+                let request =
+                    NodeRequest { method: Method::GET, path, ..NodeRequest::json_rpc(Bytes::new()) };
+                ProbeCall::Rest(Box::new(request))
             }
         }
     }
