@@ -144,11 +144,20 @@ where
         let mut answer = client.send(self.request, self.memory, reuse, progress).await?;
         let pause = answer.retry_after();
         let connection = answer.take_connection();
+        let is_reused = answer.is_reused;
         let classified = (self.classify)(answer);
         // What cannot be read, or answers another call, was perhaps not all that the node had to send.
         if classified.as_ref().err().is_none_or(|fault| matches!(fault.cause, Cause::Status(_))) {
             client.give_back(connection);
         }
-        classified.map_err(|fault| Rejected { failure: TryFailure::BadAnswer(fault), pause })
+        classified.map_err(|fault| Rejected {
+            failure: match fault.cause {
+                // It may be left over from an earlier call, which says nothing about the node: a read is sent once more, to the
+                // same node on a new connection.
+                Cause::Undecodable if is_reused => TryFailure::IdleConnectionClosed { sent: fault.sent },
+                _ => TryFailure::BadAnswer(fault),
+            },
+            pause,
+        })
     }
 }

@@ -20,7 +20,7 @@ const SHOWN: usize = 200;
 #[derive(Debug)]
 pub(super) enum ProbeCall {
     /// A REST call, built once for all nodes and rounds.
-    Rest(NodeRequest),
+    Rest(Box<NodeRequest>),
     /// A JSON-RPC call, which has another number each time.
     Rpc {
         /// The version of its envelope.
@@ -81,12 +81,12 @@ impl ProbeCall {
                 ProbeCall::Rpc { version, content, path: adapter.rpc_path() }
             }
             Probe::Rest { target, body: Some(body) } => {
-                ProbeCall::Rest(NodeRequest::json_rpc(body.into()).posted_to(Some(target)))
+                ProbeCall::Rest(Box::new(NodeRequest::json_rpc(body.into()).posted_to(Some(target))))
             }
             Probe::Rest { target, body: None } => {
                 let path = Some(PathAndQuery::from_static(target));
                 let request = NodeRequest::json_rpc(Bytes::new());
-                ProbeCall::Rest(NodeRequest { method: Method::GET, path, ..request })
+                ProbeCall::Rest(Box::new(NodeRequest { method: Method::GET, path, ..request }))
             }
         }
     }

@@ -29,6 +29,8 @@ pub struct NodeAnswer {
     /// Whether an earlier answer on the same connection had the number of its call as its id. An answer without an id may
     /// then be that to an earlier call.
     pub(crate) has_numbers: bool,
+    /// Whether its connection had a call before. What cannot be read may then be left over from that one.
+    pub(crate) is_reused: bool,
     /// The connection of a whole answer, if it may take another call. It is closed unless the reader of the answer gives it
     /// back.
     pub(super) connection: Option<RestingConnection>,
@@ -59,6 +61,7 @@ impl NodeAnswer {
             body: AnswerBody::Whole(Bytes::new()),
             framed: true,
             has_numbers: false,
+            is_reused: false,
             connection: None,
         }
     }

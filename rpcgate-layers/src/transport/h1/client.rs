@@ -253,6 +253,7 @@ impl Client {
         let is_bodiless = request.method == Method::HEAD
             || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let has_numbers = connection.has_numbers();
+        let is_reused = connection.is_reused;
         let mut resting = None;
         let limit = if coding == Coding::Identity { request.buffer } else { request.max };
         let body = match collect(&mut connection, &mut incoming, limit, memory).await? {
@@ -295,6 +296,7 @@ impl Client {
             body,
             framed,
             has_numbers,
+            is_reused,
             connection: resting,
         })
     }

@@ -32,6 +32,8 @@ pub(super) struct NodeConnection {
     head: HeadBytes,
     /// Whether an answer on it had the number of its call as its id.
     has_numbers: bool,
+    /// Whether it had a call before the present one.
+    pub(super) is_reused: bool,
 }
 
 impl NodeConnection {
@@ -45,7 +47,14 @@ impl NodeConnection {
         let (mut sender, connection) = http1::handshake(socket).await.map_err(io::Error::other)?;
         let mut driver = Driver::new(connection);
         poll_fn(|cx| driver.poll(cx, |cx| sender.poll_ready(cx))).await.map_err(io::Error::other)?;
-        Ok(Box::new(NodeConnection { sender, driver, keep_alive: None, head, has_numbers: false }))
+        Ok(Box::new(NodeConnection {
+            sender,
+            driver,
+            keep_alive: None,
+            head,
+            has_numbers: false,
+            is_reused: false,
+        }))
     }
 
     /// Sends a request. The error holds the request again if, and only if, no byte of it was written.

@@ -63,6 +63,7 @@ impl IdleConnections {
                 connections.remove(at)?
             };
             if now.saturating_sub(since) < connection.idle_limit(self.longest) && connection.is_ready() {
+                connection.is_reused = true;
                 return Some(connection);
             }
         }

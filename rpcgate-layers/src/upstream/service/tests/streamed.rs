@@ -133,7 +133,8 @@ async fn a_late_answer_is_never_that_to_another_call() {
         let Ok(calls) = site.upstream.clone().call(calls).await;
         let body = super::text(&join(calls, usize::MAX));
         let own = format!(r#"{{"id":1,"result":["toy_scan",[{call}]],"jsonrpc":"2.0"}}"#);
-        assert!(body == own || body.contains("-32603"), "{body}");
+        // As long as there are retries, each gets its own.
+        assert!(body == own || call >= 20 && body.contains("-32603"), "{call}: {body}");
     }
 }
 
@@ -168,7 +169,7 @@ async fn an_answer_without_an_id_counts_only_on_a_connection_that_has_shown_none
     .await;
     let site = Site::new(&[&node]);
     assert_eq!(site.states_of(SEND).await, [r#"whole {"id":0,"result":1}"#]);
-    assert_eq!(site.states_of(SEND).await, ["Undecodable"]);
+    assert_eq!(site.states_of(SEND).await, ["Broken"], "it may be that to an earlier call");
     assert_eq!(site.states_of(SEND).await, ["5"]);
 }
 
