@@ -1,4 +1,4 @@
-//! Standard output, of which a reader may want the beginning alone.
+//! Standard output, whose reader may want only the beginning.
 
 use std::io::{self, Stdout, Write};
 
