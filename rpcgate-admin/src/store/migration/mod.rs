@@ -4,6 +4,7 @@
 mod access_tokens;
 mod accounts;
 mod billing;
+mod billing_terms;
 mod checkout_plans;
 mod config_versions;
 mod contracts;
@@ -79,6 +80,7 @@ impl MigratorTrait for Management {
             Box::new(config_versions::ConfigVersions),
             Box::new(ready_deliveries::ReadyDeliveries),
             Box::new(watchers::Watchers),
+            Box::new(billing_terms::BillingTerms),
         ]
     }
 

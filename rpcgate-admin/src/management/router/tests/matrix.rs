@@ -324,6 +324,7 @@ fn rows() -> Vec<Row> {
         writes("operator_put_weight", OPERATORS, &[Chain, Method]).with(|_| json!({"cu": 9})),
         writes("operator_delete_weight", OPERATORS, &[Chain, Method]),
         reads("operator_list_invoices", OPERATORS, &[]),
+        reads("operator_list_payments", OPERATORS, &[]),
         reads("operator_get_invoice", OPERATORS, &[Invoice]),
         writes("operator_settle_invoice", OPERATORS, &[Invoice])
             .with(|_| json!({"status": "paid", "note": "By transfer."})),
