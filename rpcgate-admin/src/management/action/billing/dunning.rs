@@ -95,7 +95,7 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
     }
     let suspends_at = announced.or_else(|| announces.then(|| now.plus(settings.suspend_after)));
     let (number, amount, day) = (invoice.number, dollars(invoice.due_cents()), day(invoice.due_at));
-    let prepared = if is_late {
+    let prepared = if overdue > 0 || announces {
         let text = format!("Invoice {number} of {amount} was due on {day} and is not paid");
         let mail = |to: Address, invoice: &Invoice, dash_url: &str| {
             Mail::payment_reminder(to, invoice, suspends_at, dash_url)

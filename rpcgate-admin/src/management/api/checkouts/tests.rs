@@ -3,6 +3,7 @@
 use crate::management::api::invoices::tests::{issue, without_code};
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::payment::stripe::tests::{EVENT_SECRET, StandIn, event, signature};
+use crate::process::log::tests::Lines;
 use crate::store::{AuditSubject, CustomPlan, Figures, InvoiceStatus, NewCreditNote, Role, TenantChange};
 use http::Method;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
@@ -299,7 +300,13 @@ async fn a_payment_of_too_little_or_of_a_settled_invoice_pays_nothing() {
     let invoice = json!({"invoice": number.to_string()});
     assert_eq!(begin(&site, &owner, invoice.clone()).await.0, 201);
     let id = stand_in.accepted()[0].0.clone();
+    let lines = Lines::default();
+    let guard = lines.capture();
     report(&site, COMPLETED, &id, "paid", 1_189).await;
+    drop(guard);
+    let text = lines.text();
+    let reported = "a payment fits nothing that is to be paid";
+    assert!(text.lines().any(|line| line.contains("ERROR") && line.contains(reported)), "{text}");
     assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Open);
     assert_eq!(begin(&site, &owner, invoice).await.0, 201, "it can be paid on another page");
     let id = stand_in.accepted()[1].0.clone();

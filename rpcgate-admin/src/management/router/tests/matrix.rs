@@ -213,7 +213,10 @@ fn rows() -> Vec<Row> {
         // tenant
         reads("list_tenants", MEMBERS, &[]),
         reads("get_tenant", MEMBERS, &[Tenant]),
-        writes("update_tenant", ADMINS, &[Tenant]).with(|_| json!({"name": "Another"})),
+        writes("update_tenant", ADMINS, &[Tenant]).with(|_| {
+            let address = ["1 High Street", "London"];
+            json!({"name": "Another", "billing_name": "Another plc", "billing_address": address, "billing_tax_id": "GB1"})
+        }),
         reads("get_factor_policy", MEMBERS, &[Tenant]),
         writes("put_factor_policy", OWNERS, &[Tenant]).with(|_| json!({"required": true})),
         reads("list_contracts", MEMBERS, &[Tenant]),

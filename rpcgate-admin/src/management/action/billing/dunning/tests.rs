@@ -187,6 +187,7 @@ async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_hear_of_it() 
     let number = issue(&site, tenant).await;
     site.clock.set(NOON.plus(14 * DAY));
     assert_eq!(remind(&site.app).await.unwrap().reminded, 1, "it is announced when the invoice is due");
+    site.send_mails().await;
     site.clock.set(Time::from_micros(NOON.plus(24 * DAY).micros() - 1));
     assert_eq!(remind(&site.app).await.unwrap(), DunningPass::default());
     site.clock.set(NOON.plus(24 * DAY));
