@@ -278,7 +278,7 @@ impl Configured {
             challenges,
             verifier,
             mailer: match &admin.mail.smtp {
-                Some(url) => Mailer::smtp(url.expose(), admin.mail.smtp_ca.as_deref(), &admin.mail.from)?,
+                Some(url) => Mailer::smtp(url.expose(), &admin.mail)?,
                 None => Mailer::outbox(&admin.mail.outbox, &admin.mail.from)?,
             },
             egress,

@@ -345,7 +345,7 @@ impl From<MailError> for ActionError {
     fn from(error: MailError) -> Self {
         match error {
             MailError::Store(error) => error.into(),
-            MailError::Unavailable(_) | MailError::Outbox { .. } => {
+            MailError::Unavailable(_) | MailError::Rejected(_) | MailError::Outbox { .. } => {
                 ActionError::Unavailable(error.to_string())
             }
             error => ActionError::Broken(error.to_string()),

@@ -21,7 +21,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use rpcgate_core::clock::Clock;
+use rpcgate_core::clock::{Clock, Time};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,12 +29,15 @@ use std::time::Duration;
 
 /// How long the database may take to answer before it counts as down.
 const DEADLINE: Duration = Duration::from_secs(1);
+/// Seven days in microseconds.
+const WEEK: u64 = 7 * 86_400 * 1_000_000;
 
 struct Page {
     registry: Registry,
     database: Gauge,
     waiting_mails: Gauge,
     oldest_due_delivery: Gauge,
+    unmatched_payments: Gauge,
     store: Store,
     clock: Arc<dyn Clock>,
 }
@@ -65,11 +68,22 @@ pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> R
     let oldest_due_delivery = Gauge::default();
     let help = "How long the delivery that waits longest has been due";
     registry.register_with_unit("oldest_due_delivery", help, Unit::Seconds, oldest_due_delivery.clone());
+    let unmatched_payments = Gauge::default();
+    let help = "Payments of the last seven days that fit nothing that is to be paid";
+    registry.register("unmatched_payments", help, unmatched_payments.clone());
     if let Some(certificate) = certificate {
         registry.register_collector(Box::new(CertificateMetrics(certificate)));
     }
     let (store, clock) = (app.store.clone(), app.clock.clone());
-    let page = Arc::new(Page { registry, database, waiting_mails, oldest_due_delivery, store, clock });
+    let page = Arc::new(Page {
+        registry,
+        database,
+        waiting_mails,
+        oldest_due_delivery,
+        unmatched_payments,
+        store,
+        clock,
+    });
     Router::new().route("/metrics", get(show)).with_state(page)
 }
 
@@ -118,6 +132,11 @@ async fn show(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
     if let Ok(Ok(due)) = tokio::time::timeout(DEADLINE, page.store.oldest_due_delivery(now)).await {
         let age = due.map_or(0, |due| now.since(due).as_secs());
         page.oldest_due_delivery.set(i64::try_from(age).unwrap_or(i64::MAX));
+    }
+    let week_ago = Time::from_micros(now.micros().saturating_sub(WEEK));
+    if let Ok(Ok(count)) = tokio::time::timeout(DEADLINE, page.store.unmatched_payments_since(week_ago)).await
+    {
+        page.unmatched_payments.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
     let mut text = String::new();
     match text::encode(&mut text, &page.registry) {

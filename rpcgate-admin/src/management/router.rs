@@ -196,6 +196,7 @@ fn operator_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         .routes(guard.operator(routes!(operator::invoices::list)))
         .routes(guard.operator(routes!(operator::invoices::get, operator::invoices::settle)))
         .routes(guard.operator(routes!(operator::invoices::credit)))
+        .routes(guard.operator(routes!(operator::payments::list)))
         .routes(guard.operator(routes!(operator::chains::get, operator::chains::switch)))
         .routes(guard.operator(routes!(operator::chains::clear_cache)))
         .routes(guard.operator(routes!(operator::nodes::list)))

@@ -63,17 +63,17 @@ pub use query::{
 };
 pub use query::{AttemptsOfHour, DeliveryFilter, EndpointHealth};
 pub use query::{
+    BillingParty, Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber,
+    Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller,
+    InvoiceStatus, LineKind, NewCreditNote, NewInvoice, NotInvoiceNumber, PaymentReport, PeriodClosed,
+    PlanFee, SettledInvoice, TierChange, UnclosedTenant, UnmatchedPayment, WholeInvoice,
+};
+pub use query::{
     ChainEventFilter, ChainEventId, DELIVERIES_KEPT, Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus,
     LogPage, LogPosition, LoggedEvent, MAX_REPLAYED, MAX_WAITING, SealedSecrets, SubscriptionId, SweptEvents,
     Webhook, WebhookChange, WebhookId, WebhookSubscription, WholeDelivery,
 };
 pub use query::{ChainUse, MethodTotal};
-pub use query::{
-    Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,
-    InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus,
-    LineKind, NewCreditNote, NewInvoice, NotInvoiceNumber, PeriodClosed, SettledInvoice, TierChange,
-    UnclosedTenant, WholeInvoice,
-};
 pub use query::{DatabaseCondition, files_of};
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use query::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};

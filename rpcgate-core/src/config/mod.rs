@@ -79,7 +79,7 @@ mod ws;
 pub use access_log::AccessLogSettings;
 pub use account::KnownKey;
 pub use acme::{AcmeChallenge, AcmeSettings};
-pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings, TicketSettings};
+pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings, MailTls, TicketSettings};
 pub use admin_tls::{AdminTls, ClientAuth};
 pub use batching::BatchingSettings;
 pub use billing::{BillingSettings, MonthlyFees, StripeSettings};

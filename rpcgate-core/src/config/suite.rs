@@ -88,6 +88,8 @@ const CHANGED: &[(&str, &str)] = &[
     ("admin.mail.from", "b@example.com"),
     ("admin.mail.smtp", "smtp://b.example.com"),
     ("admin.mail.smtp_ca", "b"),
+    ("admin.mail.tls", "required"),
+    ("admin.mail.hello", "b.example.com"),
     ("admin.mail.outbox", "b"),
     ("admin.challenge.difficulty", "50000"),
     ("admin.challenge.site_key", "b"),

@@ -66,6 +66,7 @@ outcomes! {
     ReplayBegun = "replay-begun": "The deliveries of that time are sent again now.",
     // plan, billing, team, notifications
     AllRead = "all-read": "All notifications are marked as read.",
+    BillingDetailsSaved = "billing-details-saved": "The details are saved. They are on invoices from the next one on.",
     MemberInvited = "member-invited": "The invitation is on its way by mail. It is valid for seven days.",
     InvitationWithdrawn = "invitation-withdrawn": "The invitation is withdrawn. Its link works no more.",
     RoleChanged = "role-changed": "The role is changed. It counts from now on.",

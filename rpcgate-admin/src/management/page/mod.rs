@@ -10,6 +10,7 @@ pub(crate) mod accounts;
 pub(crate) mod assets;
 pub(crate) mod audit;
 pub(crate) mod billing;
+pub(crate) mod billing_details;
 pub(crate) mod call_snippet;
 pub(crate) mod chain_events;
 pub(crate) mod chains;
@@ -96,6 +97,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(accounts::routes())
         .merge(audit::routes())
         .merge(billing::routes())
+        .merge(billing_details::routes())
         .merge(chain_events::routes())
         .merge(chains::routes())
         .merge(checkouts::routes())

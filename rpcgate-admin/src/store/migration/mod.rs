@@ -4,6 +4,7 @@
 mod access_tokens;
 mod accounts;
 mod billing;
+mod billing_terms;
 mod checkout_plans;
 mod config_versions;
 mod contracts;
@@ -83,6 +84,7 @@ impl MigratorTrait for Management {
             Box::new(watchers::Watchers),
             Box::new(webhook_replays::WebhookReplays),
             Box::new(session_proofs::SessionProofs),
+            Box::new(billing_terms::BillingTerms),
         ]
     }
 

@@ -64,7 +64,11 @@ pub(super) async fn remove_some(
     if invoices::Entity::find().filter(invoices::Column::TenantId.eq(id)).count(transaction).await? == 0 {
         Entity::delete_by_id(id).exec(transaction).await?;
     } else {
-        let update = Entity::update_many().col_expr(Column::IsEmpty, Expr::value(true));
+        let update = Entity::update_many()
+            .col_expr(Column::IsEmpty, Expr::value(true))
+            .col_expr(Column::BillingName, Expr::value(None::<String>))
+            .col_expr(Column::BillingAddress, Expr::value("[]"))
+            .col_expr(Column::BillingTaxId, Expr::value(None::<String>));
         update.filter(Column::Id.eq(id)).exec(transaction).await?;
     }
     Ok(RemovalStep::Last)

@@ -76,6 +76,7 @@ mod outgoing_mails;
 mod overlay;
 mod passkeys;
 mod pending_log_ins;
+mod plan_fees;
 mod plans;
 mod project_counts;
 mod projects;
@@ -122,6 +123,7 @@ mod ticket_texts;
 mod tickets;
 mod tier_changes;
 mod totp;
+mod unmatched_payments;
 mod usage;
 mod usage_of_all;
 mod usage_rows;
@@ -146,7 +148,7 @@ pub use billing::{NewInvoice, PeriodClosed, SettledInvoice, UnclosedTenant};
 pub use callers::StoredKey;
 pub use chain_events::{ChainEventFilter, LogPage, LogPosition, LoggedEvent};
 pub use chain_use::{ChainUse, MethodTotal};
-pub use checkouts::{Checkout, CheckoutOutcome, CheckoutSubject};
+pub use checkouts::{Checkout, CheckoutOutcome, CheckoutSubject, PaymentReport};
 pub use claim_room::{ClaimRoom, TenantRoom};
 pub use condition::{DatabaseCondition, files_of};
 pub use config_versions::{AcceptedConfig, ConfigScope, ConfigVersion, ConfigVersionFilter};
@@ -177,8 +179,8 @@ pub use idempotency::{ANSWER_KEPT, KeyedRequest, Run, RunOutcome};
 pub use invitations::{Invitation, InvitationAcceptance, InviteOutcome};
 pub use invoice_notices::InvoiceNews;
 pub use invoices::{
-    Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus,
-    LineKind, NotInvoiceNumber,
+    BillingParty, Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNumber, InvoiceSeller,
+    InvoiceStatus, LineKind, NotInvoiceNumber,
 };
 pub use key_names::KeyName;
 pub use keys::Key;
@@ -195,6 +197,7 @@ pub use open_work::OpenWork;
 pub use outgoing_mails::{ClaimedMail, ClaimedMails, MailRoom, OutgoingMail};
 pub use passkeys::{MAX_PASSKEYS, StoredPasskey};
 pub use pending_log_ins::{FACTOR_TRIES, MAX_PENDING_LOG_INS, PENDING_LOG_IN_LIFE};
+pub use plan_fees::PlanFee;
 pub use project_counts::ProjectCounts;
 pub use projects::{Project, ProjectChange};
 pub use refreshes::{Rotation, SessionLifetimes};
@@ -218,6 +221,7 @@ pub use ticket_status::TicketStatus;
 pub use tickets::{Satisfaction, SupportTicket, TicketFilter, TicketLimitRequest};
 pub use tier_changes::{TenantPlan, TierChange};
 pub use totp::StoredTotp;
+pub use unmatched_payments::UnmatchedPayment;
 pub use usage_of_all::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
 pub use users::{Role, UnknownName, User};
 pub use versions::{Expected, Version, Versioned};

@@ -7,7 +7,8 @@ use crate::management::action::{suspensions, text};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{
-    CreditNote, Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, NewCreditNote, WholeInvoice,
+    CreditNote, Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, NewCreditNote, UnmatchedPayment,
+    WholeInvoice,
 };
 
 const UNKNOWN: ActionError = ActionError::NotFound("invoice");
@@ -36,6 +37,14 @@ pub async fn overdue(
     limit: u64,
 ) -> Result<Vec<Invoice>, ActionError> {
     Ok(app.store.oldest_overdue(after, limit, app.now()).await?)
+}
+
+/// The payments that completed nothing, the newest first: the last 1,000.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn unmatched_payments(app: &AppState) -> Result<Vec<UnmatchedPayment>, ActionError> {
+    Ok(app.store.unmatched_payments(u64::MAX).await?)
 }
 
 /// An invoice of any tenant.

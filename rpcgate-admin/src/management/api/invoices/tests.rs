@@ -44,6 +44,8 @@ pub(crate) async fn issue(site: &Site, tenant: TenantId) -> InvoiceNumber {
         issued_at: now,
         due_at: now.plus(Duration::from_secs(14 * 86_400)),
         customer: "Bank & Söhne <b>".into(),
+        customer_address: vec!["1 High <b>Street".into()],
+        customer_tax_id: Some("GB1".into()),
         seller: InvoiceSeller {
             name: "Acme".into(),
             address: vec!["1 Main Street".into(), "Springfield".into()],
@@ -153,7 +155,7 @@ async fn an_invoice_is_read_by_its_tenant_and_no_other() {
     assert_eq!(list, (200, json!([summary])));
     let mut whole = summary;
     let more = json!({"seller": {"name": "Acme", "address": ["1 Main Street", "Springfield"], "tax_id": "DE1"},
-        "customer": "Bank & Söhne <b>", "subtotal_cents": 1000,
+        "customer": "Bank & Söhne <b>", "customer_address": ["1 High <b>Street"], "customer_tax_id": "GB1", "subtotal_cents": 1000,
         "lines": [{"kind": "usage", "month": "2026-11-01T00:00:00.000Z", "chain": "eth", "tier": "standard", "custom_plan": null, "calls": 400,
             "compute_units": 10000, "seconds": null, "price": 0.001, "amount": "10.000000000000"}],
         "taxes": [{"name": "VAT", "basis_points": 1900, "cents": 190}], "credit_notes": [], "note": null});

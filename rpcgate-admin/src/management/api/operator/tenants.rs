@@ -98,8 +98,8 @@ pub async fn update(
     let custom_plan = change.custom_plan_id.map(|id| id.parse()).transpose();
     let custom_plan =
         custom_plan.map_err(|_| ActionError::Invalid("`custom_plan_id` must be a UUID".into()))?;
-    let (name, tier) = (None, change.tier.map(Into::into));
-    let change = TenantChange { name, tier, custom_plan, suspended };
+    let tier = change.tier.map(Into::into);
+    let change = TenantChange { tier, custom_plan, suspended, ..TenantChange::default() };
     let tenant = action::operator::tenants::update(&app, &actor, id, change).await?;
     Ok(Json(TenantJson::named(&app, tenant).await?))
 }

@@ -217,7 +217,10 @@ fn rows() -> Vec<Row> {
         // tenant
         reads("list_tenants", MEMBERS, &[]),
         reads("get_tenant", MEMBERS, &[Tenant]),
-        writes("update_tenant", ADMINS, &[Tenant]).with(|_| json!({"name": "Another"})),
+        writes("update_tenant", ADMINS, &[Tenant]).with(|_| {
+            let address = ["1 High Street", "London"];
+            json!({"name": "Another", "billing_name": "Another plc", "billing_address": address, "billing_tax_id": "GB1"})
+        }),
         reads("get_factor_policy", MEMBERS, &[Tenant]),
         writes("put_factor_policy", OWNERS, &[Tenant]).with(|_| json!({"required": true})),
         reads("list_contracts", MEMBERS, &[Tenant]),
@@ -329,6 +332,7 @@ fn rows() -> Vec<Row> {
         writes("operator_put_weight", OPERATORS, &[Chain, Method]).with(|_| json!({"cu": 9})),
         writes("operator_delete_weight", OPERATORS, &[Chain, Method]),
         reads("operator_list_invoices", OPERATORS, &[]),
+        reads("operator_list_payments", OPERATORS, &[]),
         reads("operator_get_invoice", OPERATORS, &[Invoice]),
         writes("operator_settle_invoice", OPERATORS, &[Invoice])
             .with(|_| json!({"status": "paid", "note": "By transfer."})),
