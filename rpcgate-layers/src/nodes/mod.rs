@@ -60,7 +60,9 @@ pub(crate) mod retry;
 pub(crate) mod retry_budget;
 pub(crate) mod spending;
 pub(crate) mod timers;
+pub(crate) mod transport_health;
 pub(crate) mod url;
+pub(crate) mod usefulness;
 
 pub use batching::{BatchingCounts, BatchingPolicy};
 pub use config::{BadRoots, NodeConfig};
@@ -73,6 +75,7 @@ pub use hedge::{HedgeCounts, HedgePolicy};
 pub use limits::PoolLimits;
 pub use node::{NodeIndex, NodeView};
 pub use pool::Pool;
+pub(crate) use pool::SecondExchange;
 pub use pools::Pools;
 pub use retry::RetryPolicy;
 pub use retry_budget::RetryBudget;

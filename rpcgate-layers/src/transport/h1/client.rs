@@ -27,6 +27,7 @@ use hyper::body::Incoming;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
+use rpcgate_core::tally::Transport;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,7 +161,7 @@ impl Client {
             Coalesce::default().await;
         }
         let began = self.clock.elapsed();
-        progress.tries.begin(began);
+        progress.begin(began);
         let max_idle = if request.broadcast { MAX_IDLE_FOR_BROADCAST } else { Duration::MAX };
         let idle = if reuse == Reuse::Idle { self.idle.take(began, max_idle) } else { None };
         let was_idle = idle.is_some();
@@ -194,8 +195,8 @@ impl Client {
         if was_idle && response.status() == StatusCode::REQUEST_TIMEOUT {
             return Err(TryFailure::IdleConnectionClosed { sent: true });
         }
-        self.node.health.record_reachable();
-        self.read(request, memory, (connection, began, progress), response).await
+        self.node.health.by(Transport::Http).record_reachable();
+        self.read(request, memory, (connection, progress), response).await
     }
 
     async fn connect(&self) -> Result<Box<NodeConnection>, Fault> {
@@ -208,11 +209,11 @@ impl Client {
         };
         match connection {
             Ok(connection) => {
-                self.node.health.record_reachable();
+                self.node.health.by(Transport::Http).record_reachable();
                 Ok(connection)
             }
             Err(error) => {
-                self.node.health.record_unreachable(self.clock.elapsed());
+                self.node.health.by(Transport::Http).record_unreachable(self.clock.elapsed());
                 tracing::debug!(node = %self.node.config.name(), "no connection: {error}");
                 Err(Fault::unsent(Cause::Connect))
             }
@@ -223,7 +224,7 @@ impl Client {
         &self,
         request: &NodeRequest,
         memory: &mut MemoryPermit,
-        (mut connection, began, progress): (Box<NodeConnection>, Duration, &mut CallProgress<'_>),
+        (mut connection, progress): (Box<NodeConnection>, &mut CallProgress<'_>),
         response: Response<Incoming>,
     ) -> Result<NodeAnswer, TryFailure> {
         let (mut head, mut incoming) = response.into_parts();
@@ -241,8 +242,7 @@ impl Client {
         let body = match collect(&mut connection, &mut incoming, limit, memory).await? {
             Collected::Whole(body) => {
                 let now = self.clock.elapsed();
-                self.node.health.record_latency(now.saturating_sub(began));
-                progress.tries.arrive(now);
+                progress.arrive(now, true);
                 self.idle.put(connection, now);
                 AnswerBody::Whole(match coding {
                     Coding::Identity => body,
@@ -255,7 +255,7 @@ impl Client {
             }
             Collected::Prefix(_) if !framed => return Err(undecodable.into()),
             Collected::Prefix(prefix) => {
-                progress.tries.arrive(self.clock.elapsed());
+                progress.arrive(self.clock.elapsed(), false);
                 let source = BodySource {
                     connection,
                     idle: self.idle.clone(),

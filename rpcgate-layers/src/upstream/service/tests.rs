@@ -6,6 +6,7 @@ mod explained;
 mod hedged;
 mod limited;
 mod selective;
+mod unserved;
 
 use super::{ReplyLimits, Upstream};
 use crate::call::batch::BatchLayer;
