@@ -8,9 +8,11 @@ mod shapes;
 mod transaction;
 
 use crate::family::params::{member, number};
-use crate::family::says;
+use crate::family::{UnservedErrors, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -29,6 +31,14 @@ const SUBMITTED: &[&str] = &["/v1/transactions", "/v1/transactions/batch"];
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
 pub struct Aptos;
+
+/// The error codes of the REST API; 503 is that of a node which is too far behind.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (&[], &[]),
+    method: (&[], &["\"internal_error\""]),
+    data: (&[], &["\"version_pruned\"", "\"block_pruned\""]),
+};
 
 impl Adapter for Aptos {
     fn facts(&self) -> &Facts {
@@ -75,6 +85,10 @@ impl Adapter for Aptos {
     /// The codes of errors at status 410.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["version_pruned", "block_pruned"])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

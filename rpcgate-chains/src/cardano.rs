@@ -10,8 +10,10 @@ mod shapes;
 mod transaction;
 
 use crate::family::params::number;
-use crate::family::{Closing, listed, marks};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
+use crate::family::{Closing, UnservedErrors, listed, marks};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -50,6 +52,10 @@ const CLOSED: &[Closing] = &[Closing::new(
 #[derive(Clone, Copy, Debug)]
 pub struct Cardano;
 
+/// The codes of Ogmios: internal errors, and points that a node cannot acquire.
+const UNSERVED: UnservedErrors =
+    UnservedErrors { own: &[], node: (&[], &[]), method: (&[-32603], &[]), data: (&[2000], &[]) };
+
 impl Adapter for Cardano {
     fn facts(&self) -> &Facts {
         &FACTS
@@ -73,6 +79,10 @@ impl Adapter for Cardano {
             CacheRule::Immutable { .. } => Permanence::NotYet,
             _ => Permanence::Yes,
         }
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

@@ -10,10 +10,12 @@ mod grpc;
 #[cfg(feature = "events")]
 mod shapes;
 
-use crate::family::params::{at, may_have_member, number};
-use crate::family::{Closing, listed, marks, narrow, says};
+use crate::family::params::{any_member, at, may_have_member, number};
+use crate::family::{Closing, UnservedErrors, listed, marks, narrow, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -67,6 +69,14 @@ fn not_implemented(body: &[u8]) -> Refusal {
         _ => Refusal::NotImplemented,
     }
 }
+
+/// The codes of gRPC as the gateway of a node writes them (RESOURCE_EXHAUSTED, UNAVAILABLE, INTERNAL), and the words of the SDK.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &["not found"],
+    node: (&[8, 14], &["mempool is full"]),
+    method: (&[13], &[]),
+    data: (&[], &["is not available, lowest height is", "version does not exist"]),
+};
 
 impl Adapter for Cosmos {
     fn facts(&self) -> &Facts {
@@ -132,6 +142,10 @@ impl Adapter for Cosmos {
     /// In the words of CometBFT's mempool.
     fn is_known_transaction(&self, answer: &[u8]) -> bool {
         says(answer, &["tx already exists in cache"])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

@@ -10,8 +10,8 @@ mod shapes;
 mod transaction;
 
 use crate::family::params::number;
-use crate::family::says;
-use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe};
+use crate::family::{UnservedErrors, says};
+use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Method};
@@ -31,6 +31,14 @@ static FACTS: Facts = Facts::json_rpc("solana", "Solana")
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
 pub struct Solana;
+
+/// The codes of Agave's `custom_error.rs`: an unhealthy node, a block or a history that it does not have, an index that it does not keep, a slot that it has not reached.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (&[-32005], &[]),
+    method: (&[-32603, -32010], &[]),
+    data: (&[-32001, -32004, -32009, -32011, -32014, -32016], &[]),
+};
 
 impl Adapter for Solana {
     fn facts(&self) -> &Facts {
@@ -60,6 +68,10 @@ impl Adapter for Solana {
     /// A transaction that is in a block.
     fn is_known_transaction(&self, answer: &[u8]) -> bool {
         says(answer, &["already been processed"])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

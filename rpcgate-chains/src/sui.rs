@@ -7,8 +7,9 @@ mod blocks;
 #[cfg(feature = "events")]
 mod shapes;
 
+use crate::family::UnservedErrors;
 use crate::family::params::number;
-use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe};
+use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method};
@@ -39,6 +40,14 @@ const METHODS: &[Method] = &[
 #[derive(Clone, Copy, Debug)]
 pub struct Sui;
 
+/// The codes of Sui's JSON-RPC: a transient error, and an internal one, which a node that restores its database also gives.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &["could not find", "not found", "invalid", "verification"],
+    node: (&[-32050], &[]),
+    method: (&[-32603], &[]),
+    data: (&[], &[]),
+};
+
 impl Adapter for Sui {
     fn facts(&self) -> &Facts {
         &FACTS
@@ -54,6 +63,10 @@ impl Adapter for Sui {
             CacheRule::Immutable { .. } => Permanence::NotYet,
             _ => Permanence::Yes,
         }
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

@@ -16,9 +16,11 @@ mod shapes;
 mod transaction;
 
 use crate::family::params::{at, may_have, member, number};
-use crate::family::says;
+use crate::family::{UnservedErrors, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, KeyPlaces, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, KeyPlaces, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -60,6 +62,14 @@ const POSTED: &[&str] = &[
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
 pub struct Ton;
+
+/// The words of lite servers and of toncenter. Many errors of callers have the status 500.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (&[502, 504, 542], &["LITE_SERVER_NETWORK", "no working liteservers", "liteserver timeout"]),
+    method: (&[], &[]),
+    data: (&[], &["LITE_SERVER_NOTREADY", "state already gc'd", "not in db"]),
+};
 
 impl Adapter for Ton {
     fn facts(&self) -> &Facts {
@@ -115,6 +125,10 @@ impl Adapter for Ton {
     /// In the words of lite servers.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["state already gc'd", "not in db"])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

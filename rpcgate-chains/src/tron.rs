@@ -11,9 +11,11 @@ mod shapes;
 mod token;
 
 use crate::family::params::{at, is_hash, may_have, member, number};
-use crate::family::{Closing, listed, marks, says};
+use crate::family::{Closing, UnservedErrors, listed, marks, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -86,6 +88,24 @@ const CLOSED: &[Closing] = &[
 #[derive(Clone, Copy, Debug)]
 pub struct Tron;
 
+/// The words of java-tron and of TronGrid.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (
+        &[],
+        &[
+            "SERVER_BUSY",
+            "ServerBusy",
+            "lack of computing resources",
+            "frequency limit",
+            "NO_CONNECTION",
+            "NOT_ENOUGH_EFFECTIVE_CONNECTION",
+        ],
+    ),
+    method: (&[], &["API is unavailable", "this API is closed"]),
+    data: (&[], &["this node is a lite fullnode"]),
+};
+
 impl Adapter for Tron {
     fn facts(&self) -> &Facts {
         &FACTS
@@ -153,6 +173,10 @@ impl Adapter for Tron {
     /// The code of a duplicate.
     fn is_known_transaction(&self, answer: &[u8]) -> bool {
         says(answer, &["\"DUP_TRANSACTION_ERROR\""])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

@@ -3,9 +3,12 @@
 #[cfg(feature = "events")]
 mod blocks;
 
+use crate::family::UnservedErrors;
 use crate::family::params::{at, number};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Method};
@@ -48,6 +51,10 @@ impl Adapter for Xlm {
         } else {
             Permanence::Yes
         }
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UnservedErrors::COMMON.judge(error)
     }
 
     fn probe(&self) -> Probe {

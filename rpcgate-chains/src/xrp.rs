@@ -10,8 +10,10 @@ mod shapes;
 mod transaction;
 
 use crate::family::params::{any_member, at, may_have, member, mentions, number, positional};
-use crate::family::{Closing, listed, mark, marks, narrow, says};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
+use crate::family::{Closing, UnservedErrors, listed, mark, marks, narrow, says};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -115,6 +117,27 @@ fn is_whole(call: &CallView<'_>) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Xrp;
 
+/// The error tokens of rippled (`ErrorCodes.h`).
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (
+        &[],
+        &[
+            "\"tooBusy\"",
+            "\"slowDown\"",
+            "\"noNetwork\"",
+            "\"noCurrent\"",
+            "\"noClosed\"",
+            "\"notSynced\"",
+            "\"notReady\"",
+            "\"amendmentBlocked\"",
+            "\"unlBlocked\"",
+        ],
+    ),
+    method: (&[], &["\"internal\"", "\"notEnabled\"", "\"notSupported\"", "\"failedToForward\""]),
+    data: (&[], &["\"lgrNotFound\""]),
+};
+
 impl Adapter for Xrp {
     fn facts(&self) -> &Facts {
         &FACTS
@@ -153,6 +176,10 @@ impl Adapter for Xrp {
     /// A server without the full history does not find old ledgers.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["\"lgrNotFound\""])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

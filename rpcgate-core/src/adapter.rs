@@ -96,6 +96,23 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         false
     }
 
+    /// Why a node's error says that the node cannot serve the call now, although another node may; `None` if the error is the
+    /// caller's own (a reverted call, an unknown account, bad parameters). Such an answer is a failed try: a read is sent to
+    /// another node, and if no node can serve it, its caller gets the error and is not charged.
+    ///
+    /// By default the HTTP status decides alone ([`NodeError::by_status`]).
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        error.by_status()
+    }
+
+    /// The height of a block that the call names and that the node does not have, as its empty `answer` or its error shows;
+    /// `None` for every other answer. A node that is known to have reached the height is asked instead. `answer` is the raw
+    /// `result` or the raw `error`, or the body of a REST answer. By default no answer shows one.
+    fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
+        let _ = (call, answer);
+        None
+    }
+
     /// Whether a node's error to a broadcast says that the node has the transaction already. `answer` has the same form as for
     /// [`lacks_history`](Adapter::lacks_history). By default no error says so.
     fn is_known_transaction(&self, answer: &[u8]) -> bool {
@@ -284,6 +301,41 @@ impl NodeStatus {
         self.syncing = syncing;
         self
     }
+}
+
+/// A node's error, for [`Adapter::cannot_serve`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeError<'a> {
+    /// The raw `error`, or a raw `result` that [means](Adapter::is_error) a failure; of a REST call the body.
+    pub answer: &'a [u8],
+    /// The HTTP status of the node's answer.
+    pub status: u16,
+    /// Whether the method is in the chain's own tables. A node that does not know such a method lacks it; a method that is in
+    /// no table is the caller's invention.
+    pub is_listed: bool,
+}
+
+impl NodeError<'_> {
+    /// What the HTTP status says alone: 429, 502, 503 and 504 are those of a node that cannot serve now, and 501 is that of
+    /// a node without the method (RFC 9110, section 15.6; RFC 6585, section 4).
+    pub const fn by_status(&self) -> Option<Unserved> {
+        match self.status {
+            429 | 502 | 503 | 504 => Some(Unserved::Node),
+            501 if self.is_listed => Some(Unserved::Method),
+            _ => None,
+        }
+    }
+}
+
+/// Why a node cannot serve a call now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unserved {
+    /// The node serves no call at the moment: it is rate limited, overloaded, syncing or broken.
+    Node,
+    /// The node does not serve this method: it lacks it, or fails at it.
+    Method,
+    /// The node lacks the state or the block that the call needs, which says nothing about other calls.
+    Data,
 }
 
 /// How permanent a result is.

@@ -49,6 +49,14 @@ pub enum NodeChoice {
     Again,
     /// The node before it lacked the history that was asked for, and this one is an archive.
     Archive,
+    /// The node before it could not serve the call, as its error said.
+    Elsewhere,
+    /// The node before it did not have the block that the call names, and this one is known to have reached its height.
+    Ahead,
+    /// It had not been useful lately, and gets a call from time to time to show whether it is again.
+    Trial,
+    /// The node before it took longer to answer than a read may.
+    Slow,
     /// The node before it took longer to answer than most calls of its method do.
     Hedge,
     /// A transaction goes to several nodes at once.

@@ -26,6 +26,9 @@ pub enum Source {
     Node,
     /// A node that gave one answer to all calls of a request together, with none for this call.
     NodeForAll,
+    /// A node that cannot serve the call now, as its error says, when no other node could serve it either. The call is not
+    /// charged.
+    Unserved,
     /// The cache, where it was stored before the request arrived.
     Stored,
     /// Another, identical call, which was in flight when this one arrived.

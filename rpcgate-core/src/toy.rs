@@ -1,12 +1,12 @@
 //! An invented chain with a method of every kind, for tests and examples of layers.
 
-use crate::adapter::{Adapter, NodeStatus, Permanence, Probe};
+use crate::adapter::{Adapter, NodeError, NodeStatus, Permanence, Probe, Unserved};
 use crate::cache_rule::CacheRule;
 use crate::call::CallView;
 use crate::chain::{Facts, Finality, Flags, Method, MethodRule};
 
 /// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is cached for 2 s, `toy_block` is immutable,
-/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed. An error with the word `pruned` in it is one that an archive may answer. It has a WebSocket stream, and
+/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed. An error with the word `pruned` in it is one that an archive may answer; with `busy`, `broken method` or `no data` it says that the node cannot serve the call. `toy_block` names a height. It has a WebSocket stream, and
 /// the proto package `toy`.
 #[derive(Debug)]
 pub struct Toy;
@@ -51,6 +51,22 @@ impl Adapter for Toy {
 
     fn lacks_history(&self, answer: &[u8]) -> bool {
         answer.windows(6).any(|text| text == b"pruned")
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        let says = |text: &[u8]| error.answer.windows(text.len()).any(|part| part == text);
+        match () {
+            () if says(b"busy") => Some(Unserved::Node),
+            () if says(b"broken method") && error.is_listed => Some(Unserved::Method),
+            () if says(b"no data") || self.lacks_history(error.answer) => Some(Unserved::Data),
+            () => error.by_status(),
+        }
+    }
+
+    fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
+        let height = call.params.strip_prefix(b"[")?.strip_suffix(b"]")?;
+        let is_missing = call.method == b"toy_block" && answer == b"null";
+        std::str::from_utf8(height).ok()?.parse().ok().filter(|_| is_missing)
     }
 
     fn is_known_transaction(&self, answer: &[u8]) -> bool {

@@ -66,7 +66,9 @@ pub(crate) mod retry;
 pub(crate) mod retry_budget;
 pub(crate) mod spending;
 pub(crate) mod timers;
+pub(crate) mod transport_health;
 pub(crate) mod url;
+pub(crate) mod usefulness;
 
 pub use batching::{BatchingCounts, BatchingPolicy};
 pub use call_number::next_call_number;
@@ -81,6 +83,7 @@ pub use limits::PoolLimits;
 pub use network::ExpectedNetwork;
 pub use node::{NodeIndex, NodeView};
 pub use pool::Pool;
+pub(crate) use pool::SecondExchange;
 pub use pools::Pools;
 pub use retry::RetryPolicy;
 pub use retry_budget::RetryBudget;

@@ -2,12 +2,14 @@
 
 mod ask;
 mod choose;
-mod hedged;
 mod heights;
+mod lanes;
 mod network;
 mod open;
 mod several;
+mod two_grpc;
 
+pub(crate) use self::two_grpc::SecondExchange;
 use super::batching::BatchingCounts;
 use super::choice::Rotation;
 use super::config::NodeConfig;
@@ -29,8 +31,8 @@ use rpcgate_core::chain::{ChainName, Facts};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::tally::{Transport, Transports};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// The number of the next pool.
@@ -61,6 +63,8 @@ static NUMBERS: AtomicU32 = AtomicU32::new(0);
 /// # }
 /// ```
 pub struct Pool {
+    /// For work that goes on when its call is over.
+    itself: Weak<Pool>,
     /// Its number among all pools of this process.
     number: u32,
     chain: ChainName,
@@ -147,12 +151,16 @@ impl Pool {
             let url = node.config.address(Transport::Grpc)?;
             Some(H2Client::new(node.clone(), url, limits.connect, clock.clone()))
         };
-        Arc::new(Pool {
+        let ws = nodes.iter().filter_map(stream_client).collect();
+        let http = nodes.iter().filter_map(client).collect();
+        let grpc = nodes.iter().filter_map(grpc_client).collect();
+        Arc::new_cyclic(|itself| Pool {
+            itself: itself.clone(),
             number: NUMBERS.fetch_add(1, Relaxed),
             chain: facts.name,
-            ws: nodes.iter().filter_map(stream_client).collect(),
-            http: nodes.iter().filter_map(client).collect(),
-            grpc: nodes.iter().filter_map(grpc_client).collect(),
+            ws,
+            http,
+            grpc,
             networks: nodes.iter().map(|_| NetworkQuestion::new()).collect(),
             nodes,
             max_batch,
@@ -237,6 +245,11 @@ impl Pool {
         self.archives.has(NodeIndex(place.into()))
     }
 
+    /// Whether a call that failed may be tried again.
+    pub(crate) fn may_retry(&self) -> bool {
+        self.limits.retry.attempts > 1
+    }
+
     /// Takes one retry out of the [budget](crate::nodes::RetryPolicy::budget); false if none is left.
     pub(crate) fn take_retry(&self) -> bool {
         self.retries.withdraw(self.clock.elapsed())
@@ -298,7 +311,7 @@ impl Pool {
         node.health.record_probe(result.as_ref().ok().copied());
         match result {
             Ok(status) => {
-                node.health.record_latency(latency);
+                node.health.by(Transport::Http).usefulness().record_latency(latency);
                 node.forget_failure();
                 Some(status)
             }

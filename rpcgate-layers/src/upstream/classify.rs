@@ -4,10 +4,11 @@ use super::head::{bad_body, strip};
 use super::index::{first_index, is_in_set};
 use super::limits::ReplyLimits;
 use super::streamed_answer::StreamedReply;
+use crate::nodes::transport_health::{Judged, Verdict};
 use crate::transport::h1::{AnswerBody, NodeAnswer};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use rpcgate_core::adapter::Adapter;
+use rpcgate_core::adapter::{Adapter, NodeError, Unserved};
 use rpcgate_core::call::{Call, CallState};
 use rpcgate_core::chain::{Chain, Dialect};
 use rpcgate_core::envelope::{
@@ -67,6 +68,51 @@ pub(super) struct Answer {
     headers: HeaderMap,
     body: Bytes,
     content: Content,
+    verdict: Verdict,
+}
+
+impl Judged for Answer {
+    fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+}
+
+/// What decides whether an error says that a node cannot serve a call now.
+#[derive(Clone, Copy)]
+pub(super) struct ErrorJudge<'a> {
+    pub(super) adapter: &'a dyn Adapter,
+    /// Whether the method is listed, if it is one call.
+    pub(super) is_listed: bool,
+}
+
+impl ErrorJudge<'_> {
+    /// Why the node cannot serve the call; `None` if it has answered it.
+    fn unserved(self, reply: &ReplyMembers, body: &[u8], status: StatusCode) -> Option<Unserved> {
+        let answer = match (reply.error, reply.result) {
+            (Some(error), _) => error.of(body),
+            (None, Some(result)) if self.adapter.is_error(result.of(body)) => result.of(body),
+            _ => return None,
+        };
+        let error = NodeError { answer, status: status.as_u16(), is_listed: self.is_listed };
+        self.adapter.cannot_serve(&error)
+    }
+
+    /// What replies say about their node.
+    fn verdict(self, replies: &Replies, body: &[u8], status: StatusCode) -> Verdict {
+        let is_usable = |reply: &ReplyMembers| {
+            let result = reply.result.filter(|_| reply.error.is_none()).map(|result| result.of(body));
+            result.is_some_and(|result| result != b"null" && !self.adapter.is_error(result))
+        };
+        let of_error = |reply: &ReplyMembers| {
+            self.unserved(reply, body, status).map_or(Verdict::Neutral, Verdict::Unserved)
+        };
+        match replies {
+            Replies::Single(reply) if is_usable(reply) => Verdict::Usable,
+            Replies::Single(reply) => of_error(reply),
+            Replies::Many(many) if many.iter().any(is_usable) => Verdict::Usable,
+            Replies::Many(many) => many.first().map_or(Verdict::Neutral, of_error),
+        }
+    }
 }
 
 /// The body of a node's answer.
@@ -84,8 +130,8 @@ impl Answer {
     /// else counts, save an empty answer to notifications. `must_fit`: it must be held whole.
     pub(super) fn classify(
         mut answer: NodeAnswer,
-        expected: Expected,
-        must_fit: bool,
+        (expected, must_fit): (Expected, bool),
+        judge: ErrorJudge<'_>,
         limits: &ReplyLimits,
     ) -> Result<Self, Fault> {
         let status = answer.status;
@@ -120,6 +166,7 @@ impl Answer {
                             headers: answer.headers,
                             body: Bytes::new(),
                             content: Content::Empty,
+                            verdict: Verdict::Neutral,
                         });
                     };
                     let is_error = head == ReplyKind::Error;
@@ -129,7 +176,17 @@ impl Answer {
                 }
             },
         };
-        Ok(Answer { status, headers: answer.headers, body, content })
+        let verdict = match &content {
+            Content::Replies(replies) => judge.verdict(replies, &body, status),
+            Content::Stream { is_error: false, .. } | Content::Empty => Verdict::Usable,
+            Content::Stream { .. } => Verdict::Neutral,
+        };
+        Ok(Answer { status, headers: answer.headers, body, content, verdict })
+    }
+
+    /// The origin of the answer to a call that was sent alone.
+    pub(super) fn source(&self) -> Source {
+        if matches!(self.verdict, Verdict::Unserved(_)) { Source::Unserved } else { Source::Node }
     }
 
     /// The reply to a call of the client's `request` that was sent alone, and the headers that pass with it. `is_whole`: the
@@ -183,8 +240,10 @@ impl Answer {
             // One error for all: the node did not accept the array.
             Content::Replies(Replies::Single(reply)) if reply.error.is_some() => {
                 for place in places {
-                    let mut state = self.state(reply, adapter);
-                    if let CallState::Answered(reply) = &mut state {
+                    let mut state = self.state(reply, ErrorJudge { adapter, is_listed: false });
+                    if let CallState::Answered(reply) = &mut state
+                        && reply.from == Source::Node
+                    {
                         reply.from = Source::NodeForAll;
                     }
                     settle(*place, state);
@@ -222,8 +281,9 @@ impl Answer {
         }
         for (place, found) in places.iter().zip(found) {
             let is_notification = tally.entries[*place].call.is_notification(&tally.body);
+            let is_listed = tally.entries[*place].call.metered.is_some();
             tally.entries[*place].state = match found {
-                Some(Some(reply)) => self.state(reply, adapter),
+                Some(Some(reply)) => self.state(reply, ErrorJudge { adapter, is_listed }),
                 Some(None) => CallState::Failed(Fault::sent(Cause::Undecodable)),
                 None if is_notification => {
                     CallState::Answered(Reply { form: Form::Nothing, from: Source::Node })
@@ -233,14 +293,18 @@ impl Answer {
         }
     }
 
-    fn state(&self, reply: &ReplyMembers, adapter: &dyn Adapter) -> CallState {
+    fn state(&self, reply: &ReplyMembers, judge: ErrorJudge<'_>) -> CallState {
+        let adapter = judge.adapter;
         match inner(&self.body, reply, adapter) {
             Ok(inner) => {
                 let status = match &inner {
                     Inner::Error(error) => adapter.facts().dialect.status_alone(error),
                     Inner::Result(_) | Inner::Failure(_) => StatusCode::OK,
                 };
-                CallState::Answered(Reply { form: inner.form(status), from: Source::Node })
+                let is_served = matches!(inner, Inner::Result(_))
+                    || judge.unserved(reply, &self.body, self.status).is_none();
+                let from = if is_served { Source::Node } else { Source::Unserved };
+                CallState::Answered(Reply { form: inner.form(status), from })
             }
             Err(fault) => CallState::Failed(fault),
         }

@@ -1,6 +1,6 @@
 //! JSON-RPC calls at the nodes: they are sent in as few requests as possible, and settled according to their answers.
 
-use super::classify::{Answer, Expected};
+use super::classify::{Answer, ErrorJudge, Expected};
 use super::limits::ReplyLimits;
 use super::requests::{OutgoingRequest, split};
 use super::round::Round;
@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use rpcgate_core::call::CallState;
 use rpcgate_core::chain::Chain;
-use rpcgate_core::reply::{Reply, Source};
+use rpcgate_core::reply::Reply;
 use rpcgate_core::tally::{Entries, Tally};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -29,11 +29,13 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
                 node_request((pool, &tally.chain), (request, expected), limits, round);
             let request = request.posted_to(path);
             tally.tries.set_calls(places.iter().copied());
+            let adapter = tally.chain.adapter();
             let (deadline, entries, tries) = (tally.deadline, &mut tally.entries, &mut tally.tries);
             let answer = {
                 let mut unsettled = Unsettled::new(round.was_sent, || mark_sent(entries, &places));
                 let must_fit = request.buffer >= request.max;
-                let classify = |answer| Answer::classify(answer, expected, must_fit, &limits);
+                let judge = ErrorJudge { adapter, is_listed: request.method_name.is_some() };
+                let classify = |answer| Answer::classify(answer, (expected, must_fit), judge, &limits);
                 let answer = pool
                     .ask_classified(
                         &request,
@@ -81,7 +83,8 @@ async fn forward_all(
                 let mut unsettled =
                     Unsettled::new(round.was_sent, || mark_sent(&mut entries.lock(), &places));
                 let must_fit = request.buffer >= request.max;
-                let classify = |answer| Answer::classify(answer, expected, must_fit, &limits);
+                let judge = ErrorJudge { adapter: chain.adapter(), is_listed: request.method_name.is_some() };
+                let classify = |answer| Answer::classify(answer, (expected, must_fit), judge, &limits);
                 pool.ask_classified(
                     &request,
                     deadline,
@@ -149,7 +152,8 @@ fn node_request(
     limits: ReplyLimits,
     round: Round,
 ) -> (SmallVec<[usize; 1]>, bool, NodeRequest) {
-    let OutgoingRequest { places, body, among, hedge, is_broadcast, is_array, is_held, batchable } = request;
+    let OutgoingRequest { places, body, among, method, hedge, is_broadcast, is_array, is_held, batchable } =
+        request;
     let request = NodeRequest {
         broadcast: is_broadcast,
         buffer: limits.buffer(is_held),
@@ -158,6 +162,7 @@ fn node_request(
         among,
         calls: u32::try_from(places.len()).unwrap_or(u32::MAX),
         choice: round.choice,
+        method_name: method,
         hedge,
         reader: reader(pool, chain, is_broadcast),
         batchable,
@@ -189,12 +194,13 @@ fn settle(tally: &mut Tally, places: &[usize], is_array: bool, answer: Result<An
     let place = places[0];
     let Tally { entries, body, passing, .. } = tally;
     let entry = &mut entries[place];
+    let from = answer.source();
     entry.state = match answer.single(&chain, (&entry.call, body), is_whole) {
         Ok((form, headers)) => {
             if is_whole {
                 *passing = headers;
             }
-            CallState::Answered(Reply { form, from: Source::Node })
+            CallState::Answered(Reply { form, from })
         }
         Err(fault) => CallState::Failed(fault),
     };

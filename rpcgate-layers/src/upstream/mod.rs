@@ -3,7 +3,7 @@
 //!
 //! Which node gets a call, and how often, is decided in [`nodes`](crate::nodes).
 
-mod archive;
+mod again;
 mod classify;
 mod consistency;
 mod head;

@@ -18,6 +18,8 @@ pub(super) struct OutgoingRequest {
     pub(super) body: Vec<u8>,
     /// The nodes that take all of the calls.
     pub(super) among: NodeSet,
+    /// Its listed method, if it is one call.
+    pub(super) method: Option<&'static str>,
     /// Its method, if it is one call that may be hedged; empty: one that is not listed.
     pub(super) hedge: Option<&'static str>,
     pub(super) is_broadcast: bool,
@@ -73,6 +75,7 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
                 places,
                 body,
                 among,
+                method: tally.entries[place].call.metered,
                 hedge,
                 is_broadcast,
                 is_array,
@@ -104,6 +107,7 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         if let [place] = request.places[..] {
             // Nodes answer a single call faster than an array of one, and some say more in its HTTP status.
             request.is_array = false;
+            request.method = tally.entries[place].call.metered;
             request.hedge = hedge(tally, place, round);
             request.body.clear();
             write(tally, place, &mut request.body);
@@ -133,6 +137,7 @@ fn new_array(
         places: SmallVec::with_capacity(calls),
         body: Vec::with_capacity(bytes),
         among,
+        method: None,
         hedge: None,
         is_broadcast: false,
         is_array: true,

@@ -6,6 +6,7 @@
 //! would say the same, so its status passes, with a body of the gateway's own: pages of a node's proxy are not shown. Where a cut
 //! shows only while an answer is streamed, the client gets no clean end.
 
+use super::classify::ErrorJudge;
 use super::head::{bad_body, strip};
 use super::limits::ReplyLimits;
 use super::round::Round;
@@ -14,11 +15,12 @@ use super::unanswered::unanswered;
 use crate::call::rest::sent;
 use crate::nodes::Pool;
 use crate::nodes::reception::ReceptionReader;
+use crate::nodes::transport_health::{Judged, Verdict};
 use crate::transport::h1::{AnswerBody, NodeAnswer, NodeRequest};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use rpcgate_core::adapter::Adapter;
+use rpcgate_core::adapter::{Adapter, NodeError};
 use rpcgate_core::call::{CallState, Payload};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::fault::{Cause, Fault};
@@ -47,6 +49,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
         reader: (is_broadcast && pool.has_broadcasts_to_several())
             .then(|| ReceptionReader { chain: tally.chain.clone(), is_rest: true }),
         choice: round.choice,
+        method_name: entry.call.metered,
         hedge: if is_broadcast || round.choice.is_some() {
             None
         } else {
@@ -59,7 +62,9 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
     let mut on_sent = |is_sent| {
         entry.state = if is_sent || round.was_sent { CallState::Sent } else { CallState::Open };
     };
-    let classify = |answer| classify(answer, chain.adapter(), (is_bodiless, is_held), &limits);
+    let is_listed = entry.call.metered.is_some();
+    let judge = ErrorJudge { adapter: chain.adapter(), is_listed };
+    let classify = |answer| RestAnswer::classify(answer, judge, (is_bodiless, is_held), &limits);
     tally.tries.set_calls([0]);
     let answer = pool
         .ask_classified(&request, tally.deadline, &mut memory, (&mut on_sent, &mut tally.tries), classify)
@@ -67,9 +72,48 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
     tally.room.absorb(memory);
     if let Some(entry) = tally.entries.first_mut() {
         entry.state = match answer {
-            Ok(form) => CallState::Answered(Reply { form, from: Source::Node }),
+            Ok(RestAnswer { form, verdict: Verdict::Unserved(_) }) => {
+                CallState::Answered(Reply { form, from: Source::Unserved })
+            }
+            Ok(RestAnswer { form, .. }) => CallState::Answered(Reply { form, from: Source::Node }),
             Err(error) => unanswered(error),
         };
+    }
+}
+
+/// A usable answer of a node to a REST call, and what it says about the node.
+struct RestAnswer {
+    form: Form,
+    verdict: Verdict,
+}
+
+impl Judged for RestAnswer {
+    fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+}
+
+impl RestAnswer {
+    fn classify(
+        answer: NodeAnswer,
+        judge: ErrorJudge<'_>,
+        (is_bodiless, is_held): (bool, bool),
+        limits: &ReplyLimits,
+    ) -> Result<Self, Fault> {
+        let form = classify(answer, judge.adapter, (is_bodiless, is_held), limits)?;
+        let verdict = match &form {
+            Form::Rest(rest) if rest.is_error => {
+                let error = NodeError {
+                    answer: &rest.body,
+                    status: rest.status.as_u16(),
+                    is_listed: judge.is_listed,
+                };
+                judge.adapter.cannot_serve(&error).map_or(Verdict::Neutral, Verdict::Unserved)
+            }
+            Form::Stream(streamed) if streamed.is_error => Verdict::Neutral,
+            _ => Verdict::Usable,
+        };
+        Ok(RestAnswer { form, verdict })
     }
 }
 

@@ -8,8 +8,9 @@
 //! flight. Every other failure is a [`Fault`] of the call it happened to, never of its neighbours.
 //!
 //! Where nodes differ in the methods that they take, a set is split accordingly, and a call that none of them takes is refused
-//! with [`Refusal::Closed`](rpcgate_core::refusal::Refusal::Closed). A read whose node lacks the history for it is sent once more,
-//! to an archive, if the chain has one.
+//! with [`Refusal::Closed`](rpcgate_core::refusal::Refusal::Closed). A read that its node cannot serve is sent once more:
+//! to an archive if the node lacks the history for it, to a node that is ahead if it lacks the block, and to any other node
+//! if its error says that it cannot serve the call now. If no node can, the client gets the error and is not charged.
 //!
 //! A set whose client names a height that it has seen goes to nodes that are known to have reached it, and is refused with
 //! [`Refusal::HeadNotReached`](rpcgate_core::refusal::Refusal::HeadNotReached) if a second of waiting shows none.
@@ -26,7 +27,7 @@
 //! assert_eq!(sent, br#"{"id":3,"method":"toy_read","params":[1.50]}"#);
 //! ```
 
-use super::archive;
+use super::again;
 use super::consistency;
 use super::limits::ReplyLimits;
 use super::round::refuse_untaken;
@@ -102,7 +103,7 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
         // In a box, so that other calls are no larger.
         return Box::pin(consistency::forward(pool, tally, limits)).await;
     }
-    archive::send_all(pool, tally, limits, NodeSet::ALL).await;
+    again::send_all(pool, tally, limits, NodeSet::ALL).await;
 }
 
 #[cfg(test)]

@@ -19,8 +19,10 @@ mod text;
 pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
 use super::params::{member, positional, quantity};
-use super::{Closing, listed, mark, marks, matches, narrow, says, submits, table};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
+use super::{Closing, UnservedErrors, listed, mark, marks, matches, narrow, says, submits, table};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -39,6 +41,51 @@ const PRUNED: &[&str] = &[
     "world state unavailable",
     "is pruned",
     "running with state pruning",
+];
+
+/// How nodes and providers say that they cannot serve a call now. The words of errors that are the caller's own come first:
+/// some nodes give the code of an internal error to a reverted call, and providers that of a limit to a query with too many
+/// results.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[
+        "revert",
+        "insufficient funds",
+        "insufficient balance",
+        "nonce too",
+        "underpriced",
+        "intrinsic gas",
+        "gas required exceeds",
+        "exceeds block gas limit",
+        "out of gas",
+        "invalid opcode",
+        "stack underflow",
+        "stack overflow",
+        "invalid argument",
+        "invalid params",
+        "query returned more than",
+        "block range",
+        "range is too large",
+        "too many results",
+        "response size",
+    ],
+    // EIP-1474 (limit exceeded), and the codes of proxyd (no backends, over capacity, over a rate limit).
+    node: (
+        &[-32005, -32011, -32012, -32016],
+        &["database closed", "not synced", "still syncing", "is starting up", "leveldb: closed"],
+    ),
+    // EIP-1474: internal error, method not supported.
+    method: (&[-32603, -32004], &[]),
+    data: (&[], &["header not found", "header for hash not found", "unknown block"]),
+};
+
+/// The methods whose answer is null if the node does not have the block whose number is their first parameter.
+const OF_BLOCK: &[&[u8]] = &[
+    b"eth_getBlockByNumber",
+    b"eth_getBlockReceipts",
+    b"eth_getBlockTransactionCountByNumber",
+    b"eth_getTransactionByBlockNumberAndIndex",
+    b"eth_getUncleByBlockNumberAndIndex",
+    b"eth_getUncleCountByBlockNumber",
 ];
 
 /// How long an answer is kept that a reorganisation could still change: as long as a block number is.
@@ -228,6 +275,16 @@ impl Adapter for Evm {
     /// By its words: the numbers of these errors mean much else.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, PRUNED)
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        if self.lacks_history(error.answer) { Some(Unserved::Data) } else { UNSERVED.judge(error) }
+    }
+
+    fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
+        let is_missing = answer.trim_ascii() == b"null" && OF_BLOCK.contains(&call.method);
+        // A hash has more digits than a number.
+        positional(call.params, 0).filter(|_| is_missing).and_then(quantity)
     }
 
     /// In the words of geth and most others, of Besu, of Nethermind and of OpenEthereum.

@@ -22,8 +22,10 @@ pub use address::AddressForms;
 pub use closed::{NAMES, PREFIXES};
 
 use super::params::{either, is_hash, whole};
-use super::{Closing, listed, mark, marks, narrow, says, submits, table};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
+use super::{Closing, UnservedErrors, listed, mark, marks, narrow, says, submits, table};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -166,6 +168,14 @@ impl Utxo {
     }
 }
 
+/// Bitcoin Core's `protocol.h`: warming up, downloading blocks, not connected, out of memory, database and internal errors.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (&[-28, -20, -10, -9, -7], &[]),
+    method: (&[-32603], &[]),
+    data: (&[], &["pruned data"]),
+};
+
 impl Adapter for Utxo {
     fn facts(&self) -> &Facts {
         &self.facts
@@ -259,6 +269,15 @@ impl Adapter for Utxo {
             answer,
             &["txn-already-in-mempool", "txn-already-known", "already in block chain", "already in utxo set"],
         )
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
+    }
+
+    fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
+        let is_missing = call.method == b"getblockhash" && says(answer, &["block height out of range"]);
+        either(call.params, 0, "height").and_then(whole).filter(|_| is_missing)
     }
 
     fn probe(&self) -> Probe {

@@ -164,7 +164,7 @@ where
             leads.land(
                 |place, lead| {
                     if let Some(CallState::Answered(Reply { form, from })) = state(tally, place)
-                        && *from != Source::NodeForAll
+                        && !matches!(from, Source::NodeForAll | Source::Unserved)
                     {
                         keep(&shared, tally, (place, asked), lead, form, &mut now);
                     }
@@ -178,6 +178,9 @@ where
                 let landing = tokio::time::timeout(left, follow.landing()).await;
                 let state = match landing.unwrap_or(LeadOutcome::Failed(Fault::unsent(Cause::Timeout))) {
                     LeadOutcome::Answered(form) => CallState::Answered(Reply { form, from: Source::Shared }),
+                    LeadOutcome::Unserved(form) => {
+                        CallState::Answered(Reply { form, from: Source::Unserved })
+                    }
                     // The bytes that were sent were the leader's.
                     LeadOutcome::Failed(fault) => CallState::Failed(Fault { sent: false, ..fault }),
                     // It may be that project alone for which nothing is left. If it is all, the next leader shows it.
@@ -219,6 +222,9 @@ fn landing(tally: &Tally, place: usize) -> LeadOutcome {
         }
         Some(CallState::Failed(fault)) if fault.cause == Cause::Timeout && tally.deadline.is_some() => {
             LeadOutcome::Lost
+        }
+        Some(CallState::Answered(reply)) if reply.from == Source::Unserved => {
+            LeadOutcome::Unserved(reply.form.shared())
         }
         Some(CallState::Answered(reply)) => LeadOutcome::Answered(reply.form.shared()),
         Some(CallState::Failed(fault)) => LeadOutcome::Failed(*fault),

@@ -180,6 +180,8 @@ impl Followers {
 pub(super) enum LeadOutcome {
     /// A node answered, with a result or an error of its own.
     Answered(Form),
+    /// No node could serve it, as this error says.
+    Unserved(Form),
     /// No node answered.
     Failed(Fault),
     /// It was refused, as a call of this project.

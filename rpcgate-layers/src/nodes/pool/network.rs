@@ -197,7 +197,7 @@ mod tests {
                             continue;
                         }
                     };
-                    wire.write(answer(&format!(r#"{{"jsonrpc":"2.0","id":1,{member}}}"#))).await;
+                    wire.write(answer(&format!(r#"{{"jsonrpc":"2.0",{member}}}"#))).await;
                 }
             }
         })

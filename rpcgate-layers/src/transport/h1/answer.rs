@@ -3,6 +3,7 @@
 use super::body::NodeBody;
 use super::idle::RestingConnection;
 use crate::nodes::node::NodeIndex;
+use crate::nodes::transport_health::{Judged, Verdict};
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
@@ -108,5 +109,12 @@ impl NodeAnswer {
         }
         let secs = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
         Some(Duration::from_secs(secs))
+    }
+}
+
+impl Judged for NodeAnswer {
+    /// By its status alone: what it says is not known here.
+    fn verdict(&self) -> Verdict {
+        if self.status.is_success() { Verdict::Usable } else { Verdict::Neutral }
     }
 }

@@ -27,6 +27,7 @@ use hyper::body::Incoming;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
+use rpcgate_core::tally::Transport;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -162,7 +163,7 @@ impl Client {
             Coalesce::default().await;
         }
         let began = self.clock.elapsed();
-        progress.tries.begin(began);
+        progress.begin(began);
         let max = if request.broadcast { MAX_IDLE_FOR_BROADCAST } else { Duration::MAX };
         let time = IdleTime { rest: self.limits.rest, max, has_number: request.number.is_some() };
         let idle = if reuse == Reuse::Idle { self.idle.take(began, time) } else { None };
@@ -197,8 +198,8 @@ impl Client {
         if was_idle && response.status() == StatusCode::REQUEST_TIMEOUT {
             return Err(TryFailure::IdleConnectionClosed { sent: true });
         }
-        self.node.health.record_reachable();
-        self.read(request, memory, (connection, began, progress), response).await
+        self.node.health.by(Transport::Http).record_reachable();
+        self.read(request, memory, (connection, progress), response).await
     }
 
     /// Takes back the connection of an answer that its reader has accepted. Any other is closed: the rest of what its node
@@ -219,11 +220,11 @@ impl Client {
         };
         match connection {
             Ok(connection) => {
-                self.node.health.record_reachable();
+                self.node.health.by(Transport::Http).record_reachable();
                 Ok(connection)
             }
             Err(error) => {
-                self.node.health.record_unreachable(self.clock.elapsed());
+                self.node.health.by(Transport::Http).record_unreachable(self.clock.elapsed());
                 self.node.note_unreachable(&error);
                 tracing::debug!(node = %self.node.config.name(), "no connection: {error}");
                 Err(Fault::unsent(Cause::Connect))
@@ -235,7 +236,7 @@ impl Client {
         &self,
         request: &NodeRequest,
         memory: &mut MemoryPermit,
-        (mut connection, began, progress): (Box<NodeConnection>, Duration, &mut CallProgress<'_>),
+        (mut connection, progress): (Box<NodeConnection>, &mut CallProgress<'_>),
         response: Response<Incoming>,
     ) -> Result<NodeAnswer, TryFailure> {
         let (mut head, mut incoming) = response.into_parts();
@@ -259,8 +260,7 @@ impl Client {
         let body = match collect(&mut connection, &mut incoming, limit, memory).await? {
             Collected::Whole(body) => {
                 let now = self.clock.elapsed();
-                self.node.health.record_latency(now.saturating_sub(began));
-                progress.tries.arrive(now);
+                progress.arrive(now, true);
                 connection.note_number(&body, request.number);
                 if !is_bodiless {
                     resting = Some(RestingConnection { connection, since: now });
@@ -277,7 +277,7 @@ impl Client {
             Collected::Prefix(_) if !framed => return Err(undecodable.into()),
             Collected::Prefix(prefix) => {
                 connection.note_number(&prefix, request.number);
-                progress.tries.arrive(self.clock.elapsed());
+                progress.arrive(self.clock.elapsed(), false);
                 let source = BodySource {
                     connection,
                     idle: self.idle.clone(),

@@ -41,6 +41,10 @@ pub struct NodeRequest {
     pub(crate) calls: u32,
     /// Why its first node is chosen, if there is a reason of its own.
     pub(crate) choice: Option<NodeChoice>,
+    /// The node that gets it first, if that is decided.
+    pub(crate) first: Option<NodeIndex>,
+    /// The listed method of its call, if it has one call.
+    pub(crate) method_name: Option<&'static str>,
     /// Whether it may be hedged, as a call of this listed method; empty: of another.
     pub(crate) hedge: Option<&'static str>,
     /// Whether it is the hedge of a call.
@@ -78,6 +82,8 @@ impl NodeRequest {
             among: NodeSet::ALL,
             calls: 1,
             choice: None,
+            first: None,
+            method_name: None,
             hedge: None,
             is_hedge: false,
             reader: None,

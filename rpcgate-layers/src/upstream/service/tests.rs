@@ -7,6 +7,7 @@ mod hedged;
 mod limited;
 mod selective;
 mod streamed;
+mod unserved;
 
 use super::{ReplyLimits, Upstream};
 use crate::call::batch::BatchLayer;

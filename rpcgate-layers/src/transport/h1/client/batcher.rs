@@ -145,7 +145,7 @@ impl NodeBatcher {
         let Some((queue, ticket, mut receiver, is_full)) = gathered.join(call, began) else {
             return BatchedTry::Alone { has_yielded: false };
         };
-        progress.tries.begin(began);
+        progress.begin(began);
         let sent_before = progress.sent;
         let mut joined = JoinedCall { queue, ticket, progress, is_over: false };
         let mut early = None;
@@ -179,7 +179,7 @@ impl NodeBatcher {
         progress.is_shared_failure = is_shared;
         BatchedTry::Ended(match result {
             Ok(answer) => {
-                progress.tries.arrive(gathered.client.clock.elapsed());
+                progress.arrive(gathered.client.clock.elapsed(), true);
                 let bytes = if let AnswerBody::Whole(body) = &answer.body { body.len() } else { 0 };
                 memory.take_whole(bytes).map(|()| answer).map_err(|_| TryFailure::Busy)
             }

@@ -16,7 +16,7 @@ fn site(nodes: Vec<NodeConfig>) -> Site {
 }
 
 /// A node that answers every call with this error.
-async fn erring(error: &'static str) -> ScriptedNode {
+pub(super) async fn erring(error: &'static str) -> ScriptedNode {
     ScriptedNode::serve(move |_, mut wire: Wire| async move {
         while let Some(request) = wire.request().await {
             let body = request.split_once("\r\n\r\n").unwrap().1;
@@ -167,7 +167,7 @@ async fn if_the_archive_fails_the_client_gets_the_first_answer() {
     let site = site(vec![archive, NodeConfig::new(pruned.url().parse().unwrap())]);
     let (code, body) = site.send(r#"{"jsonrpc":"2.0","id":1,"method":"other"}"#).await;
     assert_eq!((code, body), (200, format!(r#"{{"jsonrpc":"2.0","id":1,"error":{PRUNED}}}"#)));
-    assert_eq!(site.lines(), [(1, 200, Outcome::NodeError)]);
+    assert_eq!(site.lines(), [(0, 200, Outcome::NodeError)], "no node could serve it");
 }
 
 #[tokio::test]
