@@ -77,6 +77,11 @@ impl Adapter for Ton {
         }
     }
 
+    /// TonCenter's own URLs have it.
+    fn path_alias(&self) -> Option<&'static str> {
+        Some("/api/v2")
+    }
+
     fn rpc_path(&self) -> Option<&'static str> {
         Some("/jsonRPC")
     }
@@ -103,7 +108,7 @@ impl Adapter for Ton {
     }
 
     fn key_places(&self) -> KeyPlaces {
-        KeyPlaces::default().with_header("x-api-key").with_query("api_key")
+        KeyPlaces::default().with_query("api_key")
     }
 
     /// In the words of lite servers.

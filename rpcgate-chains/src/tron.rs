@@ -11,7 +11,9 @@ mod token;
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, listed, marks, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, KeyPlaces, NetworkProbe, NodeStatus, Permanence, Probe, Surface,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -111,6 +113,11 @@ impl Adapter for Tron {
 
     fn closed(&self) -> Vec<ClosedMethods> {
         listed(CLOSED)
+    }
+
+    /// TronGrid's clients send their key in this header.
+    fn key_places(&self) -> KeyPlaces {
+        KeyPlaces::default().with_header("tron-pro-api-key")
     }
 
     fn settled(&self, call: CallView<'_>, body: &[u8], finality: &Finality) -> Permanence {
