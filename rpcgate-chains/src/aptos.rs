@@ -74,6 +74,11 @@ impl Adapter for Aptos {
         rule
     }
 
+    /// Versions, heights and the cursor of the next page.
+    fn reply_headers(&self) -> &'static [&'static str] {
+        &["x-aptos-*"]
+    }
+
     fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
         if matches!(call.rule.cache, CacheRule::Immutable { .. }) {
             Permanence::NotYet

@@ -11,13 +11,16 @@ mod transaction;
 
 use crate::family::params::number;
 use crate::family::{Closing, UnservedErrors, listed, marks};
+use http::Method as Verb;
 use rpcgate_core::adapter::{
-    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved, posted,
 };
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::rest::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +62,15 @@ const UNSERVED: UnservedErrors =
 impl Adapter for Cardano {
     fn facts(&self) -> &Facts {
         &FACTS
+    }
+
+    /// Ogmios' official client reads `/health` before it opens a stream.
+    fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
+        match (path.as_str(), verb) {
+            ("/health", &(Verb::GET | Verb::HEAD)) => Ok(Surface::Rest),
+            ("/health", _) => Err(Refusal::MethodNotAllowed { allow: "GET, OPTIONS" }),
+            _ => posted(verb, path),
+        }
     }
 
     fn methods(&self) -> Vec<Method> {

@@ -134,6 +134,10 @@ impl Adapter for Cosmos {
         &["accept", "content-type", "x-cosmos-block-height"]
     }
 
+    fn reply_headers(&self) -> &'static [&'static str] {
+        &["x-cosmos-block-height", "grpc-metadata-*"]
+    }
+
     /// In the words of CometBFT for blocks, and of the SDK for state.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["is not available, lowest height is", "version does not exist"])

@@ -57,6 +57,11 @@ impl Adapter for Sui {
         METHODS.to_vec()
     }
 
+    /// The version of the node's API and its height.
+    fn reply_headers(&self) -> &'static [&'static str] {
+        &["x-sui-*"]
+    }
+
     fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
         match call.rule.cache {
             _ if result.trim_ascii() == b"null" => Permanence::Unknown,

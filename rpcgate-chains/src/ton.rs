@@ -93,6 +93,11 @@ impl Adapter for Ton {
         }
     }
 
+    /// TonCenter's own URLs have it.
+    fn path_alias(&self) -> Option<&'static str> {
+        Some("/api/v2")
+    }
+
     fn rpc_path(&self) -> Option<&'static str> {
         Some("/jsonRPC")
     }
@@ -119,7 +124,7 @@ impl Adapter for Ton {
     }
 
     fn key_places(&self) -> KeyPlaces {
-        KeyPlaces::default().with_header("x-api-key").with_query("api_key")
+        KeyPlaces::default().with_query("api_key")
     }
 
     /// In the words of lite servers.

@@ -14,7 +14,8 @@ use crate::family::params::{at, is_hash, may_have, member, number};
 use crate::family::{Closing, UnservedErrors, listed, marks, says};
 use http::Method as Verb;
 use rpcgate_core::adapter::{
-    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+    Adapter, ClosedMethods, KeyPlaces, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface,
+    Unserved,
 };
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
@@ -137,6 +138,11 @@ impl Adapter for Tron {
 
     fn closed(&self) -> Vec<ClosedMethods> {
         listed(CLOSED)
+    }
+
+    /// TronGrid's clients send their key in this header.
+    fn key_places(&self) -> KeyPlaces {
+        KeyPlaces::default().with_header("tron-pro-api-key")
     }
 
     fn settled(&self, call: CallView<'_>, body: &[u8], finality: &Finality) -> Permanence {

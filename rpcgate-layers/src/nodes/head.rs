@@ -267,7 +267,7 @@ mod tests {
                         let mut heights = heights.lock();
                         if heights.len() > 1 { heights.remove(0) } else { heights[0] }
                     };
-                    wire.write(answer(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{height}}}"#))).await;
+                    wire.write(answer(&format!(r#"{{"jsonrpc":"2.0","result":{height}}}"#))).await;
                 }
             }
         })

@@ -129,7 +129,7 @@ pub(crate) static DEVELOPERS: [Address; 10] = [
 ];
 
 /// Reads 40 hex digits at compile time.
-const fn address(hex: &str) -> Address {
+pub(crate) const fn address(hex: &str) -> Address {
     const fn digit(c: u8) -> u8 {
         match c {
             b'0'..=b'9' => c - b'0',
