@@ -365,6 +365,10 @@ impl Refusal {
         let (name, code, message) = match self {
             Refusal::Closed => ("noPermission", 6, "You don't have permission for this command."),
             _ if self.retry_after().is_some() => ("slowDown", self.code(), self.message()),
+            Refusal::ParseError => ("jsonInvalid", self.code(), self.message()),
+            Refusal::InvalidRequest | Refusal::BatchNotSupported => {
+                ("invalidParams", self.code(), self.message())
+            }
             _ => ("noPermission", self.code(), self.message()),
         };
         out.extend_from_slice(b"{\"id\":");
@@ -576,6 +580,14 @@ mod tests {
         assert_eq!(
             frame(heavy, Dialect::Xrp),
             r#"{"id":"a","status":"error","type":"response","error":"slowDown","error_code":-32029,"error_message":"heavy method rate limit exceeded for your plan, retry later"}"#
+        );
+        assert_eq!(
+            frame(Refusal::ParseError, Dialect::Xrp),
+            r#"{"id":"a","status":"error","type":"response","error":"jsonInvalid","error_code":-32700,"error_message":"parse error"}"#
+        );
+        assert_eq!(
+            frame(Refusal::InvalidRequest, Dialect::Xrp),
+            r#"{"id":"a","status":"error","type":"response","error":"invalidParams","error_code":-32600,"error_message":"invalid request"}"#
         );
         assert_eq!(
             frame(Refusal::NotPermitted, Dialect::Xrp),

@@ -128,7 +128,6 @@ impl Messages {
         }
         drop(chains);
         let mut tally = self.stream.message();
-        let is_served = tally.chain.serves(tally.transport);
         let dialect = tally.chain.facts().dialect;
         let envelope = match dialect {
             Dialect::Xrp => self.rules.envelope.with_commands(),
@@ -139,30 +138,16 @@ impl Messages {
             Ok(()) => read_calls(&mut tally, message.clone(), &envelope),
             Err(_) => Err(Refusal::Overloaded),
         };
-        // Nodes of some chains take more than strict JSON. Lists could not be kept then.
-        let read = match read {
-            Err(Refusal::ParseError) if tally.caller.lists.is_empty() && !is_served => {
-                Err(Refusal::NotServed)
-            }
-            read => read,
-        };
-        match read {
-            Ok(()) => {}
-            Err(Refusal::ParseError) if tally.caller.lists.is_empty() && self.takes_all() => {
-                self.stream.receive(u32::try_from(message.len()).unwrap_or(u32::MAX));
-                // It may be one call or many, and none that could be refused.
-                self.node.count(1, &*self.rules.clock);
-                return Verdict { to_node: Some(ToNode::Unchanged), to_client: None };
-            }
-            Err(refusal) => {
-                let mut text = Vec::new();
-                refusal.write_frame(dialect, None, &mut text);
-                let mut entry = Entry::refused(Call::unread(Payload::Unread), refusal);
-                entry.bytes_out = text.len() as u32;
-                tally.entries.push(entry);
-                self.stream.settle(tally);
-                return Verdict { to_node: None, to_client: Some(text) };
-            }
+        // A node may find a call in a message that is not strict JSON, which no layer could decide about. Such a message is
+        // never forwarded.
+        if let Err(refusal) = read {
+            let mut text = Vec::new();
+            refusal.write_frame(dialect, None, &mut text);
+            let mut entry = Entry::refused(Call::unread(Payload::Unread), refusal);
+            entry.bytes_out = text.len() as u32;
+            tally.entries.push(entry);
+            self.stream.settle(tally);
+            return Verdict { to_node: None, to_client: Some(text) };
         }
         self.hold_rate(&mut tally);
         self.hold_methods(&mut tally);

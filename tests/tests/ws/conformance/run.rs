@@ -1,4 +1,4 @@
-//! One case: what is sent, in which pieces, and what has to come back.
+//! One case: the frames that are sent, in which pieces, and the answers.
 
 use crate::node::{Content, StreamNode};
 use crate::stream::{CLOSE, FIN, Seen, Stream, frame};
@@ -31,6 +31,22 @@ pub(super) enum End {
     Fails(&'static [u16]),
 }
 
+/// The answer to a message that comes back unchanged from an echo server. The suite's messages are no calls, so the gateway
+/// answers them itself, in a frame of the same kind.
+fn answered(echo: Seen) -> Seen {
+    let refusal = |payload: &[u8]| {
+        let is_json = serde_json::from_slice::<serde_json::Value>(payload).is_ok();
+        let (code, message) = if is_json { (-32600, "invalid request") } else { (-32700, "parse error") };
+        let error = format!(r#""error":{{"code":{code},"message":"{message}"}}"#);
+        format!(r#"{{"jsonrpc":"2.0","id":null,{error}}}"#).into_bytes()
+    };
+    match echo {
+        Seen::Text(payload) => Seen::Text(refusal(&payload)),
+        Seen::Binary(payload) => Seen::Binary(refusal(&payload)),
+        other => other,
+    }
+}
+
 /// One case of the suite.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
@@ -57,7 +73,7 @@ impl Case {
     }
 
     pub(super) fn gets(mut self, expected: impl IntoIterator<Item = Seen>) -> Self {
-        self.expected = expected.into_iter().collect();
+        self.expected = expected.into_iter().map(answered).collect();
         self
     }
 
