@@ -229,6 +229,7 @@ mod tests {
             ("feature", r#"{"vetoed":true}"#),
             ("feature", r#"{"id":1,"command":"feature","feature":"AB","vetoed":true}"#),
             ("subscribe", r#"{"id":1,"command":"subscribe","url":"http://10.0.0.1/"}"#),
+            ("subscribe", r#"{"id":1,"command":"subscribe","url\u0000":"http://10.0.0.1/"}"#),
             ("ledger", r#"[{"ledger_index":7,"full":true}]"#),
             ("ledger", r#"[{"accounts":1}]"#),
         ] {

@@ -73,21 +73,33 @@ pub fn any_is(params: &[u8], index: usize, name: &str, is: fn(&[u8]) -> bool) ->
         })
 }
 
+/// A name as rippled reads it, which keeps names in C strings.
+fn up_to_nul(name: &str) -> &str {
+    name.split('\0').next().unwrap_or(name)
+}
+
 /// Whether `is` holds for the name and value of one of an object's members. An object that cannot be read has no members;
 /// params can be read, since the envelope has checked them.
-pub fn any_member(object: &[u8], mut is: impl FnMut(&str, &[u8]) -> bool) -> bool {
-    let mut read = || -> Result<bool, SyntaxError> {
-        let mut cursor = Cursor::new(object, DEPTH);
-        cursor.enter_object()?;
-        while let Some(member) = cursor.next_member()? {
-            let value = cursor.value()?.of(object);
-            if member.resolve(object).is_some_and(|name| is(&name, value)) {
-                return Ok(true);
-            }
+pub fn any_member(object: &[u8], is: impl FnMut(&str, &[u8]) -> bool) -> bool {
+    find_member(object, is).unwrap_or(false)
+}
+
+/// Like [`any_member`], for a body that no envelope has checked. True for one that is not an object or cannot be read, since a
+/// node may read such a member in it.
+pub fn may_have_member(body: &[u8], is: impl FnMut(&str, &[u8]) -> bool) -> bool {
+    find_member(body, is).unwrap_or(true)
+}
+
+fn find_member(object: &[u8], mut is: impl FnMut(&str, &[u8]) -> bool) -> Result<bool, SyntaxError> {
+    let mut cursor = Cursor::new(object, DEPTH);
+    cursor.enter_object()?;
+    while let Some(member) = cursor.next_member()? {
+        let value = cursor.value()?.of(object);
+        if member.resolve(object).is_some_and(|name| is(up_to_nul(&name), value)) {
+            return Ok(true);
         }
-        Ok(false)
-    };
-    read().unwrap_or(false)
+    }
+    Ok(false)
 }
 
 /// Whether an object anywhere in `value` has a member `name`. True for a value that cannot be read, since a node may read
@@ -117,7 +129,7 @@ pub fn mentions(value: &[u8], name: &str) -> bool {
                     None => return Ok(false),
                     Some(true) => {
                         if let Some(member) = cursor.next_member()? {
-                            if member.resolve(value).as_deref() == Some(name) {
+                            if member.resolve(value).is_some_and(|found| up_to_nul(&found) == name) {
                                 return Ok(true);
                             }
                             break;
