@@ -278,7 +278,10 @@ impl Shared {
             let mut open = self.open.subscribe();
             open.wait_for(|open| *open).await.map_err(|_| cut())?;
         }
-        let raw = lock(&self.script).raw(&seen, &body, probe).ok_or_else(cut)?;
+        let mut raw = lock(&self.script).raw(&seen, &body, probe).ok_or_else(cut)?;
+        if let ([call], false) = (&seen.calls[..], probe) {
+            raw.body = under_number(raw.body, call.id.as_deref());
+        }
         let mut response = Response::new(Full::new(raw.body.into()));
         *response.status_mut() = StatusCode::from_u16(raw.status).unwrap_or_default();
         for (name, value) in raw.headers {
@@ -301,7 +304,8 @@ impl Script {
         }
         if probe {
             let height = if self.utxo { self.height.to_string() } else { format!("\"{:#x}\"", self.height) };
-            return Some(Raw::json(200, self.reply("1", &ScriptedAnswer::Result(height))?));
+            let id = seen.calls.first()?.id.clone()?;
+            return Some(Raw::json(200, self.reply(&id, &ScriptedAnswer::Result(height))?));
         }
         let mut replies = Vec::new();
         for call in &seen.calls {
@@ -338,11 +342,30 @@ impl Script {
     }
 }
 
-/// Whether the body is a probe of the gateway. Clients of the tests use other ids.
+/// Whether the body is a probe of the gateway. Calls of clients have lower numbers.
 fn is_probe(body: &str) -> bool {
+    /// The lowest number of a gateway's own call.
+    const OWN: u64 = 1 << 40;
     [("2.0", "eth_blockNumber"), ("1.0", "getblockcount")].into_iter().any(|(version, method)| {
-        body == format!(r#"{{"jsonrpc":"{version}","id":1,"method":"{method}","params":[]}}"#)
+        let before = format!(r#"{{"jsonrpc":"{version}","id":"#);
+        let behind = format!(r#","method":"{method}","params":[]}}"#);
+        let number = body.strip_prefix(&before).and_then(|rest| rest.strip_suffix(&behind));
+        number.and_then(|number| number.parse().ok()).is_some_and(|number: u64| number >= OWN)
     })
+}
+
+/// A scripted answer to one call. Scripts have the id 9 of the tests' clients, and nodes answer under the number of the call.
+fn under_number(body: Vec<u8>, number: Option<&str>) -> Vec<u8> {
+    let Some(number) = number else { return body };
+    for member in ["\"id\":9", "\"id\" : 9"] {
+        let at = body.windows(member.len()).position(|window| window == member.as_bytes());
+        if let Some(end) = at.map(|at| at + member.len())
+            && !body.get(end).is_some_and(u8::is_ascii_digit)
+        {
+            return [&body[..end - 1], number.as_bytes(), &body[end..]].concat();
+        }
+    }
+    body
 }
 
 fn calls(body: &[u8]) -> Vec<NodeCall> {

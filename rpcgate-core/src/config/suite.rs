@@ -38,6 +38,8 @@ const CHANGED: &[(&str, &str)] = &[
     ("gateway.key_secret", "sixteen-bytes-or-more"),
     ("gateway.reply_buffer", "1MiB"),
     ("gateway.reply_max", "32MiB"),
+    ("gateway.reply_stream_max", "2GiB"),
+    ("gateway.reply_stream_timeout", "10m"),
     ("gateway.explain_requests", "1000"),
     ("gateway.tls.cert", "b.pem"),
     ("gateway.tls.key", "b.key"),

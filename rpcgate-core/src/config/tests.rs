@@ -271,6 +271,11 @@ fn rules_about_several_keys_are_checked() {
             "gateway.reply_max must not be smaller than gateway.reply_buffer",
         ),
         (
+            "gateway",
+            "reply_stream_max = \"1KiB\"",
+            "gateway.reply_stream_max must not be smaller than gateway.reply_buffer",
+        ),
+        (
             "gateway.limits",
             "bodies_total = \"1MiB\"",
             "gateway.limits.bodies_total must not be smaller than gateway.limits.body",

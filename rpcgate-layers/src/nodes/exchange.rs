@@ -6,7 +6,7 @@ use super::progress::CallProgress;
 use super::retry::TryFailure;
 use crate::transport::h1::client::{Client, Reuse};
 use crate::transport::h1::{NodeAnswer, NodeRequest};
-use rpcgate_core::fault::Fault;
+use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
 use rpcgate_core::node_try::NodeChoice;
 use std::future::Future;
@@ -141,8 +141,23 @@ where
         if let Some(place) = self.place {
             place.enter(client.as_ref().index);
         }
-        let answer = client.send(self.request, self.memory, reuse, progress).await?;
+        let mut answer = client.send(self.request, self.memory, reuse, progress).await?;
         let pause = answer.retry_after();
-        (self.classify)(answer).map_err(|fault| Rejected { failure: TryFailure::BadAnswer(fault), pause })
+        let connection = answer.take_connection();
+        let is_reused = answer.is_reused;
+        let classified = (self.classify)(answer);
+        // What cannot be read, or answers another call, was perhaps not all that the node had to send.
+        if classified.as_ref().err().is_none_or(|fault| matches!(fault.cause, Cause::Status(_))) {
+            client.give_back(connection);
+        }
+        classified.map_err(|fault| Rejected {
+            failure: match fault.cause {
+                // It may be left over from an earlier call, which says nothing about the node: a read is sent once more, to the
+                // same node on a new connection.
+                Cause::Undecodable if is_reused => TryFailure::IdleConnectionClosed { sent: fault.sent },
+                _ => TryFailure::BadAnswer(fault),
+            },
+            pause,
+        })
     }
 }

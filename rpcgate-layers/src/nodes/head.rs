@@ -1,5 +1,6 @@
 //! The head of a chain, as its nodes see it.
 
+use super::call_number::next_call_number;
 use super::node::NodeIndex;
 use super::pool::Pool;
 use crate::transport::h1::{AnswerBody, NodeRequest};
@@ -11,6 +12,7 @@ use rpcgate_core::adapter::{NodeStatus, Probe};
 use rpcgate_core::chain::Chain;
 use rpcgate_core::envelope::{Replies, replies};
 use rpcgate_core::json::DEEPEST;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
@@ -74,33 +76,49 @@ async fn probe(
     status.map(|status| status.height).filter(|height| *height > 0)
 }
 
-/// One of the calls for a node's status, built once for all nodes and rounds.
+/// One of the calls for a node's status.
 #[derive(Debug)]
-struct ProbeCall {
-    is_rest: bool,
-    request: NodeRequest,
+enum ProbeCall {
+    /// A REST call, built once for all nodes and rounds.
+    Rest(Box<NodeRequest>),
+    /// A JSON-RPC call, which has another number each time.
+    Rpc { version: Option<&'static str>, content: String, path: Option<&'static str> },
 }
 
 impl ProbeCall {
     fn new(chain: &Chain, probe: Probe) -> Self {
-        let request = match probe {
+        match probe {
             Probe::Rpc { method, params } => {
                 let version = chain.facts().dialect.version();
-                let version =
-                    version.map(|version| format!(r#""jsonrpc":{version},"id":1,"#)).unwrap_or_default();
                 let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
-                let call = format!(r#"{{{version}"method":"{method}"{params}}}"#);
-                NodeRequest::json_rpc(call.into()).posted_to(chain.adapter().rpc_path())
+                let content = format!(r#""method":"{method}"{params}"#);
+                ProbeCall::Rpc { version, content, path: chain.adapter().rpc_path() }
             }
             Probe::Rest { target, body: Some(body) } => {
-                NodeRequest::json_rpc(body.into()).posted_to(Some(target))
+                ProbeCall::Rest(Box::new(NodeRequest::json_rpc(body.into()).posted_to(Some(target))))
             }
             Probe::Rest { target, body: None } => {
                 let path = Some(PathAndQuery::from_static(target));
-                NodeRequest { method: Method::GET, path, ..NodeRequest::json_rpc(Bytes::new()) }
+                let request =
+                    NodeRequest { method: Method::GET, path, ..NodeRequest::json_rpc(Bytes::new()) };
+                ProbeCall::Rest(Box::new(request))
             }
-        };
-        ProbeCall { is_rest: matches!(probe, Probe::Rest { .. }), request }
+        }
+    }
+
+    /// The request for one node.
+    fn request(&self) -> Cow<'_, NodeRequest> {
+        match self {
+            ProbeCall::Rest(request) => Cow::Borrowed(request),
+            ProbeCall::Rpc { version: None, content, path } => {
+                Cow::Owned(NodeRequest::json_rpc(format!("{{{content}}}").into()).posted_to(*path))
+            }
+            ProbeCall::Rpc { version: Some(version), content, path } => {
+                let number = next_call_number();
+                let call = format!(r#"{{"jsonrpc":{version},"id":{number},{content}}}"#);
+                Cow::Owned(NodeRequest::json_rpc(call.into()).with_number(number).posted_to(*path))
+            }
+        }
     }
 
     /// Asks one node, and reads its answer: the raw `result`, or the body of a REST answer. `None` for an error and for
@@ -112,11 +130,11 @@ impl ProbeCall {
         index: NodeIndex,
         read: impl FnOnce(&[u8]) -> Option<NodeStatus>,
     ) -> Option<NodeStatus> {
-        let answer = pool.ask_node(index, &self.request, PROBE_TIMEOUT).await.ok()?;
+        let answer = pool.ask_node(index, &self.request(), PROBE_TIMEOUT).await.ok()?;
         let AnswerBody::Whole(body) = answer.body else {
             return None;
         };
-        if self.is_rest {
+        if matches!(self, ProbeCall::Rest(_)) {
             return read(&body).filter(|_| answer.status.is_success());
         }
         let Ok(Replies::Single(reply)) = replies(&body, DEEPEST) else {
@@ -149,7 +167,7 @@ mod tests {
     use rpcgate_core::toy::Toy;
 
     async fn node(result: &str) -> ScriptedNode {
-        ScriptedNode::always(answer(&format!(r#"{{"jsonrpc":"2.0","id":1,{result}}}"#))).await
+        ScriptedNode::always(answer(&format!(r#"{{"jsonrpc":"2.0",{result}}}"#))).await
     }
 
     /// Watches until every node was probed `rounds` times; returns the head.
@@ -166,15 +184,20 @@ mod tests {
         let second_round = fixture.until(|_| nodes.iter().all(|node| node.seen().len() > 1));
         tokio::select! { () = watch => panic!("it runs until it is dropped"), () = second_round => {} }
         let heights = fixture.pool.nodes().map(|node| node.height).collect();
-        assert!(nodes.iter().all(|node| {
-            node.seen()[0].ends_with(r#"{"jsonrpc":"2.0","id":1,"method":"toy_height","params":[]}"#)
-        }));
+        assert!(
+            nodes.iter().all(|node| { node.seen()[0].ends_with(r#","method":"toy_height","params":[]}"#) })
+        );
         (chain.head().height(), heights)
     }
 
     #[tokio::test]
     async fn a_nodes_height_becomes_the_head() {
         assert_eq!(watched(&[r#""result":7"#], 0).await, (Some(7), vec![Some(7)]));
+    }
+
+    #[tokio::test]
+    async fn the_answer_to_another_call_shows_no_height() {
+        assert_eq!(watched(&[r#""id":1,"result":7"#], 5).await, (Some(5), vec![None]));
     }
 
     #[tokio::test]
@@ -256,7 +279,7 @@ mod tests {
             let node = ScriptedNode::serve(move |_, mut wire| async move {
                 while let Some(request) = wire.request().await {
                     let is_second = request.starts_with("GET /syncing ");
-                    let body = if is_second { second } else { r#"{"jsonrpc":"2.0","id":1,"result":7}"# };
+                    let body = if is_second { second } else { r#"{"jsonrpc":"2.0","result":7}"# };
                     wire.write(answer(body)).await;
                 }
             })

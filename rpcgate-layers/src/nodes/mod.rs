@@ -35,6 +35,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod batching;
+mod call_number;
 mod call_rate;
 mod choice;
 pub(crate) mod config;
@@ -63,6 +64,7 @@ pub(crate) mod timers;
 pub(crate) mod url;
 
 pub use batching::{BatchingCounts, BatchingPolicy};
+pub use call_number::next_call_number;
 pub use config::{BadRoots, NodeConfig};
 pub use dialer::{DialFuture, Dialer, NodeIo};
 pub use drain::{NodeDrain, NodeDrains};

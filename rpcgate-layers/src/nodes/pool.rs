@@ -121,6 +121,7 @@ impl Pool {
             read: limits.retry.deadline,
             max_idle: limits.idle_per_node,
             idle: limits.idle_time,
+            rest: limits.rest,
         };
         // Where the HTTP status is part of an answer, or a call has no id, an array does not say the same as its calls.
         let dialect = facts.dialect;

@@ -1,7 +1,6 @@
 //! JSON-RPC calls at the nodes: they are sent in as few requests as possible, and settled according to their answers.
 
 use super::classify::{Answer, Expected};
-use super::index::first_index;
 use super::limits::ReplyLimits;
 use super::requests::{OutgoingRequest, split};
 use super::round::Round;
@@ -26,14 +25,15 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
         // The usual single request needs no list of futures.
         Some(request) if requests.is_empty() => {
             let (mut memory, expected) = (tally.room.sibling(), request.expected(tally));
-            let (places, is_array, request) = node_request((pool, &tally.chain), request, limits, round);
+            let (places, is_array, request) =
+                node_request((pool, &tally.chain), (request, expected), limits, round);
             let request = request.posted_to(path);
             tally.tries.set_calls(places.iter().copied());
             let (deadline, entries, tries) = (tally.deadline, &mut tally.entries, &mut tally.tries);
             let answer = {
                 let mut unsettled = Unsettled::new(round.was_sent, || mark_sent(entries, &places));
                 let must_fit = request.buffer >= request.max;
-                let classify = |answer| Answer::classify(answer, expected, must_fit);
+                let classify = |answer| Answer::classify(answer, expected, must_fit, &limits);
                 let answer = pool
                     .ask_classified(
                         &request,
@@ -73,7 +73,7 @@ async fn forward_all(
         let (mut memory, entries, chain) = (memory.sibling(), &entries, &chain);
         let mut tries = none.of_same_calls();
         async move {
-            let (places, is_array, request) = node_request((pool, chain), request, limits, round);
+            let (places, is_array, request) = node_request((pool, chain), (request, expected), limits, round);
             let request = request.posted_to(path);
             tries.set_calls(places.iter().copied());
             let answer = {
@@ -81,7 +81,7 @@ async fn forward_all(
                 let mut unsettled =
                     Unsettled::new(round.was_sent, || mark_sent(&mut entries.lock(), &places));
                 let must_fit = request.buffer >= request.max;
-                let classify = |answer| Answer::classify(answer, expected, must_fit);
+                let classify = |answer| Answer::classify(answer, expected, must_fit, &limits);
                 pool.ask_classified(
                     &request,
                     deadline,
@@ -145,7 +145,7 @@ fn mark_sent(entries: &mut Entries, places: &[usize]) {
 /// The places of the calls in a request, whether they are an array, and the request as a node of the chain gets it.
 fn node_request(
     (pool, chain): (&Pool, &Arc<Chain>),
-    request: OutgoingRequest,
+    (request, expected): (OutgoingRequest, Expected),
     limits: ReplyLimits,
     round: Round,
 ) -> (SmallVec<[usize; 1]>, bool, NodeRequest) {
@@ -154,6 +154,7 @@ fn node_request(
         broadcast: is_broadcast,
         buffer: limits.buffer(is_held),
         max: limits.max,
+        number: expected.number(),
         among,
         calls: u32::try_from(places.len()).unwrap_or(u32::MAX),
         choice: round.choice,
@@ -186,11 +187,9 @@ fn settle(tally: &mut Tally, places: &[usize], is_array: bool, answer: Result<An
     }
     let (is_whole, chain) = (!tally.batch, tally.chain.clone());
     let place = places[0];
-    let number = first_index(tally) + place;
     let Tally { entries, body, passing, .. } = tally;
     let entry = &mut entries[place];
-    let (id, is_notification) = (entry.call.id(body), entry.call.is_notification(body));
-    entry.state = match answer.single(&chain, (id, number), is_whole, is_notification) {
+    entry.state = match answer.single(&chain, (&entry.call, body), is_whole) {
         Ok((form, headers)) => {
             if is_whole {
                 *passing = headers;

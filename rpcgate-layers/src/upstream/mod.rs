@@ -10,12 +10,12 @@ mod head;
 mod index;
 mod json_rpc;
 mod limits;
-mod prefixed;
 mod requests;
 mod rest;
 mod round;
 mod send;
 mod service;
+mod streamed_answer;
 mod unanswered;
 
 pub use limits::ReplyLimits;

@@ -33,10 +33,11 @@ impl OutgoingRequest {
     /// The answer that is expected from the node.
     pub(super) fn expected(&self, tally: &Tally) -> Expected {
         let is_notification = |place: &usize| tally.entries[*place].call.is_notification(&tally.body);
-        match self.is_array {
+        let first = first_index(tally);
+        match (self.is_array, self.places.first()) {
             _ if self.places.iter().all(is_notification) => Expected::Nothing,
-            false => Expected::Single,
-            true => Expected::Array,
+            (false, Some(place)) => Expected::Single { number: first + place },
+            _ => Expected::Array { first },
         }
     }
 }
@@ -60,18 +61,9 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         let is_broadcast = entry.call.rule.flags.has(Flags::BROADCAST);
         if is_broadcast || !takes_arrays || !tally.batch {
             let mut body = Vec::with_capacity(entry.call.len() + 32);
-            let id = entry.call.id(&tally.body);
-            let is_notification = tally.batch && id.is_none();
-            let is_odd = id.is_some_and(is_odd);
-            let id = if is_notification || is_odd {
-                WireId::Index(first_index(tally) + place)
-            } else {
-                WireId::Own
-            };
-            write(tally, place, id, &mut body);
-            // Others may wait for an answer that can be cached, and cannot wait for a stream. The answer to a call that was
-            // sent under another id has to be rewritten.
-            let is_held = tally.batch || is_odd || entry.call.rule.cache.is_cached();
+            write(tally, place, &mut body);
+            // Others may wait for an answer that can be cached, and cannot wait for a stream.
+            let is_held = tally.batch || entry.call.rule.cache.is_cached();
             let places = SmallVec::from_buf([place]);
             let hedge = if is_broadcast { None } else { hedge(tally, place, round) };
             let is_array = false;
@@ -104,7 +96,7 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         };
         let array = &mut arrays[at];
         array.body.push(if array.places.is_empty() { b'[' } else { b',' });
-        write(tally, place, WireId::Index(first_index(tally) + place), &mut array.body);
+        write(tally, place, &mut array.body);
         array.places.push(place);
     }
     requests.extend(arrays);
@@ -114,7 +106,7 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
             request.is_array = false;
             request.hedge = hedge(tally, place, round);
             request.body.clear();
-            write(tally, place, WireId::Index(first_index(tally) + place), &mut request.body);
+            write(tally, place, &mut request.body);
         } else {
             request.body.push(b']');
         }
@@ -182,15 +174,15 @@ fn is_odd(id: &[u8]) -> bool {
     matches!(id.first(), Some(b'{' | b'[' | b't' | b'f'))
 }
 
-/// Writes the call at `place` for a node.
-fn write(tally: &Tally, place: usize, id: WireId<'_>, out: &mut Vec<u8>) {
+/// Writes the call at `place` for a node, under its number. A notification has none.
+fn write(tally: &Tally, place: usize, out: &mut Vec<u8>) {
     let call = &tally.entries[place].call;
     let Payload::JsonRpc(envelope) = &call.payload else { return };
     if call.rule.cache.is_cached() && !envelope.is_notification(&tally.body) {
         let version = tally.chain.facts().dialect.version();
         envelope.write_anonymous(&tally.body, version, first_index(tally) + place, out);
     } else {
-        envelope.write(&tally.body, id, out);
+        envelope.write(&tally.body, WireId::Index(first_index(tally) + place), out);
     }
 }
 

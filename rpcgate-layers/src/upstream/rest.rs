@@ -1,12 +1,13 @@
 //! REST calls at the nodes.
 //!
 //! A node's HTTP status is part of its answer and passes. An answer that is about the way to the node rather than about the chain
-//! is unusable: a redirection, an HTML page, a rejection of the gateway itself, a 5xx without JSON, and JSON that is cut.
+//! is unusable: a redirection, an HTML page, a rejection of the gateway itself, a 5xx without JSON, and JSON that is cut. Where
+//! that shows only while an answer is streamed, the client gets no clean end.
 
 use super::head::{bad_body, strip};
 use super::limits::ReplyLimits;
-use super::prefixed::Prefixed;
 use super::round::Round;
+use super::streamed_answer::StreamedAnswer;
 use super::unanswered::unanswered;
 use crate::call::rest::sent;
 use crate::nodes::Pool;
@@ -55,7 +56,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
     let mut on_sent = |is_sent| {
         entry.state = if is_sent || round.was_sent { CallState::Sent } else { CallState::Open };
     };
-    let classify = |answer| classify(answer, chain.adapter(), is_bodiless, is_held);
+    let classify = |answer| classify(answer, chain.adapter(), (is_bodiless, is_held), &limits);
     tally.tries.set_calls([0]);
     let answer = pool
         .ask_classified(&request, tally.deadline, &mut memory, (&mut on_sent, &mut tally.tries), classify)
@@ -72,8 +73,8 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
 fn classify(
     answer: NodeAnswer,
     adapter: &dyn Adapter,
-    is_bodiless: bool,
-    is_held: bool,
+    (is_bodiless, is_held): (bool, bool),
+    limits: &ReplyLimits,
 ) -> Result<Form, Fault> {
     if answer.rejects_the_gateway() {
         return Err(Fault::sent(Cause::Status(answer.status.as_u16())));
@@ -116,7 +117,7 @@ fn classify(
         AnswerBody::Larger { .. } if is_held => Err(Fault::sent(Cause::Oversize)),
         AnswerBody::Larger { .. } if status.is_server_error() => Err(bad_body(status)),
         AnswerBody::Larger { prefix, rest } => {
-            let flow = Box::pin(Prefixed::new(prefix, rest));
+            let flow = StreamedAnswer::rest((prefix, rest), kind == Kind::Json, limits)?;
             let streamed = Streamed::new(status, headers, status.is_client_error(), flow);
             Ok(Form::Stream(Box::new(streamed)))
         }
@@ -222,7 +223,7 @@ mod tests {
         fn new(nodes: &[&ScriptedNode]) -> Self {
             let fixture = Fixture { chain: Arc::new(Chain::deployed(Arc::new(Depot))), ..Fixture::new() };
             let pools: Pools = [PoolFixture::new(nodes).pool].into_iter().collect();
-            let limits = ReplyLimits { buffer: 16 << 10, max: 64 << 10 };
+            let limits = ReplyLimits::default().with_buffer(16 << 10).with_max(64 << 10);
             let upstream = Upstream::new(Arc::new(ArcSwap::from_pointee(pools))).with_limits(limits);
             let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), fixture.clock.clone());
             Site { fixture, upstream, cache }
@@ -416,6 +417,26 @@ mod tests {
         assert_eq!(pending.headers["content-type"], "application/octet-stream");
         assert_eq!(pending.flow.unwrap().collect().await.unwrap().to_bytes().len(), large.len());
         assert_eq!(site.response("GET", "/stock", "").await.0, 200, "what may be kept is held whole");
+    }
+
+    #[tokio::test]
+    async fn a_streamed_answer_whose_json_is_not_whole_has_no_clean_end() {
+        let whole = format!(r#"{{"rows":["{}"]}}"#, "x".repeat(40 << 10));
+        for (body, is_whole) in [
+            (whole.clone(), true),
+            (whole[..whole.len() - 2].to_owned(), false),
+            (format!("{whole}<html>"), false),
+            (format!("{}\0{}", &whole[..30 << 10], &whole[30 << 10..]), false),
+        ] {
+            let node = ScriptedNode::always(answer(JSON, &body)).await;
+            let site = Site::new(&[&node]);
+            let pending = site.send("GET", "/a", "").await;
+            let body = crate::reply_body::ReplyBody::flowing(pending.flow.unwrap(), pending.tally);
+            assert_eq!(body.collect().await.is_ok(), is_whole);
+            let expected = if is_whole { Outcome::Answered } else { Outcome::Failed };
+            assert_eq!(site.lines()[0].3, expected);
+            assert_eq!(site.lines()[0].1 > 0, is_whole, "only a whole answer is charged");
+        }
     }
 
     #[tokio::test]

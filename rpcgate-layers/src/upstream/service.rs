@@ -1,9 +1,10 @@
 //! Upstream: the service at the end of the stack, which sends the calls that are still open to a node.
 //!
-//! A set of one travels under the client's own id, so a node's answer passes unchanged. A call that may be cached, for whose
-//! answer others may be waiting, carries nothing of its client but method and parameters. Calls of a larger set are sent
-//! under their places in it, together where the chain and its nodes take arrays; a broadcast always travels alone. It
-//! refuses with [`Refusal::Overloaded`](rpcgate_core::refusal::Refusal::Overloaded) when the chain has too many calls in
+//! Every call travels under a number of its own, by which its answer is recognised: an answer with another number is that to
+//! another call, and a failed try. A node's answer to a set of one passes with its client's id in the place of the number, and is
+//! otherwise unchanged. A call that may be cached, for whose answer others may be waiting, carries nothing of its client but
+//! method and parameters. Calls of a larger set are sent together where the chain and its nodes take arrays; a broadcast
+//! always travels alone. It refuses with [`Refusal::Overloaded`](rpcgate_core::refusal::Refusal::Overloaded) when the chain has too many calls in
 //! flight. Every other failure is a [`Fault`] of the call it happened to, never of its neighbours.
 //!
 //! Where nodes differ in the methods that they take, a set is split accordingly, and a call that none of them takes is refused

@@ -48,7 +48,7 @@ async fn answer_all(mut stream: TcpStream, permits: Arc<Semaphore>, asked: Arc<S
             asked.add_permits(1);
             permits.acquire().await.unwrap().forget();
         }
-        let answer = r#"{"jsonrpc":"2.0","id":1,"result":"0x10"}"#;
+        let answer = r#"{"jsonrpc":"2.0","result":"0x10"}"#;
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
         stream.write_all(format!("{head}{answer}").as_bytes()).await.unwrap();
         text.clear();

@@ -292,6 +292,7 @@ async fn errors_and_unknown_results_are_never_cached() {
         let form = Form::Whole(Whole {
             status: http::StatusCode::OK,
             body: Bytes::from_static(b"{\"error\":{}}"),
+            id: None,
             inner: Inner::Error(Bytes::from_static(b"{}")),
         });
         CallState::Answered(Reply { form, from: Source::Node })
@@ -326,7 +327,7 @@ async fn only_the_result_of_a_nodes_own_answer_is_stored() {
     site.node.says(|_| {
         let body = Bytes::from_static(br#"{"id":1,"result":[7],"took":3}"#);
         let inner = Inner::Result(body.slice(17..20));
-        let form = Form::Whole(Whole { status: http::StatusCode::OK, body, inner });
+        let form = Form::Whole(Whole { status: http::StatusCode::OK, body, id: None, inner });
         CallState::Answered(Reply { form, from: Source::Node })
     });
     assert_eq!(site.send(read(1)).await.0, r#"{"id":1,"result":[7],"took":3}"#);

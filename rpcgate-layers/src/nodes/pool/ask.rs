@@ -268,6 +268,8 @@ impl Pool {
     /// probes: they do not count among the calls in flight, so that a busy chain is not taken for a dead one, and they are not
     /// retried, save on a new connection in place of an idle one that the node had closed.
     ///
+    /// If the request has a [number](NodeRequest::with_number), its answer must be the reply to that call.
+    ///
     /// # Errors
     /// The [`Fault`] of the try; [`Cause::NoNode`] if the node has no address for HTTP.
     pub async fn ask_node(
@@ -291,7 +293,14 @@ impl Pool {
             }
         };
         match tokio::time::timeout(limit.min(self.limits.retry.deadline), tries).await {
-            Ok(result) => result.map_err(TryFailure::error),
+            Ok(result) => {
+                let mut answer = result.map_err(TryFailure::error)?;
+                if !answer.is_that_to(request.number) {
+                    return Err(Fault::sent(Cause::Undecodable).into());
+                }
+                client.give_back(answer.take_connection());
+                Ok(answer)
+            }
             Err(_) => Err(Fault::sent(Cause::Timeout).into()),
         }
     }

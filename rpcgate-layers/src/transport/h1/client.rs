@@ -9,7 +9,7 @@ use super::collect::{Collected, collect};
 use super::connection::NodeConnection;
 use super::decode::{Coding, decode};
 use super::headers::{is_framed, strip};
-use super::idle::IdleConnections;
+use super::idle::{IdleConnections, IdleTime, RestingConnection};
 use super::request::NodeRequest;
 use super::template::RequestTemplate;
 use crate::coalesce::Coalesce;
@@ -41,6 +41,8 @@ pub(crate) struct ClientLimits {
     pub(crate) max_idle: usize,
     /// How long they are kept.
     pub(crate) idle: Duration,
+    /// How long they rest before they take a call without a number.
+    pub(crate) rest: Duration,
 }
 
 /// The connection that a try may use.
@@ -161,8 +163,9 @@ impl Client {
         }
         let began = self.clock.elapsed();
         progress.tries.begin(began);
-        let max_idle = if request.broadcast { MAX_IDLE_FOR_BROADCAST } else { Duration::MAX };
-        let idle = if reuse == Reuse::Idle { self.idle.take(began, max_idle) } else { None };
+        let max = if request.broadcast { MAX_IDLE_FOR_BROADCAST } else { Duration::MAX };
+        let time = IdleTime { rest: self.limits.rest, max, has_number: request.number.is_some() };
+        let idle = if reuse == Reuse::Idle { self.idle.take(began, time) } else { None };
         let was_idle = idle.is_some();
         let mut connection = match idle {
             Some(connection) => connection,
@@ -196,6 +199,14 @@ impl Client {
         }
         self.node.health.record_reachable();
         self.read(request, memory, (connection, began, progress), response).await
+    }
+
+    /// Takes back the connection of an answer that its reader has accepted. Any other is closed: the rest of what its node
+    /// sent may be the answer to another call.
+    pub(crate) fn give_back(&self, connection: Option<RestingConnection>) {
+        if let Some(connection) = connection {
+            self.idle.put(connection);
+        }
     }
 
     async fn connect(&self) -> Result<Box<NodeConnection>, Fault> {
@@ -237,13 +248,22 @@ impl Client {
         if let Some(kept) = strip(&mut head.headers, request.method == Method::HEAD) {
             connection.set_keep_alive(kept);
         }
+        // By definition these answers have no body. If one is sent all the same, it would become the next answer.
+        let is_bodiless = request.method == Method::HEAD
+            || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let has_numbers = connection.has_numbers();
+        let is_reused = connection.is_reused;
+        let mut resting = None;
         let limit = if coding == Coding::Identity { request.buffer } else { request.max };
         let body = match collect(&mut connection, &mut incoming, limit, memory).await? {
             Collected::Whole(body) => {
                 let now = self.clock.elapsed();
                 self.node.health.record_latency(now.saturating_sub(began));
                 progress.tries.arrive(now);
-                self.idle.put(connection, now);
+                connection.note_number(&body, request.number);
+                if !is_bodiless {
+                    resting = Some(RestingConnection { connection, since: now });
+                }
                 AnswerBody::Whole(match coding {
                     Coding::Identity => body,
                     // Boxed, because requests offer no coding.
@@ -255,6 +275,7 @@ impl Client {
             }
             Collected::Prefix(_) if !framed => return Err(undecodable.into()),
             Collected::Prefix(prefix) => {
+                connection.note_number(&prefix, request.number);
                 progress.tries.arrive(self.clock.elapsed());
                 let source = BodySource {
                     connection,
@@ -267,7 +288,16 @@ impl Client {
                 AnswerBody::Larger { prefix, rest }
             }
         };
-        Ok(NodeAnswer { node: self.node.index, status: head.status, headers: head.headers, body, framed })
+        Ok(NodeAnswer {
+            node: self.node.index,
+            status: head.status,
+            headers: head.headers,
+            body,
+            framed,
+            has_numbers,
+            is_reused,
+            connection: resting,
+        })
     }
 }
 

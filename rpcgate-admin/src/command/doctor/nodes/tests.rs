@@ -28,9 +28,8 @@ async fn dated(results: &'static [(&'static str, &'static str)], line: &'static 
                 let request = String::from_utf8_lossy(&request[..read]).into_owned();
                 let known = results.iter().find(|(method, _)| request.contains(&format!("\"{method}\"")));
                 let body = match known {
-                    Some((_, result)) => format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#),
-                    None => r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no such method"}}"#
-                        .into(),
+                    Some((_, result)) => format!(r#"{{"jsonrpc":"2.0","result":{result}}}"#),
+                    None => r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"no such method"}}"#.into(),
                 };
                 let head = format!(
                     "HTTP/1.1 200 OK\r\n{line}connection: close\r\ncontent-length: {}\r\n\r\n",

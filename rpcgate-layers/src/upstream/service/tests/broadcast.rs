@@ -3,10 +3,10 @@
 use super::*;
 use rpcgate_core::node_try::{NodeChoice, TryEnd};
 
-const SEND: &str = r#"{"jsonrpc":"2.0","id":1,"method":"toy_send","params":["0x1"]}"#;
-const TAKEN: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0xab"}"#;
-const KNOWN: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"already known"}}"#;
-const REJECTED: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"nonce too low"}}"#;
+const SEND: &str = r#"{"jsonrpc":"2.0","id":0,"method":"toy_send","params":["0x1"]}"#;
+const TAKEN: &str = r#"{"jsonrpc":"2.0","id":0,"result":"0xab"}"#;
+const KNOWN: &str = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"already known"}}"#;
+const REJECTED: &str = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"nonce too low"}}"#;
 
 /// A node that reads requests and answers none.
 async fn silent() -> ScriptedNode {

