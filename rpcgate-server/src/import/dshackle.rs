@@ -195,6 +195,7 @@ fn read_upstream(upstream: &Node, given: Option<ChainName>, draft: &mut Draft) {
         if let Some(url) = part.get("url") {
             node.url(draft, ours, url);
         }
+        node.authorities(draft, part.at_keys(&["tls", "ca"]));
         for kind in ["basic-auth", "bearer-auth"] {
             let Some(auth) = part.get(kind) else { continue };
             if ours == "ws"

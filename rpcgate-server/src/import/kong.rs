@@ -15,7 +15,10 @@ const PLUGIN: &str = "what rpcgate does instead of this plugin has no such setti
 
 pub(super) const ADVICE: &[Advice] = &[
     advice("certificates", "write certificate and key into files: gateway.tls.cert and gateway.tls.key"),
-    advice("ca_certificates", "nodes are reached over TLS with the public authorities"),
+    advice(
+        "ca_certificates",
+        "write the authorities of nodes into a file: ca_file of the chain or of the node",
+    ),
     advice("snis", "rpcgate has one certificate: gateway.tls"),
     advice("vaults", "rpcgate reads secrets from files and from variables of the environment"),
     advice("consumer_groups", "groups with limits of their own are plans: rpcgate-admin custom-plan"),

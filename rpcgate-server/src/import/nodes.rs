@@ -124,6 +124,14 @@ impl<'n> Upstream<'n> {
         }
     }
 
+    /// A file with the authorities that may have signed the node's certificate.
+    pub(super) fn authorities(&mut self, draft: &mut Draft, node: Option<&'n Node>) {
+        let Some(from) = node.filter(|node| node.peek().is_some_and(|text| !text.is_empty())) else { return };
+        if let Some(file) = draft.plain(Some(from), "ca_file of the node") {
+            self.push("ca_file", TomlValue::Text(file), from);
+        }
+    }
+
     /// The methods that the node takes: all others are for other nodes.
     pub(super) fn methods(&mut self, methods: Vec<String>, from: &'n Node) {
         self.push("methods", TomlValue::Texts(methods), from);

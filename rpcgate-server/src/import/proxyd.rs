@@ -59,10 +59,6 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("backends.*.max_rps", "0 is no limit, and the highest rate_limit of a node is 1000000"),
     advice("backends.*.max_ws_conns", "plans.*.ws_connections limits streams"),
     advice(
-        "backends.*.ca_file",
-        "nodes are reached over TLS with the public authorities: put one in front of the node that they know",
-    ),
-    advice(
         "backends.*.client_cert_file",
         "rpcgate presents no certificate to nodes: use headers or a password",
     ),
@@ -310,6 +306,7 @@ impl<'n> Context<'n> {
             if let Some((methods, from)) = routing.methods_of(&field.key) {
                 node.methods(methods, from);
             }
+            node.authorities(draft, backend.get("ca_file"));
             node.login(draft, backend.get("username"), backend.get("password"));
             for header in backend.get("headers").map_or(&[][..], Node::fields) {
                 node.header(draft, &header.key, &header.value);

@@ -306,6 +306,15 @@ fn streams_of_a_proxyd_file_go_to_the_nodes_of_their_group() {
 }
 
 #[test]
+fn the_authorities_of_a_proxyd_node_are_carried_over() {
+    let text = "[backends.a]\nrpc_url = 'https://10.0.0.1:1'\nca_file = '/etc/proxyd/ca.pem'\n[backend_groups.main]\nbackends = ['a']\n";
+    let imported = import("p.toml", text, Some(SourceForm::Proxyd), Some("eth")).unwrap();
+    let config = config(&imported.toml, &[]).unwrap();
+    let node = &config.chains["eth"].nodes[0];
+    assert_eq!(node.ca_file.as_deref(), Some(Path::new("/etc/proxyd/ca.pem")));
+}
+
+#[test]
 fn a_node_without_an_address_is_noted_in_every_form() {
     let proxyd = "[backends.a]\nrpc_url = ''\nmax_rps = 3\n[backend_groups.main]\nbackends = ['a']\n";
     let erpc = "projects:\n  - id: p\n    upstreams:\n      - { id: a, endpoint: '', evm: { chainId: 1 } }\n";
