@@ -228,14 +228,14 @@ mod tests {
     fn a_filter_that_an_event_can_match_is_accepted() {
         use EventType::{AddressActivity, ContractEvent, Health, NewBlock, TokenTransfer};
         for (chain, kind, filter) in [
-            ("eth", AddressActivity, json!({"address": "0x00000000219AB540356cBB839Cbe05303d7705Fa"})),
+            ("eth", AddressActivity, json!({"address": "0x00000000219ab540356cBB839Cbe05303d7705Fa"})),
             ("eth", AddressActivity, json!({"address": ADDRESS, "direction": "in", "value": "005"})),
             ("eth", AddressActivity, json!({"kind": "token", "standard": "erc721", "token_id": "7"})),
             ("eth", NewBlock, json!({})),
             ("eth", NewBlock, json!({"transactions": 5, "gas_used": 0, "reorganized": true})),
             ("eth", NewBlock, json!({"chain": "eth", "event_type": "new_block", "block_num": 7})),
             ("eth", NewBlock, json!({"block_hash": HASH, "timestamp": -1})),
-            ("eth", ContractEvent, json!({"event": "Transfer", "topic0": HASH, "data": "0x"})),
+            ("eth", ContractEvent, json!({"event": "Transfer", "topic0": HASH, "data": "0x00"})),
             (
                 "xrp",
                 TokenTransfer,
