@@ -10,7 +10,7 @@ mod grpc;
 #[cfg(feature = "events")]
 mod shapes;
 
-use crate::family::params::{any_member, at, may_have_member, number};
+use crate::family::params::{at, may_have_member, number};
 use crate::family::{Closing, UnservedErrors, listed, marks, narrow, says};
 use http::Method as Verb;
 use rpcgate_core::adapter::{
