@@ -80,7 +80,7 @@ impl MigratorTrait for Management {
             Box::new(config_versions::ConfigVersions),
             Box::new(ready_deliveries::ReadyDeliveries),
             Box::new(watchers::Watchers),
-            Box::new(billing_terms::BillingTerms),
+            Box::new(billing_terms::FeesAndPayments),
         ]
     }
 
