@@ -9,16 +9,16 @@ use sea_orm_migration::schema::{
 };
 use sea_orm_migration::{MigrationName, MigrationTrait, SchemaManager};
 
-pub(super) struct BillingTerms;
+pub(super) struct FeesAndPayments;
 
-impl MigrationName for BillingTerms {
+impl MigrationName for FeesAndPayments {
     fn name(&self) -> &'static str {
         "0043_billing_terms"
     }
 }
 
 #[async_trait]
-impl MigrationTrait for BillingTerms {
+impl MigrationTrait for FeesAndPayments {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         for (table, column) in [
             ("tenants", text_null("billing_name")),

@@ -84,7 +84,7 @@ impl MigratorTrait for Management {
             Box::new(watchers::Watchers),
             Box::new(webhook_replays::WebhookReplays),
             Box::new(session_proofs::SessionProofs),
-            Box::new(billing_terms::BillingTerms),
+            Box::new(billing_terms::FeesAndPayments),
         ]
     }
 
