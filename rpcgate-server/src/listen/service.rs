@@ -201,7 +201,10 @@ enum Answer<B: Body> {
 
 impl<B: Body> Answer<B> {
     /// The answer to HEAD: with the length of the body, but without the body.
-    fn without_body(self) -> Self {
+    fn without_body(self) -> Self
+    where
+        B::Error: Into<BoxError>,
+    {
         fn head<T: Body>(answer: Response<T>) -> Response<Full<Bytes>> {
             let (mut head, body) = answer.into_parts();
             if let Some(length) = body.size_hint().exact().filter(|length| *length > 0) {
