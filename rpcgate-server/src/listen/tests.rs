@@ -981,3 +981,22 @@ async fn http2_without_tls_is_spoken_where_it_is_configured() {
     plain.write_all(b"OST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
     self::answer(&mut plain, "hello").await;
 }
+
+#[tokio::test]
+async fn an_answer_to_head_over_http2_has_the_length_of_its_body_and_no_body() {
+    let connections = connections();
+    let mut send = client_of_streams(tower::service_fn(hello), &connections, 64 << 10).await;
+    // The last one is the gateway's own answer, and the connection still works after each.
+    for (path, length) in [("/a", "5"), ("/b", "5"), ("/healthz", "15")] {
+        let mut request = asking(path);
+        *request.method_mut() = http::Method::HEAD;
+        let answer = send.send_request(request).await.unwrap();
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["content-length"]),
+            (200, &length.parse().unwrap())
+        );
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "", "{path}");
+    }
+    let answer = send.send_request(asking("/a")).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+}

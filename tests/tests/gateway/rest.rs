@@ -435,3 +435,50 @@ async fn xrp_errors_are_those_of_its_server_and_closed_methods_use_the_same_form
     assert_eq!(reported["result"]["status"], json!("error"));
     assert_eq!(node.count("stop"), 0);
 }
+
+#[tokio::test]
+async fn a_page_with_status_404_passes_its_status_and_is_asked_of_one_node() {
+    let page =
+        || Raw { status: 404, headers: vec![("content-type", "text/html")], body: b"<html>proxy".to_vec() };
+    let (one, other) = (Node::evm().await, Node::evm().await);
+    let gateway = Setup::of("cosmos", &one.url()).node("cosmos", &other.url()).start().await;
+    one.always(page());
+    other.always(page());
+    let (client, mut before) = (gateway.client(), targets(&one).len() + targets(&other).len());
+    for _ in 0..50 {
+        let reply = client.send("GET", "/cosmos/cosmos/nowhere/v1", &[], b"").await;
+        assert_eq!((reply.status, reply.text().as_str()), (404, r#"{"message":"not found"}"#));
+        let now = targets(&one).len() + targets(&other).len();
+        assert_eq!(now, before + 1);
+        before = now;
+    }
+}
+
+#[tokio::test]
+async fn paths_that_official_clients_have_lead_where_they_expect() {
+    let (node, gateway, client) = all().await;
+    for (verb, path, seen, method) in [
+        ("GET", "/cardano/health", "GET /health", "health"),
+        ("GET", "/ton/api/v2/getConfigAll", "GET /getConfigAll", "getConfigAll"),
+        ("POST", "/ton/api/v2/runGetMethod", "POST /runGetMethod", "runGetMethod"),
+    ] {
+        let before = targets(&node).len();
+        let reply = client.send(verb, path, &[], b"{}").await;
+        assert_eq!((reply.status, reply.text().as_str()), (200, r#"{"result":"ok"}"#), "{path}");
+        assert_eq!(targets(&node)[before..], [seen], "{path}");
+        assert_eq!(gateway.lines().last().map(|line| line.method.clone()), Some(method.to_owned()), "{path}");
+    }
+    let call = br#"{"jsonrpc":"2.0","id":9,"method":"getMasterchainInfo"}"#;
+    for path in ["/ton/api/v2", "/ton/api/v2/jsonRPC"] {
+        assert_eq!(client.send("POST", path, &[], call).await.status, 200, "{path}");
+    }
+    for (verb, path, status) in [
+        ("POST", "/cardano/health", 405),
+        ("GET", "/cardano/healthy", 404),
+        ("GET", "/cardano/health/x", 404),
+        ("GET", "/ton/api/v3/getConfigAll", 404),
+        ("GET", "/ton/api/v2x/getConfigAll", 404),
+    ] {
+        assert_eq!(client.send(verb, path, &[], b"").await.status, status, "{path}");
+    }
+}
