@@ -129,16 +129,12 @@ async fn a_project_is_served_while_the_calls_of_another_one_are_slow() {
     let slow = send(&node, &gateway, "default", MANY).await;
     assert!(metric(&gateway, "rpcgate_chain_limit{chain=\"btc\"}").await.is_some());
     // The slow project has all that the limit allows, and the other one a dozen calls at a time.
-    for _ in 0..5 {
-        let quick = send(&node, &gateway, "other", 12).await;
-        assert!(!quick.iter().any(JoinHandle::is_finished), "each is at the node");
-        node.release();
-        for call in quick {
-            assert_eq!(call.await.unwrap().status, 200);
-        }
-        node.hold();
-    }
+    let quick = send(&node, &gateway, "other", 12).await;
+    assert!(!quick.iter().any(JoinHandle::is_finished), "each is at the node");
     node.release();
+    for call in quick {
+        assert_eq!(call.await.unwrap().status, 200);
+    }
     for call in slow {
         call.await.unwrap();
     }
