@@ -57,12 +57,12 @@ enum State {
     },
     /// The rest of `true`, `false` or `null`.
     Literal(&'static [u8]),
-    Number(Digits),
+    Number(NumberState),
 }
 
 /// The position in a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Digits {
+enum NumberState {
     Minus,
     Zero,
     Whole,
@@ -73,31 +73,35 @@ enum Digits {
     Exponent,
 }
 
-impl Digits {
+impl NumberState {
     fn begin(byte: u8) -> Self {
         match byte {
-            b'-' => Digits::Minus,
-            b'0' => Digits::Zero,
-            _ => Digits::Whole,
+            b'-' => NumberState::Minus,
+            b'0' => NumberState::Zero,
+            _ => NumberState::Whole,
         }
     }
 
     /// The position after `byte`; `None` if it does not belong to the number.
     fn after(self, byte: u8) -> Option<Self> {
         match (self, byte) {
-            (Digits::Minus, b'0') => Some(Digits::Zero),
-            (Digits::Minus | Digits::Whole, b'0'..=b'9') => Some(Digits::Whole),
-            (Digits::Zero | Digits::Whole, b'.') => Some(Digits::Point),
-            (Digits::Point | Digits::Fraction, b'0'..=b'9') => Some(Digits::Fraction),
-            (Digits::Zero | Digits::Whole | Digits::Fraction, b'e' | b'E') => Some(Digits::E),
-            (Digits::E, b'+' | b'-') => Some(Digits::Sign),
-            (Digits::E | Digits::Sign | Digits::Exponent, b'0'..=b'9') => Some(Digits::Exponent),
+            (NumberState::Minus, b'0') => Some(NumberState::Zero),
+            (NumberState::Minus | NumberState::Whole, b'0'..=b'9') => Some(NumberState::Whole),
+            (NumberState::Zero | NumberState::Whole, b'.') => Some(NumberState::Point),
+            (NumberState::Point | NumberState::Fraction, b'0'..=b'9') => Some(NumberState::Fraction),
+            (NumberState::Zero | NumberState::Whole | NumberState::Fraction, b'e' | b'E') => {
+                Some(NumberState::E)
+            }
+            (NumberState::E, b'+' | b'-') => Some(NumberState::Sign),
+            (NumberState::E | NumberState::Sign | NumberState::Exponent, b'0'..=b'9') => {
+                Some(NumberState::Exponent)
+            }
             _ => None,
         }
     }
 
     fn may_end(self) -> bool {
-        matches!(self, Digits::Zero | Digits::Whole | Digits::Fraction | Digits::Exponent)
+        matches!(self, NumberState::Zero | NumberState::Whole | NumberState::Fraction | NumberState::Exponent)
     }
 }
 
@@ -235,7 +239,7 @@ impl JsonStream {
         }
         self.state = match byte {
             b'"' => State::String { is_name: false },
-            b'-' | b'0'..=b'9' => State::Number(Digits::begin(byte)),
+            b'-' | b'0'..=b'9' => State::Number(NumberState::begin(byte)),
             b't' => State::Literal(b"rue"),
             b'f' => State::Literal(b"alse"),
             b'n' => State::Literal(b"ull"),

@@ -45,7 +45,7 @@ enum StreamContent {
     Bytes,
 }
 
-/// A reply of which the prefix was read, before its client's id is known.
+/// A reply whose prefix was read, before its client's id is known.
 pub(super) struct StreamedReply {
     answer: StreamedAnswer,
     parts: ReplyParts,

@@ -330,15 +330,7 @@ impl Gathered {
             _ => give_all(calls, || {
                 let (status, headers) = (answer.status, answer.headers.clone());
                 let body = AnswerBody::Whole(Bytes::new());
-                let framed = answer.framed;
-                Ok(NodeAnswer {
-                    node: answer.node,
-                    status,
-                    headers,
-                    body,
-                    framed,
-                    ..NodeAnswer::unconnected()
-                })
+                Ok(NodeAnswer { node: answer.node, status, headers, body, ..NodeAnswer::unconnected() })
             }),
         }
         is_of_array
