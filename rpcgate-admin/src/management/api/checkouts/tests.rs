@@ -183,7 +183,14 @@ async fn a_payment_of_the_right_amount_for_an_invoice_that_was_credited_pays_it_
     let tenant = owner.user.tenant.unwrap();
     let number = issue(&site, tenant).await;
     assert_eq!(begin(&site, &owner, json!({"invoice": number.to_string()})).await.0, 201);
-    let credit = NewCreditNote { invoice: number, year: 2027, cents: 190, reason: "x".into(), user: None };
+    let credit = NewCreditNote {
+        invoice: number,
+        year: 2027,
+        cents: 190,
+        seen_credited: None,
+        reason: "x".into(),
+        user: None,
+    };
     site.app.store.issue_credit_note(&credit, site.app.now()).await.unwrap();
     let id = stand_in.accepted()[0].0.clone();
     for _ in 0..2 {
