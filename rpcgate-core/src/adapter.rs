@@ -3,6 +3,7 @@
 use crate::call::CallView;
 use crate::chain::{Dialect, Facts, Finality, Method, MethodRule};
 use crate::grpc::GrpcPath;
+use crate::json::Span;
 use crate::refusal::Refusal;
 use crate::rest::Path;
 use crate::rest_method::RestMethod;
@@ -94,6 +95,13 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     fn lacks_history(&self, answer: &[u8]) -> bool {
         let _ = answer;
         false
+    }
+
+    /// Where the id is in the [params](CallView::params) of a call that [uses](crate::chain::Flags::USES_STATE) something at one
+    /// node, as a JSON value; `None` if the call has none. By default no call has one.
+    fn state_id(&self, call: CallView<'_>) -> Option<Span> {
+        let _ = call;
+        None
     }
 
     /// Whether a node's error to a broadcast says that the node has the transaction already. `answer` has the same form as for

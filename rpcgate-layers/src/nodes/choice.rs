@@ -7,7 +7,7 @@ use rpcgate_core::node_try::NodeChoice;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The nodes among which one is chosen. Drained nodes are never among them.
+/// The nodes among which one is chosen. A drained node is among them only if it alone has what the call uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidates {
     /// Those that take the call.
@@ -18,7 +18,9 @@ pub(super) struct Candidates {
 
 impl Candidates {
     pub(super) fn has(self, node: &Node) -> bool {
-        self.among.has(node.index) && !self.avoid.contains(&Some(node.index)) && !node.is_drained()
+        self.among.has(node.index)
+            && !self.avoid.contains(&Some(node.index))
+            && (self.among.is_bound() || !node.is_drained())
     }
 }
 
