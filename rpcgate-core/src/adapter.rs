@@ -3,6 +3,7 @@
 use crate::call::CallView;
 use crate::chain::{Dialect, Facts, Finality, Method, MethodRule};
 use crate::grpc::GrpcPath;
+use crate::json::Span;
 use crate::refusal::Refusal;
 use crate::rest::Path;
 use crate::rest_method::RestMethod;
@@ -110,6 +111,13 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     /// `result` or the raw `error`, or the body of a REST answer. By default no answer shows one.
     fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
         let _ = (call, answer);
+        None
+    }
+
+    /// Where the id is in the [params](CallView::params) of a call that [uses](crate::chain::Flags::USES_STATE) something at one
+    /// node, as a JSON value; `None` if the call has none. By default no call has one.
+    fn state_id(&self, call: CallView<'_>) -> Option<Span> {
+        let _ = call;
         None
     }
 

@@ -191,6 +191,12 @@ impl NodeTries {
         }
     }
 
+    /// The node of the last try that was answered: the number of its pool, and its place there.
+    pub fn answered_by(&self) -> Option<(u32, u16)> {
+        let answered = |one: &&NodeTry| one.end == TryEnd::Answered;
+        self.list.iter().rev().find(answered).map(|one| (one.pool, one.node))
+    }
+
     /// Appends the tries of other calls of the same set.
     pub fn append(&mut self, other: &NodeTries) {
         let room = MOST_TRIES.saturating_sub(self.list.len()).min(other.list.len());

@@ -68,6 +68,8 @@ pub enum Refusal {
     HeadNotReached,
     /// Every node that might answer has got as many calls as it may get, in this second or in this month.
     NodesAtLimit,
+    /// The node that made the filter is gone, or the id names none.
+    FilterNotFound,
     /// The gateway stops: what still runs at the end of a drain.
     Stopping,
     /// A body that is not JSON, or nested too deep.
@@ -151,6 +153,8 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
 const INTERNAL: i32 = -32603;
+/// The number that nodes give to most errors of their own (JSON-RPC 2.0, section 5.1).
+const SERVER_ERROR: i32 = -32000;
 const NOT_PERMITTED: i32 = -32004;
 const QUOTA: i32 = -32005;
 const HEAVY: i32 = -32029;
@@ -184,6 +188,7 @@ impl Refusal {
         Refusal::Shed,
         Refusal::HeadNotReached,
         Refusal::NodesAtLimit,
+        Refusal::FilterNotFound,
         Refusal::Stopping,
         Refusal::ParseError,
         Refusal::InvalidRequest,
@@ -250,6 +255,7 @@ impl Refusal {
             Refusal::Shed => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "chain overloaded, retry later"),
             Refusal::HeadNotReached => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "no node has reached the block that you have seen, retry later"),
             Refusal::NodesAtLimit => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "all nodes are at their limits, retry later"),
+            Refusal::FilterNotFound => row(StatusCode::OK, Rpc, SERVER_ERROR, grpc::NOT_FOUND, "filter not found"),
             Refusal::Stopping => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "the gateway is stopping, call again"),
             Refusal::ParseError => row(StatusCode::BAD_REQUEST, Rpc, PARSE_ERROR, grpc::INVALID_ARGUMENT, "parse error"),
             Refusal::InvalidRequest => row(StatusCode::BAD_REQUEST, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid request"),

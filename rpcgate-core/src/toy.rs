@@ -4,9 +4,12 @@ use crate::adapter::{Adapter, NodeError, NodeStatus, Permanence, Probe, Unserved
 use crate::cache_rule::CacheRule;
 use crate::call::CallView;
 use crate::chain::{Facts, Finality, Flags, Method, MethodRule};
+use crate::json::{Cursor, DEEPEST, Span};
 
 /// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is cached for 2 s, `toy_block` is immutable,
-/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed. An error with the word `pruned` in it is one that an archive may answer; with `busy`, `broken method` or `no data` it says that the node cannot serve the call. `toy_block` names a height. It has a WebSocket stream, and
+/// `toy_scan` is heavy, `toy_send` a broadcast, and `toy_block` names a height. `toy_make` makes something at its node, and the
+/// first parameter of `toy_use` is its id. `probe_*` can be opened, `admin_*` is closed. An error with the word `pruned` in it is
+/// one that an archive may answer; with `busy`, `broken method` or `no data` it says that the node cannot serve the call. It has a WebSocket stream, and
 /// the proto package `toy`.
 #[derive(Debug)]
 pub struct Toy;
@@ -29,6 +32,8 @@ impl Adapter for Toy {
             Method::new("toy_block", 10).cached(CacheRule::immutable(2)),
             Method::new("toy_scan", 75).marked(Flags::HEAVY),
             Method::new("toy_send", 20).marked(Flags::BROADCAST),
+            Method::new("toy_make", 2).marked(Flags::MAKES_STATE),
+            Method::new("toy_use", 3).marked(Flags::USES_STATE),
         ]
     }
 
@@ -47,6 +52,12 @@ impl Adapter for Toy {
 
     fn settled(&self, _: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
         if result == b"null" { Permanence::Unknown } else { Permanence::Yes }
+    }
+
+    fn state_id(&self, call: CallView<'_>) -> Option<Span> {
+        let mut cursor = Cursor::new(call.params, DEEPEST);
+        cursor.enter_array().ok()?;
+        if cursor.next_item().ok()? { cursor.value().ok() } else { None }
     }
 
     fn lacks_history(&self, answer: &[u8]) -> bool {

@@ -15,7 +15,7 @@
 //! assert_eq!(either(params, 0, "block").and_then(quantity), Some(436));
 //! ```
 
-use rpcgate_core::json::{Cursor, SyntaxError, unescape};
+use rpcgate_core::json::{Cursor, Span, SyntaxError, unescape};
 
 /// The deepest nesting that is followed; deeper values cannot be read. Params have passed the envelope's own bound, and
 /// a node's result has been read whole.
@@ -23,7 +23,12 @@ const DEPTH: usize = 128;
 
 /// Item `index`, from 0, of positional params; `None` if they are not an array, or shorter.
 pub fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
-    let read = || -> Result<Option<&[u8]>, SyntaxError> {
+    positional_span(params, index).map(|span| span.of(params))
+}
+
+/// The place of item `index`, from 0, in positional params.
+pub fn positional_span(params: &[u8], index: usize) -> Option<Span> {
+    let read = || -> Result<Option<Span>, SyntaxError> {
         let mut cursor = Cursor::new(params, DEPTH);
         cursor.enter_array()?;
         for _ in 0..index {
@@ -35,7 +40,7 @@ pub fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
         if !cursor.next_item()? {
             return Ok(None);
         }
-        cursor.value().map(|span| Some(span.of(params)))
+        cursor.value().map(Some)
     };
     read().ok().flatten()
 }

@@ -119,10 +119,12 @@ impl MethodOverride {
         MethodOverride { cu: own.0.or(general.0), cache: own.1.or(general.1), is_blocked }
     }
 
-    /// The rule as the operator leaves it.
+    /// The rule as the operator leaves it. What exists at one node alone belongs to one client: its answers are never cached.
     pub(super) fn over(self, mut rule: MethodRule) -> MethodRule {
         rule.cu = self.cu.unwrap_or(rule.cu);
-        rule.cache = self.cache.unwrap_or(rule.cache);
+        if !rule.flags.has_state() {
+            rule.cache = self.cache.unwrap_or(rule.cache);
+        }
         if self.is_blocked {
             rule.flags = rule.flags.and(Flags::BLOCKED);
         }

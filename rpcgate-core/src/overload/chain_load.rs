@@ -227,6 +227,7 @@ struct Seated {
 }
 
 /// The end of a set, or of the wait for it.
+#[derive(Clone, Copy)]
 struct End {
     kind: u64,
     project: ProjectId,

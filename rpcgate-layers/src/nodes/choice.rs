@@ -9,7 +9,8 @@ use rpcgate_core::tally::Transport;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The nodes among which one is chosen. Drained nodes and those of another network are never among them.
+/// The nodes among which one is chosen. Those of another network are never among them, and a drained one is only if it alone has
+/// what the call uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidates {
     /// Those that take the call.
@@ -25,7 +26,8 @@ pub(super) type CallKind = (Transport, MethodPlace);
 
 impl Candidates {
     pub(super) fn has(self, node: &Node) -> bool {
-        self.among.has(node.index) && !self.avoid.contains(&Some(node.index)) && !node.is_out()
+        let is_usable = !node.is_out() || (self.among.is_bound() && !node.network.is_wrong());
+        self.among.has(node.index) && !self.avoid.contains(&Some(node.index)) && is_usable
     }
 }
 

@@ -3,6 +3,7 @@
 use super::dialer::Dialer;
 use super::drain::NodeDrain;
 use super::network::ExpectedNetwork;
+use super::node_digits::NodeDigits;
 use super::spending::NodeSpending;
 use super::url::NodeUrl;
 use http::{HeaderName, HeaderValue};
@@ -57,12 +58,15 @@ pub struct NodeConfig {
     /// The address that it was made with, which is also its name.
     pub(crate) first: NodeUrl,
     pub(crate) others: Vec<NodeUrl>,
+    /// Its name in the ids of what exists at it alone.
+    pub(crate) digits: NodeDigits,
 }
 
 impl NodeConfig {
     /// The node at `url`, without any options. The URL is also its name.
     pub fn new(url: NodeUrl) -> Self {
         NodeConfig {
+            digits: NodeDigits::of(&url.to_string(), 0),
             headers: Vec::new(),
             max_batch: None,
             priority: 0,

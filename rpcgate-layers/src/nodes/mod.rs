@@ -10,6 +10,7 @@
 //! | [`ExpectedNetwork`] | to which network a node has to belong |
 //! | `choice` | which of the fit nodes gets the next call |
 //! | `node_set` | which nodes take a call at all |
+//! | `node_digits`, `node_state` | which node has what a call uses, such as a filter |
 //! | [`NodeSpendings`], `call_rate`, `month_count` | how many calls a node has got of those that it may get |
 //! | `pool/choose` | which nodes have room, and which of them cost least |
 //! | [`NodeDrains`] | which nodes an operator has taken out of use |
@@ -56,7 +57,9 @@ mod limits;
 mod month_count;
 mod network;
 pub(crate) mod node;
+pub(crate) mod node_digits;
 pub(crate) mod node_set;
+pub(crate) mod node_state;
 mod pool;
 mod pools;
 mod probe_call;

@@ -18,6 +18,11 @@ use std::time::Duration;
 pub struct NodeIndex(pub(crate) usize);
 
 impl NodeIndex {
+    /// The node at this place.
+    pub(crate) const fn new(place: u16) -> Self {
+        NodeIndex(place as usize)
+    }
+
     /// The place, counted from 0 in the order of the configuration.
     pub const fn get(self) -> usize {
         self.0

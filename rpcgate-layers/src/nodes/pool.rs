@@ -18,6 +18,7 @@ use super::hedge::{HedgeCounts, Hedging};
 use super::in_flight::InFlightLimit;
 use super::limits::PoolLimits;
 use super::node::{Node, NodeIndex, NodeView};
+use super::node_digits::{self, NodeDigits};
 use super::node_set::NodeSet;
 use super::probe_call::ProbeFailure;
 use super::retry_budget::RetryBalance;
@@ -107,10 +108,11 @@ impl Pool {
     /// The pool of the chain with these facts, with `nodes`. Nothing is connected before the first call.
     pub fn new(
         facts: &Facts,
-        nodes: Vec<NodeConfig>,
+        mut nodes: Vec<NodeConfig>,
         limits: PoolLimits,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
+        node_digits::make_distinct(&mut nodes);
         let by_http = nodes.iter().filter(|node| node.address(Transport::Http).is_some());
         let max_batch = by_http.filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
         let nodes: Box<[_]> =
@@ -233,6 +235,24 @@ impl Pool {
             node.config.address(transport).is_some() && node.config.methods.takes(sent, metered)
         };
         self.nodes.iter().filter(takes).map(|node| node.index).collect()
+    }
+
+    /// The node with this transport that these digits name.
+    pub(crate) fn named(&self, digits: NodeDigits, transport: Transport) -> Option<NodeIndex> {
+        let is_it = |node: &&Arc<Node>| {
+            node.config.digits == digits && node.config.address(transport).is_some() && node.index.0 < 64
+        };
+        self.nodes.iter().find(is_it).map(|node| node.index)
+    }
+
+    /// The digits that name the node at this place.
+    pub(crate) fn digits(&self, place: u16) -> Option<NodeDigits> {
+        self.nodes.get(usize::from(place)).map(|node| node.config.digits)
+    }
+
+    /// The nodes that may make something that exists at them alone: those that later calls can be bound to.
+    pub(crate) fn nameable(&self) -> NodeSet {
+        NodeSet::nameable(self.nodes.len())
     }
 
     /// The nodes that keep what others have pruned.

@@ -2,6 +2,7 @@
 
 use super::classify::{Answer, ErrorJudge, Expected};
 use super::limits::ReplyLimits;
+use super::node_state::name_ids;
 use super::requests::{OutgoingRequest, split};
 use super::round::Round;
 use super::unanswered::unanswered;
@@ -50,6 +51,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
             };
             tally.room.absorb(memory);
             settle(tally, &places, is_array, answer);
+            name_ids(pool, &mut tally.entries, &places, &tally.tries);
         }
         Some(last) => {
             requests.push(last);
@@ -101,6 +103,7 @@ async fn forward_all(
         tally.room.absorb(memory);
         tally.tries.append(&tries);
         settle(tally, &places, is_array, answer);
+        name_ids(pool, &mut tally.entries, &places, &tries);
     }
 }
 
@@ -152,10 +155,20 @@ fn node_request(
     limits: ReplyLimits,
     round: Round,
 ) -> (SmallVec<[usize; 1]>, bool, NodeRequest) {
-    let OutgoingRequest { places, body, among, method, hedge, is_broadcast, is_array, is_held, batchable } =
-        request;
+    let OutgoingRequest {
+        places,
+        body,
+        among,
+        method,
+        hedge,
+        is_broadcast,
+        is_sent_once,
+        is_array,
+        is_held,
+        batchable,
+    } = request;
     let request = NodeRequest {
-        broadcast: is_broadcast,
+        broadcast: is_sent_once,
         buffer: limits.buffer(is_held),
         max: limits.max,
         number: expected.number(),

@@ -10,6 +10,7 @@ mod head;
 mod index;
 mod json_rpc;
 mod limits;
+mod node_state;
 mod requests;
 mod rest;
 mod round;

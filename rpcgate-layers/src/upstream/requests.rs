@@ -23,6 +23,8 @@ pub(super) struct OutgoingRequest {
     /// Its method, if it is one call that may be hedged; empty: one that is not listed.
     pub(super) hedge: Option<&'static str>,
     pub(super) is_broadcast: bool,
+    /// Whether it is never repeated once a byte of it was sent, and never sent with the calls of other clients.
+    pub(super) is_sent_once: bool,
     /// Whether the body is an array of calls.
     pub(super) is_array: bool,
     /// Whether the answer must be held whole.
@@ -60,16 +62,19 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         }
         open += 1;
         let among = round.takers(pool, &entry.call, &tally.body);
-        let is_broadcast = entry.call.rule.flags.has(Flags::BROADCAST);
-        if is_broadcast || !takes_arrays || !tally.batch {
+        let flags = entry.call.rule.flags;
+        let is_broadcast = flags.has(Flags::BROADCAST);
+        let is_sent_once = is_broadcast || flags.has_state();
+        if is_sent_once || !takes_arrays || !tally.batch {
             let mut body = Vec::with_capacity(entry.call.len() + 32);
             write(tally, place, &mut body);
-            // Others may wait for an answer that can be cached, and cannot wait for a stream.
-            let is_held = tally.batch || entry.call.rule.cache.is_cached();
+            // Others may wait for an answer that can be cached, and cannot wait for a stream. An id that names its node is written
+            // into a whole answer.
+            let is_held = tally.batch || entry.call.rule.cache.is_cached() || flags.has(Flags::MAKES_STATE);
             let places = SmallVec::from_buf([place]);
-            let hedge = if is_broadcast { None } else { hedge(tally, place, round) };
+            let hedge = if is_sent_once { None } else { hedge(tally, place, round) };
             let is_array = false;
-            let may_batch = pool.is_batching() && !tally.batch && !is_broadcast && round.choice.is_none();
+            let may_batch = pool.is_batching() && !tally.batch && !is_sent_once && round.choice.is_none();
             let batchable = if may_batch { batchable(tally, place) } else { None };
             requests.push(OutgoingRequest {
                 places,
@@ -78,6 +83,7 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
                 method: tally.entries[place].call.metered,
                 hedge,
                 is_broadcast,
+                is_sent_once,
                 is_array,
                 is_held,
                 batchable,
@@ -140,6 +146,7 @@ fn new_array(
         method: None,
         hedge: None,
         is_broadcast: false,
+        is_sent_once: false,
         is_array: true,
         is_held: true,
         batchable: None,
@@ -188,6 +195,11 @@ fn write(tally: &Tally, place: usize, out: &mut Vec<u8>) {
         envelope.write_anonymous(&tally.body, version, first_index(tally) + place, out);
     } else {
         envelope.write(&tally.body, WireId::Index(first_index(tally) + place), out);
+    }
+    if let (Some(at), Some(params)) = (&call.at_node, envelope.params) {
+        // The params and a brace are the end of what was written.
+        let from = out.len() + at.name.start() - params.end() - 1;
+        out.drain(from..from + at.name.len());
     }
 }
 

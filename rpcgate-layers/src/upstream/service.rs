@@ -12,6 +12,10 @@
 //! to an archive if the node lacks the history for it, to a node that is ahead if it lacks the block, and to any other node
 //! if its error says that it cannot serve the call now. If no node can, the client gets the error and is not charged.
 //!
+//! A call that uses something that exists at one node alone, such as a filter, goes to that node, and is refused with
+//! [`Refusal::FilterNotFound`](rpcgate_core::refusal::Refusal::FilterNotFound) if there is no such node. The id of what a call
+//! makes names its node.
+//!
 //! A set whose client names a height that it has seen goes to nodes that are known to have reached it, and is refused with
 //! [`Refusal::HeadNotReached`](rpcgate_core::refusal::Refusal::HeadNotReached) if a second of waiting shows none.
 //!
@@ -30,6 +34,7 @@
 use super::again;
 use super::consistency;
 use super::limits::ReplyLimits;
+use super::node_state;
 use super::round::refuse_untaken;
 use crate::future::ResponseFuture;
 use crate::nodes::node_set::NodeSet;
@@ -96,8 +101,12 @@ impl<A: Before<Settled>> Service<Calls<A>> for Upstream {
 
 /// Sends the open calls of a set and settles them.
 async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+    node_state::bind(pool, tally);
     if pool.is_selective() {
         refuse_untaken(pool, tally);
+    }
+    if !tally.has_open() {
+        return;
     }
     if tally.consistency.is_some() {
         // In a box, so that other calls are no larger.

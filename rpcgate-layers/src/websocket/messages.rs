@@ -1,6 +1,7 @@
 //! What happens to the messages of a stream: the call stack decides about each call of its client, and each answer of its
 //! node is accounted to its call.
 
+use super::node_state::write_call;
 use super::open_streams::KeyStreams;
 use super::pending::{Answered, PendingCalls, SentMessage};
 use crate::call::batch::read_calls;
@@ -100,11 +101,11 @@ pub(super) enum ToClient {
 /// The account of a stream and of the calls on it.
 pub(super) struct Messages {
     pub(super) stream: StreamTally,
-    pending: PendingCalls,
+    pub(super) pending: PendingCalls,
     layers: Box<dyn DecideCalls>,
     rules: MessageRules,
     /// The node of the stream.
-    node: Arc<Node>,
+    pub(super) node: Arc<Node>,
     /// The second of the last call, and the calls in it.
     rate: (u64, u32),
 }
@@ -155,6 +156,7 @@ impl Messages {
             return Verdict::default();
         };
         let mut tally = calls.into_tally();
+        self.hold_states(&mut tally);
         self.hold_allowance(&mut tally);
         self.forward(tally)
     }
@@ -238,8 +240,10 @@ impl Messages {
         }
         let to_node = match sent {
             0 => None,
-            _ if sent == tally.entries.len() => Some(ToNode::Unchanged),
-            _ => Some(ToNode::Rewritten(without_refused(&tally))),
+            _ if sent == tally.entries.len() && !tally.entries.iter().any(is_bound) => {
+                Some(ToNode::Unchanged)
+            }
+            _ => Some(ToNode::Rewritten(for_node(&tally))),
         };
         if awaited {
             let mut unjoined = Vec::new();
@@ -257,10 +261,10 @@ impl Messages {
         Verdict { to_node, to_client }
     }
 
-    /// Whether answers to refused calls wait for those of the node to the other calls of their array. They are joined with a
-    /// whole message.
+    /// Whether the next message of the node is needed whole: answers to refused calls wait for those of the node to the other
+    /// calls of their array, or an id in it is to name the node.
     pub(super) fn joins(&self) -> bool {
-        self.pending.has_refused()
+        self.pending.has_refused() || self.pending.has_makers()
     }
 
     /// Accounts for a message of the node, or, unless [answers are joined](Messages::joins), for the first fragment of one.
@@ -308,22 +312,24 @@ fn array_of(answers: &[u8]) -> Option<Vec<u8>> {
     if answers.is_empty() { None } else { Some([b"[", answers, b"]"].concat()) }
 }
 
-/// The array without its refused items.
-fn without_refused(tally: &Tally) -> Vec<u8> {
+/// Whether the id that a call uses names the node, which the node must not see.
+fn is_bound(entry: &Entry) -> bool {
+    entry.call.at_node.is_some()
+}
+
+/// The message without its refused items and without names of nodes.
+fn for_node(tally: &Tally) -> Vec<u8> {
     let mut text = Vec::with_capacity(tally.body.len());
-    text.push(b'[');
-    for entry in &tally.entries {
-        if matches!(entry.state, CallState::Refused(_)) {
-            continue;
+    let sent = tally.entries.iter().filter(|entry| !matches!(entry.state, CallState::Refused(_)));
+    for (place, entry) in sent.enumerate() {
+        if tally.batch {
+            text.push(if place == 0 { b'[' } else { b',' });
         }
-        if text.len() > 1 {
-            text.push(b',');
-        }
-        if let Payload::JsonRpc(envelope) = &entry.call.payload {
-            text.extend_from_slice(envelope.whole.of(&tally.body));
-        }
+        write_call(entry, &tally.body, &mut text);
     }
-    text.push(b']');
+    if tally.batch {
+        text.push(b']');
+    }
     text
 }
 

@@ -25,6 +25,7 @@ mod hold;
 mod limits;
 mod link;
 mod messages;
+mod node_state;
 mod open_streams;
 mod pending;
 mod relay;

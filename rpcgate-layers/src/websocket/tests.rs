@@ -814,6 +814,58 @@ async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
 }
 
 #[tokio::test]
+async fn ids_of_what_the_node_of_a_stream_makes_name_the_node_as_over_http() {
+    let node = Node::serve(|mut socket| async move {
+        while let Some(Ok(Message::Text(message))) = socket.next().await {
+            if !message.contains("toy_make") {
+                socket.send(Message::Text(message)).await.unwrap();
+                continue;
+            }
+            socket.send(text("{\"method\":\"push\",\"params\":{\"result\":\"0x1\"}}")).await.unwrap();
+            let reply = match message.starts_with('[') {
+                true => "[{\"id\":8,\"result\":\"0x1\"},{\"id\":9,\"result\":\"0xa1\"}]",
+                false => "{\"id\":7,\"result\": \"0xa0\"}",
+            };
+            // In fragments.
+            let (head, tail) = reply.split_at(20);
+            let frame =
+                |text: &str, data, fin| Message::Frame(Frame::message(text.to_owned(), Op::Data(data), fin));
+            socket.send(frame(head, Data::Text, false)).await.unwrap();
+            socket.send(frame(tail, Data::Continue, true)).await.unwrap();
+        }
+    })
+    .await;
+    let config = NodeConfig::new(NodeUrl::parse(&node.url, Transport::Ws).unwrap());
+    let digits = std::str::from_utf8(config.digits.as_bytes()).unwrap().to_owned();
+    let gateway = Gateway::of(vec![config], |_| (), |_| ()).await;
+    let mut socket = gateway.open().await;
+    let mut ask = async |message: String| {
+        socket.send(text(&message)).await.unwrap();
+        loop {
+            let Message::Text(text) = next(&mut socket).await else { panic!("a text") };
+            if !text.contains("push") {
+                return text.to_string();
+            }
+            assert!(text.ends_with("\"0x1\"}}"), "a push is not changed: {text}");
+        }
+    };
+    let call = |id: u8, method: &str, param: &str| {
+        format!("{{\"id\":{id},\"method\":\"{method}\",\"params\":[\"{param}\"],\"more\":1}}")
+    };
+    assert_eq!(ask(call(7, "toy_make", "")).await, format!("{{\"id\":7,\"result\": \"0x{digits}a0\"}}"));
+    let two = format!("[{},{}]", call(8, "toy_read", ""), call(9, "toy_make", ""));
+    let named = format!("[{{\"id\":8,\"result\":\"0x1\"}},{{\"id\":9,\"result\":\"0x{digits}a1\"}}]");
+    assert_eq!(ask(two).await, named);
+    // The node, which sends everything back, sees its own id.
+    let used = ask(call(10, "toy_use", &format!("0x{digits}a0"))).await;
+    assert_eq!(used, call(10, "toy_use", "0xa0"));
+    let refused = r#"{"jsonrpc":"2.0","id":11,"error":{"code":-32000,"message":"filter not found"}}"#;
+    for other in ["0xa0", "0x12345678a0", ""] {
+        assert_eq!(ask(call(11, "toy_use", other)).await, refused, "{other}");
+    }
+}
+
+#[tokio::test]
 async fn calls_beyond_the_rate_of_a_stream_are_refused() {
     let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
     let limits = |parts: &mut Parts| parts.stream_limits = StreamLimits::default().with_calls_per_second(2);

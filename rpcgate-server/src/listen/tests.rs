@@ -886,6 +886,14 @@ async fn floods_of_http2_end_in_goaway() {
     let settings = |_| frame(4, 0, 0, &[0, 3, 0, 0, 0, 9]);
     let (rounds, error) = flooded(&connections, settings).await;
     assert!(error == Some(NO_ERROR) && rounds < 10_000, "settings: {rounds} {error:?}");
+    for (what, unanswered) in [
+        ("updates of a window", frame(8, 0, 0, &[0, 0, 0, 1])),
+        ("acknowledged pings", frame(6, 1, 0, &[7; 8])),
+        ("frames that HTTP/2 does not know", frame(0xfa, 0, 0, b"grease")),
+    ] {
+        let (rounds, error) = flooded(&connections, |_| unanswered.clone()).await;
+        assert!(error == Some(NO_ERROR) && rounds < 60_000, "{what}: {rounds} {error:?}");
+    }
     let reset = |round: u32| {
         let stream = 2 * round + 1;
         [frame(1, 4, stream, HEADERS), frame(3, 0, stream, &8_u32.to_be_bytes())].concat()

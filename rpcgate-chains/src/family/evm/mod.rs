@@ -4,7 +4,7 @@
 //! Tags (`latest`, `safe`, `finalized`, …) name a new block every time, and their blocks are never kept.
 //!
 //! Filters (`eth_newFilter` and the like) exist only in the node that made them, and a call for their changes consumes
-//! these. Behind several nodes they need a pool that keeps a caller on one node; they are not cached.
+//! these. Their methods are marked, so that the calls of a filter reach its node; they are never cached or repeated.
 
 #[cfg(feature = "events")]
 mod blocks;
@@ -18,7 +18,7 @@ mod text;
 
 pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
-use super::params::{member, positional, quantity};
+use super::params::{member, positional, positional_span, quantity};
 use super::{Closing, UnservedErrors, listed, mark, marks, matches, narrow, says, submits, table};
 use rpcgate_core::adapter::{
     Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
@@ -26,6 +26,7 @@ use rpcgate_core::adapter::{
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
+use rpcgate_core::json::Span;
 use std::time::Duration;
 
 /// How nodes say that they have pruned a state or a block: geth and its descendants, Erigon, Nethermind, Besu, Reth and
@@ -210,7 +211,16 @@ impl Evm {
         if submits(verb) {
             marks = marks.and(Flags::BROADCAST);
         }
-        marks
+        marks.and(filter_marks(verb))
+    }
+}
+
+/// The marks of the methods of filters, which have the same names in each namespace (`eth`, and `kaia` or `klay`, say).
+fn filter_marks(verb: &str) -> Flags {
+    match verb {
+        "getFilterChanges" | "getFilterLogs" | "uninstallFilter" => Flags::USES_STATE,
+        _ if verb.starts_with("new") && verb.ends_with("Filter") => Flags::MAKES_STATE,
+        _ => Flags::NONE,
     }
 }
 
@@ -222,6 +232,10 @@ impl Adapter for Evm {
     fn methods(&self) -> Vec<Method> {
         let mut rows = table(METHODS, self.own, &[]);
         mark(self.closed, &mut rows);
+        for row in &mut rows {
+            let (_, verb) = row.name.split_once('_').unwrap_or_default();
+            row.rule = row.rule.marked(filter_marks(verb));
+        }
         rows
     }
 
@@ -270,6 +284,11 @@ impl Adapter for Evm {
             _ if immutable => Permanence::NotYet,
             _ => Permanence::Yes,
         }
+    }
+
+    /// The id is the first parameter (execution-apis, `eth_getFilterChanges`).
+    fn state_id(&self, call: CallView<'_>) -> Option<Span> {
+        positional_span(call.params, 0)
     }
 
     /// By its words: the numbers of these errors mean much else.
@@ -519,6 +538,31 @@ mod tests {
         assert_eq!(wrong(&chain, &submits, Flags::CLOSED, false), [""; 0]);
         let reads = ["eth_call", "eth_fillTransaction", "eth_callBundle", "eth_subscribe", "sender_x"];
         assert_eq!(wrong(&chain, &reads, Flags::BROADCAST, false), [""; 0]);
+    }
+
+    #[test]
+    fn the_calls_of_filters_are_marked_and_never_cached() {
+        let makes =
+            ["eth_newFilter", "eth_newBlockFilter", "eth_newPendingTransactionFilter", "kaia_newFilter"];
+        let uses = ["eth_getFilterChanges", "eth_getFilterLogs", "eth_uninstallFilter", "klay_getFilterLogs"];
+        for chain in [at(TOY, 0), at(crate::eth::ETH, 0)] {
+            assert_eq!(wrong(&chain, &makes, Flags::MAKES_STATE, true), [""; 0]);
+            assert_eq!(wrong(&chain, &uses, Flags::USES_STATE, true), [""; 0]);
+        }
+        for name in ["eth_getLogs", "eth_newHeads", "trace_filter", "newFilter", "eth_getFilter", "eth_call"]
+        {
+            assert!(!at(TOY, 0).look_up(name).rule.flags.has_state(), "{name}");
+        }
+        let changes = ["eth_newFilter", "eth_getFilterChanges", "eth_call"]
+            .into_iter()
+            .fold(ChainOverrides::default(), |all, name| all.with_cache(name, CacheRule::secs(9)));
+        let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
+        let cache = |name: &str| chain.look_up(name).rule.cache;
+        assert_eq!(
+            (cache("eth_newFilter"), cache("eth_getFilterChanges")),
+            (CacheRule::Never, CacheRule::Never)
+        );
+        assert_eq!(cache("eth_call"), CacheRule::secs(9));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Pool {
         for _ in 0..=nodes.len() {
             let at = SpendingTime::of(&*self.clock);
             let (among, why) = least_costly(nodes, candidates, (calls, at), &mut passed_over);
-            let candidates = Candidates { among, ..candidates };
+            let candidates = Candidates { among: candidates.among.and(among), ..candidates };
             let (chosen, choice) = self.rotation.choose(nodes, candidates, || at.elapsed())?;
             if let Some(taken) = chosen.as_ref().take(calls, at) {
                 return Some((chosen, why.unwrap_or(choice), taken));

@@ -6,6 +6,7 @@ mod explained;
 mod hedged;
 mod limited;
 mod selective;
+mod stateful;
 mod streamed;
 mod unserved;
 
