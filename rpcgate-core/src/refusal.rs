@@ -161,7 +161,7 @@ const HEAVY: i32 = -32029;
 
 impl Refusal {
     /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 40] = [
+    pub const ALL: [Refusal; 41] = [
         Refusal::NoRoute,
         Refusal::NoStream,
         Refusal::UpgradeRequired,

@@ -297,7 +297,7 @@ mod tests {
         }
         assert_eq!(counts(&Rotation::default(), &nodes, 60), [30, 30]);
         (0..20).for_each(|_| {
-            nodes[1].health.by(Transport::Http).usefulness().record_latency(Duration::from_millis(40))
+            nodes[1].health.by(Transport::Http).usefulness().record_latency(Duration::from_millis(40));
         });
         assert_eq!(asked(&nodes), [0]);
         nodes[0].in_flight.store(9, Relaxed);

@@ -106,7 +106,8 @@ async fn hosted() -> (Node, TestGateway) {
         let table = format!("chains.{chain}");
         setup.node(chain, &node.url()).set(&table, &format!("hosts = [\"{host}\", \"{chain}.internal\"]"))
     });
-    (node, setup.node("bsc", &node.url()).start().await)
+    let gateway = setup.node("bsc", &node.url()).start().await;
+    (node, gateway)
 }
 
 #[tokio::test]

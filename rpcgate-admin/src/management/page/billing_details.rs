@@ -73,9 +73,8 @@ async fn save(State(app): State<Arc<AppState>>, page: PageContext, fields: Field
         billing_address: Some(fields.one("billing_address").lines().map(str::to_owned).collect()),
         billing_tax_id: Some(sent("billing_tax_id")),
     };
-    let error = match tenants::update(&app, &page.expecting(&fields), tenant, update).await {
-        Ok(_) => return Ok(page.done(DETAILS, Done::BillingDetailsSaved)),
-        Err(error) => error,
+    let Err(error) = tenants::update(&app, &page.expecting(&fields), tenant, update).await else {
+        return Ok(page.done(DETAILS, Done::BillingDetailsSaved));
     };
     let now = BillingDetailsPage::of(&app, &page).await?;
     rejected(error, LABELS, |problems| BillingDetailsPage {

@@ -213,7 +213,9 @@ fn changed(id: &str, change: impl FnOnce(&mut Value)) -> String {
 
 #[tokio::test]
 async fn a_payment_is_booked_or_reported_and_one_that_does_not_fit_completes_nothing() {
-    let odd: [(&str, fn(&mut Value), &str); 12] = [
+    /// What differs in a payment, how, and what is reported.
+    type OddPayment = (&'static str, fn(&mut Value), &'static str);
+    let odd: [OddPayment; 12] = [
         ("one cent less", |s| s["amount_total"] = 1_189.into(), "its amount is not 1190 cents"),
         ("more", |s| s["amount_total"] = 1_500.into(), "its amount is not 1190 cents"),
         ("no amount", |s| s["amount_total"] = Value::Null, "its amount is not 1190 cents"),

@@ -38,7 +38,7 @@ pub(super) async fn within<T>(
     step: &str,
     work: impl Future<Output = Result<T, SmtpError>>,
 ) -> Result<T, MailError> {
-    waited(time, step, work).await?.map_err(rejected)
+    waited(time, step, work).await?.map_err(|error| rejected(&error))
 }
 
 async fn waited<T>(
@@ -99,7 +99,7 @@ fn expect(answer: &Response, step: &str, severity: Severity) -> Result<(), MailE
     Err(MailError::Unavailable(format!("the answer to {step} is {}, which is out of order", answer.code())))
 }
 
-fn rejected(error: SmtpError) -> MailError {
+fn rejected(error: &SmtpError) -> MailError {
     if error.is_permanent() {
         MailError::Rejected(error.to_string())
     } else {
@@ -115,7 +115,7 @@ fn of_recipient(error: SmtpError) -> MailError {
     if error.is_permanent() && names_recipient(&text) {
         return MailError::Refused(error.to_string());
     }
-    rejected(error)
+    rejected(&error)
 }
 
 /// Whether the text of a refusal begins with an enhanced status code (RFC 3463) that says that the recipient's address does
