@@ -212,7 +212,7 @@ pub struct TraceSampling {
 }
 
 impl TraceSampling {
-    /// So many of a million calls; at most all of them.
+    /// The ratio of `calls` in a million; at most all of them.
     pub const fn of_millionths(millionths: u32) -> Self {
         let left = WHOLE.saturating_sub(millionths);
         TraceSampling { least: (((left as u128) << RANDOM_BITS) / WHOLE as u128) as u64 }

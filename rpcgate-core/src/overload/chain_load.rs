@@ -127,7 +127,7 @@ impl ChainLoad {
         Some(limit)
     }
 
-    /// Whether a set is admitted under this limit, where so many are under way `before` it.
+    /// Whether a set is admitted under this limit, where `before` sets are under way already.
     fn admits(&self, set: Seated, before: usize, limit: usize) -> bool {
         let Seated { seat, its, tier } = set;
         if its == 0 || before < limit - limit / 4 || its < self.share(tier, limit) {

@@ -1,4 +1,4 @@
-//! Projects beside each other, in virtual time: one is refused only for what it does itself.
+//! Projects next to each other, in virtual time: one is refused only for what it does itself.
 
 use super::*;
 use crate::caller::ProjectId;
@@ -169,8 +169,8 @@ impl Chain {
     }
 }
 
-/// One quiet project beside `noisy` others, whose calls become slow at a node that has enough places.
-fn beside(noisy: usize, lanes: usize, quiet: Project) -> (Chain, Outcome) {
+/// One quiet project next to `noisy` others, whose calls become slow at a node that has enough places.
+fn neighbours_of(noisy: usize, lanes: usize, quiet: Project) -> (Chain, Outcome) {
     let mut chain = Chain::new(usize::MAX);
     let with = |others: Project| [vec![quiet], vec![others; noisy]].concat();
     chain.run(6, &with(Project::of(lanes, 2)));
@@ -182,7 +182,7 @@ fn beside(noisy: usize, lanes: usize, quiet: Project) -> (Chain, Outcome) {
 #[test]
 fn a_project_is_not_refused_because_the_calls_of_another_one_are_slow() {
     for (noisy, lanes) in [(1, 60), (64, 1), (64, 8), (8, 40)] {
-        let (_, quiet) = beside(noisy, lanes, Project::of(1, 2));
+        let (_, quiet) = neighbours_of(noisy, lanes, Project::of(1, 2));
         assert_eq!(quiet.refused, 0, "{noisy} projects with {lanes} calls each: {quiet:?}");
         assert!(quiet.answered > 150, "{quiet:?}");
     }
@@ -191,7 +191,7 @@ fn a_project_is_not_refused_because_the_calls_of_another_one_are_slow() {
 #[test]
 fn a_project_with_many_calls_under_way_is_not_refused_while_its_own_answers_are_in_time() {
     for method in [1, 2] {
-        let (chain, quiet) = beside(1, 60, Project { method, rests: MILLI, ..Project::of(40, 20) });
+        let (chain, quiet) = neighbours_of(1, 60, Project { method, rests: MILLI, ..Project::of(40, 20) });
         assert_eq!(quiet.refused, 0, "{quiet:?} {:?}", chain.load.limit());
     }
 }

@@ -94,7 +94,7 @@ impl Seats {
             if word >> COUNT_BITS == tag {
                 return Some((at, word));
             }
-            // One that nobody had is the better one: the others may come again.
+            // One that no project had is the better one: the others may come again.
             if count(word) == 0 && free.is_none_or(|(_, known)| known != 0 && word == 0) {
                 free = Some((at, word));
             }

@@ -121,7 +121,7 @@ fn expected_wait(node: &Node, (transport, method): CallKind) -> Option<u64> {
     Some((node.in_flight.load(Relaxed) as u64 + 1).saturating_mul(expected))
 }
 
-/// Whether `second` is likely to answer clearly sooner than `first`. A node of which nothing is known is neither quicker nor
+/// Whether `second` is likely to answer clearly sooner than `first`. A node without any known answer is neither quicker nor
 /// slower than another one: only its calls in flight count.
 fn answers_sooner(second: &Node, first: &Node, kind: CallKind) -> bool {
     match (expected_wait(second, kind), expected_wait(first, kind)) {

@@ -25,7 +25,7 @@ impl NodeSet {
         NodeSet { is_bound: true, ..[node].into_iter().collect() }
     }
 
-    /// The nodes that can be named, of a pool with so many.
+    /// The nodes that can be named in a pool of this size.
     pub(crate) const fn nameable(nodes: usize) -> NodeSet {
         // The set of the first 64 is the set of all.
         if nodes > 64 { NodeSet::of(u64::MAX >> 1) } else { NodeSet::ALL }

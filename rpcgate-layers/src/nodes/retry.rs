@@ -40,7 +40,7 @@ pub struct RetryPolicy {
     pub per_try: Option<Duration>,
     /// After how long without an answer a read is sent to another node as well; `None` for never. The first try goes on, and
     /// the first usable answer is taken. It has no effect without another healthy node, without a retry in the budget, on
-    /// broadcasts, and on gRPC calls of which the client has not sent everything.
+    /// broadcasts, and on gRPC calls whose client has not sent everything.
     pub next_node_after: Option<Duration>,
     /// How many tries of all calls may follow a try of which a byte was sent. Without such a byte, a try puts no load on a
     /// node and needs no budget.

@@ -140,7 +140,7 @@ struct Routing<'n> {
     /// Methods, each with the name of its group.
     methods: Vec<(&'n str, &'n str)>,
     mappings: Option<&'n Node>,
-    /// The group that gets streams; all do if there is none.
+    /// The group that gets streams; all groups do if this is absent.
     streams: Option<&'n str>,
 }
 

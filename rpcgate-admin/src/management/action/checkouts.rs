@@ -210,6 +210,6 @@ async fn report_unmatched(app: &AppState, payment: &UnmatchedPayment) {
     let dash_url = &app.settings.dash_url;
     let mail = |_: &User, to: Address| Mail::notification(to, &text, dash_url, &page);
     if let Err(error) = raise_with(app, tenant, NotificationKind::Invoice, &text, mail).await {
-        tracing::warn!(%error, %tenant, "members could not be told of a payment");
+        tracing::warn!(%error, %tenant, "members could not be notified of a payment");
     }
 }

@@ -108,7 +108,7 @@ pub(super) async fn credit_notes_of(
     oldest.all(database).await?.into_iter().map(CreditNote::try_from).collect()
 }
 
-/// The tax in the part `cents` of an invoice of which `credited` is credited, `credited_tax` of it as tax, in cents. It is what
+/// The tax in the part `cents` of an invoice, in cents. `credited` of the invoice is credited before, `credited_tax` of that as tax. It is what
 /// the tax in both parts together, rounded to the nearest cent, adds to the tax that is credited, so that all credit notes
 /// together never credit more tax than was charged and the last one takes the rest.
 fn part_of_tax(amounts: &InvoiceAmounts, credited: u64, credited_tax: u64, cents: u64) -> u64 {

@@ -131,7 +131,7 @@ impl Store {
     /// time; while another program does the work, this one stops.
     ///
     /// # Errors
-    /// [`SweepFailed`] lists the kinds of rows of which some could not be removed.
+    /// [`SweepFailed`] lists the kinds of rows that could not all be removed.
     pub async fn sweep_events(&self, kept: Duration, now: Time) -> Result<SweptEvents, SweepFailed> {
         let mut swept = SweptEvents::default();
         let then = moment(now).saturating_sub(i64::try_from(kept.as_micros()).unwrap_or(i64::MAX));

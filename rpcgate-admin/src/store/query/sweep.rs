@@ -227,7 +227,7 @@ impl Store {
     /// stops.
     ///
     /// # Errors
-    /// [`SweepFailed`] lists the kinds of rows of which some could not be removed.
+    /// [`SweepFailed`] lists the kinds of rows that could not all be removed.
     pub fn sweep(&self, now: Time) -> BoxFuture<'_, Result<Swept, SweepFailed>> {
         Box::pin(self.sweep_all(now))
     }
@@ -253,7 +253,7 @@ impl Store {
     }
 }
 
-/// The rows of which `expires_at` has passed at `now`.
+/// The rows whose `expires_at` has passed at `now`.
 fn over(now: Time, expires_at: impl Fn(i64) -> Expr) -> Condition {
     Condition::all().add(expires_at(moment(now)))
 }

@@ -20,7 +20,7 @@ const FAUCET_KEY: &str = "4cb5abf6ad79fbf5abbccafcc269d85cd2651ed4b885b5869f241a
 pub(crate) const REGISTRAR: &str = "near";
 /// The only contract that runs, a fungible token (NEP-141).
 pub(crate) const TOKEN: &str = "usdt.tether-token.near";
-/// A second fungible token: coins as tokens. It can be read, and nobody here holds any.
+/// A second fungible token: coins as tokens. It can be read, and no account holds any.
 pub(crate) const WRAPPED: &str = "wrap.near";
 const TOKEN_SUPPLY: u128 = 2_500_000_000_000_000;
 const FAUCET_TOKENS: u128 = 1_000_000_000_000;

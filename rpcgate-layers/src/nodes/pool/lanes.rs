@@ -47,7 +47,7 @@ pub(super) struct Lanes<'p> {
     next_node_after: Option<Duration>,
 }
 
-/// One try beside the first.
+/// One try in addition to the first.
 struct Lane {
     memory: MemoryPermit,
     tries: NodeTries,
@@ -368,7 +368,7 @@ mod tests {
         NodeRequest { hedge: Some("toy_read"), ..call("read") }
     }
 
-    /// Measures so many calls.
+    /// Measures this number of calls.
     async fn warm(fixture: &PoolFixture, calls: usize) {
         for _ in 0..calls {
             assert_eq!(fixture.whole(read()).await.unwrap(), "{}");

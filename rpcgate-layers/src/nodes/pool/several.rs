@@ -46,7 +46,7 @@ struct CopyWatch {
     is_over: bool,
 }
 
-/// Stops the copies of which nothing was written, when the client leaves.
+/// Stops the copies that were not written yet, when the client leaves.
 struct Copies(SmallVec<[CopyWatch; 4]>);
 
 impl Drop for Copies {

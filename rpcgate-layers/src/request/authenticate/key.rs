@@ -32,7 +32,7 @@ pub(crate) fn key_in<'r>(headers: &'r HeaderMap, uri: &'r Uri, places: KeyPlaces
         .or_else(|| in_query(uri, places.query?))
 }
 
-/// The user name in the Basic credentials of a request whose password was taken for the key and is none: many clients insist
+/// The user name in the Basic credentials of a request whose password was taken for the key but is not one: many clients insist
 /// on both, and their user chooses which one is the key. `None` if the key was sent elsewhere, or without a user name.
 pub(super) fn user_of(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     if in_usual_places(headers, uri).is_some() {

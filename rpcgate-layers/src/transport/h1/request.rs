@@ -33,7 +33,7 @@ pub struct NodeRequest {
     /// only one, the call ends with [`Cause::NoNode`](rpcgate_core::fault::Cause::NoNode).
     pub avoid: Option<NodeIndex>,
     /// The number that is the id of the call in the body, or of the first one in an array; `None` if the body has none.
-    /// Whoever reads the answer compares it.
+    /// The reader of the answer compares it.
     pub(crate) number: Option<usize>,
     /// The nodes that take the request.
     pub(crate) among: NodeSet,

@@ -165,7 +165,7 @@ pub(in crate::management::action) async fn confirm_payment(app: &AppState, invoi
     let (text, dash_url) = (format!("Invoice {} is paid", invoice.number), &app.settings.dash_url);
     let mail = |_: &User, to: Address| Mail::payment_received(to, invoice, dash_url);
     if let Err(error) = raise_with(app, invoice.tenant, NotificationKind::Invoice, &text, mail).await {
-        tracing::warn!(%error, number = %invoice.number, "members could not be told of a payment");
+        tracing::warn!(%error, number = %invoice.number, "members could not be notified of a payment");
     }
 }
 
