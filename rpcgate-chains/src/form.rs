@@ -80,7 +80,11 @@ mod tests {
         let hash = "9xKkpbdYzPs8Ho3WbJBaiUxfr9vXwA9m2cdG7e6YvSFR";
         assert_eq!(base58(hash, 32).as_deref(), Some(hash));
         assert_eq!(base58(&"1".repeat(64), 64), Some("1".repeat(64)));
-        for wrong in ["", "0", &hash[1..], &"1".repeat(33), &"z".repeat(10_000)] {
+        // 32 bytes have 32 to 44 digits: without its first digit this text is another hash, without two it is 31 bytes.
+        let shorter = &hash[1..];
+        assert_eq!(base58(shorter, 32).as_deref(), Some(shorter));
+        let longer = format!("{hash}1");
+        for wrong in ["", "0", &hash[2..], &longer, &"1".repeat(31), &"1".repeat(33), &"z".repeat(10_000)] {
             assert_eq!(base58(wrong, 32), None, "{wrong}");
         }
     }

@@ -1,7 +1,10 @@
 //! Every refusal of the gateway, and the one table that writes each in its wire forms.
 
+mod deadline;
 mod form;
 mod grpc;
+
+pub use deadline::DeadlineExceeded;
 
 use crate::chain::Dialect;
 use crate::json::{Cursor, DEEPEST};
@@ -457,22 +460,6 @@ impl BackendFailure {
             Dialect::Rest => write_field("message", Self::MESSAGE, out),
             _ => write_error(dialect, id, INTERNAL, Self::MESSAGE, out),
         }
-    }
-}
-
-/// The end of a gRPC call that was not answered within the time that its client gave it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DeadlineExceeded;
-
-impl DeadlineExceeded {
-    /// The gRPC status number.
-    pub const fn grpc(self) -> u8 {
-        grpc::DEADLINE_EXCEEDED
-    }
-
-    /// The message.
-    pub const fn message(self) -> &'static str {
-        "deadline exceeded"
     }
 }
 

@@ -191,7 +191,7 @@ impl ChainLoad {
             self.baselines.learn(end.kind, latency, now, how);
             // A project that comes in the middle of a load must not take its latency for the usual one.
             if how != Learning::None || own.is_some() {
-                self.own_baselines.learn(own_kind, latency, now, how);
+                self.own_baselines.learn_over_time(own_kind, latency, now, how);
             }
         }
         // An answer that was not waited for would have taken longer still.

@@ -766,7 +766,11 @@ async fn a_deadline_is_passed_on_and_ends_the_call_at_the_node_too() {
     let told = node.heads.lock()[0].1["grpc-timeout"].to_str().unwrap().to_owned();
     assert_eq!(told, "100000u", "the clock of the test stands still");
     let line = gateway.records()[0].lines[0].clone();
-    assert_eq!((line.outcome, line.cu), (Outcome::Failed, 5), "the node has worked for it");
+    assert_eq!(
+        (line.outcome, line.cu),
+        (Outcome::Abandoned, 5),
+        "its client gave it up while the node worked for it"
+    );
     assert!(gateway.pool.nodes().all(|node| node.health.left().is_zero()));
     for _ in 0..6 {
         gateway.ask(READ, &metadata, Full::from(message(b"ask"))).await;

@@ -187,6 +187,20 @@ impl fmt::Debug for NodeConfig {
     }
 }
 
+/// Gives each node digits that no other node of the pool has. Nodes of one name, which differ in their keys alone, are told
+/// apart by their order.
+pub(crate) fn make_distinct(nodes: &mut [NodeConfig]) {
+    for at in 0..nodes.len() {
+        let (before, rest) = nodes.split_at_mut(at);
+        let Some(node) = rest.first_mut() else { return };
+        let name = node.name().to_string();
+        let is_free = |digits: &NodeDigits| before.iter().all(|other| other.digits != *digits);
+        // More salts than nodes: one of them is free unless hashes collide beyond all odds.
+        let free = (0..=u32::MAX).map(|salt| NodeDigits::of(&name, salt)).find(is_free);
+        node.digits = free.unwrap_or(node.digits);
+    }
+}
+
 /// A PEM text without a usable certificate of an authority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadRoots;

@@ -4,7 +4,6 @@
 //! same at every gateway and after a restart, it stays when a key in the address is replaced, and it says nothing about the
 //! address. Its first digit is not 0, so that clients that read ids as numbers keep all eight.
 
-use super::config::NodeConfig;
 use bytes::Bytes;
 use sha1::{Digest, Sha1};
 
@@ -60,23 +59,10 @@ fn id_digits(id: &[u8]) -> Option<&[u8]> {
     digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)
 }
 
-/// Gives each node digits that no other node of the pool has. Nodes of one name, which differ in their keys alone, are told
-/// apart by their order.
-pub(crate) fn make_distinct(nodes: &mut [NodeConfig]) {
-    for at in 0..nodes.len() {
-        let (before, rest) = nodes.split_at_mut(at);
-        let Some(node) = rest.first_mut() else { return };
-        let name = node.name().to_string();
-        let is_free = |digits: &NodeDigits| before.iter().all(|other| other.digits != *digits);
-        // More salts than nodes: one of them is free unless hashes collide beyond all odds.
-        let free = (0..=u32::MAX).map(|salt| NodeDigits::of(&name, salt)).find(is_free);
-        node.digits = free.unwrap_or(node.digits);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::config::{NodeConfig, make_distinct};
 
     fn node(url: &str) -> NodeConfig {
         NodeConfig::new(url.parse().unwrap())

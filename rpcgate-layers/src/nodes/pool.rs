@@ -12,13 +12,13 @@ mod two_grpc;
 pub(crate) use self::two_grpc::SecondExchange;
 use super::batching::BatchingCounts;
 use super::choice::Rotation;
-use super::config::NodeConfig;
+use super::config::{NodeConfig, make_distinct};
 use super::head_requests::HeadRequests;
 use super::hedge::{HedgeCounts, Hedging};
 use super::in_flight::InFlightLimit;
 use super::limits::PoolLimits;
 use super::node::{Node, NodeIndex, NodeView};
-use super::node_digits::{self, NodeDigits};
+use super::node_digits::NodeDigits;
 use super::node_set::NodeSet;
 use super::probe_call::ProbeFailure;
 use super::retry_budget::RetryBalance;
@@ -112,7 +112,7 @@ impl Pool {
         limits: PoolLimits,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
-        node_digits::make_distinct(&mut nodes);
+        make_distinct(&mut nodes);
         let by_http = nodes.iter().filter(|node| node.address(Transport::Http).is_some());
         let max_batch = by_http.filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
         let nodes: Box<[_]> =

@@ -110,6 +110,11 @@ impl Usefulness {
         self.is_in_doubt(method) || self.is_silent(now)
     }
 
+    /// Whether a recent try of a call like this one was in vain.
+    pub(crate) fn has_failed(&self, method: MethodPlace) -> bool {
+        self.share(method) > 0
+    }
+
     /// Whether the tries of calls of this method were mostly in vain.
     pub(crate) fn is_in_doubt(&self, method: MethodPlace) -> bool {
         self.share(method) >= DOUBTFUL
@@ -123,10 +128,11 @@ impl Usefulness {
         }
     }
 
-    /// Whether the node gets the next call as a trial, if it is doubtful. It gets one after a second, and one after twice the
+    /// Whether the node gets the next call as a trial, if a recent try was in vain: while others are quicker, it would get no
+    /// call that shows whether it is useful again. It gets one after a second, and one after twice the
     /// time each time that it fails, up to half a minute.
     pub(crate) fn takes_trial(&self, method: MethodPlace, now: impl Fn() -> Duration) -> bool {
-        if !self.is_in_doubt(method) {
+        if !self.has_failed(method) {
             return false;
         }
         let now = now();
@@ -135,7 +141,7 @@ impl Usefulness {
         }
         let is_first = !self.trials.is_set();
         self.trials.fail(now);
-        // The first pause begins when the node is found to be doubtful.
+        // The first pause begins when the failure is noticed.
         !is_first
     }
 
@@ -214,9 +220,9 @@ impl Usefulness {
     }
 }
 
-/// The part that is left after a usable answer: a doubtful node recovers sooner, because it gets few calls.
-fn less(share: u32) -> u32 {
-    if share >= DOUBTFUL { share / 2 } else { share - share.div_ceil(8) }
+/// The part that is left after a usable answer. A node that has failed gets few calls, so each of them counts.
+const fn less(share: u32) -> u32 {
+    share / 2
 }
 
 #[cfg(test)]

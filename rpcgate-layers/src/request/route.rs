@@ -206,21 +206,33 @@ where
 }
 
 impl Entrance {
-    /// A path counts first, so that it leads to the same chain at every host.
+    /// A path counts first, so that it leads to the same chain at every host. At a host of the chain's own its API is at the
+    /// root, and paths of the API may begin with the chain's name: `/cosmos/bank/v1beta1/params`.
     fn find<B>(self, chains: &Chains, request: &Request<B>) -> RouteMatch {
-        let (method, path) = (request.method(), request.uri().path());
+        let method = request.method();
+        let path = request.uri().path();
         let found = (self.place)(chains, method, path);
-        if !matches!(found, RouteMatch::Nowhere(Refusal::NoRoute | Refusal::NoStream)) {
+        let Some(chain) = host_of(request).and_then(|host| chains.at_host(host)) else { return found };
+        let is_free = match &found {
+            RouteMatch::Nowhere(Refusal::NoRoute | Refusal::NoStream) => true,
+            RouteMatch::Chain(other, _) => Arc::ptr_eq(chain, other) && !names_twice(path, chain),
+            RouteMatch::Preflight | RouteMatch::Nowhere(_) => false,
+        };
+        if !is_free {
             return found;
         }
-        match host_of(request)
-            .and_then(|host| chains.at_host(host))
-            .map(|chain| (self.at_host)(chain, method, path))
-        {
-            None | Some(RouteMatch::Nowhere(Refusal::NoRoute)) => found,
-            Some(found) => found,
+        match (self.at_host)(chain, method, path) {
+            RouteMatch::Nowhere(Refusal::NoRoute | Refusal::NoStream) => found,
+            at_host => at_host,
         }
     }
+}
+
+/// Whether a path begins with the chain's name twice, so that the first one can only be that of the gateway's own path.
+fn names_twice(path: &str, chain: &Chain) -> bool {
+    let mut segments = path.split('/').skip(1);
+    let name = chain.name().as_str();
+    segments.next() == Some(name) && segments.next() == Some(name)
 }
 
 /// The host of a request, with its port if it has one: of its URI, which over HTTP/2 has `:authority`, else of its `Host`.

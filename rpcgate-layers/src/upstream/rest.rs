@@ -7,6 +7,7 @@
 //! shows only while an answer is streamed, the client gets no clean end.
 
 use super::classify::ErrorJudge;
+use super::connection_status::is_about_connection;
 use super::head::{bad_body, strip};
 use super::limits::ReplyLimits;
 use super::round::Round;
@@ -177,17 +178,6 @@ fn classify(
             Ok(Form::Stream(Box::new(streamed)))
         }
     }
-}
-
-/// Whether a status is about the connection to a node, and not about the call: a proxy's own time-outs and credentials.
-fn is_about_connection(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED
-            | StatusCode::REQUEST_TIMEOUT
-            | StatusCode::MISDIRECTED_REQUEST
-            | StatusCode::TOO_EARLY
-    )
 }
 
 /// The answer of a node that has nothing but this status.

@@ -1,7 +1,6 @@
 //! What happens to the messages of a stream: the call stack decides about each call of its client, and each answer of its
 //! node is accounted to its call.
 
-use super::node_state::write_call;
 use super::open_streams::KeyStreams;
 use super::pending::{Answered, PendingCalls, SentMessage};
 use crate::call::batch::read_calls;
@@ -331,6 +330,19 @@ fn for_node(tally: &Tally) -> Vec<u8> {
         text.push(b']');
     }
     text
+}
+
+/// Writes a call as the client sent it, without the name of its node.
+fn write_call(entry: &Entry, body: &[u8], out: &mut Vec<u8>) {
+    let Payload::JsonRpc(envelope) = &entry.call.payload else { return };
+    let whole = envelope.whole;
+    match &entry.call.at_node {
+        None => out.extend_from_slice(whole.of(body)),
+        Some(at) => {
+            out.extend_from_slice(body.get(whole.start()..at.name.start()).unwrap_or_default());
+            out.extend_from_slice(body.get(at.name.end()..whole.end()).unwrap_or_default());
+        }
+    }
 }
 
 /// The array of a node's answers, or its one error for the whole array, and the answers to refused calls behind them.

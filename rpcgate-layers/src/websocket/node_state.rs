@@ -4,7 +4,7 @@
 use super::messages::Messages;
 use crate::nodes::node_digits::NodeDigits;
 use crate::nodes::node_state::{named_node, uses_state};
-use rpcgate_core::call::{AtNode, CallState, Entry, Payload};
+use rpcgate_core::call::{AtNode, CallState};
 use rpcgate_core::envelope::{Replies, ReplyMembers, replies};
 use rpcgate_core::json::DEEPEST;
 use rpcgate_core::refusal::Refusal;
@@ -52,18 +52,5 @@ impl Messages {
         }
         text.extend_from_slice(message.get(from..).unwrap_or_default());
         Some(text)
-    }
-}
-
-/// Writes a call as the client sent it, without the name of its node.
-pub(super) fn write_call(entry: &Entry, body: &[u8], out: &mut Vec<u8>) {
-    let Payload::JsonRpc(envelope) = &entry.call.payload else { return };
-    let whole = envelope.whole;
-    match &entry.call.at_node {
-        None => out.extend_from_slice(whole.of(body)),
-        Some(at) => {
-            out.extend_from_slice(body.get(whole.start()..at.name.start()).unwrap_or_default());
-            out.extend_from_slice(body.get(at.name.end()..whole.end()).unwrap_or_default());
-        }
     }
 }

@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn chosen_nodes_replace_the_simulated_one_and_make_a_pool() {
         let config = read(&simulated(), &chosen(&["eth=http://a:1", "eth=https://b/x?y=z"]));
-        assert_eq!(nodes(&config, "eth"), ["http://a:1 -", "https://b/x?y=z -"]);
+        assert_eq!(nodes(&config, "eth"), ["http://a:1 -", "https://b/x?y=*** -"]);
         assert_eq!(nodes(&config, "btc"), ["http://btc:1 -"]);
         let network = |chain: &str| config.chains[chain].network.as_deref();
         assert_eq!((network("eth"), network("btc")), (Some("any"), None));

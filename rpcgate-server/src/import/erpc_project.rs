@@ -105,6 +105,8 @@ pub(super) fn read_all<'n>(
 impl<'n> Context<'_, 'n> {
     fn read(&mut self, project: &'n Node, draft: &mut Draft) {
         let id = draft.label(project.get("id")).unwrap_or_else(|| "imported".to_owned());
+        // It names the project of the keys, if there are any.
+        project.settle_keys(&["id"]);
         self.callers(&id, project, draft);
         let networks = self.networks(project, draft);
         for upstream in project.list("upstreams") {

@@ -106,7 +106,12 @@ async fn hosted() -> (Node, TestGateway) {
         let table = format!("chains.{chain}");
         setup.node(chain, &node.url()).set(&table, &format!("hosts = [\"{host}\", \"{chain}.internal\"]"))
     });
-    let gateway = setup.node("bsc", &node.url()).start().await;
+    let stream = node.url().replace("http://", "ws://");
+    let gateway = setup
+        .node("bsc", &node.url())
+        .node_with("eth", &node.url(), &format!("ws = \"{stream}\""))
+        .start()
+        .await;
     (node, gateway)
 }
 

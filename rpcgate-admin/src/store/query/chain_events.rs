@@ -1,7 +1,7 @@
 //! The log of events that were matched for a project.
 
+use super::delivery_status::WITHHELD;
 use super::id::ChainEventId;
-use super::matched_events::WITHHELD;
 use super::subscriptions::kind;
 use super::value::{count, moment, time};
 use crate::store::entity::chain_events::{Column, Entity, Model};

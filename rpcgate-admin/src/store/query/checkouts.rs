@@ -9,7 +9,7 @@ use super::tier_changes::{TenantPlan, move_to};
 use super::unmatched_payments::{self, UnmatchedPayment};
 use super::value::{count, insert_error, moment, number, time, unreadable};
 use crate::store::entity::checkouts::{ActiveModel, Column, Entity, Model};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, fresh_id};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
@@ -27,6 +27,12 @@ const REUSED: Duration = Duration::from_secs(23 * 3_600);
 
 /// How long a checkout is kept, so that a late or repeated event still finds it.
 const KEPT: Duration = Duration::from_secs(180 * 86_400);
+
+/// Characters of a word of the provider that are kept, at most.
+const MAX_WORD: usize = 40;
+
+/// Characters of the provider's identifier that are kept, at most.
+const MAX_SESSION: usize = 255;
 
 /// What a checkout is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -121,6 +127,28 @@ impl Checkout {
             Some(format!("its amount is not {cents} cents"))
         } else {
             None
+        }
+    }
+}
+
+impl UnmatchedPayment {
+    /// Returns the record of a payment that completed nothing, for the reason `why`. `checkout` is the one that it names.
+    fn of(report: &PaymentReport, checkout: Option<&Checkout>, why: &str, now: Time) -> Self {
+        let word = |text: &Option<String>| text.as_ref().map(|text| text.chars().take(MAX_WORD).collect());
+        UnmatchedPayment {
+            id: fresh_id(now),
+            session: report.session.chars().take(MAX_SESSION).collect(),
+            received_at: now,
+            checkout: checkout.map(|checkout| checkout.id),
+            tenant: checkout.map(|checkout| checkout.tenant),
+            invoice: checkout.and_then(|checkout| match checkout.subject {
+                CheckoutSubject::Invoice(number) => Some(number),
+                CheckoutSubject::Plan(_) => None,
+            }),
+            cents: report.cents,
+            currency: word(&report.currency),
+            mode: word(&report.mode),
+            reason: why.to_owned(),
         }
     }
 }

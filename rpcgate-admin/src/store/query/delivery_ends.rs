@@ -1,8 +1,7 @@
 //! How attempts to deliver end, and what that says about their endpoints.
 
 use super::changes::{NewChange, record};
-use super::delivery_list::DeliveryStatus;
-use super::due_deliveries::{FAILED, PENDING};
+use super::delivery_status::{DeliveryStatus, FAILED, PENDING};
 use super::id::{DeliveryId, WebhookId};
 use super::value::{moment, time};
 use crate::store::entity::{deliveries, delivery_attempts, projects, webhook_tellings, webhooks};

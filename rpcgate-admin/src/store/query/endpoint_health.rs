@@ -1,6 +1,6 @@
 //! How well an endpoint gets its deliveries, and the endpoints of a tenant.
 
-use super::delivery_list::DeliveryStatus;
+use super::delivery_status::DeliveryStatus;
 use super::due_deliveries::any_place;
 use super::id::WebhookId;
 use super::value::{moment, time};

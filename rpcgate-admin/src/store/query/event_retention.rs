@@ -1,6 +1,6 @@
 //! Removes old events, old deliveries, and what belongs to deleted webhooks and projects.
 
-use super::delivery_list::DeliveryStatus;
+use super::delivery_status::DeliveryStatus;
 use super::projects::HAS_LOG;
 use super::removal::{remove, remove_pairs};
 use super::sweep::{FailedStep, SweepFailed};

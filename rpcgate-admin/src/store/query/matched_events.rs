@@ -3,7 +3,7 @@
 //! All identifiers are derived from what they identify, so that a row that is stored twice is stored once: what is too much
 //! for one transaction is stored in several, and after a crash anew from the first.
 
-use super::delivery_list::DeliveryStatus;
+use super::delivery_status::{HELD, PENDING, WITHHELD};
 use super::id::{ChainEventId, DeliveryId, SubscriptionId, WebhookId};
 use super::value::moment;
 use super::withheld_events::note_withheld;
@@ -29,13 +29,6 @@ pub(super) const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// Rows of one statement, by the number of values that SQLite takes.
 const ROWS: usize = 500;
-
-/// Waiting for confirmations.
-pub(super) const HELD: &str = DeliveryStatus::Held.name();
-/// Waiting for its next attempt.
-pub(super) const PENDING: &str = DeliveryStatus::Pending.name();
-/// Waiting for a replay, since too many deliveries of its endpoint waited.
-pub(super) const WITHHELD: &str = DeliveryStatus::Withheld.name();
 
 /// An event with those who are told of it.
 #[derive(Clone, PartialEq, Eq, Debug)]

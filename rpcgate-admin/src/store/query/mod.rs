@@ -27,6 +27,7 @@ mod days;
 mod deleted_tenants;
 mod delivery_ends;
 mod delivery_list;
+mod delivery_status;
 mod digest;
 mod drained_nodes;
 mod due_deliveries;
@@ -158,7 +159,8 @@ pub use custom_plans::{CustomPlan, CustomPlanChange, MAX_CUSTOM_PLANS};
 #[cfg(feature = "cli")]
 pub(super) use days::prepare_for as partitions_of;
 pub use delivery_ends::{AfterAttempt, EndedAttempt, EndpointTurns, FailingEndpoint};
-pub use delivery_list::{Delivery, DeliveryAttempt, DeliveryFilter, DeliveryStatus, WholeDelivery};
+pub use delivery_list::{Delivery, DeliveryAttempt, DeliveryFilter, WholeDelivery};
+pub use delivery_status::DeliveryStatus;
 pub use digest::Digest;
 pub use due_deliveries::{DueDelivery, ReleasedDelivery};
 pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};

@@ -1,29 +1,42 @@
 //! Deliveries of test events, and what all deliveries that users ask for have in common.
 
 use super::chain_events::LoggedEvent;
-use super::delivery_list::{Delivery, DeliveryStatus};
+use super::delivery_list::Delivery;
+use super::delivery_status::DeliveryStatus;
 use super::due_deliveries::any_place;
 use super::id::{DeliveryId, WebhookId};
 use super::value::{moment, number};
 use super::webhooks::expect_active;
-use crate::store::entity::chain_events;
 #[cfg(test)]
 use crate::store::entity::deliveries::ActiveModel;
 use crate::store::entity::deliveries::{Column, Entity, Model};
 #[cfg(test)]
 use crate::store::entity::project_events;
+use crate::store::entity::{chain_events, webhook_replays};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, PaginatorTrait,
-    QueryFilter,
+    QueryFilter, QuerySelect,
 };
 use uuid::Uuid;
 
 /// Deliveries of an endpoint that may wait when more are asked for.
 pub const MAX_WAITING: u64 = 20_000;
+
+/// The deliveries of an endpoint that its replays have not made yet.
+async fn in_replays(transaction: &DatabaseTransaction, webhook: Uuid) -> Result<u64, StoreError> {
+    use webhook_replays::Column::{Remaining, WebhookId};
+    let all = webhook_replays::Entity::find()
+        .select_only()
+        .column(Remaining)
+        .filter(WebhookId.eq(webhook))
+        .into_tuple::<i64>();
+    let all = all.all(transaction).await?;
+    Ok(all.into_iter().map(i64::unsigned_abs).sum())
+}
 
 /// Refuses more deliveries to an endpoint for which too many wait, those of replays that are not made yet included.
 pub(super) async fn expect_room(
@@ -31,7 +44,7 @@ pub(super) async fn expect_room(
     webhook: Uuid,
     new: u64,
 ) -> Result<(), StoreError> {
-    let new = new.saturating_add(super::webhook_replays::remaining(transaction, webhook).await?);
+    let new = new.saturating_add(in_replays(transaction, webhook).await?);
     let waiting = Entity::find()
         .filter(Column::WebhookId.eq(webhook))
         .filter(Column::Status.eq(DeliveryStatus::Pending.name()))

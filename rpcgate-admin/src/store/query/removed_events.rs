@@ -1,7 +1,8 @@
 //! Taking back the events of a block that is no longer part of its chain, in transactions that each end within the deadline
 //! of writes, however many projects and endpoints were told.
 
-use super::matched_events::{BYTES_AT_ONCE, HELD, WITHHELD, insert_new, taking_back, told_of};
+use super::delivery_status::{HELD, WITHHELD};
+use super::matched_events::{BYTES_AT_ONCE, insert_new, taking_back, told_of};
 use super::new_deliveries::due;
 use super::removal::remove;
 use super::value::moment;

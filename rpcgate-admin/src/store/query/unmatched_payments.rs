@@ -2,12 +2,11 @@
 //! or settle the invoice by hand.
 
 use super::audit::{Audit, append};
-use super::checkouts::{Checkout, CheckoutSubject, PaymentReport};
 use super::id::CheckoutId;
 use super::invoices::InvoiceNumber;
 use super::value::{count, moment, time};
 use crate::store::entity::unmatched_payments::{ActiveModel, Column, Entity, Model};
-use crate::store::{Store, StoreError, fresh_id};
+use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
@@ -20,10 +19,6 @@ use uuid::Uuid;
 const MAX_KEPT: u64 = 10_000;
 /// Payments that one call returns, at most.
 const MAX_RETURNED: u64 = 1_000;
-/// Characters of a word of the provider that are kept, at most.
-const MAX_WORD: usize = 40;
-/// Characters of the provider's identifier that are kept, at most.
-const MAX_SESSION: usize = 255;
 
 /// A payment that completed nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,25 +46,6 @@ pub struct UnmatchedPayment {
 }
 
 impl UnmatchedPayment {
-    pub(super) fn of(report: &PaymentReport, checkout: Option<&Checkout>, why: &str, now: Time) -> Self {
-        let word = |text: &Option<String>| text.as_ref().map(|text| text.chars().take(MAX_WORD).collect());
-        UnmatchedPayment {
-            id: fresh_id(now),
-            session: report.session.chars().take(MAX_SESSION).collect(),
-            received_at: now,
-            checkout: checkout.map(|checkout| checkout.id),
-            tenant: checkout.map(|checkout| checkout.tenant),
-            invoice: checkout.and_then(|checkout| match checkout.subject {
-                CheckoutSubject::Invoice(number) => Some(number),
-                CheckoutSubject::Plan(_) => None,
-            }),
-            cents: report.cents,
-            currency: word(&report.currency),
-            mode: word(&report.mode),
-            reason: why.to_owned(),
-        }
-    }
-
     /// Its amount for people, as in `48.99 usd`.
     pub fn amount(&self) -> String {
         let currency = self.currency.as_deref().unwrap_or("of an unknown currency");

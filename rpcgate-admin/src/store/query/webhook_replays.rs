@@ -3,9 +3,8 @@
 //! A request for a replay stores what is to be repeated; the deliveries are made afterwards, [`STEP`] in a transaction, so
 //! that no replay holds back other writes, however many deliveries it repeats and however slow the database is.
 
-use super::delivery_list::DeliveryStatus;
+use super::delivery_status::{DeliveryStatus, WITHHELD};
 use super::id::WebhookId;
-use super::matched_events::WITHHELD;
 use super::new_deliveries::{due, expect_room};
 use super::value::moment;
 use super::webhooks::expect_active;
@@ -62,18 +61,6 @@ fn sources(webhook: Uuid, project: Uuid, stored: &Range<i64>) -> Select<Entity> 
         .filter(Column::EventId.in_subquery(in_log))
         .order_by_asc(Column::CreatedAt)
         .order_by_asc(Column::Id)
-}
-
-/// The deliveries of an endpoint that its replays have not made yet.
-pub(super) async fn remaining(transaction: &DatabaseTransaction, webhook: Uuid) -> Result<u64, StoreError> {
-    use webhook_replays::Column::{Remaining, WebhookId};
-    let all = webhook_replays::Entity::find()
-        .select_only()
-        .column(Remaining)
-        .filter(WebhookId.eq(webhook))
-        .into_tuple::<i64>();
-    let all = all.all(transaction).await?;
-    Ok(all.into_iter().map(i64::unsigned_abs).sum())
 }
 
 /// Those of these sources whose events the sweep has not removed meanwhile.

@@ -4,11 +4,8 @@
 //! them returns nothing, so that no input costs more than its length.
 
 use super::chain::Chain;
-use super::network::{Address, address};
+use super::network::{Address, MULTICALL};
 use super::token::{Revert, number};
-
-/// Its address.
-pub(crate) const MULTICALL: Address = address("ca11bde05977b3631167028862be2a173976ca11");
 
 const AGGREGATE: [u8; 4] = [0x25, 0x2d, 0xba, 0x42];
 const TRY_AGGREGATE: [u8; 4] = [0xbc, 0xe3, 0x8b, 0xd7];

@@ -1,7 +1,6 @@
 //! Accounts and the token: their balances at each of the last blocks.
 
-use super::multicall::MULTICALL;
-use super::network::{Address, DEVELOPERS, Network};
+use super::network::{Address, DEVELOPERS, MULTICALL, Network};
 use crate::seed::Seed;
 use std::collections::HashMap;
 

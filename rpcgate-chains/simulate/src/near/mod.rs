@@ -1,6 +1,7 @@
 //! The node of NEAR: the JSON-RPC 2.0 of nearcore.
 
 mod chain;
+mod gas;
 mod method;
 mod show;
 mod state;

@@ -5,6 +5,7 @@ use super::address::{from_base58, long, short};
 use super::chain::SOLID_DEPTH;
 use super::network::{BANDWIDTH_PRICES, ENERGY_PRICES, PARAMETERS};
 use super::params::Params;
+use super::signatures::signatures;
 use super::token::{self, Ask, TOKEN};
 use super::tx::{Body, Contract, Tx};
 use crate::json::{Json, object};
@@ -188,7 +189,7 @@ impl TronNode {
                 }
             }
             "getsignweight" | "getapprovedlist" => {
-                self.signatures(method, &Tx::from_json(&params.whole, visible)?, visible)
+                signatures(method, &Tx::from_json(&params.whole, visible)?, visible)
             }
             "broadcasthex" => self.broadcast_hex(params, now)?,
             _ => self.trigger(method, params, moment),
@@ -234,60 +235,6 @@ impl TronNode {
         chain.check(contract).map_err(invalid)?;
         let moment = chain.moment(now);
         chain.take(tx, bytes, moment).map_err(|(code, words)| (code, words.to_owned()))
-    }
-
-    /// Who has signed a transaction, and for `getsignweight` whether that is enough. Every account has one key of weight 1.
-    fn signatures(&self, method: &str, tx: &Tx, visible: bool) -> Json {
-        let mut out = object! {};
-        let address = |of: &[u8; 20]| super::address::shown(&long(of), visible);
-        let (signers, refusal) = match (tx.signers(), tx.owner()) {
-            (Err(why), _) => (Vec::new(), Some(("SIGNATURE_FORMAT_ERROR", why))),
-            (Ok(signers), None) => (signers, Some(("OTHER_ERROR", "Invalid ownerAddress!".to_owned()))),
-            (Ok(signers), Some(owner)) if method == "getsignweight" => {
-                out.put(
-                    "permission",
-                    object! {
-                        "permission_name": "owner",
-                        "threshold": 1u64,
-                        "keys": vec![object! { "address": address(&owner), "weight": 1u64 }],
-                    },
-                );
-                let stranger = signers.iter().find(|signer| **signer != owner);
-                match stranger {
-                    Some(stranger) => {
-                        let stranger = super::address::base58(&long(stranger));
-                        let why = format!("{stranger} is not contained of permission.");
-                        (Vec::new(), Some(("PERMISSION_ERROR", why)))
-                    }
-                    None if signers.is_empty() => (signers, Some(("NOT_ENOUGH_PERMISSION", String::new()))),
-                    None => (signers, None),
-                }
-            }
-            (Ok(signers), Some(_)) => (signers, None),
-        };
-        if !signers.is_empty() {
-            out.put("approved_list", signers.iter().map(address).collect::<Vec<_>>());
-            if method == "getsignweight" {
-                out.put("current_weight", 1u64);
-            }
-        }
-        let mut result = object! {};
-        if let Some((code, why)) = refusal {
-            result.put("code", code);
-            if !why.is_empty() {
-                result.put("message", why);
-            }
-        }
-        out.put("result", result);
-        out.put(
-            "transaction",
-            object! {
-                "result": object! { "result": true },
-                "txid": hex::encode(tx.id),
-                "transaction": tx.json(None, visible),
-            },
-        );
-        out
     }
 
     fn broadcast_hex(&mut self, params: &Params, now: Time) -> Result<Json, String> {

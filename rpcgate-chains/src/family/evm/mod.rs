@@ -14,6 +14,8 @@ mod logs;
 #[cfg(feature = "events")]
 mod shapes;
 #[cfg(feature = "events")]
+mod signatures;
+#[cfg(feature = "events")]
 mod text;
 
 pub use closed::{NAMES, NAMESPACES, PARITY_READS};
@@ -211,12 +213,14 @@ impl Evm {
         if submits(verb) {
             marks = marks.and(Flags::BROADCAST);
         }
-        marks.and(filter_marks(verb))
+        marks.and(filter_marks(method))
     }
 }
 
 /// The marks of the methods of filters, which have the same names in each namespace (`eth`, and `kaia` or `klay`, say).
-fn filter_marks(verb: &str) -> Flags {
+/// A name without a namespace is not a method of filters.
+fn filter_marks(method: &str) -> Flags {
+    let (_, verb) = method.split_once('_').unwrap_or_default();
     match verb {
         "getFilterChanges" | "getFilterLogs" | "uninstallFilter" => Flags::USES_STATE,
         _ if verb.starts_with("new") && verb.ends_with("Filter") => Flags::MAKES_STATE,
@@ -233,8 +237,7 @@ impl Adapter for Evm {
         let mut rows = table(METHODS, self.own, &[]);
         mark(self.closed, &mut rows);
         for row in &mut rows {
-            let (_, verb) = row.name.split_once('_').unwrap_or_default();
-            row.rule = row.rule.marked(filter_marks(verb));
+            row.rule = row.rule.marked(filter_marks(row.name));
         }
         rows
     }

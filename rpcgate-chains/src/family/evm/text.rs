@@ -1,7 +1,7 @@
 //! Addresses, hashes and numbers in the form in which events have them: hexadecimal digits in lower case, amounts as
 //! decimal text.
 
-use super::logs::is_known_event;
+use super::signatures::is_known_event;
 use crate::form::{direction, is_hex, whole_number};
 use sha3::{Digest, Keccak256};
 

@@ -103,7 +103,7 @@ impl Pool {
         Some((node, (quickest * TRIAL).clamp(SHORTEST_TRIAL, LONGEST_TRIAL)))
     }
 
-    /// A doubtful node that gets the next call, to show whether it is useful again. Another node must be there that is healthy
+    /// A node that has failed lately and gets the next call, to show whether it is useful again. Another node must be there that is healthy
     /// and no less preferred, so that the call is not lost if it is not.
     pub(super) fn on_trial<N: AsRef<Node>>(&self, nodes: &[N], candidates: Candidates) -> Option<NodeIndex> {
         let (transport, method) = candidates.kind;
@@ -112,19 +112,19 @@ impl Pool {
         }
         let now = || self.clock.elapsed();
         let all = || nodes.iter().map(AsRef::<Node>::as_ref).filter(|node| candidates.has(node));
-        let is_in_doubt = |node: &&Node| node.health.by(transport).usefulness().is_in_doubt(method);
-        // Nearly always no node is in doubt.
-        if !all().any(|node| is_in_doubt(&node)) {
+        let has_failed = |node: &&Node| node.health.by(transport).usefulness().has_failed(method);
+        // Nearly always no node has failed.
+        if !all().any(|node| has_failed(&node)) {
             return None;
         }
         let grade = |node: &Node| node.health.grade(candidates.kind, now);
         let healthy = all().filter(|node| grade(node) == Grade::Healthy).map(Node::tier).min()?;
         let takes = |node: &&Node| {
-            grade(node) == Grade::Doubtful
+            grade(node) <= Grade::Doubtful
                 && node.tier() <= healthy
                 && node.health.by(transport).usefulness().takes_trial(method, now)
         };
-        all().filter(is_in_doubt).find(takes).map(|node| node.index)
+        all().filter(has_failed).find(takes).map(|node| node.index)
     }
 
     /// Asks as [`ask_classified`](Pool::ask_classified) does, and other nodes as well if the call takes too long at the first.

@@ -168,7 +168,8 @@ async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_the
         assert_eq!((locked.status, &locked.json()["code"]), (403, &json!("account_locked")), "{locked:?}");
     }
 
-    // Whoever reads the mails sets the password, and still needs the factor.
+    // The reader of the mails sets the password, and still needs the factor if the form keeps it: by default, a factor that
+    // is younger than seven days is removed.
     let anonymous = service.anonymous();
     assert_eq!(post(&anonymous, "/auth/password/forgot", &json!({ "email": ADA })).await.status, 202);
     let sent = async {
@@ -179,7 +180,7 @@ async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_the
     tokio::time::timeout(rpcgate_tests::TIMEOUT, sent).await.unwrap();
     let mails = service.mails(ADA).await;
     let link = mails.iter().find_map(|mail| Some(mail.split_once("/reset?token=")?.1)).unwrap();
-    let form = json!({ "token": link.lines().next().unwrap(), "password": NEW });
+    let form = json!({ "token": link.lines().next().unwrap(), "password": NEW, "keep_factors": true });
     assert_eq!(post(&anonymous, "/auth/password/reset", &form).await.status, 204);
     assert_eq!(ada.ask("GET", "/auth/me", None).await.status, 401, "all sessions have ended");
     let old = verify(&service, &second, "code", &app.shows(clock.now())).await;

@@ -41,7 +41,7 @@ async fn a_log_has_the_events_of_its_project_that_match_all_parameters() {
     }
     let (_, log) = ask(&site, &owner, Method::GET, &path, Value::Null).await;
     let newest = json!({"id": ids[3], "chain": "eth", "event_type": "new_block", "block_num": 3,
-        "block_hash": "0xb3", "removed": true, "created_at": log[0]["created_at"],
+        "block_hash": "0xb3", "removed": true, "withheld": false, "created_at": log[0]["created_at"],
         "data": {"chain": "eth", "event_type": "new_block", "block_num": 3, "block_hash": "0xb3",
             "timestamp": 1_700_000_000, "data": {"transactions": 3}}});
     assert_eq!(log[0], newest);

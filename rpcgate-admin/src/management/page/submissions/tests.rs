@@ -187,11 +187,16 @@ async fn a_new_key_is_shown_once_after_a_redirect_and_only_to_its_maker() {
     let key = site.app.store.keys(tenant, project).await.unwrap().remove(0);
     assert!(shown.text.contains(&key.prefix) && shown.text.contains("Copy the key now"), "{}", shown.text);
     assert_eq!(shown.status, StatusCode::OK);
-    let stylesheet = attributes(&shown.text, "href").into_iter().find(|link| link.contains("app.css"));
+    // The page is below `/result`, which is one folder deep; the form is below two.
+    let links = ["href", "src", "action"].map(|name| attributes(&shown.text, name)).concat();
+    let stylesheet = links.iter().find(|link| link.contains("static/app.") && link.ends_with(".css"));
     assert!(
         stylesheet.is_some_and(|link| link.starts_with("../static/")),
         "links begin at the result: {stylesheet:?}"
     );
+    let is_from_result = |link: &&str| link.starts_with('#') || link.starts_with("../");
+    assert!(links.iter().all(is_from_result), "{links:?}");
+    assert!(!links.iter().any(|link| link.starts_with("../..")), "{links:?}");
     let (_, again) = follow(&site, &path, &first, &cookie).await;
     assert_eq!(again.leads_to(), (StatusCode::SEE_OTHER, format!("../projects/{project}/keys").as_str()));
     let kept = site.app.store.kept_answers().await.unwrap();

@@ -131,8 +131,8 @@ async fn a_node_that_is_broken_for_one_method_keeps_the_others() {
 
 #[tokio::test]
 async fn a_block_that_a_node_does_not_have_is_asked_of_one_that_has_reached_it() {
-    let null = ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","id":1,"result":null}"#)).await;
-    let has = ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","id":1,"result":"block"}"#)).await;
+    let null = ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","result":null}"#)).await;
+    let has = ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","result":"block"}"#)).await;
     let block = r#"{"jsonrpc":"2.0","id":1,"method":"toy_block","params":[7]}"#;
     let answers = async |site: &Site| {
         let mut answers = Vec::new();

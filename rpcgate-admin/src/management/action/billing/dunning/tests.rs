@@ -195,8 +195,11 @@ async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_hear_of_it() 
     assert_eq!(remind(&site.app).await.unwrap().suspended, 1);
     assert!(store.newest_change().await.unwrap() > before);
     assert!(is_suspended(&site, tenant).await);
+    let mut sent = subjects(&site).await;
+    // Mails of one moment have no order: here the invoice and its reminder, which one pass has made.
+    sent[..2].sort_unstable();
     let told = ["Invoice 2026-000001", "Invoice 2026-000001 is not paid", "Your organisation is suspended"];
-    assert_eq!(subjects(&site).await, told);
+    assert_eq!(sent, told);
     let audit = store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
     assert_eq!((audit[0].action.as_str(), audit[0].user), ("tenant.suspended", None));
     // An operator who lets it go on is not overruled.
