@@ -1,6 +1,7 @@
 //! Changes by operators take effect at every gateway within a second.
 
 use crate::watch::Pair;
+use rpcgate_tests::admin::PASSWORD;
 use rpcgate_tests::client::{TestClient, TestReply};
 use serde_json::{Value, json};
 
@@ -40,6 +41,10 @@ async fn the_keys_of_a_deleted_tenant_are_refused_at_every_gateway_within_a_seco
     let call = (text.as_str(), "eth", "eth_chainId");
     let path = format!("/operator/tenants/{}", pair.owner.tenant().await);
     let is_unknown = |reply: &TestReply| reply.status == 401;
+    let alone = pair.operator.ask("DELETE", &path, None).await;
+    assert_eq!((alone.status, &alone.json()["code"]), (401, &json!("proof_required")), "{alone:?}");
+    let proof = json!({ "current_password": PASSWORD });
+    assert_eq!(pair.operator.ask("POST", "/auth/proof", Some(&proof)).await.status, 204);
     pair.change("a tenant is deleted", call, pair.operator.delete(&path), is_unknown).await;
     assert_eq!(pair.operator.ask("GET", &path, None).await.status, 404);
     assert_eq!(pair.owner.ask("GET", "/auth/me", None).await.status, 401, "its members are gone");

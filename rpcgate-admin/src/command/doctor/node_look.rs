@@ -6,7 +6,8 @@ use rpcgate_core::adapter::{Adapter, NodeStatus, Probe};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::{ANY_NETWORK, NodeSettings};
 use rpcgate_core::event::{NodeCalls, ReadError};
-use rpcgate_layers::nodes::{NodeIndex, Pool};
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_layers::nodes::{NodeIndex, NodeRequestError, Pool};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -76,10 +77,7 @@ impl NodeLook {
         let (after, took, date) = (clock.now(), clock.elapsed().saturating_sub(began), session.date());
         let status = match first {
             None => Ok(None),
-            Some(Err(error)) => Err(match pool.unreachable_reason(index) {
-                Some(why) => format!("{error}: {why}"),
-                None => error.to_string(),
-            }),
+            Some(Err(error)) => Err(with_cause(&pool, index, reason(error))),
             Some(Ok(answer)) => status(&session, &*adapter, &answer).await.map(Some),
         };
         let (network, expected) = match &status {
@@ -91,7 +89,11 @@ impl NodeLook {
             let opened = timeout(LIMIT, pool.open_messages(index, MESSAGE)).await;
             let why = match opened {
                 Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(error.to_string()),
+                // The status is all that a refused handshake has to say.
+                Ok(Err(error @ NodeRequestError::Fault(Fault { cause: Cause::Status(_), .. }))) => {
+                    Some(error.to_string())
+                }
+                Ok(Err(error)) => Some(with_cause(&pool, index, error.to_string())),
                 Err(_) => Some("no answer in time".into()),
             };
             unreached.extend(why.map(|why| ("WebSocket", why)));
@@ -100,6 +102,23 @@ impl NodeLook {
             unreached.extend(connect(url.expose()).await.err().map(|why| ("gRPC", why)));
         }
         NodeLook { name, status, network, expected, unreached, date, before, after, took }
+    }
+}
+
+/// This failure of a node with the cause that the pool has noted, such as "connection refused".
+fn with_cause(pool: &Pool, index: NodeIndex, failure: String) -> String {
+    match pool.unreachable_reason(index) {
+        Some(why) => format!("{failure}: {why}"),
+        None => failure,
+    }
+}
+
+/// The reason why the only node that was asked gave no answer. The text of [`ReadError::Unreachable`] is about all nodes of a
+/// chain.
+fn reason(error: ReadError) -> String {
+    match error {
+        ReadError::Unreachable(why) => why,
+        other => other.to_string(),
     }
 }
 
@@ -119,7 +138,7 @@ async fn status(session: &NodeSession, adapter: &dyn Adapter, first: &[u8]) -> R
     let strange = || format!("its answer is not that of a node of {}", adapter.facts().title);
     let status = adapter.seen(first).ok_or_else(strange)?;
     let Some(second) = adapter.second_probe() else { return Ok(status) };
-    let answer = ask(session, second).await.map_err(|error| error.to_string())?;
+    let answer = ask(session, second).await.map_err(reason)?;
     adapter.seen_second(status, &answer).ok_or_else(strange)
 }
 
@@ -139,7 +158,7 @@ async fn network(
         None => network,
     };
     let shown = match ask(session, network.probe).await {
-        Err(error) => NetworkShown::Unknown(error.to_string()),
+        Err(error) => NetworkShown::Unknown(reason(error)),
         Ok(answer) => match network.shown(&answer) {
             Ok(()) => NetworkShown::Own,
             Err(Some(other)) => NetworkShown::Other(other.chars().take(NAME).collect()),

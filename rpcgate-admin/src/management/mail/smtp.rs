@@ -3,7 +3,7 @@
 mod conversation;
 
 use super::MailError;
-use conversation::{CONNECT, REPLY, close, transfer, within};
+use conversation::{CONNECT, REPLY, close, open, send_and_close, within};
 use lettre::Message;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
@@ -131,11 +131,7 @@ impl MailServer {
     /// [`MailError::Refused`] if the server refuses the recipient; [`MailError::Rejected`] and
     /// [`MailError::Unavailable`] if another try may succeed.
     pub(super) async fn send(&self, message: &Message) -> Result<(), MailError> {
-        let mut server = self.connect().await?;
-        let sent = transfer(&mut server, message).await;
-        // The server has decided about the mail, so an error in closing does not matter.
-        close(server).await;
-        sent
+        send_and_close(self.connect().await?, message).await
     }
 
     /// Connects, encrypts the connection and logs in as for a mail, but sends none.
@@ -160,13 +156,7 @@ impl MailServer {
                 within(time, "TLS, the greeting and EHLO", opening).await?
             }
             Encryption::StartTls(_) | Encryption::Private => {
-                let stream = reach(&addresses).await?;
-                // The library reads the greeting and the answer to EHLO in one step.
-                if timeout(REPLY, stream.readable()).await.is_err() {
-                    return Err(MailError::Unavailable(format!("no greeting within {REPLY:?}")));
-                }
-                let opening = AsyncSmtpConnection::connect_with_transport(Box::new(stream), &self.hello);
-                within(REPLY, "EHLO", opening).await?
+                open(reach(&addresses).await?, &self.hello).await?
             }
         };
         if let Encryption::StartTls(tls) = &self.encryption {

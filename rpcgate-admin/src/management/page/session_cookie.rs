@@ -50,8 +50,9 @@ const GATES: [&str; 16] = [
     "/static",
 ];
 
-/// The pages on which a user who lacks a second factor that is required adds one.
-const FACTOR_PAGES: [&str; 4] = ["/totp", "/step-up", "/account/security", "/account/security/"];
+/// The pages on which a user who lacks a second factor that is required adds one. The secret of a new app is the result of
+/// a form, which is shown below `/result`.
+const FACTOR_PAGES: [&str; 5] = ["/totp", "/step-up", "/account/security", "/account/security/", "/result/"];
 
 /// Whether the page at `path` needs no log-in.
 pub(super) fn is_gate(path: &str) -> bool {

@@ -74,12 +74,21 @@ pub(super) async fn remove_unconfirmed(
 ) -> Result<u64, StoreError> {
     let micros = i64::try_from(UNCONFIRMED_KEPT.as_micros()).unwrap_or(i64::MAX);
     let used = tenant_rows::Entity::find().select_only().column(tenant_rows::Column::Id).filter(in_use());
+    let led = user_rows::Entity::find()
+        .select_only()
+        .column(user_rows::Column::TenantId)
+        .filter(user_rows::Column::TenantId.is_not_null())
+        .filter(user_rows::Column::ConfirmedAt.is_not_null());
+    // A member who never confirmed may go, whatever the tenant of other members owes.
+    let may_go = Condition::any()
+        .add(user_rows::Column::TenantId.not_in_subquery(used.into_query()))
+        .add(user_rows::Column::TenantId.in_subquery(led.into_query()));
     let late = user_rows::Entity::find()
         .select_only()
         .columns([user_rows::Column::Id, user_rows::Column::TenantId])
         .filter(user_rows::Column::ConfirmedAt.is_null())
         .filter(user_rows::Column::TenantId.is_not_null())
-        .filter(user_rows::Column::TenantId.not_in_subquery(used.into_query()))
+        .filter(may_go)
         .filter(user_rows::Column::CreatedAt.lte(moment(now) - micros))
         .order_by_asc(user_rows::Column::CreatedAt)
         .order_by_asc(user_rows::Column::Id)

@@ -1,8 +1,8 @@
 //! Calls that change nothing: `eth_call`, `eth_estimateGas` and similar methods.
 
 use super::chain::{Chain, TOKEN_GAS};
-use super::multicall::{self, MULTICALL};
-use super::network::Address;
+use super::multicall;
+use super::network::{Address, MULTICALL};
 use super::params::{bytes, fixed, invalid, number};
 use super::token::{self, Revert};
 use super::tx::intrinsic_gas;

@@ -96,7 +96,7 @@ async fn a_node_that_is_away_or_no_node_at_all_is_a_failure_that_says_what_to_do
     let refusing = node(&[("eth_chainId", "\"0x1\"")]).await;
     let findings = found(&[closed, foreign, refusing].map(|addr| format!("http://u:hunter2@{addr}"))).await;
     let texts = [
-        "cannot be asked: no node answers: connection refused",
+        "cannot be asked: no connection to the node: connection refused",
         "not that of a node of Ethereum",
         "no such method",
     ];
@@ -143,9 +143,8 @@ async fn every_address_of_a_node_is_reached_for() {
         check(&examination(&format!("[[chains.eth.nodes]]\nurl = \"http://{http}\"\n{line}"))).await
     };
     let findings = asked(format!("ws = \"ws://{closed}\"\n")).await;
-    assert!(
-        findings[0].verdict == Verdict::Failure && findings[0].text.starts_with("its WebSocket address: ")
-    );
+    let text = "its WebSocket address: no connection to the node: connection refused";
+    assert!(findings[0].verdict == Verdict::Failure && findings[0].text == text, "{findings:?}");
     let findings = asked(format!("grpc = \"grpc://{closed}\"\n")).await;
     assert!(findings[0].verdict == Verdict::Failure && findings[0].text.starts_with("its gRPC address: "));
     assert_eq!(asked(format!("grpc = \"grpc://{stream}\"\n")).await[0].verdict, Verdict::Ok);

@@ -2,14 +2,16 @@
 
 use super::MailError;
 use lettre::transport::smtp::Error as SmtpError;
-use lettre::transport::smtp::client::AsyncSmtpConnection;
+use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
 use lettre::transport::smtp::commands::{Data, Mail, Quit, Rcpt};
-use lettre::transport::smtp::extension::{Extension, MailBodyParameter, MailParameter};
+use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
 use lettre::transport::smtp::response::{Response, Severity};
 use lettre::{Address, Message};
 use std::error::Error;
 use std::future::Future;
+use std::io;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The time for a connection to one address. RFC 5321 names none; relays use this one.
@@ -28,6 +30,34 @@ const BLOCK: usize = 64 << 10;
 const END_REPLY: Duration = Duration::from_secs(600);
 /// The time for the answer to `QUIT`, which decides nothing.
 const QUIT_REPLY: Duration = Duration::from_secs(1);
+
+/// A connection to a mail server.
+pub(super) trait SmtpStream: AsyncTokioStream + 'static {
+    /// Waits until the server has sent something, or has closed the connection.
+    fn wait_readable(&mut self) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+impl SmtpStream for TcpStream {
+    async fn wait_readable(&mut self) -> io::Result<()> {
+        TcpStream::readable(self).await
+    }
+}
+
+/// Waits for the greeting, and introduces this host.
+///
+/// # Errors
+/// [`MailError::Rejected`], [`MailError::Unavailable`].
+pub(super) async fn open(
+    mut stream: impl SmtpStream,
+    hello: &ClientId,
+) -> Result<AsyncSmtpConnection, MailError> {
+    // The library reads the greeting and the answer to EHLO in one step.
+    if timeout(REPLY, stream.wait_readable()).await.is_err() {
+        return Err(MailError::Unavailable(format!("no greeting within {REPLY:?}")));
+    }
+    let opening = AsyncSmtpConnection::connect_with_transport(Box::new(stream), hello);
+    within(REPLY, "EHLO", opening).await
+}
 
 /// Waits for one step of the conversation.
 ///
@@ -50,11 +80,21 @@ async fn waited<T>(
     done.map_err(|_| MailError::Unavailable(format!("no answer to {step} within {time:?}")))
 }
 
-/// Sends a mail over a connection that takes one.
+/// Sends a mail over a connection that takes one, and ends the conversation.
 ///
 /// # Errors
 /// [`MailError::Refused`], [`MailError::Rejected`], [`MailError::Unavailable`].
-pub(super) async fn transfer(server: &mut AsyncSmtpConnection, message: &Message) -> Result<(), MailError> {
+pub(super) async fn send_and_close(
+    mut server: AsyncSmtpConnection,
+    message: &Message,
+) -> Result<(), MailError> {
+    let sent = transfer(&mut server, message).await;
+    // The server has decided about the mail, so an error in closing does not matter.
+    close(server).await;
+    sent
+}
+
+async fn transfer(server: &mut AsyncSmtpConnection, message: &Message) -> Result<(), MailError> {
     let envelope = message.envelope();
     let content = message.formatted();
     let mut parameters = Vec::new();
