@@ -143,9 +143,9 @@ async fn a_node_that_fails_five_times_in_a_row_is_ejected_and_tried_again_later(
     for _ in 0..20 {
         assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok", "asked again elsewhere");
     }
-    assert_eq!((bad.requests(), standings(&gateway)), (2, vec!["well".to_owned(), "well".to_owned()]));
+    assert_eq!((bad.requests(), standings(&gateway)), (1, vec!["well".to_owned(), "well".to_owned()]));
     // What it gets from now on are trials.
-    for _ in 0..3 {
+    for _ in 0..4 {
         gateway.pass(40);
         assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok", "asked again elsewhere");
     }

@@ -190,8 +190,7 @@ async fn a_call_that_takes_too_long_fails_and_is_not_charged() {
         second.call("eth", "eth_call", r#"["shared"]"#)
     );
     assert_eq!((one.code(), other.code(), node.requests()), (-32603, -32603, 4));
-    assert_eq!(one.cu() + other.cu(), 15, "a caller that waited for another's call sent nothing");
-    assert_eq!(gateway.lines().iter().map(|line| line.cu).sum::<u32>(), 5 + 21 + 15);
+    assert_eq!(gateway.lines().iter().map(|line| line.cu).sum::<u32>(), 0);
     node.release();
 }
 

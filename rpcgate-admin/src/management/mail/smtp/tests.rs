@@ -254,7 +254,7 @@ fn server(behaviour: Behaviour) -> (MemoryStream, Arc<AtomicUsize>) {
             };
         }
     });
-    (addr, accepted)
+    (client, accepted)
 }
 
 /// What becomes of a mail.

@@ -182,7 +182,8 @@ async fn an_operator_removes_the_second_factors_of_a_user_who_has_lost_them() {
     let path = format!("/operator/users/{}/remove-factors", id(&account));
     let refused = ask(&site, Some(&access), Method::POST, &path, Some(form)).await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
-    let enrolled = ask(&site, Some(&access), Method::POST, "/auth/mfa/totp/enroll", None).await;
+    let proof = Some(json!({"current_password": PASSWORD}));
+    let enrolled = ask(&site, Some(&access), Method::POST, "/auth/mfa/totp/enroll", proof).await;
     assert_eq!(enrolled.status, StatusCode::OK, "the user can add one again");
 }
 
