@@ -153,8 +153,8 @@ pub(super) fn read(root: &Node, chain: Option<ChainName>, draft: &mut Draft) {
     }
     let store = root.at_keys(&["rateLimiters", "store"]);
     if let Some(redis) = store.and_then(|store| store.get("redis")) {
-        if let Some(driver) = store.and_then(|store| store.get("driver")) {
-            driver.text();
+        if let Some(store) = store {
+            store.settle_keys(&["driver"]);
         }
         read_redis(redis, draft);
     }
@@ -225,9 +225,8 @@ fn read_cache(cache: &Node, draft: &mut Draft) {
         if connector.get("driver").and_then(Node::peek) != Some("memory") {
             continue;
         }
-        for key in ["driver", "id"] {
-            connector.get(key).and_then(Node::text);
-        }
+        // Memory is the only driver here, and the id names it for the policies.
+        connector.settle_keys(&["driver", "id"]);
         let size = connector.at_keys(&["memory", "maxTotalSize"]);
         if let (Some(bytes), Some(node)) = (draft.bytes(size, "cache.bytes"), size) {
             draft.set("cache", "bytes", TomlValue::Number(bytes), node);

@@ -202,7 +202,8 @@ impl<'n> Context<'_, 'n> {
         };
         match chain {
             Some(Ok(chain)) => {
-                architecture.and_then(Node::text);
+                // The chain's own id says it already.
+                network.settle_keys(&["architecture"]);
                 Some(chain)
             }
             Some(Err(why)) => {
@@ -452,6 +453,8 @@ fn method_lists<'n>(project: &'n Node, draft: &mut Draft) -> Vec<(&'static str, 
         if !families.is_empty() {
             let text = "rpcgate lists methods one by one, without wildcards: add those that you mean";
             draft.notes.add(NoteKind::LeftOut, node.at, &node.path, text);
+            let is_family = |name: &&Node| name.peek().is_some_and(|name| families.contains(&name));
+            node.children().filter(is_family).for_each(Node::settle);
         }
         if !methods.is_empty() {
             lists.push((ours, methods.iter().map(|name| (*name).to_owned()).collect(), node));

@@ -288,7 +288,7 @@ fn methods_of_a_proxyd_file_go_to_the_nodes_of_their_group() {
     let config = config(&imported.toml, &[]).unwrap();
     let nodes: Vec<_> = config.chains["eth"].nodes.iter().map(|node| node.methods.join(" ")).collect();
     assert_eq!(nodes, ["eth_sendRawTransaction", "eth_call", ""], "the third is in both groups");
-    note(&imported, 15, "no group with this name");
+    note(&imported, 16, "no group with this name");
 }
 
 #[test]

@@ -802,13 +802,12 @@ fn a_lease_is_longer_than_an_attempt_whatever_is_configured() {
 #[tokio::test]
 async fn users_are_notified_once_that_events_of_an_endpoint_are_withheld() {
     let place = Place::of("").await;
-    let endpoint = place.endpoint(1, "https://a.example/in?token=secret").await;
+    place.endpoint(1, "https://a.example/in?token=secret").await;
     let withhold = async |secs: u64| {
         let at = NOON.plus(Duration::from_secs(secs)).micros();
         let upsert = format!(
-            "INSERT INTO webhook_tellings (webhook_id, withheld_at) VALUES (x'{:032x}', {at})
-             ON CONFLICT (webhook_id) DO UPDATE SET withheld_at = excluded.withheld_at",
-            endpoint.id.0
+            "INSERT INTO webhook_tellings (webhook_id, withheld_at) SELECT id, {at} FROM webhooks WHERE true
+             ON CONFLICT (webhook_id) DO UPDATE SET withheld_at = excluded.withheld_at"
         );
         place.site.app.store.execute(&upsert).await;
     };

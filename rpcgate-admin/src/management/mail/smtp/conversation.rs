@@ -114,15 +114,17 @@ async fn transfer(server: &mut AsyncSmtpConnection, message: &Message) -> Result
     expect(&answer, "MAIL", Severity::PositiveCompletion)?;
     for to in envelope.to() {
         let answer = waited(REPLY, "RCPT", server.command(Rcpt::new(to.clone(), Vec::new()))).await?;
-        expect(&answer.map_err(of_recipient)?, "RCPT", Severity::PositiveCompletion)?;
+        expect(&answer.map_err(|error| of_recipient(&error))?, "RCPT", Severity::PositiveCompletion)?;
     }
-    let answer = waited(DATA_REPLY, "DATA", server.command(Data)).await?.map_err(of_recipient)?;
+    let answer =
+        waited(DATA_REPLY, "DATA", server.command(Data)).await?.map_err(|error| of_recipient(&error))?;
     // After any other answer the mail would be read as commands.
     expect(&answer, "DATA", Severity::PositiveIntermediate)?;
     let blocks = u32::try_from(content.len() / BLOCK + 1).unwrap_or(u32::MAX);
     let time = BLOCK_SENT.saturating_mul(blocks).saturating_add(END_REPLY);
-    let answer =
-        waited(time, "the end of the mail", server.message(&content)).await?.map_err(of_recipient)?;
+    let answer = waited(time, "the end of the mail", server.message(&content))
+        .await?
+        .map_err(|error| of_recipient(&error))?;
     expect(&answer, "the end of the mail", Severity::PositiveCompletion)
 }
 
@@ -150,12 +152,12 @@ fn rejected(error: &SmtpError) -> MailError {
 /// The meaning of a refusal after `RCPT`. Only one that is about the recipient's address is final. A relay that is
 /// configured otherwise than we expect refuses every recipient with 504, 530, 550 5.7.1, 553 or 554, and a mail that is
 /// dropped because of it is lost.
-fn of_recipient(error: SmtpError) -> MailError {
+fn of_recipient(error: &SmtpError) -> MailError {
     let text = error.source().map(ToString::to_string).unwrap_or_default();
     if error.is_permanent() && names_recipient(&text) {
         return MailError::Refused(error.to_string());
     }
-    rejected(&error)
+    rejected(error)
 }
 
 /// Whether the text of a refusal begins with an enhanced status code (RFC 3463) that says that the recipient's address does

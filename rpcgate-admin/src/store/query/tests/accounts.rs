@@ -251,19 +251,19 @@ async fn unconfirmed_accounts_are_removed_with_everything_they_own() {
         store.create_project(&made).await.unwrap();
         store.put_quota(made.id, &ProjectQuota::default(), now()).await.unwrap();
     }
-    // The third has a key, however it was made: a gateway may know it, so its tenant stays.
+    // The third has a key, however it was made: a gateway may know it, so the account stays with its tenant.
     let strange = Key { project: ProjectId(53), ..key(KEY, hash()) };
     store.create_key(&strange, now()).await.unwrap();
     let week = later(7 * DAY);
     assert_eq!(store.sweep(later(7 * DAY - 1)).await.unwrap().accounts, 0);
     let swept = store.sweep(week).await.unwrap();
-    assert_eq!(swept, Swept { accounts: 3, ..Swept::default() });
+    assert_eq!(swept, Swept { accounts: 2, ..Swept::default() });
     assert!(store.user(UserId(1)).await.unwrap().is_some(), "it was confirmed");
     for (number, stays) in [(1, true), (2, false), (3, true), (4, false)] {
         assert_eq!(store.tenant(id(number)).await.unwrap().is_some(), stays, "{number}");
         assert_eq!(store.projects(id(number)).await.unwrap().len(), usize::from(stays), "{number}");
     }
-    assert_eq!((rows(&store, "users").await, rows(&store, "quotas").await), (1, 2));
+    assert_eq!((rows(&store, "users").await, rows(&store, "quotas").await), (2, 2));
     assert_eq!(register(&store, 12, "2@b.example", week).await, Registered::Done, "the address is free");
     assert!(!store.audit(AuditSubject::Tenant(id(2)), 9).await.unwrap().is_empty(), "audit entries stay");
 }
