@@ -138,7 +138,7 @@ fn read_proxy(proxy: &Node, draft: &mut Draft) {
         }
     }
     // Answers of a batch are always in the order of its calls.
-    proxy.get("preserve-batch-order").and_then(Node::text);
+    proxy.settle_keys(&["preserve-batch-order"]);
     proxy.get("websocket").filter(|node| node.peek() == Some("true")).and_then(Node::text);
     proxy.get("cors-origin").filter(|node| node.peek() == Some("*")).and_then(Node::text);
     for route in proxy.list("routes") {

@@ -193,9 +193,11 @@ fn read_route(route: &Node, chain: ChainName, draft: &mut Draft) {
     for path in route.list("paths") {
         match path.text() {
             Some(text) if text.trim_start_matches('~').trim_end_matches(['$', '/']) == ours => {}
-            _ => draft
-                .notes
-                .differs(path, format!("clients call {ours} instead: the path of a chain is fixed")),
+            _ => {
+                path.settle();
+                let text = format!("clients call {ours} instead: the path of a chain is fixed");
+                draft.notes.differs(path, text);
+            }
         }
     }
     if let Some(node) = route.get("protocols")
@@ -244,6 +246,10 @@ fn addresses<'n>(root: &'n Node, service: &'n Node, draft: &mut Draft) -> Vec<Ad
     }
     let upstream =
         root.list("upstreams").iter().find(|upstream| text(upstream, "name") == Some(host.as_str()));
+    if upstream.is_some() {
+        // The targets of an upstream have ports of their own.
+        service.settle_keys(&["port"]);
+    }
     let Some(upstream) = upstream else {
         let from = service.get("url").or_else(|| service.get("host")).unwrap_or(service);
         let port = port.map(|port| format!(":{port}")).unwrap_or_default();

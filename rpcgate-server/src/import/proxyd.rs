@@ -427,7 +427,8 @@ impl<'n> Context<'n> {
             return none;
         };
         let Some(millis) = draft.millis(interval, "plans.standard.per_minute", 1_000) else { return none };
-        self.find(&["rate_limit", "use_redis"]).and_then(Node::text);
+        // Windows are shared whenever a Redis is configured.
+        self.find(&["rate_limit", "use_redis"]).into_iter().for_each(Node::settle);
         let windows = match millis {
             1..60_000 => KeyWindows { minute: Some(bound.saturating_mul(60_000 / millis)), ..none },
             60_000 => KeyWindows { minute: Some(bound), ..none },
