@@ -93,7 +93,7 @@ async fn subject(
 /// [`ActionError::NotFound`] for another tenant and an unknown invoice; [`ActionError::Conflict`] without a provider, for
 /// an invoice that is not open, for the plan in force, and while an invoice is overdue; [`ActionError::Full`] for too many
 /// in a day; [`ActionError::Invalid`] for a plan that costs nothing or that the caller cannot see;
-/// [`ActionError::UNCONFIRMED`] if the caller's address is not confirmed; [`ActionError::Unavailable`].
+/// `ActionError::UNCONFIRMED` if the caller's address is not confirmed; [`ActionError::Unavailable`].
 pub async fn begin(
     app: &AppState,
     actor: &Actor,

@@ -45,7 +45,7 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant; [`ActionError::Forbidden`] if the caller's role does not permit it;
-/// [`ActionError::UNCONFIRMED`] if the caller's own address, which the mail names, is not confirmed;
+/// `ActionError::UNCONFIRMED` if the caller's own address, which the mail names, is not confirmed;
 /// [`ActionError::InvalidField`] for an invalid
 /// address; [`ActionError::Taken`] for a member's address; [`ActionError::Conflict`] if there are too many;
 /// [`ActionError::TooMany`] after too many attempts from one client, or mails to one address, whichever tenants sent them;
@@ -120,7 +120,7 @@ pub async fn withdraw(
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being hashed;
-/// [`ActionError::Invalid`] says what is wrong with the name or the password; [`ActionError::BAD_TOKEN`] if the token
+/// [`ActionError::Invalid`] says what is wrong with the name or the password; `ActionError::BAD_TOKEN` if the token
 /// is unknown or has expired; [`ActionError::Taken`] if the address has an account by now; [`ActionError::Unavailable`].
 pub async fn accept(
     app: &Arc<AppState>,
