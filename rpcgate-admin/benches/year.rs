@@ -196,6 +196,7 @@ async fn fill(app: &AppState) {
         method: LogInMethod::Password,
         seen_address: "192.0.2.1".into(),
         factor_at: None,
+        proved_at: None,
     };
     let entry = Audit {
         tenant: Some(TENANT),

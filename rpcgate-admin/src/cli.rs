@@ -1,5 +1,6 @@
 //! The command line: its definition, one file for each resource that operators manage.
 
+pub mod cache;
 pub mod config;
 pub mod contract;
 pub mod custom_plan;
@@ -98,6 +99,13 @@ pub enum ManagedCommand {
         #[command(subcommand)]
         command: node::NodeCommand,
     },
+    /// Empty the cache of a chain at every gateway
+    #[command(after_help = AFTER_HELP)]
+    Cache {
+        /// The command
+        #[command(subcommand)]
+        command: cache::CacheCommand,
+    },
     /// Manage the limits of plans
     #[command(after_help = AFTER_HELP)]
     Plan {
@@ -153,6 +161,7 @@ impl ManagedCommand {
             ManagedCommand::Project { command } => command.options(),
             ManagedCommand::Key { command } => command.options(),
             ManagedCommand::Node { command } => command.options(),
+            ManagedCommand::Cache { command } => command.options(),
             ManagedCommand::Plan { command } => command.options(),
             ManagedCommand::CustomPlan { command } => command.options(),
             ManagedCommand::Contract { command } => command.options(),
@@ -291,6 +300,7 @@ mod tests {
             "key create one --description x --chains eth,bitcoin --expires-at 2027-01-31T12:00:00Z --out key.txt",
             "plan set free --price-per-cu 0.001 --members 0",
             "node drain eth http://10.0.0.1:8545 --force",
+            "cache clear --chain eth",
             "invoice list --month 2026-12 --status overdue",
             "invoice credit 2026-000001 --cents 5 --reason x --yes",
             "user reset ada@example.com -y",
@@ -311,6 +321,7 @@ mod tests {
             "project set-quota one --cu-per-day -1",
             "plan set free",
             "node drain eth",
+            "cache clear",
             "contract set-end bank x",
             "contract set-end bank x --never --until 2027-01-31T12:00:00Z",
             "custom-plan create startup",

@@ -8,6 +8,9 @@
   const LONGEST = 60000;
   let pause = PAUSE;
   let isOver = false;
+  // The result of a form is shown once: what is live in it comes from another address.
+  const other = document.querySelector("[data-live-from]")?.dataset.liveFrom;
+  const from = other && new URL(other, location.href);
 
   function isInUse(part) {
     if (part.contains(document.activeElement)) return true;
@@ -19,8 +22,14 @@
     for (const part of document.querySelectorAll("[data-live][id]")) {
       const next = fresh.getElementById(part.id);
       if (!next) continue;
-      if (isInUse(part) || next.innerHTML === part.dataset.seen) continue;
-      const seen = next.innerHTML;
+      // Each page gives its forms other values, which is no news.
+      const seen = next.innerHTML.replace(/name="once" value="[^"]*"/g, "");
+      if (isInUse(part) || seen === part.dataset.seen) continue;
+      if (from) {
+        for (const link of next.querySelectorAll("a[href]")) {
+          link.setAttribute("href", new URL(link.getAttribute("href"), from).href);
+        }
+      }
       part.replaceChildren(...next.childNodes);
       part.dataset.seen = seen;
       part.dispatchEvent(new Event("rpcgate:swapped", { bubbles: true }));
@@ -39,7 +48,7 @@
     if (document.hidden || isOver) return;
     try {
       const headers = { accept: "text/html", "rpcgate-unattended": "1" };
-      const answer = await fetch(location.href, { headers, redirect: "error" });
+      const answer = await fetch(from ?? location.href, { headers, redirect: "error" });
       if (answer.status === 401) {
         end();
         return;

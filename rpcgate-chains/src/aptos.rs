@@ -3,21 +3,27 @@
 #[cfg(feature = "events")]
 mod blocks;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::{member, number};
-use crate::family::says;
+use crate::family::{UnservedErrors, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A committed version is final.
-static FACTS: Facts = Facts::rest("aptos", "Aptos").with_max_lag(120);
+static FACTS: Facts =
+    Facts::rest("aptos", "Aptos").with_max_lag(120).with_block_time(Duration::from_millis(250));
 
 /// Paths to which transactions are submitted. A post to any other path only computes something.
 const SUBMITTED: &[&str] = &["/v1/transactions", "/v1/transactions/batch"];
@@ -25,6 +31,14 @@ const SUBMITTED: &[&str] = &["/v1/transactions", "/v1/transactions/batch"];
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
 pub struct Aptos;
+
+/// The error codes of the REST API; 503 is that of a node which is too far behind.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (&[], &[]),
+    method: (&[], &["\"internal_error\""]),
+    data: (&[], &["\"version_pruned\"", "\"block_pruned\""]),
+};
 
 impl Adapter for Aptos {
     fn facts(&self) -> &Facts {
@@ -60,6 +74,11 @@ impl Adapter for Aptos {
         rule
     }
 
+    /// Versions, heights and the cursor of the next page.
+    fn reply_headers(&self) -> &'static [&'static str] {
+        &["x-aptos-*"]
+    }
+
     fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
         if matches!(call.rule.cache, CacheRule::Immutable { .. }) {
             Permanence::NotYet
@@ -71,6 +90,10 @@ impl Adapter for Aptos {
     /// The codes of errors at status 410.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["version_pruned", "block_pruned"])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

@@ -4,9 +4,11 @@ use crate::family::evm::{self, Evm};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Without fast finality, 15 of 21 validators must have built on a block, each for a turn of 16 blocks.
-const FACTS: Facts = evm::facts("bsc", "BNB Smart Chain", 240).with_max_lag(40);
+const FACTS: Facts =
+    evm::facts("bsc", "BNB Smart Chain", 240).with_max_lag(40).with_block_time(Duration::from_millis(750));
 
 /// The chain as deployed.
 pub const BSC: Evm = Evm::new(FACTS, 56);

@@ -5,20 +5,31 @@ mod address;
 #[cfg(feature = "events")]
 mod blocks;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::number;
-use crate::family::{Closing, listed, marks};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
+use crate::family::{Closing, UnservedErrors, listed, marks};
+use http::Method as Verb;
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved, posted,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::rest::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Ouroboros Praos never rolls back more than its security parameter, 2,160 blocks.
-static FACTS: Facts =
-    Facts::json_rpc("cardano", "Cardano").with_dialect(Dialect::Ogmios).with_ws(true).with_final_depth(2_160);
+static FACTS: Facts = Facts::json_rpc("cardano", "Cardano")
+    .with_dialect(Dialect::Ogmios)
+    .with_ws(true)
+    .with_final_depth(2_160)
+    .with_block_time(Duration::from_secs(20));
 
 const METHODS: &[Method] = &[
     Method::new("queryNetwork/tip", 1),
@@ -44,9 +55,22 @@ const CLOSED: &[Closing] = &[Closing::new(
 #[derive(Clone, Copy, Debug)]
 pub struct Cardano;
 
+/// The codes of Ogmios: internal errors, and points that a node cannot acquire.
+const UNSERVED: UnservedErrors =
+    UnservedErrors { own: &[], node: (&[], &[]), method: (&[-32603], &[]), data: (&[2000], &[]) };
+
 impl Adapter for Cardano {
     fn facts(&self) -> &Facts {
         &FACTS
+    }
+
+    /// Ogmios' official client reads `/health` before it opens a stream.
+    fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
+        match (path.as_str(), verb) {
+            ("/health", &(Verb::GET | Verb::HEAD)) => Ok(Surface::Rest),
+            ("/health", _) => Err(Refusal::MethodNotAllowed { allow: "GET, OPTIONS" }),
+            _ => posted(verb, path),
+        }
     }
 
     fn methods(&self) -> Vec<Method> {
@@ -69,6 +93,10 @@ impl Adapter for Cardano {
         }
     }
 
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "queryNetwork/blockHeight", params: "" }
     }
@@ -87,7 +115,12 @@ impl Adapter for Cardano {
         Some(NetworkProbe {
             probe,
             expected: "2017-09-23T21:44:51Z".into(),
-            read: |answer| unescape(answer.trim_ascii()).map(Into::into),
+            read: |answer| {
+                let is_time = |text: &String| {
+                    text.contains('T') && text.bytes().next().is_some_and(|byte| byte.is_ascii_digit())
+                };
+                unescape(answer.trim_ascii()).map(String::from).filter(is_time)
+            },
         })
     }
 

@@ -7,11 +7,15 @@ mod blocks;
 #[cfg(feature = "events")]
 mod event;
 mod grpc;
+#[cfg(feature = "events")]
+mod shapes;
 
-use crate::family::params::{any_member, at, number};
-use crate::family::{Closing, listed, marks, narrow, says};
+use crate::family::params::{at, may_have_member, number};
+use crate::family::{Closing, UnservedErrors, listed, marks, narrow, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -20,12 +24,14 @@ use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// CometBFT decides a block once and for all.
 static FACTS: Facts = Facts::rest("cosmos", "Cosmos Hub")
     .with_ws(true)
     .with_grpc(&["cosmos", "ibc", "cometbft", "tendermint"])
-    .with_max_lag(5);
+    .with_max_lag(5)
+    .with_block_time(Duration::from_secs(6));
 
 /// Posts that compute something and submit no transaction.
 const COMPUTED: &[&[u8]] = &[b"simulate", b"encode", b"decode", b"amino"];
@@ -40,14 +46,16 @@ const CLOSED: &[Closing] = &[
 ];
 
 /// Whether a transaction is broadcast in the mode that waits, given by name or by number. If the mode is repeated, one such
-/// value is enough.
+/// value is enough, and so is a body that cannot be read here: the node's decoder takes more than strict JSON.
 fn waits_for_a_block(call: &CallView<'_>) -> bool {
     let is_block = |mode: &[u8]| {
         let text = unescape(mode);
         matches!(text.as_deref(), Some("BROADCAST_MODE_BLOCK" | "1"))
             || std::str::from_utf8(mode).is_ok_and(|number| number.parse() == Ok(1.0))
     };
-    any_member(call.body, |name, value| name == "mode" && is_block(value))
+    RestLine::has_verb(call.params, "POST")
+        && !call.body.trim_ascii().is_empty()
+        && may_have_member(call.body, |name, value| name == "mode" && is_block(value))
 }
 
 /// The chain as deployed.
@@ -61,6 +69,14 @@ fn not_implemented(body: &[u8]) -> Refusal {
         _ => Refusal::NotImplemented,
     }
 }
+
+/// The codes of gRPC as the gateway of a node writes them (RESOURCE_EXHAUSTED, UNAVAILABLE, INTERNAL), and the words of the SDK.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &["not found"],
+    node: (&[8, 14], &["mempool is full"]),
+    method: (&[13], &[]),
+    data: (&[], &["is not available, lowest height is", "version does not exist"]),
+};
 
 impl Adapter for Cosmos {
     fn facts(&self) -> &Facts {
@@ -118,6 +134,10 @@ impl Adapter for Cosmos {
         &["accept", "content-type", "x-cosmos-block-height"]
     }
 
+    fn reply_headers(&self) -> &'static [&'static str] {
+        &["x-cosmos-block-height", "grpc-metadata-*"]
+    }
+
     /// In the words of CometBFT for blocks, and of the SDK for state.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["is not available, lowest height is", "version does not exist"])
@@ -126,6 +146,10 @@ impl Adapter for Cosmos {
     /// In the words of CometBFT's mempool.
     fn is_known_transaction(&self, answer: &[u8]) -> bool {
         says(answer, &["tx already exists in cache"])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {
@@ -232,6 +256,12 @@ mod tests {
             r#"{"mode":1}"#,
             r#"{"mode":"1"}"#,
             r#"{"mode": 1.0 }"#,
+            r#"{"mode":"BROADCAST_MODE_BLOCK"} x"#,
+            // What only a lenient decoder reads.
+            "{'mode':'BROADCAST_MODE_BLOCK'}",
+            "\u{feff}{\"mode\":1}",
+            "{\"x\":\"\u{1}\",\"mode\":1}",
+            &format!("{{\"x\":{}{},\"mode\":1}}", "[".repeat(200), "]".repeat(200)),
         ] {
             assert!(is_closed(body), "{body}");
         }

@@ -8,9 +8,10 @@ use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Flags, Method};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// As on Bitcoin, for the rare block that no quorum has locked.
-const FACTS: Facts = utxo::facts("dash", "Dash", 6);
+const FACTS: Facts = utxo::facts("dash", "Dash", 6).with_block_time(Duration::from_secs(150));
 
 /// Of the main network, and of test networks.
 const ADDRESSES: AddressForms = AddressForms::base58(&[0x4c, 0x10, 0x8c, 0x13]);

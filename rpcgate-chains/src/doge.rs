@@ -5,9 +5,10 @@ use crate::family::utxo::{self, AddressForms, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::{Facts, Method};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An hour of blocks: the work comes from miners of other chains, and may leave with them.
-const FACTS: Facts = utxo::facts("doge", "Dogecoin", 60);
+const FACTS: Facts = utxo::facts("doge", "Dogecoin", 60).with_block_time(Duration::from_secs(60));
 
 /// Of the main network, and of test networks.
 const ADDRESSES: AddressForms = AddressForms::base58(&[0x1e, 0x16, 0x71, 0xc4, 0x6f]);

@@ -4,9 +4,13 @@ use crate::family::evm::{self, Evm};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::{Facts, Flags, Method};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Two epochs of 32 slots: the beacon chain finalises a block after them when enough validators vote.
-const FACTS: Facts = evm::facts("eth", "Ethereum", 64).with_aliases(&["ethereum"]).with_max_lag(3);
+const FACTS: Facts = evm::facts("eth", "Ethereum", 64)
+    .with_aliases(&["ethereum"])
+    .with_max_lag(3)
+    .with_block_time(Duration::from_secs(12));
 
 /// The chain as deployed.
 pub const ETH: Evm = Evm::new(FACTS, 1).forbidding_debug().with_methods(&[

@@ -30,6 +30,14 @@ pub(crate) fn direction(text: &str) -> Option<String> {
     matches!(text, "in" | "out" | "self").then(|| text.to_owned())
 }
 
+/// This many bytes in base58, which has one spelling of them.
+pub(crate) fn base58(text: &str, bytes: usize) -> Option<String> {
+    // A byte takes at most two digits.
+    let is_possible = text.len() <= 2 * bytes;
+    let decoded = is_possible.then(|| bs58::decode(text).into_vec().ok()).flatten()?;
+    (decoded.len() == bytes).then(|| text.to_owned())
+}
+
 /// The first four bytes of the doubled hash.
 fn checksum(body: &[u8]) -> [u8; 4] {
     let hash = digest(&SHA256, digest(&SHA256, body).as_ref());
@@ -64,6 +72,20 @@ mod tests {
         assert_eq!(whole_number("000").as_deref(), Some("0"));
         for wrong in ["", "-1", "1.0", "0x1", "1e3", "٣"] {
             assert_eq!(whole_number(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bytes_in_base58_are_counted() {
+        let hash = "9xKkpbdYzPs8Ho3WbJBaiUxfr9vXwA9m2cdG7e6YvSFR";
+        assert_eq!(base58(hash, 32).as_deref(), Some(hash));
+        assert_eq!(base58(&"1".repeat(64), 64), Some("1".repeat(64)));
+        // 32 bytes have 32 to 44 digits: without its first digit this text is another hash, without two it is 31 bytes.
+        let shorter = &hash[1..];
+        assert_eq!(base58(shorter, 32).as_deref(), Some(shorter));
+        let longer = format!("{hash}1");
+        for wrong in ["", "0", &hash[2..], &longer, &"1".repeat(31), &"1".repeat(33), &"z".repeat(10_000)] {
+            assert_eq!(base58(wrong, 32), None, "{wrong}");
         }
     }
 

@@ -1,6 +1,9 @@
-//! The types of events that the blocks of most chains have.
+//! The types of events that the blocks of most chains have, and a member that they share.
 
-use rpcgate_core::event::{EventType, Wanted};
+use rpcgate_core::event::{EventMember, EventType, Wanted};
+
+/// What an address does in a transaction.
+pub(crate) const DIRECTION: EventMember = EventMember::one_of("direction", &["in", "out", "self"]);
 
 /// The types of events of chains with addresses, tokens and contracts.
 pub(crate) const KINDS: &[EventType] =

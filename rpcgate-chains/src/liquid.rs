@@ -5,9 +5,10 @@ use crate::family::utxo::{self, AddressForms, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The federation never replaces a block that has another on it; Liquid's documentation calls two final.
-const FACTS: Facts = utxo::facts("liquid", "Liquid Network", 2);
+const FACTS: Facts = utxo::facts("liquid", "Liquid Network", 2).with_block_time(Duration::from_secs(60));
 
 /// Of the main network, and of test networks. Events have no confidential addresses.
 const ADDRESSES: AddressForms =

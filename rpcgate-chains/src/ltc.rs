@@ -4,9 +4,11 @@ use crate::family::utxo::{self, AddressForms, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Twelve blocks, half an hour of the work on the largest scrypt chain.
-const FACTS: Facts = utxo::facts("ltc", "Litecoin", 12).with_aliases(&["litecoin"]);
+const FACTS: Facts =
+    utxo::facts("ltc", "Litecoin", 12).with_aliases(&["litecoin"]).with_block_time(Duration::from_secs(150));
 
 /// Of the main network, and of test networks.
 const ADDRESSES: AddressForms =

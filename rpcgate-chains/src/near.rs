@@ -3,22 +3,30 @@
 #[cfg(feature = "events")]
 mod blocks;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod standard;
 #[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::{at, may_have, member, number};
-use crate::family::{Closing, listed, marks, says};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
+use crate::family::{Closing, UnservedErrors, listed, marks, says};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Doomslug with Nightshade's finality gadget: a block is final once two lie on it.
-static FACTS: Facts =
-    Facts::json_rpc("near", "NEAR").with_dialect(Dialect::Near).with_final_depth(2).with_max_lag(30);
+static FACTS: Facts = Facts::json_rpc("near", "NEAR")
+    .with_dialect(Dialect::Near)
+    .with_final_depth(2)
+    .with_max_lag(30)
+    .with_block_time(Duration::from_millis(600));
 
 const METHODS: &[Method] = &[
     Method::new("status", 0),
@@ -43,6 +51,14 @@ const CLOSED: &[Closing] =
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
 pub struct Near;
+
+/// The causes that nearcore's JSON-RPC names.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (&[], &["\"NOT_SYNCED_YET\"", "\"NO_SYNCED_BLOCKS\""]),
+    method: (&[], &["\"INTERNAL_ERROR\""]),
+    data: (&[], &["\"UNAVAILABLE_SHARD\"", "\"GARBAGE_COLLECTED_BLOCK\"", "\"UNKNOWN_BLOCK\""]),
+};
 
 impl Adapter for Near {
     fn facts(&self) -> &Facts {
@@ -87,6 +103,10 @@ impl Adapter for Near {
     /// Blocks older than five epochs are kept by archival nodes only, to which an unknown block is an old one.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["\"GARBAGE_COLLECTED_BLOCK\"", "\"UNKNOWN_BLOCK\""])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

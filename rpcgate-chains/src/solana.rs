@@ -5,16 +5,19 @@ mod blocks;
 #[cfg(feature = "events")]
 mod program;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::number;
-use crate::family::says;
-use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe};
+use crate::family::{UnservedErrors, says};
+use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Method};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A slot is rooted, and so final, once 31 more have been voted on.
 static FACTS: Facts = Facts::json_rpc("solana", "Solana")
@@ -22,11 +25,20 @@ static FACTS: Facts = Facts::json_rpc("solana", "Solana")
     .with_batch(false)
     .with_ws(true)
     .with_final_depth(31)
-    .with_max_lag(75);
+    .with_max_lag(75)
+    .with_block_time(Duration::from_millis(400));
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
 pub struct Solana;
+
+/// The codes of Agave's `custom_error.rs`: an unhealthy node, a block or a history that it does not have, an index that it does not keep, a slot that it has not reached.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (&[-32005], &[]),
+    method: (&[-32603, -32010], &[]),
+    data: (&[-32001, -32004, -32009, -32011, -32014, -32016], &[]),
+};
 
 impl Adapter for Solana {
     fn facts(&self) -> &Facts {
@@ -58,6 +70,10 @@ impl Adapter for Solana {
         says(answer, &["already been processed"])
     }
 
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "getSlot", params: "[]" }
     }
@@ -70,7 +86,13 @@ impl Adapter for Solana {
         // The hash of the first block.
         let expected = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d".into();
         let probe = Probe::Rpc { method: "getGenesisHash", params: "[]" };
-        Some(NetworkProbe { probe, expected, read: |answer| unescape(answer.trim_ascii()).map(Into::into) })
+        let read = |answer: &[u8]| {
+            let is_hash = |text: &String| {
+                (32..=44).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            };
+            unescape(answer.trim_ascii()).map(String::from).filter(is_hash)
+        };
+        Some(NetworkProbe { probe, expected, read })
     }
 
     #[cfg(feature = "events")]

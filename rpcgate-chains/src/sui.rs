@@ -4,17 +4,22 @@
 mod address;
 #[cfg(feature = "events")]
 mod blocks;
+#[cfg(feature = "events")]
+mod shapes;
 
+use crate::family::UnservedErrors;
 use crate::family::params::number;
-use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe};
+use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A checkpoint is certified: it is final.
-static FACTS: Facts = Facts::json_rpc("sui", "Sui").with_max_lag(120);
+static FACTS: Facts =
+    Facts::json_rpc("sui", "Sui").with_max_lag(120).with_block_time(Duration::from_millis(250));
 
 const METHODS: &[Method] = &[
     Method::new("sui_getReferenceGasPrice", 0),
@@ -35,6 +40,14 @@ const METHODS: &[Method] = &[
 #[derive(Clone, Copy, Debug)]
 pub struct Sui;
 
+/// The codes of Sui's JSON-RPC: a transient error, and an internal one, which a node that restores its database also gives.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &["could not find", "not found", "invalid", "verification"],
+    node: (&[-32050], &[]),
+    method: (&[-32603], &[]),
+    data: (&[], &[]),
+};
+
 impl Adapter for Sui {
     fn facts(&self) -> &Facts {
         &FACTS
@@ -44,12 +57,21 @@ impl Adapter for Sui {
         METHODS.to_vec()
     }
 
+    /// The version of the node's API and its height.
+    fn reply_headers(&self) -> &'static [&'static str] {
+        &["x-sui-*"]
+    }
+
     fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
         match call.rule.cache {
             _ if result.trim_ascii() == b"null" => Permanence::Unknown,
             CacheRule::Immutable { .. } => Permanence::NotYet,
             _ => Permanence::Yes,
         }
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {
@@ -66,7 +88,11 @@ impl Adapter for Sui {
         Some(NetworkProbe {
             probe,
             expected: "35834a8a".into(),
-            read: |answer| unescape(answer.trim_ascii()).map(Into::into),
+            read: |answer| {
+                let is_digest =
+                    |text: &String| text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                unescape(answer.trim_ascii()).map(String::from).filter(is_digest)
+            },
         })
     }
 

@@ -11,12 +11,16 @@ mod cells;
 #[cfg(feature = "events")]
 mod phases;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::{at, may_have, member, number};
-use crate::family::says;
+use crate::family::{UnservedErrors, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, KeyPlaces, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, KeyPlaces, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -24,9 +28,13 @@ use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A masterchain block is final.
-static FACTS: Facts = Facts::rest("ton", "TON").with_dialect(Dialect::Ton).with_max_lag(6);
+static FACTS: Facts = Facts::rest("ton", "TON")
+    .with_dialect(Dialect::Ton)
+    .with_max_lag(6)
+    .with_block_time(Duration::from_secs(5));
 
 const METHODS: &[Method] = &[
     Method::new("getConfigAll", 0),
@@ -55,6 +63,14 @@ const POSTED: &[&str] = &[
 #[derive(Clone, Copy, Debug)]
 pub struct Ton;
 
+/// The words of lite servers and of toncenter. Many errors of callers have the status 500.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (&[502, 504, 542], &["LITE_SERVER_NETWORK", "no working liteservers", "liteserver timeout"]),
+    method: (&[], &[]),
+    data: (&[], &["LITE_SERVER_NOTREADY", "state already gc'd", "not in db"]),
+};
+
 impl Adapter for Ton {
     fn facts(&self) -> &Facts {
         &FACTS
@@ -75,6 +91,11 @@ impl Adapter for Ton {
             _ if POSTED.contains(&method) => Err(Refusal::MethodNotAllowed { allow: "GET, POST, OPTIONS" }),
             _ => Err(Refusal::MethodNotAllowed { allow: "GET, OPTIONS" }),
         }
+    }
+
+    /// TonCenter's own URLs have it.
+    fn path_alias(&self) -> Option<&'static str> {
+        Some("/api/v2")
     }
 
     fn rpc_path(&self) -> Option<&'static str> {
@@ -103,12 +124,16 @@ impl Adapter for Ton {
     }
 
     fn key_places(&self) -> KeyPlaces {
-        KeyPlaces::default().with_header("x-api-key").with_query("api_key")
+        KeyPlaces::default().with_query("api_key")
     }
 
     /// In the words of lite servers.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["state already gc'd", "not in db"])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {

@@ -6,12 +6,17 @@ mod address;
 #[cfg(feature = "events")]
 mod blocks;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod token;
 
-use crate::family::params::{at, may_have, member, number};
-use crate::family::{Closing, listed, marks, says};
+use crate::family::params::{at, is_hash, may_have, member, number};
+use crate::family::{Closing, UnservedErrors, listed, marks, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, KeyPlaces, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface,
+    Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -19,10 +24,14 @@ use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A block is solid once 19 of the 27 producers have built on it.
-static FACTS: Facts =
-    Facts::rest("tron", "TRON").with_grpc(&["protocol"]).with_final_depth(19).with_max_lag(10);
+static FACTS: Facts = Facts::rest("tron", "TRON")
+    .with_grpc(&["protocol"])
+    .with_final_depth(19)
+    .with_max_lag(10)
+    .with_block_time(Duration::from_secs(3));
 
 const METHODS: &[Method] = &[
     Method::new("getnodeinfo", 0).cached(CacheRule::Static),
@@ -80,6 +89,24 @@ const CLOSED: &[Closing] = &[
 #[derive(Clone, Copy, Debug)]
 pub struct Tron;
 
+/// The words of java-tron and of TronGrid.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (
+        &[],
+        &[
+            "SERVER_BUSY",
+            "ServerBusy",
+            "lack of computing resources",
+            "frequency limit",
+            "NO_CONNECTION",
+            "NOT_ENOUGH_EFFECTIVE_CONNECTION",
+        ],
+    ),
+    method: (&[], &["API is unavailable", "this API is closed"]),
+    data: (&[], &["this node is a lite fullnode"]),
+};
+
 impl Adapter for Tron {
     fn facts(&self) -> &Facts {
         &FACTS
@@ -111,6 +138,11 @@ impl Adapter for Tron {
 
     fn closed(&self) -> Vec<ClosedMethods> {
         listed(CLOSED)
+    }
+
+    /// TronGrid's clients send their key in this header.
+    fn key_places(&self) -> KeyPlaces {
+        KeyPlaces::default().with_header("tron-pro-api-key")
     }
 
     fn settled(&self, call: CallView<'_>, body: &[u8], finality: &Finality) -> Permanence {
@@ -149,6 +181,10 @@ impl Adapter for Tron {
         says(answer, &["\"DUP_TRANSACTION_ERROR\""])
     }
 
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rest { target: "/wallet/getnowblock", body: Some("{}") }
     }
@@ -160,7 +196,10 @@ impl Adapter for Tron {
     fn network(&self) -> Option<NetworkProbe> {
         let probe = Probe::Rest { target: "/wallet/getblockbynum", body: Some("{\"num\":0}") };
         let expected = "00000000000000001ebf88508a03865c71d452e25f4d51194196a1d22b6653dc".into();
-        let read = |answer: &[u8]| member(answer, "blockID").and_then(unescape).map(Into::into);
+        let read = |answer: &[u8]| {
+            let id = member(answer, "blockID").filter(|id| is_hash(id));
+            id.and_then(unescape).map(Into::into)
+        };
         Some(NetworkProbe { probe, expected, read })
     }
 

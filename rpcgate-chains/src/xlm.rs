@@ -3,9 +3,12 @@
 #[cfg(feature = "events")]
 mod blocks;
 
+use crate::family::UnservedErrors;
 use crate::family::params::{at, number};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{
+    Adapter, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Surface, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Method};
@@ -13,9 +16,13 @@ use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A closed ledger is final.
-static FACTS: Facts = Facts::rest("xlm", "Stellar").with_aliases(&["stellar"]).with_max_lag(6);
+static FACTS: Facts = Facts::rest("xlm", "Stellar")
+    .with_aliases(&["stellar"])
+    .with_max_lag(6)
+    .with_block_time(Duration::from_secs(5));
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +51,10 @@ impl Adapter for Xlm {
         } else {
             Permanence::Yes
         }
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UnservedErrors::COMMON.judge(error)
     }
 
     fn probe(&self) -> Probe {

@@ -5,16 +5,21 @@ mod address;
 #[cfg(feature = "events")]
 mod blocks;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::{any_member, at, may_have, member, mentions, number, positional};
-use crate::family::{Closing, listed, mark, marks, narrow, says};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
+use crate::family::{Closing, UnservedErrors, listed, mark, marks, narrow, says};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A validated ledger is final. Servers show newer ones only to callers that ask for `current` or `closed`.
 static FACTS: Facts = Facts::json_rpc("xrp", "XRP Ledger")
@@ -22,7 +27,8 @@ static FACTS: Facts = Facts::json_rpc("xrp", "XRP Ledger")
     .with_aliases(&["ripple"])
     .with_batch(false)
     .with_ws(true)
-    .with_max_lag(8);
+    .with_max_lag(8)
+    .with_block_time(Duration::from_secs(4));
 
 const METHODS: &[Method] = &[
     Method::new("server_info", 0),
@@ -111,6 +117,27 @@ fn is_whole(call: &CallView<'_>) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Xrp;
 
+/// The error tokens of rippled (`ErrorCodes.h`).
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (
+        &[],
+        &[
+            "\"tooBusy\"",
+            "\"slowDown\"",
+            "\"noNetwork\"",
+            "\"noCurrent\"",
+            "\"noClosed\"",
+            "\"notSynced\"",
+            "\"notReady\"",
+            "\"amendmentBlocked\"",
+            "\"unlBlocked\"",
+        ],
+    ),
+    method: (&[], &["\"internal\"", "\"notEnabled\"", "\"notSupported\"", "\"failedToForward\""]),
+    data: (&[], &["\"lgrNotFound\""]),
+};
+
 impl Adapter for Xrp {
     fn facts(&self) -> &Facts {
         &FACTS
@@ -149,6 +176,10 @@ impl Adapter for Xrp {
     /// A server without the full history does not find old ledgers.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["\"lgrNotFound\""])
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
     }
 
     fn probe(&self) -> Probe {
@@ -229,6 +260,7 @@ mod tests {
             ("feature", r#"{"vetoed":true}"#),
             ("feature", r#"{"id":1,"command":"feature","feature":"AB","vetoed":true}"#),
             ("subscribe", r#"{"id":1,"command":"subscribe","url":"http://10.0.0.1/"}"#),
+            ("subscribe", r#"{"id":1,"command":"subscribe","url\u0000":"http://10.0.0.1/"}"#),
             ("ledger", r#"[{"ledger_index":7,"full":true}]"#),
             ("ledger", r#"[{"accounts":1}]"#),
         ] {

@@ -37,7 +37,7 @@ node that compares loosely must not find another method in it.
 These wait and stay open, since clients are built on them: NEAR's `broadcast_tx_commit`, `send_tx` and `tx` (a node ends
 them after 10 s), Aptos' `transactions/wait_by_hash` (after 1 s), Sui's `sui_executeTransactionBlock` with
 `WaitForLocalExecution` (after 10 s), Cardano's `nextBlock` and the like (over HTTPS Ogmios opens a session for each call
-and answers it at once). They are charged, whether an answer comes in time or not.
+and answers it at once). They are charged like other calls.
 ";
 
 fn protocol(adapter: &dyn Adapter) -> &'static str {

@@ -67,7 +67,7 @@ fn a_node_of_another_network_of_the_same_software_is_told_apart() {
 #[test]
 fn an_answer_without_a_network_is_no_other_network() {
     for adapter in catalog() {
-        for answer in ["null", "{}", "[]", "\"", ""] {
+        for answer in ["null", "{}", "[]", "\"", "", "\"ok\"", "\"answer to [0]\"", "{\"blockID\":\"x\"}"] {
             let found = network(&*adapter).shown(answer.as_bytes());
             assert!(matches!(found, Err(None)), "{} {answer}: {found:?}", adapter.facts().name);
         }

@@ -3,6 +3,7 @@
 use crate::call::CallView;
 use crate::chain::{Dialect, Facts, Finality, Method, MethodRule};
 use crate::grpc::GrpcPath;
+use crate::json::Span;
 use crate::refusal::Refusal;
 use crate::rest::Path;
 use crate::rest_method::RestMethod;
@@ -96,6 +97,30 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         false
     }
 
+    /// Why a node's error says that the node cannot serve the call now, although another node may; `None` if the error is the
+    /// caller's own (a reverted call, an unknown account, bad parameters). Such an answer is a failed try: a read is sent to
+    /// another node, and if no node can serve it, its caller gets the error and is not charged.
+    ///
+    /// By default the HTTP status decides alone ([`NodeError::by_status`]).
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        error.by_status()
+    }
+
+    /// The height of a block that the call names and that the node does not have, as its empty `answer` or its error shows;
+    /// `None` for every other answer. A node that is known to have reached the height is asked instead. `answer` is the raw
+    /// `result` or the raw `error`, or the body of a REST answer. By default no answer shows one.
+    fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
+        let _ = (call, answer);
+        None
+    }
+
+    /// Where the id is in the [params](CallView::params) of a call that [uses](crate::chain::Flags::USES_STATE) something at one
+    /// node, as a JSON value; `None` if the call has none. By default no call has one.
+    fn state_id(&self, call: CallView<'_>) -> Option<Span> {
+        let _ = call;
+        None
+    }
+
     /// Whether a node's error to a broadcast says that the node has the transaction already. `answer` has the same form as for
     /// [`lacks_history`](Adapter::lacks_history). By default no error says so.
     fn is_known_transaction(&self, answer: &[u8]) -> bool {
@@ -108,7 +133,22 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         &["accept", "content-type"]
     }
 
-    /// Places for a key in addition to the `apikey` header and query parameter.
+    /// A beginning of paths below the chain's own that means nothing: what follows it is the path. Clients of other providers
+    /// have it in their URLs.
+    fn path_alias(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The headers of a node's answer that a client gets, in lower case: those that the chain's API defines, such as heights
+    /// and cursors. `x-chain-*` means every name with that beginning. All other headers are dropped, because they are about
+    /// the node's host and not about the chain. Browsers may read the ones that pass. By default none passes; the content type
+    /// of a REST answer always does.
+    fn reply_headers(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Places for a key in addition to those of every chain: the headers `apikey` and `x-api-key`, the query parameter
+    /// `apikey`, and Basic or Bearer credentials in `authorization`.
     fn key_places(&self) -> KeyPlaces {
         KeyPlaces::default()
     }
@@ -134,8 +174,8 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         Some(first)
     }
 
-    /// How a node shows which network it belongs to; by default nothing is known of that. It is asked when an operator wants
-    /// to know, and never for a call.
+    /// How a node shows which network it belongs to; by default a node does not show it. Nodes are asked before they get a call,
+    /// after they could not be reached, and from time to time. One that shows another network gets no call.
     fn network(&self) -> Option<NetworkProbe> {
         None
     }
@@ -271,6 +311,41 @@ impl NodeStatus {
     }
 }
 
+/// A node's error, for [`Adapter::cannot_serve`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeError<'a> {
+    /// The raw `error`, or a raw `result` that [means](Adapter::is_error) a failure; of a REST call the body.
+    pub answer: &'a [u8],
+    /// The HTTP status of the node's answer.
+    pub status: u16,
+    /// Whether the method is in the chain's own tables. A node that does not know such a method lacks it; a method that is in
+    /// no table is the caller's invention.
+    pub is_listed: bool,
+}
+
+impl NodeError<'_> {
+    /// What the HTTP status says alone: 429, 502, 503 and 504 are those of a node that cannot serve now, and 501 is that of
+    /// a node without the method (RFC 9110, section 15.6; RFC 6585, section 4).
+    pub const fn by_status(&self) -> Option<Unserved> {
+        match self.status {
+            429 | 502 | 503 | 504 => Some(Unserved::Node),
+            501 if self.is_listed => Some(Unserved::Method),
+            _ => None,
+        }
+    }
+}
+
+/// Why a node cannot serve a call now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unserved {
+    /// The node serves no call at the moment: it is rate limited, overloaded, syncing or broken.
+    Node,
+    /// The node does not serve this method: it lacks it, or fails at it.
+    Method,
+    /// The node lacks the state or the block that the call needs, which says nothing about other calls.
+    Data,
+}
+
 /// How permanent a result is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permanence {
@@ -287,8 +362,8 @@ pub enum Permanence {
 /// ```
 /// use rpcgate_core::adapter::KeyPlaces;
 ///
-/// let places = KeyPlaces::default().with_header("x-api-key");
-/// assert_eq!((places.header, places.query), (Some("x-api-key"), None));
+/// let places = KeyPlaces::default().with_header("x-chain-token");
+/// assert_eq!((places.header, places.query), (Some("x-chain-token"), None));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
@@ -355,6 +430,19 @@ pub struct NetworkProbe {
 }
 
 impl NetworkProbe {
+    /// The same for nodes of another network, which an operator names as such a node shows it. Where nodes show a decimal number,
+    /// the name may also be hexadecimal: `0x38` for 56.
+    #[must_use]
+    pub fn with_expected(mut self, network: &str) -> Self {
+        let number = network.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let is_decimal = self.expected.bytes().all(|byte| byte.is_ascii_digit());
+        self.expected = match number.filter(|_| is_decimal) {
+            Some(number) => number.to_string(),
+            None => network.to_owned(),
+        };
+        self
+    }
+
     /// Whether a node with this answer belongs to the network.
     ///
     /// # Errors

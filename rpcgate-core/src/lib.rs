@@ -43,6 +43,7 @@ pub mod tally;
 pub mod toy;
 pub mod trace;
 mod transport;
+pub mod url_secrets;
 #[cfg(feature = "usage")]
 pub mod usage;
 pub mod window;

@@ -49,6 +49,14 @@ pub enum NodeChoice {
     Again,
     /// The node before it lacked the history that was asked for, and this one is an archive.
     Archive,
+    /// The node before it could not serve the call, as its error said.
+    Elsewhere,
+    /// The node before it did not have the block that the call names, and this one is known to have reached its height.
+    Ahead,
+    /// It had not been useful lately, and gets a call from time to time to show whether it is again.
+    Trial,
+    /// The node before it took longer to answer than a read may.
+    Slow,
     /// The node before it took longer to answer than most calls of its method do.
     Hedge,
     /// A transaction goes to several nodes at once.
@@ -181,6 +189,12 @@ impl NodeTries {
         if self.last().is_some_and(|last| last.end == TryEnd::Running) {
             self.end(TryEnd::Stopped, now);
         }
+    }
+
+    /// The node of the last try that was answered: the number of its pool, and its place there.
+    pub fn answered_by(&self) -> Option<(u32, u16)> {
+        let answered = |one: &&NodeTry| one.end == TryEnd::Answered;
+        self.list.iter().rev().find(answered).map(|one| (one.pool, one.node))
     }
 
     /// Appends the tries of other calls of the same set.

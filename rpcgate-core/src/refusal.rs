@@ -1,7 +1,10 @@
 //! Every refusal of the gateway, and the one table that writes each in its wire forms.
 
+mod deadline;
 mod form;
 mod grpc;
+
+pub use deadline::DeadlineExceeded;
 
 use crate::chain::Dialect;
 use crate::json::{Cursor, DEEPEST};
@@ -54,6 +57,11 @@ pub enum Refusal {
     BodyTooLarge,
     /// A body that arrives too slowly.
     BodyTooSlow,
+    /// A body in a content coding that is not understood here; only `accept` is.
+    UnknownCoding {
+        /// The value of the `Accept-Encoding` header.
+        accept: &'static str,
+    },
     /// The gateway is at a limit: of bodies in memory, calls in flight, or records not yet written.
     Overloaded,
     /// The chain is overloaded: its answers come much later than usual, and the project has its share of what is still
@@ -63,6 +71,8 @@ pub enum Refusal {
     HeadNotReached,
     /// Every node that might answer has got as many calls as it may get, in this second or in this month.
     NodesAtLimit,
+    /// The node that made the filter is gone, or the id names none.
+    FilterNotFound,
     /// The gateway stops: what still runs at the end of a drain.
     Stopping,
     /// A body that is not JSON, or nested too deep.
@@ -146,13 +156,15 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
 const INTERNAL: i32 = -32603;
+/// The number that nodes give to most errors of their own (JSON-RPC 2.0, section 5.1).
+const SERVER_ERROR: i32 = -32000;
 const NOT_PERMITTED: i32 = -32004;
 const QUOTA: i32 = -32005;
 const HEAVY: i32 = -32029;
 
 impl Refusal {
     /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 39] = [
+    pub const ALL: [Refusal; 41] = [
         Refusal::NoRoute,
         Refusal::NoStream,
         Refusal::UpgradeRequired,
@@ -174,10 +186,12 @@ impl Refusal {
         Refusal::OutOfScope,
         Refusal::BodyTooLarge,
         Refusal::BodyTooSlow,
+        Refusal::UnknownCoding { accept: "gzip" },
         Refusal::Overloaded,
         Refusal::Shed,
         Refusal::HeadNotReached,
         Refusal::NodesAtLimit,
+        Refusal::FilterNotFound,
         Refusal::Stopping,
         Refusal::ParseError,
         Refusal::InvalidRequest,
@@ -239,10 +253,12 @@ impl Refusal {
             Refusal::OutOfScope => row(StatusCode::FORBIDDEN, Message, INVALID_REQUEST, grpc::PERMISSION_DENIED, "API key not permitted for this chain"),
             Refusal::BodyTooLarge => row(StatusCode::PAYLOAD_TOO_LARGE, Rpc, INVALID_REQUEST, grpc::RESOURCE_EXHAUSTED, "request too large"),
             Refusal::BodyTooSlow => row(StatusCode::REQUEST_TIMEOUT, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "request body too slow"),
+            Refusal::UnknownCoding { .. } => row(StatusCode::UNSUPPORTED_MEDIA_TYPE, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "unsupported content coding"),
             Refusal::Overloaded => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "overloaded, retry later"),
             Refusal::Shed => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "chain overloaded, retry later"),
             Refusal::HeadNotReached => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "no node has reached the block that you have seen, retry later"),
             Refusal::NodesAtLimit => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "all nodes are at their limits, retry later"),
+            Refusal::FilterNotFound => row(StatusCode::OK, Rpc, SERVER_ERROR, grpc::NOT_FOUND, "filter not found"),
             Refusal::Stopping => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "the gateway is stopping, call again"),
             Refusal::ParseError => row(StatusCode::BAD_REQUEST, Rpc, PARSE_ERROR, grpc::INVALID_ARGUMENT, "parse error"),
             Refusal::InvalidRequest => row(StatusCode::BAD_REQUEST, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid request"),
@@ -307,6 +323,14 @@ impl Refusal {
         }
     }
 
+    /// The value of the `Accept-Encoding` header: RFC 9110 section 15.5.16.
+    pub const fn accept_encoding(self) -> Option<&'static str> {
+        match self {
+            Refusal::UnknownCoding { accept } => Some(accept),
+            _ => None,
+        }
+    }
+
     /// Whether the answer says which protocol is to be used (`Upgrade`, RFC 9110 section 15.5.22, and
     /// `Sec-WebSocket-Version`, RFC 6455 section 4.4).
     pub const fn asks_for_upgrade(self) -> bool {
@@ -365,6 +389,10 @@ impl Refusal {
         let (name, code, message) = match self {
             Refusal::Closed => ("noPermission", 6, "You don't have permission for this command."),
             _ if self.retry_after().is_some() => ("slowDown", self.code(), self.message()),
+            Refusal::ParseError => ("jsonInvalid", self.code(), self.message()),
+            Refusal::InvalidRequest | Refusal::BatchNotSupported => {
+                ("invalidParams", self.code(), self.message())
+            }
             _ => ("noPermission", self.code(), self.message()),
         };
         out.extend_from_slice(b"{\"id\":");
@@ -432,22 +460,6 @@ impl BackendFailure {
             Dialect::Rest => write_field("message", Self::MESSAGE, out),
             _ => write_error(dialect, id, INTERNAL, Self::MESSAGE, out),
         }
-    }
-}
-
-/// The end of a gRPC call that was not answered within the time that its client gave it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DeadlineExceeded;
-
-impl DeadlineExceeded {
-    /// The gRPC status number.
-    pub const fn grpc(self) -> u8 {
-        grpc::DEADLINE_EXCEEDED
-    }
-
-    /// The message.
-    pub const fn message(self) -> &'static str {
-        "deadline exceeded"
     }
 }
 
@@ -576,6 +588,14 @@ mod tests {
         assert_eq!(
             frame(heavy, Dialect::Xrp),
             r#"{"id":"a","status":"error","type":"response","error":"slowDown","error_code":-32029,"error_message":"heavy method rate limit exceeded for your plan, retry later"}"#
+        );
+        assert_eq!(
+            frame(Refusal::ParseError, Dialect::Xrp),
+            r#"{"id":"a","status":"error","type":"response","error":"jsonInvalid","error_code":-32700,"error_message":"parse error"}"#
+        );
+        assert_eq!(
+            frame(Refusal::InvalidRequest, Dialect::Xrp),
+            r#"{"id":"a","status":"error","type":"response","error":"invalidParams","error_code":-32600,"error_message":"invalid request"}"#
         );
         assert_eq!(
             frame(Refusal::NotPermitted, Dialect::Xrp),

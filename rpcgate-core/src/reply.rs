@@ -1,6 +1,7 @@
 //! The answer to a call, in the parts that are cached, forwarded and counted.
 
 use crate::fault::Fault;
+use crate::json::Span;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Body;
@@ -25,6 +26,9 @@ pub enum Source {
     Node,
     /// A node that gave one answer to all calls of a request together, with none for this call.
     NodeForAll,
+    /// A node that cannot serve the call now, as its error says, when no other node could serve it either. The call is not
+    /// charged.
+    Unserved,
     /// The cache, where it was stored before the request arrived.
     Stored,
     /// Another, identical call, which was in flight when this one arrived.
@@ -39,8 +43,8 @@ pub enum Source {
 /// The content of an answer.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// A node's own answer to a set of one, under the client's own id. It is forwarded unchanged, with the headers in
-    /// [`Tally::passing`](crate::tally::Tally::passing).
+    /// A node's own answer to a set of one. It is forwarded with the client's id in the place of the gateway's number, and with
+    /// the headers in [`Tally::passing`](crate::tally::Tally::passing).
     Whole(Whole),
     /// The raw `result`.
     Result(Bytes),
@@ -147,13 +151,15 @@ impl fmt::Debug for Streamed {
     }
 }
 
-/// A node's unchanged answer.
+/// A node's own answer, as it wrote it.
 #[derive(Clone, Debug)]
 pub struct Whole {
     /// Its HTTP status.
     pub status: StatusCode,
     /// The body.
     pub body: Bytes,
+    /// The place of the id in the body. The client gets its own id there. `None`: the body has no id, and passes unchanged.
+    pub id: Option<Span>,
     /// The parts of the body.
     pub inner: Inner,
 }

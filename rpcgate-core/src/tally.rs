@@ -290,17 +290,21 @@ impl Tally {
         }
     }
 
-    /// The charge of a call: its weight if a node or the cache answered, errors of nodes included, or if a node may still
-    /// be working when the client disconnects or the deadline passes, so that no client keeps a node busy for free.
-    /// Otherwise 0; and the messages of a WebSocket stream are free.
+    /// The charge of a call: its weight if a node or the cache answered, errors that are the caller's own included, or if a
+    /// node may still be working when the client disconnects, so that no client keeps a node busy for free. A call that its
+    /// client sees as a failure of the nodes costs nothing, also if its deadline has passed, and neither does one that no
+    /// node could serve. The messages of a WebSocket stream are free.
     fn charge(&self, entry: &Entry) -> u32 {
         if self.stream.is_some() && self.transport == Transport::Ws {
             return 0;
         }
         match &entry.state {
-            CallState::Answered(reply) if reply.from == (Source::Own { reserved: false }) => 0,
+            CallState::Answered(reply)
+                if matches!(reply.from, Source::Unserved | Source::Own { reserved: false }) =>
+            {
+                0
+            }
             CallState::Answered(_) | CallState::Sent => entry.call.rule.cu,
-            CallState::Failed(Fault { cause: Cause::Timeout, sent: true }) => entry.call.rule.cu,
             CallState::Open | CallState::Parked | CallState::Refused(_) | CallState::Failed(_) => 0,
         }
     }
@@ -453,6 +457,17 @@ mod tests {
             tally.entries.push(Entry::open(call));
         }
         Fixture { clock, counters, sink, tally }
+    }
+
+    #[test]
+    fn a_call_that_its_client_sees_fail_costs_nothing_and_one_that_its_client_leaves_does() {
+        let mut fixture = fixture(BATCH);
+        fixture.tally.entries[0].state = CallState::Failed(Fault::sent(Cause::Timeout));
+        fixture.tally.entries[1].state = answered(Source::Unserved);
+        fixture.tally.entries[2].state = CallState::Failed(Fault::sent(Cause::Undecodable));
+        assert_eq!(fixture.tally.charged(), 0);
+        fixture.tally.entries[3].state = CallState::Sent;
+        assert_eq!(fixture.tally.charged(), 5);
     }
 
     const BATCH: &[u8] =

@@ -1,12 +1,15 @@
 //! An invented chain with a method of every kind, for tests and examples of layers.
 
-use crate::adapter::{Adapter, NodeStatus, Permanence, Probe};
+use crate::adapter::{Adapter, NodeError, NodeStatus, Permanence, Probe, Unserved};
 use crate::cache_rule::CacheRule;
 use crate::call::CallView;
 use crate::chain::{Facts, Finality, Flags, Method, MethodRule};
+use crate::json::{Cursor, DEEPEST, Span};
 
 /// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is cached for 2 s, `toy_block` is immutable,
-/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed. An error with the word `pruned` in it is one that an archive may answer. It has a WebSocket stream, and
+/// `toy_scan` is heavy, `toy_send` a broadcast, and `toy_block` names a height. `toy_make` makes something at its node, and the
+/// first parameter of `toy_use` is its id. `probe_*` can be opened, `admin_*` is closed. An error with the word `pruned` in it is
+/// one that an archive may answer; with `busy`, `broken method` or `no data` it says that the node cannot serve the call. It has a WebSocket stream, and
 /// the proto package `toy`.
 #[derive(Debug)]
 pub struct Toy;
@@ -29,6 +32,8 @@ impl Adapter for Toy {
             Method::new("toy_block", 10).cached(CacheRule::immutable(2)),
             Method::new("toy_scan", 75).marked(Flags::HEAVY),
             Method::new("toy_send", 20).marked(Flags::BROADCAST),
+            Method::new("toy_make", 2).marked(Flags::MAKES_STATE),
+            Method::new("toy_use", 3).marked(Flags::USES_STATE),
         ]
     }
 
@@ -41,12 +46,38 @@ impl Adapter for Toy {
         MethodRule::UNLISTED.marked(flags)
     }
 
+    fn reply_headers(&self) -> &'static [&'static str] {
+        &["x-toy-*"]
+    }
+
     fn settled(&self, _: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
         if result == b"null" { Permanence::Unknown } else { Permanence::Yes }
     }
 
+    fn state_id(&self, call: CallView<'_>) -> Option<Span> {
+        let mut cursor = Cursor::new(call.params, DEEPEST);
+        cursor.enter_array().ok()?;
+        if cursor.next_item().ok()? { cursor.value().ok() } else { None }
+    }
+
     fn lacks_history(&self, answer: &[u8]) -> bool {
         answer.windows(6).any(|text| text == b"pruned")
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        let says = |text: &[u8]| error.answer.windows(text.len()).any(|part| part == text);
+        match () {
+            () if says(b"busy") => Some(Unserved::Node),
+            () if says(b"broken method") && error.is_listed => Some(Unserved::Method),
+            () if says(b"no data") || self.lacks_history(error.answer) => Some(Unserved::Data),
+            () => error.by_status(),
+        }
+    }
+
+    fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
+        let height = call.params.strip_prefix(b"[")?.strip_suffix(b"]")?;
+        let is_missing = call.method == b"toy_block" && answer == b"null";
+        std::str::from_utf8(height).ok()?.parse().ok().filter(|_| is_missing)
     }
 
     fn is_known_transaction(&self, answer: &[u8]) -> bool {

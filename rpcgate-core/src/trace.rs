@@ -2,7 +2,8 @@
 //! level 2), and which calls are traced.
 //!
 //! A call continues the trace of its client, if that sent a valid `traceparent`, and has a trace of its own otherwise, whose
-//! number is that of the request. Nothing of a client is trusted: what is not valid is ignored, and what is too long is
+//! number is that of the request. A client may ask that a trace is not recorded, and cannot ask for more of them than the
+//! operator records. Nothing of a client is trusted: what is not valid is ignored, and what is too long is
 //! left out.
 //!
 //! ```
@@ -12,8 +13,8 @@
 //! let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 //! let mut headers = http::HeaderMap::new();
 //! headers.insert("traceparent", text.parse()?);
-//! let trace = TraceSampling::of_millionths(0).begin(RequestId(7), &headers).unwrap();
-//! assert!(trace.is_sampled(), "the client decides");
+//! let trace = TraceSampling::of_millionths(1_000_000).begin(RequestId(7), &headers).unwrap();
+//! assert!(trace.is_sampled(), "the client wants it, and the operator records all");
 //!
 //! let mut for_node = http::HeaderMap::new();
 //! trace.write(SpanId::new(9).unwrap(), &mut for_node);
@@ -202,8 +203,8 @@ impl CallTrace {
     }
 }
 
-/// Which calls are traced: those whose client says so, and a part of those whose client says nothing. The decision depends on
-/// the number of the trace alone, so that all programs decide alike.
+/// Which calls are traced: a part of all, without those whose client does not want it. The decision depends on the number of the
+/// request alone, which no client chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceSampling {
     /// Traces whose random bits are at least this number are recorded.
@@ -211,15 +212,25 @@ pub struct TraceSampling {
 }
 
 impl TraceSampling {
-    /// So many of a million calls, of those whose client says nothing; at most all of them.
+    /// The ratio of `calls` in a million; at most all of them.
     pub const fn of_millionths(millionths: u32) -> Self {
         let left = WHOLE.saturating_sub(millionths);
         TraceSampling { least: (((left as u128) << RANDOM_BITS) / WHOLE as u128) as u64 }
     }
 
-    /// The trace of a request with these headers: the client's, or one of its own. `None` if nobody is told of it: then the
-    /// request has no trace.
+    /// The trace of a request with these headers: the client's, or one of its own. `None` if no node gets to know it: then the
+    /// request has no trace. The trace of a client is recorded if the client wants it and this request is one of those that
+    /// are recorded.
     pub fn begin(self, request: RequestId, headers: &HeaderMap) -> Option<CallTrace> {
+        let mut trace = self.begin_as_asked(request, headers)?;
+        if !self.records(request) {
+            trace.context.flags &= !SAMPLED;
+        }
+        Some(trace)
+    }
+
+    /// The same, but whether the trace of a client is recorded is for the client to say. The caller must know who that is.
+    pub fn begin_as_asked(self, request: RequestId, headers: &HeaderMap) -> Option<CallTrace> {
         let mut given = headers.get_all(&TRACEPARENT).iter();
         let (Some(parent), None) = (given.next(), given.next()) else { return self.root(request) };
         let Some(parent) = TraceContext::parse(parent.as_bytes()) else { return self.root(request) };
@@ -227,7 +238,7 @@ impl TraceSampling {
         Some(CallTrace { context, parent: Some(parent.span), state: read_state(headers) })
     }
 
-    /// Whether the trace of a request that continues none is recorded.
+    /// Whether the trace of a request may be recorded.
     pub const fn records(self, request: RequestId) -> bool {
         let random = request.0 as u64 & ((1 << RANDOM_BITS) - 1);
         random >= self.least

@@ -34,7 +34,7 @@ use crate::headers::{self, Metered};
 use crate::reply_body::ReplyBody;
 use crate::request::message::{PendingResponse, Received};
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CONNECTION, HeaderName, HeaderValue,
     RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
 };
@@ -215,6 +215,7 @@ const CORS: [HeaderName; 5] = [
 fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<ReplyBody>, Option<Receipt>) {
     let PendingResponse { status, headers, is_json, body, rest, flow, mut tally, windows, rated, refusal } =
         pending;
+    let exposed = tally.as_ref().filter(|_| writes.cors).and_then(|_| headers::exposed_with(&headers));
     let mut headers = match &tally {
         Some(tally) => {
             let windows = (rated && writes.rates).then(|| tally.windows_now());
@@ -247,6 +248,9 @@ fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<
             (body, tally.and_then(Tally::close))
         }
     };
+    if let Some(exposed) = exposed {
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    }
     if !writes.cors {
         for name in CORS {
             headers.remove(name);
@@ -258,6 +262,9 @@ fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<
         }
         if let Some(methods) = refusal.allow() {
             headers.insert(ALLOW, HeaderValue::from_static(methods));
+        }
+        if let Some(codings) = refusal.accept_encoding() {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(codings));
         }
         if refusal.asks_for_upgrade() {
             headers.insert(UPGRADE, HeaderValue::from_static("websocket"));

@@ -108,7 +108,8 @@ pub(crate) fn parts(
     parts.batch = config.plans.batch_counts;
     parts.reply = ReplyLimits::default()
         .with_buffer(size(config.gateway.reply_buffer))
-        .with_max(size(config.gateway.reply_max));
+        .with_max(size(config.gateway.reply_max))
+        .with_streams(config.gateway.reply_stream_max, config.gateway.reply_stream_timeout);
     parts.grpc =
         GrpcLimits::default().with_message(size(limits.grpc_message)).with_first(limits.body_timeout);
     parts.safeguard = safeguard;

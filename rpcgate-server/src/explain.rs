@@ -110,6 +110,10 @@ pub(crate) const fn choice_word(choice: NodeChoice) -> &'static str {
         NodeChoice::FirstBack => "first_back",
         NodeChoice::Again => "again",
         NodeChoice::Archive => "archive",
+        NodeChoice::Elsewhere => "elsewhere",
+        NodeChoice::Ahead => "ahead",
+        NodeChoice::Trial => "trial",
+        NodeChoice::Slow => "slow",
         NodeChoice::Hedge => "hedge",
         NodeChoice::Broadcast => "broadcast",
     }

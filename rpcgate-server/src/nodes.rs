@@ -13,7 +13,7 @@ pub(crate) fn states(pool: &Pool, chain: Option<&Chain>) -> Vec<NodeState> {
         node: view.name.to_string(),
         priority: view.priority,
         standing: view.health.name().to_owned(),
-        reason: reason(view.health, pool.max_lag()),
+        reason: reason(view.health, view.reason.as_deref(), pool.max_lag()),
         height: view.height,
         lag: head.zip(view.height).map(|(head, height)| head.saturating_sub(height)),
         latency_micros: view.latency.as_micros() as u64,
@@ -29,19 +29,44 @@ pub(crate) fn states(pool: &Pool, chain: Option<&Chain>) -> Vec<NodeState> {
     pool.nodes().map(state).collect()
 }
 
-/// The reason for a node's health, for people.
-fn reason(health: NodeHealth, max_lag: u64) -> String {
+/// The reason for a node's health, for people. `why` is what the node or the network has shown.
+fn reason(health: NodeHealth, why: Option<&str>, max_lag: u64) -> String {
     let secs = |left: Duration| left.as_secs_f64().ceil();
+    let because = |text: &str| why.map_or_else(|| text.to_owned(), |why| format!("{text}: {why}"));
     match health {
         NodeHealth::Well => "answers".into(),
         NodeHealth::Syncing => "says that it has not caught up, or has no block yet".into(),
         NodeHealth::Behind { blocks } => format!("{blocks} blocks behind; {max_lag} are allowed"),
-        NodeHealth::Silent => "did not answer its last probes".into(),
+        NodeHealth::Silent => because("did not answer its last probes"),
         NodeHealth::Ejected { left } => {
-            format!("its last answers were none, or it asked for a pause: asked again in {} s", secs(left))
+            let text = because("its last answers were none, or it asked for a pause");
+            format!("{text}; asked again in {} s", secs(left))
         }
-        NodeHealth::Unreachable { left } => format!("no connection: tried again in {} s", secs(left)),
+        NodeHealth::Unreachable { left } => {
+            format!("{}; tried again in {} s", because("no connection"), secs(left))
+        }
+        NodeHealth::WrongNetwork => because("it gets no calls"),
         NodeHealth::Spent => "has got all calls that it may get this month: used again in the next".into(),
         NodeHealth::Drained => "drained by an operator: it gets no new calls and no new streams".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_node_that_cannot_be_used_says_why() {
+        let left = Duration::from_millis(1_500);
+        let shown = |health, why| reason(health, why, 3);
+        let unreachable = shown(NodeHealth::Unreachable { left }, Some("connection refused"));
+        assert_eq!(unreachable, "no connection: connection refused; tried again in 2 s");
+        assert_eq!(
+            shown(NodeHealth::Silent, Some("HTTP status 502")),
+            "did not answer its last probes: HTTP status 502"
+        );
+        assert_eq!(shown(NodeHealth::Silent, None), "did not answer its last probes");
+        let wrong = shown(NodeHealth::WrongNetwork, Some("it belongs to network 1, and 56 is expected"));
+        assert_eq!(wrong, "it gets no calls: it belongs to network 1, and 56 is expected");
     }
 }

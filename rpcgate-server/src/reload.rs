@@ -7,7 +7,7 @@ use crate::state::{GatewayStatus, Keys, State};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rpcgate_admin::process::tls::{Certificate, CertificatePaths};
-use rpcgate_admin::process::{is_same_pool, node_pool};
+use rpcgate_admin::process::{NodeAuthorities, has_lost_node, is_same_pool, node_pool};
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::clock::Clock;
@@ -37,6 +37,10 @@ pub(crate) struct Reloadable {
     in_force: Mutex<InForce>,
 }
 
+/// A pool of nodes, and the adapter of their chain.
+#[cfg(feature = "demo")]
+pub(crate) type AdapterAndPool = (Arc<dyn rpcgate_core::adapter::Adapter>, Arc<rpcgate_layers::nodes::Pool>);
+
 struct InForce {
     /// The configuration with the settings of operators over it.
     config: Config,
@@ -46,6 +50,8 @@ struct InForce {
     /// The configuration of the start, whose tables that need a restart are still in use.
     started: Config,
     pools: PoolMap,
+    /// The files of authorities that the pools were made with.
+    authorities: HashMap<&'static str, NodeAuthorities>,
     watches: HashMap<&'static str, Watch>,
     /// Whether no further configuration is applied.
     stopped: bool,
@@ -90,11 +96,12 @@ impl Reloadable {
                 overlay: Overlay::default(),
                 started: config.clone(),
                 pools: PoolMap::new(),
+                authorities: HashMap::new(),
                 watches: HashMap::new(),
                 stopped: false,
             }),
         };
-        live.put(&mut live.in_force.lock(), config)?;
+        live.put(&mut live.in_force.lock(), config, true)?;
         live.record(true);
         Ok(live)
     }
@@ -119,7 +126,7 @@ impl Reloadable {
             _ => None,
         };
         let whole = in_force.overlay.over(&config);
-        self.put(&mut in_force, whole)?;
+        self.put(&mut in_force, whole, true)?;
         if let Some((certificate, loaded)) = renewed {
             certificate.replace(loaded);
         }
@@ -142,17 +149,19 @@ impl Reloadable {
     pub(crate) fn overlay(&self, overlay: &Overlay) -> Result<(), StartError> {
         let mut in_force = self.in_force.lock();
         let whole = overlay.over(&in_force.base);
-        self.put(&mut in_force, whole)?;
+        self.put(&mut in_force, whole, false)?;
         self.drains.set(overlay.drained.clone());
         in_force.overlay = overlay.clone();
         Ok(())
     }
 
-    fn put(&self, in_force: &mut InForce, config: Config) -> Result<(), StartError> {
+    /// Applies a configuration. Files that it names for nodes are read again if `reads_files`: what an operator sets has to take effect
+    /// although such a file is gone.
+    fn put(&self, in_force: &mut InForce, config: Config, reads_files: bool) -> Result<(), StartError> {
         if in_force.stopped {
             return Ok(());
         }
-        self.replace_chains(in_force, &config)?;
+        self.replace_chains(in_force, &config, reads_files)?;
         if let Some(keys) = &self.keys {
             keys.replace(&config);
         }
@@ -164,18 +173,32 @@ impl Reloadable {
         Ok(())
     }
 
-    fn replace_chains(&self, in_force: &mut InForce, config: &Config) -> Result<(), StartError> {
+    fn replace_chains(
+        &self,
+        in_force: &mut InForce,
+        config: &Config,
+        reads_files: bool,
+    ) -> Result<(), StartError> {
         let before = self.chains.load_full();
-        let mut pools = PoolMap::new();
+        let (mut pools, mut authorities) = (PoolMap::new(), HashMap::new());
         for adapter in rpcgate_chains::catalog() {
             let name = adapter.facts().name;
             let Some(chain) = config.chains.get(name.as_str()) else { continue };
-            let kept = in_force.config.chains.get(name.as_str()).is_some_and(|old| is_same_pool(old, chain));
+            let known = in_force.authorities.get(name.as_str());
+            let files = match known.filter(|_| !reads_files) {
+                Some(known) => known.clone(),
+                None => NodeAuthorities::read(chain),
+            };
+            let old = in_force.config.chains.get(name.as_str());
+            let kept = known == Some(&files) && old.is_some_and(|old| is_same_pool(old, chain));
+            authorities.insert(name.as_str(), files);
             let pool = match in_force.pools.get(name.as_str()).filter(|_| kept) {
                 Some(pool) => Some(pool.clone()),
                 None => node_pool(adapter.facts(), chain, &self.clock, &self.drains, &self.spendings)
                     .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
             };
+            // Before it gets a call, so that none reaches a node of another network.
+            pool.iter().for_each(|pool| pool.check_networks(&*adapter));
             pools.extend(pool.map(|pool| (name.as_str(), pool)));
         }
         let chains = assemble::chains(config, &pools, &before);
@@ -184,6 +207,15 @@ impl Reloadable {
         self.pools.store(Arc::new(union.into_values().cloned().collect()));
         self.chains.store(Arc::new(chains));
         self.pools.store(Arc::new(pools.values().cloned().collect()));
+        // Only now: a call that finds the new epoch finds the new nodes too.
+        for (name, old) in &in_force.config.chains {
+            let new = config.chains.get(name);
+            if new.is_none_or(|new| has_lost_node(old, new))
+                && let Some(chain) = before.get(name)
+            {
+                chain.head().drop_replies();
+            }
+        }
         let mut watches = HashMap::new();
         for (name, pool) in &pools {
             let (Some(chain), Some(settings)) =
@@ -203,7 +235,30 @@ impl Reloadable {
         }
         in_force.watches = watches;
         in_force.pools = pools;
+        in_force.authorities = authorities;
         Ok(())
+    }
+
+    /// Drops the stored answers of a chain; of all chains without a name.
+    pub(crate) fn clear_cache(&self, chain: Option<&str>) {
+        let chains = self.chains.load();
+        let cleared = chains.iter().filter(|one| chain.is_none_or(|name| one.name().as_str() == name));
+        cleared.for_each(|chain| chain.head().drop_replies());
+    }
+
+    /// The pools whose nodes may belong to any network, with the adapters of their chains.
+    #[cfg(feature = "demo")]
+    pub(crate) fn pools_of_any_network(&self) -> Vec<AdapterAndPool> {
+        let in_force = self.in_force.lock();
+        let is_any = |name: &str| {
+            in_force
+                .config
+                .chains
+                .get(name)
+                .is_some_and(|chain| chain.network.as_deref() == Some(rpcgate_core::config::ANY_NETWORK))
+        };
+        let pools = in_force.pools.iter().filter(|(name, _)| is_any(name));
+        pools.filter_map(|(name, pool)| Some((rpcgate_chains::by_path(name)?, pool.clone()))).collect()
     }
 
     /// Status of the nodes.

@@ -3,20 +3,23 @@
 //! | request | stack |
 //! |---|---|
 //! | HTTP/2 with the content type of gRPC, or of gRPC-Web, which is refused in the form of gRPC, but no CONNECT | gRPC, its health and reflection |
-//! | a path below `/ws/` | WebSocket |
+//! | a path below `/ws/`, or a WebSocket handshake for `/` at a host of a chain's own | WebSocket |
 //! | any other | HTTP |
 
 use crate::grpc_health::GrpcHealth;
 use crate::grpc_reflection::GrpcReflection;
 use crate::listen::Connections;
+use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, UPGRADE};
 use http::{Method, Request, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::chain::Chains;
 use rpcgate_layers::grpc::GrpcBody;
 use rpcgate_layers::reply_body::ReplyBody;
+use rpcgate_layers::request::route::host_of;
 use rpcgate_layers::stack::{
     GrpcStack, HttpStack, Parts, WebSocketStack, grpc_stack, http_stack, websocket_stack,
 };
@@ -47,10 +50,27 @@ pub(crate) struct Transports {
 /// The stacks that most connections need no clone of.
 #[derive(Debug)]
 struct Shared {
+    chains: Arc<ArcSwap<Chains>>,
     streams: WebSocketStack,
     grpc: GrpcStack,
     health: GrpcHealth,
     reflection: Option<GrpcReflection>,
+}
+
+impl Shared {
+    /// Whether a request opens a stream at the root of a chain's own host.
+    fn is_stream_at_host<B>(&self, request: &Request<B>) -> bool {
+        let opens_stream = || {
+            request.method() == Method::CONNECT
+                || request
+                    .headers()
+                    .get(UPGRADE)
+                    .is_some_and(|upgrade| upgrade.as_bytes().trim_ascii().eq_ignore_ascii_case(b"websocket"))
+        };
+        matches!(request.uri().path(), "/" | "")
+            && opens_stream()
+            && host_of(request).is_some_and(|host| self.chains.load().at_host(host).is_some())
+    }
 }
 
 impl Clone for Transports {
@@ -67,6 +87,7 @@ impl Transports {
         reflection: Option<GrpcReflection>,
     ) -> Self {
         let shared = Shared {
+            chains: parts.chains.clone(),
             streams: websocket_stack(parts),
             grpc: grpc_stack(parts),
             health: GrpcHealth::of(connections),
@@ -105,7 +126,7 @@ where
         if is_for_grpc(&request) {
             return self.call_grpc(request);
         }
-        if request.uri().path().starts_with(STREAMS) {
+        if request.uri().path().starts_with(STREAMS) || self.shared.is_stream_at_host(&request) {
             let future = Box::pin(self.shared.streams.clone().oneshot(request));
             return TransportFuture::Stream { future };
         }

@@ -62,7 +62,9 @@ async def promise_45(run):
         _, project = await owner.ask("POST", f"tenants/{me['tenant_id']}/projects", {"name": "of secrets"})
         _, key = await owner.make_key(project["id"])
         secrets |= {"a key": key, "a key of the file": KEYS["one"]}
-        status, made = await owner.ask("POST", "auth/tokens", {"name": "for a script", "scopes": ["read"]})
+        status, made = await owner.ask(
+            "POST", "auth/tokens", {"name": "for a script", "scopes": ["read"], "current_password": PASSWORD}
+        )
         run.must(45, status == 201, f"a personal access token: {status} {made}")
         secrets["a personal access token"] = made["token"]
         script = Owner(admin)

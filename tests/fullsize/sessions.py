@@ -33,7 +33,7 @@ async def with_app(admin, email):
     """A user with an authenticator app, its secret, and the recovery codes."""
     owner = Owner(admin)
     await owner.settle(email)
-    _, offered = await owner.ask("POST", "auth/mfa/totp/enroll")
+    _, offered = await owner.ask("POST", "auth/mfa/totp/enroll", {"current_password": PASSWORD})
     # The code of the step before: that of this step is for the test.
     status, made = await owner.ask("POST", "auth/mfa/totp/activate", {"code": totp(offered["secret"], time.time() - 30)})
     assert status == 200, (status, made)

@@ -121,6 +121,17 @@ def limited(caller):
     return project
 
 
+def proof(caller):
+    """A proof by password."""
+    return {"current_password": caller.password}
+
+
+def to_delete(caller):
+    """A tenant that the caller, who gives a proof for it, can delete."""
+    caller.ask("POST", "/auth/proof", proof(caller))
+    return SITE.person().tenant
+
+
 def discussed(caller):
     """A ticket on which operators can comment: they reopen it if a generated request has closed it."""
     if caller.ask("GET", f"/operator/tickets/{TICKET}")["status"] == "closed":
@@ -181,9 +192,11 @@ VALUES = {
     "POST /auth/password/reset": [body(token=lambda _: SITE.forgotten(SITE.person().address), password=PASSWORD)],
     "PUT /auth/me/email": [body(email=lambda _: fresh_address(), current_password=PASSWORD)],
     "DELETE /auth/sessions/{id}": [path(id=another_session)],
-    "POST /auth/tokens": [body(scopes=["read"])],
+    "POST /auth/tokens": [body(scopes=["read"], current_password=lambda caller: caller.password)],
     "DELETE /auth/tokens/{id}": [path(id=lambda caller: caller.access_token())],
     "POST /auth/mfa/recovery-codes": [given_factor],
+    "POST /auth/proof": [body(proof)],
+    "POST /auth/mfa/totp/enroll": [body(proof)],
     "POST /auth/mfa/totp/activate": [body(lambda caller: caller.activation())],
     "POST /auth/mfa/totp/disable": [body(lambda caller: caller.deactivation())],
     "POST /auth/mfa/verify": [body(lambda _: RETURNING.second_step())],
@@ -276,14 +289,15 @@ VALUES = {
         for action in ("unlock", "reset", "disable", "enable")
     },
     "POST /operator/users/{id}/remove-factors": [
-        path(id=lambda _: ProtectedPerson(SITE, SITE.user()).id), body(reason="of the tests"),
+        path(id=lambda _: ProtectedPerson(SITE, SITE.user()).id),
+        body(reason="of the tests", current_password=lambda caller: caller.password),
     ],
     "GET /operator/projects/{id}/quota": [in_project],
     "PUT /operator/projects/{id}/quota": [in_project],
     "DELETE /operator/projects/{id}/quota": [path(id=limited)],
     "GET /operator/tenants/{id}": [in_tenant],
     "PUT /operator/tenants/{id}": [path(id=OTHER.tenant), body(custom_plan_id=None, tier="enterprise")],
-    "DELETE /operator/tenants/{id}": [path(id=lambda _: SITE.person().tenant)],
+    "DELETE /operator/tenants/{id}": [path(id=to_delete)],
     "GET /tenants/{id}/contracts": [in_tenant],
     "GET /operator/tenants/{id}/contracts": [path(id=OTHER.tenant)],
     "POST /operator/tenants/{id}/contracts": [
@@ -354,6 +368,10 @@ def prepare(name, case):
         case.headers = {**(case.headers or {}), "authorization": f"Bearer {caller.token}"}
     if name in ALSO_IN and number(case) % 3 == 0:
         case.headers = {**(case.headers or {}), "accept": ALSO_IN[name]}
+    is_of_new_user = name in ("POST /auth/me/password", "PUT /auth/me/email")
+    if not is_of_new_user and isinstance(case.body, dict) and isinstance(case.body.get("current_password"), str):
+        # A few wrong passwords lock the account, which other requests need.
+        case.body["current_password"] = caller.password
     # Operators alone use the operator operations, and users alone the others: other requests stay unchanged and are refused.
     is_theirs = is_open or name in ASKING or (" /operator/" in name) == (GROUP == "operator")
     if name == "PUT /operator/plans/{tier}" and isinstance(case.body, dict):

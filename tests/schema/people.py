@@ -121,7 +121,7 @@ class Person:
     """A logged-in user and the objects that they own."""
 
     def __init__(self, site, email, password=PASSWORD):
-        self.site, self.address = site, email
+        self.site, self.address, self.password = site, email, password
         tokens = site.login(email, password)
         self.token, self.refresh_token = tokens["token"], tokens["refresh_token"]
         me = self.ask("GET", "/auth/me")
@@ -209,7 +209,7 @@ class Person:
 
     def access_token(self):
         """The identifier of a new personal access token."""
-        return self.ask("POST", "/auth/tokens", {"name": "of the tests", "scopes": ["read"]})["id"]
+        return self.ask("POST", "/auth/tokens", {"name": "of the tests", "scopes": ["read"], "current_password": self.password})["id"]
 
     def ticket(self):
         """The identifier of a new support ticket."""

@@ -36,7 +36,8 @@ class ProtectedPerson(Person):
 
     def begun_registration(self):
         """Begins to add a passkey; what completes it."""
-        ceremony = self.ask("POST", "/auth/passkeys/register/start", self.factor() if self.passkey else {})
+        given = self.factor() if self.passkey else {"current_password": self.password}
+        ceremony = self.ask("POST", "/auth/passkeys/register/start", given)
         added = Passkey(ceremony["options"])
         self.passkey = self.passkey or added
         return {"ceremony": ceremony["ceremony"], "credential": added.registration, "name": "of the tests"}
@@ -64,7 +65,8 @@ class ProtectedPerson(Person):
         """What activates a new authenticator app; switches the former one off."""
         if self.has_app():
             self.ask("POST", "/auth/mfa/totp/disable", self.factor())
-        return {"code": app_code(self.ask("POST", "/auth/mfa/totp/enroll")["secret"]), **self.factor()}
+        offered = self.ask("POST", "/auth/mfa/totp/enroll", {"current_password": self.password})
+        return {"code": app_code(offered["secret"]), **self.factor()}
 
     def deactivation(self):
         """What switches the authenticator app off; activates one if there is none."""

@@ -199,7 +199,7 @@ impl Node {
         self.shared.open.send_replace(true);
     }
 
-    /// The requests so far, without probes.
+    /// The requests so far, without probes and questions for its network.
     pub fn seen(&self) -> Vec<SeenRequest> {
         lock(&self.shared.seen).clone()
     }
@@ -224,10 +224,10 @@ impl Node {
         until(&format!("{requests} requests at a node"), || self.requests() >= requests).await;
     }
 
-    /// Waits until a gateway that probes repeatedly knows the current height.
+    /// Waits until a gateway that probes repeatedly knows the current height, and believes it if it has grown fast.
     pub async fn known(&self) {
         let before = *lock(&self.shared.probes);
-        until("a gateway asks for the height", || *lock(&self.shared.probes) >= before + 3).await;
+        until("a gateway asks for the height", || *lock(&self.shared.probes) >= before + 6).await;
     }
 }
 
@@ -270,15 +270,18 @@ impl Shared {
             body: String::from_utf8_lossy(&body).into_owned(),
             calls: calls(&body),
         };
-        let probe = is_probe(&seen.body);
+        let (probe, asks_network) = (is_probe(&seen.body), asks_network(&seen.target, &seen.body));
         if probe {
             *lock(&self.probes) += 1;
-        } else {
+        } else if !asks_network {
             lock(&self.seen).push(seen.clone());
             let mut open = self.open.subscribe();
             open.wait_for(|open| *open).await.map_err(|_| cut())?;
         }
-        let raw = lock(&self.script).raw(&seen, &body, probe).ok_or_else(cut)?;
+        let mut raw = lock(&self.script).raw(&seen, &body, (probe, asks_network)).ok_or_else(cut)?;
+        if let ([call], false) = (&seen.calls[..], probe || asks_network) {
+            raw.body = under_number(raw.body, call.id.as_deref());
+        }
         let mut response = Response::new(Full::new(raw.body.into()));
         *response.status_mut() = StatusCode::from_u16(raw.status).unwrap_or_default();
         for (name, value) in raw.headers {
@@ -289,8 +292,11 @@ impl Shared {
 }
 
 impl Script {
-    fn raw(&mut self, seen: &SeenRequest, body: &[u8], probe: bool) -> Option<Raw> {
-        if !probe && let Some(raw) = self.whole.as_ref().and_then(|whole| whole(seen)) {
+    fn raw(&mut self, seen: &SeenRequest, body: &[u8], (probe, asks_network): (bool, bool)) -> Option<Raw> {
+        if !probe
+            && !asks_network
+            && let Some(raw) = self.whole.as_ref().and_then(|whole| whole(seen))
+        {
             return Some(raw);
         }
         if let Some(node) = &mut self.simulated {
@@ -301,7 +307,15 @@ impl Script {
         }
         if probe {
             let height = if self.utxo { self.height.to_string() } else { format!("\"{:#x}\"", self.height) };
-            return Some(Raw::json(200, self.reply("1", &ScriptedAnswer::Result(height))?));
+            let id = seen.calls.first()?.id.clone()?;
+            return Some(Raw::json(200, self.reply(&id, &ScriptedAnswer::Result(height))?));
+        }
+        if asks_network {
+            // Only a test that sets the answer has a node that shows its network.
+            let answer = seen.calls.first().and_then(|call| self.answers.get(&call.method)).cloned();
+            let hidden = ScriptedAnswer::Error(r#"{"code":-32601,"message":"no such method"}"#.into());
+            let id = seen.calls.first().and_then(|call| call.id.clone()).unwrap_or_else(|| "null".into());
+            return Some(Raw::json(200, self.reply(&id, &answer.unwrap_or(hidden))?));
         }
         let mut replies = Vec::new();
         for call in &seen.calls {
@@ -338,11 +352,43 @@ impl Script {
     }
 }
 
-/// Whether the body is a probe of the gateway. Clients of the tests use other ids.
+/// The part from the method on of a call that the gateway makes for itself. Calls of clients have lower numbers.
+fn own_call<'b>(body: &'b str, version: &str) -> Option<&'b str> {
+    /// The lowest number of a gateway's own call.
+    const OWN: u64 = 1 << 40;
+    let rest = body.strip_prefix(&format!(r#"{{"jsonrpc":"{version}","id":"#))?;
+    let (number, call) = rest.split_once(',')?;
+    number.parse().is_ok_and(|number: u64| number >= OWN).then_some(call)
+}
+
+/// Whether the body is a probe of the gateway.
 fn is_probe(body: &str) -> bool {
     [("2.0", "eth_blockNumber"), ("1.0", "getblockcount")].into_iter().any(|(version, method)| {
-        body == format!(r#"{{"jsonrpc":"{version}","id":1,"method":"{method}","params":[]}}"#)
+        let call = format!(r#""method":"{method}","params":[]}}"#);
+        own_call(body, version).is_some_and(|own| own == call)
     })
+}
+
+/// A scripted answer to one call. Scripts have the id 9 of the tests' clients, and nodes answer under the number of the call.
+fn under_number(body: Vec<u8>, number: Option<&str>) -> Vec<u8> {
+    let Some(number) = number else { return body };
+    for member in ["\"id\":9", "\"id\" : 9"] {
+        let at = body.windows(member.len()).position(|window| window == member.as_bytes());
+        if let Some(end) = at.map(|at| at + member.len())
+            && !body.get(end).is_some_and(u8::is_ascii_digit)
+        {
+            return [&body[..end - 1], number.as_bytes(), &body[end..]].concat();
+        }
+    }
+    body
+}
+
+/// Whether the request is the gateway's question for the network of the node.
+fn asks_network(target: &str, body: &str) -> bool {
+    target == "/cosmos/base/tendermint/v1beta1/node_info"
+        || (target == "/wallet/getblockbynum" && body == r#"{"num":0}"#)
+        || own_call(body, "2.0") == Some(r#""method":"eth_chainId","params":[]}"#)
+        || own_call(body, "1.0").is_some_and(|call| call.starts_with(r#""method":"getblockhash","params":["#))
 }
 
 fn calls(body: &[u8]) -> Vec<NodeCall> {

@@ -4,17 +4,17 @@ use super::{configuration, with_origin};
 use crate::process::acme::CertificateOrders;
 use crate::process::against::{ReloadPlan, against_running};
 use crate::process::tls::CertificatePaths;
-use crate::process::{Failure, host_name, origin};
+use crate::process::{Failure, host_name, origin, warnings};
 use rpcgate_core::config::ConfigProgram;
 use std::io::Write;
 use std::path::Path;
 
 /// Reads and checks the configuration in `file` and the environment, and writes the effective one to `out` with its
-/// secrets masked.
+/// secrets masked. A line for each setting that can have no effect goes to `messages`.
 ///
 /// # Errors
 /// [`Failure::Configuration`], displayed as one line per fault.
-pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+pub fn execute(file: &Path, out: &mut dyn Write, messages: &mut dyn Write) -> Result<(), Failure> {
     let config = configuration(file)?;
     if let Some(paths) = CertificatePaths::of_management(&config.admin.tls, &config.acme) {
         paths.load().map_err(|bad| with_origin(file, bad))?;
@@ -23,7 +23,9 @@ pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
         CertificateOrders::check(&config.acme).map_err(|bad| with_origin(file, bad))?;
     }
     out.write_all(config.to_toml_masked().as_bytes())?;
-    Ok(out.flush()?)
+    out.flush()?;
+    warnings(file, &config).iter().try_for_each(|warning| writeln!(messages, "{warning}"))?;
+    Ok(())
 }
 
 /// Prints what a reload of the management side on this machine with the configuration in `file` would change.
@@ -47,7 +49,7 @@ mod tests {
         let file = dir.path().join("rpcgate.toml");
         std::fs::write(&file, text).unwrap();
         let mut out = Vec::new();
-        match execute(&file, &mut out) {
+        match execute(&file, &mut out, &mut Vec::new()) {
             Ok(()) => Ok(String::from_utf8(out).unwrap()),
             Err(failure) => Err(failure.to_string().replace(&*dir.path().to_string_lossy(), "DIR")),
         }

@@ -189,7 +189,7 @@ async fn credit(console: &mut Console<'_>, args: &InvoiceCreditArgs) -> Result<(
     let question = format!("Issue a credit note of {} for invoice {number}?", dollars(args.cents));
     console.confirm(args.confirmation, &question)?;
     let actor = console.actor();
-    let (_, note) = invoices::credit(&console.app, &actor, number, args.cents, &args.reason).await?;
+    let (_, note) = invoices::credit(&console.app, &actor, number, args.cents, &args.reason, None).await?;
     Ok(console.printer.whole(&CreditNoteJson::from(note))?)
 }
 

@@ -3,6 +3,7 @@
 //! The commands by which operators manage something translate between the command line and the actions, as the API does
 //! between HTTP and the actions. They open the database themselves, so the management service need not run.
 
+mod cache;
 pub mod check;
 mod command_error;
 mod config;
@@ -36,7 +37,7 @@ mod user;
 use crate::cli::{AdminCli, AdminCommand, ManagedCommand, OperatorCommand};
 use crate::management::app_state::AppStateError;
 use crate::process::command_docs::{write_completions, write_manual};
-use crate::process::{self, Failure};
+use crate::process::{self, CommandOutput, Failure};
 use crate::store::StoreError;
 use clap::CommandFactory;
 use command_error::CommandError;
@@ -69,24 +70,28 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
         }
         AdminCommand::Doctor(args) => return doctor::execute(args),
         AdminCommand::Check(args) if args.against.is_some() => {
-            let mut out = io::stdout();
+            let mut out = CommandOutput::stdout();
             return process::exit_planned(on_runtime(check::against(&args.file.config, &mut out)));
         }
-        AdminCommand::Check(args) => check::execute(&args.file.config, &mut io::stdout().lock()),
-        AdminCommand::Migrate(file) => on_runtime(migrate::execute(&file.config, &mut io::stdout())),
+        AdminCommand::Check(args) => {
+            check::execute(&args.file.config, &mut CommandOutput::stdout(), &mut io::stderr().lock())
+        }
+        AdminCommand::Migrate(file) => {
+            on_runtime(migrate::execute(&file.config, &mut CommandOutput::stdout()))
+        }
         AdminCommand::Transfer(args) => {
             let now = SystemClock::new().now();
-            on_runtime(transfer::execute(args, now, &mut io::stdout(), &mut io::stderr()))
+            on_runtime(transfer::execute(args, now, &mut CommandOutput::stdout(), &mut io::stderr()))
         }
         AdminCommand::Run(args) => on_runtime(run::execute(&args.file.config, &args.roles)),
         AdminCommand::Operator { command: OperatorCommand::Create(args) } => {
-            let (mut input, mut out) = (io::stdin().lock(), io::stdout());
+            let (mut input, mut out) = (io::stdin().lock(), CommandOutput::stdout());
             let typed = args.password_stdin.then_some(&mut input as &mut dyn io::BufRead);
             on_runtime(operator::create(&args.file.config, &args.email, typed, &mut out))
         }
         AdminCommand::Health(args) => on_runtime(health::execute(args)),
         AdminCommand::Completions(args) => {
-            write_completions(AdminCli::command(), args.shell, &mut io::stdout().lock())
+            write_completions(AdminCli::command(), args.shell, &mut CommandOutput::stdout())
         }
         AdminCommand::Man(args) => write_manual(AdminCli::command(), &args.dir),
     };
@@ -100,6 +105,7 @@ async fn manage(console: &mut Console<'_>, command: &ManagedCommand) -> Result<(
         ManagedCommand::Project { command } => project::execute(console, command).await,
         ManagedCommand::Key { command } => key::execute(console, command).await,
         ManagedCommand::Node { command } => node::execute(console, command).await,
+        ManagedCommand::Cache { command } => cache::execute(console, command).await,
         ManagedCommand::Plan { command } => plan::execute(console, command).await,
         ManagedCommand::CustomPlan { command } => custom_plan::execute(console, command).await,
         ManagedCommand::Contract { command } => contract::execute(console, command).await,

@@ -7,6 +7,7 @@ use crate::management::mail::address;
 use crate::process::{Failure, LocalAccount};
 use crate::store::{Audit, Role, Store, User, UserId, fresh_id};
 use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_core::config::secret_of;
 use rpcgate_core::secret::random_text;
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -71,7 +72,7 @@ fn first_line(input: &mut dyn BufRead) -> Result<String, Failure> {
     let mut line = String::new();
     let mut limited = std::io::Read::take(input, MAX);
     limited.read_line(&mut line)?;
-    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+    Ok(secret_of(&line).to_owned())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::process::reload::{log_drain, log_reload};
 use crate::process::tls::watch::watch;
 use crate::process::tls::{Certificate, CertificatePaths};
 use crate::process::traces::TraceExporter;
-use crate::process::{Failure, ProcessSignal, Signals, host_name, log, origin};
+use crate::process::{Failure, ProcessSignal, Signals, host_name, log, log_warnings, origin};
 use crate::services::api::Api;
 use crate::services::dispatcher::Dispatcher;
 use crate::services::janitor::Janitor;
@@ -32,6 +32,7 @@ pub async fn execute(file: &Path, roles: &[Service]) -> Result<(), Failure> {
     let roles = if roles.is_empty() { &ALL } else { roles };
     let config = configuration(file)?;
     log::install(&config.telemetry)?;
+    log_warnings(file, &config);
     let mut signals = Signals::listen()?;
     let accepted = config.clone();
     let service = RunningServices::start(config, roles, Arc::new(SystemClock::new()))
@@ -280,7 +281,7 @@ mod tests {
         let metrics = service.metrics.as_ref().unwrap();
         let page = fetch(metrics, "/metrics").await;
         assert!(
-            page.contains("application/openmetrics-text") && page.contains("rpcgate_admin_database_up 1"),
+            page.contains("text/plain; version=0.0.4") && page.contains("rpcgate_admin_database_up 1"),
             "{page}"
         );
         assert!(fetch(metrics, "/readyz").await.starts_with("HTTP/1.1 404 "));

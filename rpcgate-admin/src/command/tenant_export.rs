@@ -14,7 +14,7 @@ use crate::management::action::notifications::UserNotification;
 use crate::management::action::plans::PlanNames;
 use crate::management::action::{
     audit, contracts, invitations, invoices, keys, limit_requests, members, projects, quotas, subscriptions,
-    ticket_attachments, ticket_comments, tickets, webhooks,
+    tenants, ticket_attachments, ticket_comments, tickets, webhooks,
 };
 use crate::management::api::audit::EntryJson;
 use crate::management::api::contracts::ContractJson;
@@ -29,7 +29,7 @@ use crate::management::api::notifications::NotificationJson;
 use crate::management::api::operator::quotas::QuotaJson;
 use crate::management::api::projects::ProjectJson;
 use crate::management::api::subscriptions::SubscriptionJson;
-use crate::management::api::tenants::TenantJson;
+use crate::management::api::tenants::{TenantJson, TenantProfileJson};
 use crate::management::api::ticket_attachments::TicketAttachmentJson;
 use crate::management::api::ticket_comments::TicketCommentJson;
 use crate::management::api::tickets::TicketJson;
@@ -110,7 +110,8 @@ async fn export(
     let heading =
         Heading { version: VERSION, tenant_id: tenant.id.to_string(), exported_at: app.now().into() };
     writer.line("export", heading)?;
-    writer.line("tenant", TenantJson::of(tenant.clone(), &names))?;
+    let party = tenants::billing_party(app, &actor, tenant.id).await?;
+    writer.line("tenant", TenantProfileJson::of(TenantJson::of(tenant.clone(), &names), party))?;
     for contract in contracts::list(app, &actor, tenant.id).await? {
         writer.line("contract", ContractJson::from(contract))?;
     }

@@ -4,6 +4,7 @@ use crate::cli::transfer::TransferArgs;
 use crate::process::Failure;
 use crate::store::{MovedTable, StoreError, TransferError, transfer};
 use rpcgate_core::clock::Time;
+use rpcgate_core::config::secret_of;
 use std::io::Write;
 
 impl From<TransferError> for Failure {
@@ -69,7 +70,7 @@ fn url(argument: &str, given: &str) -> Result<String, Failure> {
     if let Some(file) = given.strip_prefix("file:") {
         let text = std::fs::read_to_string(file);
         let text = text.map_err(|error| wrong(&format!("{file} cannot be read: {error}")))?;
-        return Ok(text.trim_end_matches(['\r', '\n']).to_owned());
+        return Ok(secret_of(&text).to_owned());
     }
     let authority = given.split("//").nth(1).unwrap_or_default().split('/').next().unwrap_or_default();
     let login = authority.rsplit_once('@').map_or("", |(login, _)| login);

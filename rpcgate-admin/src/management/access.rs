@@ -139,6 +139,11 @@ pub struct AuthSession {
     pub seen: Option<(Time, Arc<str>)>,
     /// When the user has last given a second factor in it.
     pub factor_at: Option<Time>,
+    /// When the user has last given the password or a second factor in it. At the API the log-in does not count, so that
+    /// a token that was stolen right after it proves nothing.
+    pub proved_at: Option<Time>,
+    /// When the user logged in.
+    pub opened_at: Option<Time>,
 }
 
 /// How long the uses of a session from one address are not noted again: a note is a write.
@@ -153,12 +158,27 @@ impl AuthSession {
             has_second_factor: session.method.has_second_factor(),
             seen: Some((session.seen_at, session.seen_address.into())),
             factor_at: session.factor_at,
+            proved_at: session.proved_at,
+            opened_at: Some(session.created_at),
         }
     }
 
     /// What stands for a session in a request with a personal access token of `user`.
     fn of_token(id: SessionId, user: User) -> Self {
-        AuthSession { id, user: Arc::new(user), has_second_factor: false, seen: None, factor_at: None }
+        let user = Arc::new(user);
+        let (factor_at, proved_at, opened_at) = (None, None, None);
+        AuthSession { id, user, has_second_factor: false, seen: None, factor_at, proved_at, opened_at }
+    }
+
+    /// This session, whose log-in counts as a proof. This is for pages: their cookie is out of reach of scripts and of
+    /// programs that handle access tokens.
+    pub(crate) fn proved_by_log_in(self) -> Self {
+        AuthSession { proved_at: self.proved_at.max(self.opened_at), ..self }
+    }
+
+    /// Whether the request has a personal access token instead of a session.
+    pub(crate) fn is_of_token(&self) -> bool {
+        self.seen.is_none()
     }
 
     /// Notes that the session is used by `client`, so that its user can recognise it. A request does not fail because of

@@ -2,6 +2,7 @@
 
 use crate::management::action::operator::what_if::WhatIfs;
 use crate::management::attachment::{AttachmentScanner, CommandScanner, Uploads};
+use crate::management::cleanup_failures::CleanupFailures;
 use crate::management::egress::{EgressClient, EgressError};
 use crate::management::error::ActionError;
 use crate::management::identity::address::{AddressGroup, TrustedProxies};
@@ -77,6 +78,8 @@ pub struct AppState {
     pub proxies: TrustedProxies,
     /// Makes API keys.
     pub forge: KeyForge,
+    /// Counts the old rows that could not be removed.
+    pub cleanup_failures: CleanupFailures,
     /// The metrics of requests.
     pub requests: Requests,
     /// The traces of requests, if there is a collector.
@@ -164,6 +167,7 @@ impl AppState {
         let mails = app.mails.clone().in_place_of(&self.mails);
         let (deliveries, watch_metrics) = (self.deliveries.clone(), self.watch_metrics.clone());
         Ok(AppState {
+            cleanup_failures: self.cleanup_failures.clone(),
             requests: self.requests.clone(),
             traces: self.traces.clone(),
             uploads: self.uploads.clone(),
@@ -274,7 +278,7 @@ impl Configured {
             challenges,
             verifier,
             mailer: match &admin.mail.smtp {
-                Some(url) => Mailer::smtp(url.expose(), admin.mail.smtp_ca.as_deref(), &admin.mail.from)?,
+                Some(url) => Mailer::smtp(url.expose(), &admin.mail)?,
                 None => Mailer::outbox(&admin.mail.outbox, &admin.mail.from)?,
             },
             egress,
@@ -334,6 +338,7 @@ impl Configured {
             payments,
             proxies,
             forge,
+            cleanup_failures: CleanupFailures::default(),
             requests,
             traces: None,
             watch_metrics: WatchMetrics::default(),

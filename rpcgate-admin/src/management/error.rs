@@ -68,6 +68,8 @@ codes! {
     TokenInvalid = BAD_REQUEST,
     /// There is no valid access token: log in, or refresh the token.
     Unauthenticated = UNAUTHORIZED,
+    /// The password or a second factor has to be given again, here or at `POST /auth/proof`.
+    ProofRequired = UNAUTHORIZED,
     /// The e-mail address or the password is wrong.
     CredentialsWrong = UNAUTHORIZED,
     /// The log-in waits no longer for a second factor: begin again.
@@ -212,6 +214,16 @@ impl ActionError {
     pub(crate) const BAD_TOKEN: ActionError =
         ActionError::Refused(ErrorCode::TokenInvalid, "the token is not valid, was used, or has expired");
 
+    /// The user has to prove to be the account's owner first.
+    pub(crate) const PROOF_REQUIRED: ActionError = ActionError::Refused(
+        ErrorCode::ProofRequired,
+        "give your password or a second factor first: as `current_password` of this request, or at POST /auth/proof",
+    );
+
+    /// The user's address is not confirmed, which orders, invitations and other things need.
+    pub(crate) const UNCONFIRMED: ActionError =
+        ActionError::Refused(ErrorCode::EmailUnconfirmed, "confirm your e-mail address first");
+
     /// A `field` that is wrong for the reason `why`, which does not name it.
     #[expect(
         clippy::needless_pass_by_value,
@@ -333,7 +345,7 @@ impl From<MailError> for ActionError {
     fn from(error: MailError) -> Self {
         match error {
             MailError::Store(error) => error.into(),
-            MailError::Unavailable(_) | MailError::Outbox { .. } => {
+            MailError::Unavailable(_) | MailError::Rejected(_) | MailError::Outbox { .. } => {
                 ActionError::Unavailable(error.to_string())
             }
             error => ActionError::Broken(error.to_string()),

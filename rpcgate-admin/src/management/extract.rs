@@ -48,6 +48,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
+/// A JSON object that can be left out: an empty body is one without members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OptionalBody<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalBody<T> {
+    type Rejection = ActionError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ActionError> {
+        let bytes = read_body(request, state).await?;
+        if bytes.is_empty() {
+            return Ok(OptionalBody(T::default()));
+        }
+        strict_json::of_object(&bytes).map(OptionalBody).map_err(ActionError::Invalid)
+    }
+}
+
 /// A complete body.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 
 use crate::management::app_state::AppState;
 use crate::management::request_metrics::Requests;
+use crate::process::MetricsFormat;
 use crate::process::acme::OrderCounts;
 use crate::process::tls::{Certificate, CertificateCounts};
 use crate::store::Store;
@@ -11,7 +12,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -19,7 +21,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use rpcgate_core::clock::Clock;
+use rpcgate_core::clock::{Clock, Time};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,14 +29,15 @@ use std::time::Duration;
 
 /// How long the database may take to answer before it counts as down.
 const DEADLINE: Duration = Duration::from_secs(1);
-const OPEN_METRICS: HeaderValue =
-    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+/// Seven days in microseconds.
+const WEEK: u64 = 7 * 86_400 * 1_000_000;
 
 struct Page {
     registry: Registry,
     database: Gauge,
     waiting_mails: Gauge,
     oldest_due_delivery: Gauge,
+    unmatched_payments: Gauge,
     store: Store,
     clock: Arc<dyn Clock>,
 }
@@ -55,6 +58,8 @@ pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> R
     let database = Gauge::default();
     registry.register("database_up", "Whether the management database answers", database.clone());
     registry.register("mails", "Mails by outcome of a try", app.mails.counts().family());
+    let help = "Times that old rows of a kind could not be removed";
+    registry.register("cleanup_failures", help, app.cleanup_failures.family());
     let waiting_mails = Gauge::default();
     registry.register("waiting_mails", "Mails that wait to be sent", waiting_mails.clone());
     registry.register("delivery_attempts", "Attempts at deliveries by outcome", app.deliveries.attempts());
@@ -63,11 +68,22 @@ pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> R
     let oldest_due_delivery = Gauge::default();
     let help = "How long the delivery that waits longest has been due";
     registry.register_with_unit("oldest_due_delivery", help, Unit::Seconds, oldest_due_delivery.clone());
+    let unmatched_payments = Gauge::default();
+    let help = "Payments of the last seven days that fit nothing that is to be paid";
+    registry.register("unmatched_payments", help, unmatched_payments.clone());
     if let Some(certificate) = certificate {
         registry.register_collector(Box::new(CertificateMetrics(certificate)));
     }
     let (store, clock) = (app.store.clone(), app.clock.clone());
-    let page = Arc::new(Page { registry, database, waiting_mails, oldest_due_delivery, store, clock });
+    let page = Arc::new(Page {
+        registry,
+        database,
+        waiting_mails,
+        oldest_due_delivery,
+        unmatched_payments,
+        store,
+        clock,
+    });
     Router::new().route("/metrics", get(show)).with_state(page)
 }
 
@@ -106,7 +122,7 @@ impl Collector for CertificateMetrics {
     }
 }
 
-async fn show(State(page): State<Arc<Page>>) -> Response {
+async fn show(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
     let answer = tokio::time::timeout(DEADLINE, page.store.newest_change()).await;
     page.database.set(i64::from(matches!(answer, Ok(Ok(_)))));
     if let Ok(Ok(waiting)) = tokio::time::timeout(DEADLINE, page.store.waiting_mails()).await {
@@ -117,9 +133,17 @@ async fn show(State(page): State<Arc<Page>>) -> Response {
         let age = due.map_or(0, |due| now.since(due).as_secs());
         page.oldest_due_delivery.set(i64::try_from(age).unwrap_or(i64::MAX));
     }
+    let week_ago = Time::from_micros(now.micros().saturating_sub(WEEK));
+    if let Ok(Ok(count)) = tokio::time::timeout(DEADLINE, page.store.unmatched_payments_since(week_ago)).await
+    {
+        page.unmatched_payments.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
     let mut text = String::new();
     match text::encode(&mut text, &page.registry) {
-        Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Ok(()) => {
+            let format = MetricsFormat::preferred(&headers);
+            ([(CONTENT_TYPE, format.content_type())], format.page(text)).into_response()
+        }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
@@ -149,6 +173,7 @@ mod tests {
     async fn ask(router: &Router, method: &str, path: &str) -> (StatusCode, String) {
         let peer = ConnectInfo(std::net::SocketAddr::from(([192, 0, 2, 1], 7)));
         let request = Request::builder().method(method).uri(path).extension(peer);
+        let request = request.header(http::header::ACCEPT, "application/openmetrics-text");
         let request = request.body(Body::empty()).unwrap();
         let answer = router.clone().oneshot(request).await.unwrap();
         let (head, body) = answer.into_parts();
@@ -199,6 +224,9 @@ mod tests {
         watched.unread("eth");
         for outcome in MailCounts::outcomes() {
             app.mails.counts().of(outcome);
+        }
+        for step in ["accounts", "sessions"] {
+            app.cleanup_failures.of(step);
         }
         for outcome in DeliveryCounts::OUTCOMES {
             app.deliveries.of(outcome);

@@ -8,6 +8,7 @@ pub mod action;
 pub mod api;
 pub mod app_state;
 pub mod attachment;
+pub mod cleanup_failures;
 pub mod egress;
 mod empty_body;
 pub mod error;

@@ -4,9 +4,9 @@ use crate::management::access::RouteGuard;
 use crate::management::api::{
     access_tokens, accounts, audit, billing, chain_events, chains, checkouts, contracts, deliveries, emails,
     explain, factor_policy, factors, health, invitations, invoices, keys, limit_requests, me, members,
-    notification_preferences, notifications, operator, plans, projects, quotas, recovery_codes, resets,
-    roles, sessions, subscriptions, tenants, ticket_attachments, ticket_comments, tickets, totp, usage,
-    webhooks,
+    notification_preferences, notifications, operator, plans, projects, proofs, quotas, recovery_codes,
+    resets, roles, sessions, subscriptions, tenants, ticket_attachments, ticket_comments, tickets, totp,
+    usage, webhooks,
 };
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -19,8 +19,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use bytes::Bytes;
-use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
+use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, LOCATION};
+use http::{StatusCode, Uri};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
@@ -63,6 +63,7 @@ fn account_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         .routes(guard.anyone(routes!(sessions::logout)))
         .routes(guard.anyone(routes!(factors::verify)))
         .routes(guard.user_without_factor(routes!(factors::get)))
+        .routes(guard.user_without_factor(routes!(proofs::give)))
         .routes(guard.user_without_factor(routes!(totp::enroll)))
         .routes(guard.user_without_factor(routes!(totp::activate)))
         .routes(guard.user(routes!(totp::disable)))
@@ -195,7 +196,9 @@ fn operator_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         .routes(guard.operator(routes!(operator::invoices::list)))
         .routes(guard.operator(routes!(operator::invoices::get, operator::invoices::settle)))
         .routes(guard.operator(routes!(operator::invoices::credit)))
+        .routes(guard.operator(routes!(operator::payments::list)))
         .routes(guard.operator(routes!(operator::chains::get, operator::chains::switch)))
+        .routes(guard.operator(routes!(operator::chains::clear_cache)))
         .routes(guard.operator(routes!(operator::nodes::list)))
         .routes(guard.operator(routes!(operator::nodes::drain)))
         .routes(guard.operator(routes!(operator::plans::get, operator::plans::update)))
@@ -263,15 +266,13 @@ pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
     let document = Bytes::from(openapi::finished(&document).to_string());
     let specification = get(async move || ([(CONTENT_TYPE, JSON)], document.clone()));
     // All URLs are relative, so that it works below a path of another host.
-    let swagger = SwaggerUi::new("/swagger").config(Config::new([format!("..{OPENAPI}")]));
-    let swagger = Router::from(swagger).layer(map_response(async |mut answer: Response| {
-        if answer.status() == StatusCode::NOT_FOUND {
-            return ActionError::NotFound("path").into_response();
-        }
-        if let Some(place) = answer.headers_mut().get_mut(LOCATION) {
-            *place = HeaderValue::from_static("swagger/");
-        }
-        answer
+    // The validator is a service of others, which would get the address of this one.
+    let config = Config::new([format!("..{OPENAPI}")]).validator_url("none");
+    let swagger = SwaggerUi::new("/swagger").config(config);
+    let policy = swagger_policy(&app.settings.api_url);
+    let swagger = Router::from(swagger).layer(map_response(move |answer| {
+        let policy = policy.clone();
+        async move { browsed(answer, policy) }
     }));
     let router = api
         .route(OPENAPI, specification.clone())
@@ -287,6 +288,31 @@ pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(app.clone());
     middleware::wrap(router, app)
+}
+
+/// An answer of the page that shows the OpenAPI document, as this service gives it.
+fn browsed(mut answer: Response, policy: HeaderValue) -> Response {
+    if answer.status() == StatusCode::NOT_FOUND {
+        answer = ActionError::NotFound("path").into_response();
+    }
+    if let Some(place) = answer.headers_mut().get_mut(LOCATION) {
+        *place = HeaderValue::from_static("swagger/");
+    }
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    answer
+}
+
+/// What the page that shows the OpenAPI document may load: its own files, and answers of the API, which may be at another
+/// host. It has the origin of the dashboard, and so of its sessions. Its scripts set the styles of single elements.
+fn swagger_policy(api_url: &str) -> HeaderValue {
+    let api = api_url.parse::<Uri>().ok();
+    let api = api.and_then(|api| Some(format!(" {}://{}", api.scheme_str()?, api.authority()?)));
+    let policy = format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; \
+         connect-src 'self'{}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        api.unwrap_or_default()
+    );
+    HeaderValue::try_from(policy).unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'"))
 }
 
 const OPENAPI: &str = "/openapi.json";

@@ -7,6 +7,7 @@ pub mod acme;
 #[cfg(feature = "store")]
 pub mod against;
 pub mod command_docs;
+mod exposition;
 pub mod failure;
 pub mod file_handles;
 pub mod health;
@@ -14,6 +15,7 @@ pub mod host;
 pub mod local_account;
 pub mod log;
 mod node_pool;
+mod output;
 pub mod proxy_protocol;
 pub mod reload;
 pub mod settings;
@@ -25,13 +27,15 @@ pub mod unread;
 #[cfg(feature = "store")]
 pub use against::exit_planned;
 pub use command_docs::{CompletionArgs, ManualArgs};
+pub use exposition::MetricsFormat;
 pub use failure::{Failure, exit};
 pub use file_handles::FileHandles;
 pub use health::HealthArgs;
 pub use host::{host_name, origin};
 pub use local_account::LocalAccount;
-pub use node_pool::{is_same_pool, node_pool};
-pub use settings::{CheckArgs, ConfigFile, load, load_noting, placed, with_sources};
+pub use node_pool::{NodeAuthorities, has_lost_node, is_same_pool, node_pool};
+pub use output::CommandOutput;
+pub use settings::{CheckArgs, ConfigFile, load, load_noting, log_warnings, placed, warnings, with_sources};
 pub use signals::{ProcessSignal, Signals};
 
 use std::io;

@@ -5,18 +5,19 @@ use rpcgate_core::clock::Clock;
 use rpcgate_core::config;
 use rpcgate_core::tally::Transport;
 use rpcgate_layers::nodes::{
-    BatchingPolicy, HedgePolicy, NodeConfig, NodeDrains, NodeSpendings, NodeUrl, Pool, PoolLimits,
-    RetryPolicy,
+    BatchingPolicy, ExpectedNetwork, HedgePolicy, NodeConfig, NodeDrains, NodeSpendings, NodeUrl, Pool,
+    PoolLimits, RetryPolicy,
 };
-use std::collections::HashMap;
-use std::fmt::Write;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The pool of a chain with these facts; `None` if the chain is off or has no node. Its nodes are under their drains in
 /// `drains`, and what they get is counted in `spendings`.
 ///
 /// # Errors
-/// The end of a sentence: why an address or a header of a node cannot be used.
+/// The end of a sentence: why an address, a header or the file of authorities of a node cannot be used.
 pub fn node_pool(
     facts: &Facts,
     config: &config::ChainSettings,
@@ -27,7 +28,7 @@ pub fn node_pool(
     if !config.enabled {
         return Ok(None);
     }
-    let nodes = config.nodes.iter().filter_map(|settings| node(settings).transpose());
+    let nodes = config.nodes.iter().filter_map(|settings| node(config, settings).transpose());
     let mut seen: HashMap<String, u32> = HashMap::new();
     let known = |node: Result<NodeConfig, String>| {
         node.map(|node| {
@@ -62,9 +63,42 @@ pub fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> boo
     let bounds =
         |chain: &config::ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
     a.nodes == b.nodes
+        && (&a.network, &a.ca_file) == (&b.network, &b.ca_file)
         && (&a.batching, &a.hedge) == (&b.batching, &b.hedge)
         && (a.broadcast_nodes, a.next_node_after) == (b.broadcast_nodes, b.next_node_after)
         && bounds(a) == bounds(b)
+}
+
+/// Whether a node of `old` is not one of `new`: it is gone, or has another address, login or network. Answers that it gave may be
+/// those of another network.
+pub fn has_lost_node(old: &config::ChainSettings, new: &config::ChainSettings) -> bool {
+    type Identity<'s> = (
+        [Option<&'s config::Url>; 3],
+        (Option<&'s str>, Option<&'s config::Secret>),
+        &'s BTreeMap<String, config::Secret>,
+        Option<&'s str>,
+    );
+    fn identity<'s>(chain: &'s config::ChainSettings, node: &'s config::NodeSettings) -> Identity<'s> {
+        let addresses = [node.url.as_ref(), node.ws.as_ref(), node.grpc.as_ref()];
+        let login = (node.user.as_deref(), node.password.as_ref());
+        (addresses, login, &node.headers, chain.network_of(node))
+    }
+    let is_kept = |node: &config::NodeSettings| {
+        new.enabled && new.nodes.iter().any(|other| identity(new, other) == identity(old, node))
+    };
+    old.enabled && !old.nodes.iter().all(is_kept)
+}
+
+/// The contents of the files of authorities that are named for the nodes of a chain; `None` for one that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeAuthorities(BTreeMap<PathBuf, Option<Vec<u8>>>);
+
+impl NodeAuthorities {
+    /// Reads the files.
+    pub fn read(config: &config::ChainSettings) -> Self {
+        let files = config.nodes.iter().filter_map(|node| config.ca_file_of(node));
+        NodeAuthorities(files.map(|file| (file.to_owned(), std::fs::read(file).ok())).collect())
+    }
 }
 
 fn batching(settings: &config::BatchingSettings) -> Option<BatchingPolicy> {
@@ -86,7 +120,10 @@ fn hedge(settings: &config::HedgeSettings) -> Option<HedgePolicy> {
 }
 
 /// The node with its addresses; `None` if it has none.
-fn node(settings: &config::NodeSettings) -> Result<Option<NodeConfig>, String> {
+fn node(
+    chain: &config::ChainSettings,
+    settings: &config::NodeSettings,
+) -> Result<Option<NodeConfig>, String> {
     let mut node = None;
     for (key, url, transport) in [
         ("url", &settings.url, Transport::Http),
@@ -107,6 +144,16 @@ fn node(settings: &config::NodeSettings) -> Result<Option<NodeConfig>, String> {
     }
     for (_, value) in &mut node.headers {
         value.set_sensitive(true);
+    }
+    node.network = match chain.network_of(settings) {
+        None => ExpectedNetwork::OfChain,
+        Some(config::ANY_NETWORK) => ExpectedNetwork::Any,
+        Some(name) => ExpectedNetwork::Named(name.to_owned()),
+    };
+    if let Some(file) = chain.ca_file_of(settings) {
+        let wrong = |why: &dyn fmt::Display| format!("ca_file: {}: {why}", file.display());
+        let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
+        node = node.trusting(&pem).map_err(|error| wrong(&error))?;
     }
     node.max_batch = Some(settings.max_batch as usize);
     node.priority = settings.priority;
@@ -203,8 +250,8 @@ mod tests {
     fn a_node_has_an_address_for_each_protocol_with_the_same_login() {
         let text = "[[chains.eth.nodes]]\nurl = \"http://a/\"\nws = \"wss://a:8546/\"\ngrpc = \"http://a:9090\"\n\
                     user = \"rpc\"\npassword = \"hunter2\"\n";
-        let settings = &chain(text).nodes[0];
-        let node = node(settings).unwrap().unwrap();
+        let chain_settings = chain(text);
+        let node = node(&chain_settings, &chain_settings.nodes[0]).unwrap().unwrap();
         let shown = |transport| node.address(transport).map(ToString::to_string);
         assert_eq!(shown(Transport::Http).as_deref(), Some("http://rpc:***@a"));
         assert_eq!(shown(Transport::Ws).as_deref(), Some("wss://rpc:***@a:8546"));
@@ -215,8 +262,8 @@ mod tests {
     #[test]
     fn what_a_node_takes_and_whether_it_is_drained_comes_with_it() {
         let text = "[[chains.eth.nodes]]\nurl = \"http://a/\"\nexcept = [\"trace_*\"]\narchive = true\n";
-        let settings = &chain(text).nodes[0];
-        let node = node(settings).unwrap().unwrap();
+        let chain_settings = chain(text);
+        let node = node(&chain_settings, &chain_settings.nodes[0]).unwrap().unwrap();
         assert!(node.is_archive && !node.methods.takes(b"trace_block", b"trace_block"));
         assert!(node.methods.takes(b"eth_call", b"eth_call"));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -284,8 +331,51 @@ mod tests {
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\nrate_limit = 9\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\nmonthly_calls = 9\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nenabled = false\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nnetwork = \"any\"\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nca_file = \"a.pem\"\n",
         ] {
             assert!(!is_same_pool(&base, &chain(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_lost_if_no_node_of_the_new_list_is_the_same() {
+        let two = "[[chains.eth.nodes]]\nurl = \"http://a/\"\n[[chains.eth.nodes]]\nurl = \"http://b/\"\n";
+        let lost = |old: &str, new: &str| has_lost_node(&chain(old), &chain(new));
+        assert!(!lost(two, &format!("{two}priority = 3\n[[chains.eth.nodes]]\nurl = \"http://c/\"\n")));
+        for new in [
+            "[chains.eth]\nnodes = [\"http://a/\"]\n".to_owned(),
+            two.replace("//b/", "//b:1/"),
+            format!("{two}headers = {{ x-key = \"k\" }}\n"),
+            format!("{two}network = \"any\"\n"),
+            format!("{two}network = \"11155111\"\n"),
+            format!("[chains.eth]\nenabled = false\n{two}"),
+        ] {
+            assert!(lost(two, &new), "{new}");
+        }
+        assert!(!lost("[chains.eth]\nenabled = false\nnodes = [\"http://a/\"]\n", "[chains.eth]\n"));
+    }
+
+    #[test]
+    fn authorities_are_those_of_the_node_or_else_of_its_chain_and_a_bad_file_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ca.pem");
+        let text = |at_node: bool| {
+            let line = format!("ca_file = {file:?}\n");
+            let (chain, node) = if at_node { ("", &line[..]) } else { (&line[..], "") };
+            format!("[chains.eth]\n{chain}[[chains.eth.nodes]]\nurl = \"https://a/\"\n{node}")
+        };
+        let shown = |error: String| error.replace(&file.display().to_string(), "FILE");
+        for at_node in [true, false] {
+            let _ = std::fs::remove_file(&file);
+            let missing = made(&text(at_node)).map_err(shown).unwrap_err();
+            assert!(missing.starts_with("ca_file: FILE: No such file"), "{missing}");
+            std::fs::write(&file, "no certificate").unwrap();
+            let before = NodeAuthorities::read(&chain(&text(at_node)));
+            let bad = made(&text(at_node)).map_err(shown).unwrap_err();
+            assert_eq!(bad, "ca_file: FILE: no usable certificate of an authority in the PEM text");
+            std::fs::write(&file, "another").unwrap();
+            assert_ne!(NodeAuthorities::read(&chain(&text(at_node))), before, "a reload sees the new file");
         }
     }
 }

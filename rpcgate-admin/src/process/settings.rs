@@ -2,6 +2,7 @@
 
 use super::Failure;
 use clap::{Args, ValueEnum};
+use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
 use rpcgate_core::config::{Config, LoadError, Setting, Sources};
 use std::cell::RefCell;
@@ -71,6 +72,27 @@ pub fn placed(file: Option<&Path>, failure: impl Into<Failure>) -> Failure {
     }
 }
 
+/// The settings in `config` that can have no effect, a line for each: `rpcgate.toml:3: warning: redis.prefix: …`.
+pub fn warnings(file: &Path, config: &Config) -> Vec<String> {
+    let adapters: Vec<_> = rpcgate_chains::catalog().collect();
+    let adapters: Vec<&dyn Adapter> = adapters.iter().map(AsRef::as_ref).collect();
+    with_sources(Some(file), &[], &[], |sources| {
+        let line = |warning: String| {
+            let placed = sources.placed(&warning);
+            let place = placed.strip_suffix(&warning).unwrap_or_default();
+            format!("{place}warning: {warning}")
+        };
+        config.warnings(&adapters).iter().map(|warning| line(warning.to_string())).collect()
+    })
+}
+
+/// Logs the [`warnings`] of a configuration that is used from now on.
+pub fn log_warnings(file: &Path, config: &Config) {
+    for warning in warnings(file, config) {
+        tracing::warn!("{warning}");
+    }
+}
+
 /// Hands `act` the sources of a configuration for the chains of this build and the environment of this process.
 pub fn with_sources<T>(
     file: Option<&Path>,
@@ -91,6 +113,55 @@ pub fn with_sources<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn warnings_of(text: &str) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f.toml");
+        std::fs::write(&file, text).unwrap();
+        let config = load(Some(&file), &[], &[]).unwrap();
+        let shown = |line: String| line.replace(&*file.to_string_lossy(), "f.toml");
+        warnings(&file, &config).into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn names_of_methods_and_transports_that_a_chain_does_not_have_are_warnings_with_their_lines() {
+        let node = "nodes = [\"http://10.0.0.1:1\"]\n";
+        for (text, warning) in [
+            (
+                format!("[chains.bsc]\n{node}cu = {{ eth_cal = 3 }}\n"),
+                "f.toml:3: warning: chains.bsc.cu.eth_cal: no such method is known; the nearest is eth_call",
+            ),
+            (
+                format!("[chains.bsc]\n{node}ttl = {{ foo_bar = \"5s\" }}\n"),
+                "f.toml:3: warning: chains.bsc.ttl.foo_bar: no such method is known",
+            ),
+            (
+                format!("[chains.btc]\n{node}blocked_methods = [\"getblok\"]\n"),
+                "f.toml:3: warning: chains.btc.blocked_methods: names getblok, and no such method is known; the nearest is getblock",
+            ),
+            (
+                format!("[chains.tron]\n{node}cu = {{ getnowblok = 3 }}\n"),
+                "f.toml:3: warning: chains.tron.cu.getnowblok: no such method is known; the nearest is getnowblock",
+            ),
+            (
+                "[[chains.eth.nodes]]\nurl = \"http://10.0.0.1:1\"\nmethods = [\"eth_cal\"]\n".to_owned(),
+                "f.toml:1: warning: chains.eth.nodes: names eth_cal in number 1, and no such method is known; the nearest is eth_call",
+            ),
+            (
+                "[[chains.btc.nodes]]\nurl = \"http://10.0.0.1:1\"\nws = \"ws://10.0.0.1:2\"\n".to_owned(),
+                "f.toml:1: warning: chains.btc.nodes: has ws in number 1, but the chain has no such transport",
+            ),
+        ] {
+            assert_eq!(warnings_of(&text), [warning]);
+        }
+    }
+
+    #[test]
+    fn methods_of_the_tables_and_their_families_are_known() {
+        let text = "[chains.eth]\nnodes = [\"http://10.0.0.1:1\"]\nblocked_methods = [\"eth_getLogs\"]\nopen_methods = \
+                    [\"trace_*\", \"debug_traceCall\"]\n[chains.cosmos]\nnodes = [\"http://10.0.0.2:1\"]\ncu = { proposals = 2 }\n";
+        assert_eq!(warnings_of(text), [""; 0]);
+    }
 
     #[test]
     fn the_files_that_a_configuration_names_for_its_secrets_are_noted() {

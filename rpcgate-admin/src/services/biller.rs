@@ -62,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn months_are_closed_while_it_runs_and_as_it_is_configured_now() {
-        let site = Site::new().await;
+        let site = Site::of("[billing.fees]\npremium = 5000000\n[billing]\nclose_after = \"20d\"\n").await;
         let (app, tenant) = (&site.app, site.tenant().await);
         let biller = every(Duration::from_millis(1), app);
         let premium = TenantChange { tier: Some(Tier::Premium), ..TenantChange::default() };
@@ -74,7 +74,7 @@ mod tests {
         };
         tokio::time::timeout(Duration::from_secs(60), begun).await.unwrap();
         let mut config = app.settings.config.clone();
-        config.billing.fees.premium = 5_000_000;
+        config.billing.close_after = Duration::from_secs(6 * 3_600);
         biller.serve(&Arc::new(app.reload(config).unwrap()));
         site.clock.advance(Duration::from_secs(86_400));
         let issued = async {

@@ -6,6 +6,7 @@
 
 use super::app_task::{AppTask, CurrentApp};
 use super::delivering::Delivering;
+use super::replayer;
 use crate::management::action::webhook_failures::{give_up_waiting, take_turns};
 use crate::management::app_state::AppState;
 use crate::management::webhook::attempt::lease;
@@ -37,22 +38,28 @@ const LAST_TRIES: u32 = 5;
 
 /// The running dispatcher. Dropping it stops it.
 #[derive(Debug)]
-pub struct Dispatcher(AppTask);
+pub struct Dispatcher {
+    tasks: [AppTask; 2],
+}
 
 impl Dispatcher {
     /// Starts a dispatcher for the database of `app`.
     pub fn start(app: &Arc<AppState>) -> Self {
-        Dispatcher(AppTask::start(app, work))
+        Dispatcher { tasks: [AppTask::start(app, work), replayer::start(app)] }
     }
 
     /// Works as `app` is configured from now on, on the same database.
     pub fn serve(&self, app: &Arc<AppState>) {
-        self.0.serve(app);
+        for task in &self.tasks {
+            task.serve(app);
+        }
     }
 
     /// Finishes the attempts that are running, for at most `shutdown.grace`, and lets others make those that are not.
     pub fn stop(self) -> BoxFuture<'static, ()> {
-        self.0.stop()
+        Box::pin(async move {
+            futures_util::future::join_all(self.tasks.map(AppTask::stop)).await;
+        })
     }
 }
 

@@ -55,7 +55,7 @@ async fn sweep(interval: Duration, app: CurrentApp, leave: CancellationToken) {
         let app = app.load_full();
         match app.store.sweep(app.now()).await {
             Ok(swept) => tracing::debug!(?swept, "swept"),
-            Err(error) => tracing::warn!(%error, "expired rows could not be removed"),
+            Err(failed) => app.cleanup_failures.report(&failed),
         }
         // Once for each configuration: nothing is sealed with a former secret after it was replaced.
         let is_done = resealed.as_ref().is_some_and(|done| Weak::ptr_eq(done, &Arc::downgrade(&app)));
@@ -65,7 +65,7 @@ async fn sweep(interval: Duration, app: CurrentApp, leave: CancellationToken) {
         let kept = app.settings.config.webhooks.retention;
         match app.store.sweep_events(kept, app.now()).await {
             Ok(swept) => tracing::debug!(?swept, "swept events"),
-            Err(error) => tracing::warn!(%error, "old events could not be removed"),
+            Err(failed) => app.cleanup_failures.report(&failed),
         }
     }
 }

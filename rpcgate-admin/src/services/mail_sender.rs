@@ -5,39 +5,41 @@ use crate::management::action::notifications;
 use crate::management::app_state::AppState;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// The pause between two looks at the database. A mail of this process is sent at once; one of another process, or
 /// one whose next try is due, within this time.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts to send the mails of `app`. It stops after the mails that it is sending; the others are sent after the next
-/// start.
+/// Starts to send the mails of `app`. When it is stopped, it finishes the mails that it is sending for at most
+/// `shutdown.grace`; the others are sent after the next start.
 pub(super) fn start(app: &Arc<AppState>) -> AppTask {
     AppTask::start(app, work)
 }
 
 async fn work(app: CurrentApp, leave: CancellationToken) {
-    loop {
+    let mut works = JoinSet::new();
+    let grace = loop {
         let app = app.load_full();
         if let Err(error) = notifications::mail_new(&app).await {
             tracing::debug!(%error, "mails of notifications wait for the database");
         }
-        while !leave.is_cancelled() {
-            match app.mails.deliver(app.now()).await {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::debug!(%error, "mails wait for the database");
-                    break;
-                }
-            }
+        if let Err(error) = app.mails.begin_due(&mut works, app.now()).await {
+            tracing::debug!(%error, "mails wait for the database");
         }
         tokio::select! {
             () = app.mails.woken() => {}
+            Some(_) = works.join_next() => {}
             () = tokio::time::sleep(INTERVAL) => {}
-            () = leave.cancelled() => return,
+            () = leave.cancelled() => break app.settings.config.shutdown.grace,
         }
+    };
+    let finished = async { while works.join_next().await.is_some() {} };
+    if tokio::time::timeout(grace, finished).await.is_err() {
+        tracing::warn!(
+            "the mail server is slow: mails that were being sent are sent again after the next start"
+        );
     }
 }
 

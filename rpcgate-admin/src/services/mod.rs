@@ -9,4 +9,5 @@ pub mod dispatcher;
 mod drained_body;
 pub mod janitor;
 mod mail_sender;
+mod replayer;
 pub mod watcher;

@@ -42,16 +42,16 @@ pub use query::{
     AttachmentBounds, AttachmentKind, Attempt, AttemptKind, AttemptTicket, Audit, AuditFilter, AuditSubject,
     ClaimedMail, ClaimedMails, ContractId, CustomPlan, CustomPlanChange, DefaultQuota, DeviceFamiliarity,
     Digest, EmailChange, EmailChangeOutcome, EmailChanged, Expected, FACTOR_TRIES, FactorUse, Factors,
-    Figure, Figures, GatewayReport, Invitation, InvitationAcceptance, InvitationId, InviteOutcome, Key,
-    KeyName, KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod, MAX_CONTRACTS, MAX_CUSTOM_PLANS,
-    MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailRoom, MailedNotice, MemberChange, MemberChangeOutcome, NodeState,
-    Notification, NotificationId, NotificationKind, NotificationPreference, OpenWork, OutgoingMail,
-    PENDING_LOG_IN_LIFE, PasskeyId, Project, ProjectChange, ProjectCounts, Purpose, Registered, Registration,
-    RequestStatus, Role, Rotation, Run, RunOutcome, Satisfaction, Session, SessionId, SessionLifetimes,
-    Spent, StoredKey, StoredPasskey, StoredTotp, SupportTicket, Swept, Tenant, TenantChange, TenantContract,
-    TenantFilter, TenantPlan, Terms, TicketAttachment, TicketAttachmentId, TicketCategory, TicketComment,
-    TicketCommentId, TicketFilter, TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId,
-    Verdict, Version, Versioned,
+    FailedStep, Figure, Figures, GatewayReport, Invitation, InvitationAcceptance, InvitationId,
+    InviteOutcome, Key, KeyName, KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod,
+    MAX_CONTRACTS, MAX_CUSTOM_PLANS, MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailRoom, MailedNotice, MemberChange,
+    MemberChangeOutcome, NodeState, Notification, NotificationId, NotificationKind, NotificationPreference,
+    OpenWork, OutgoingMail, PENDING_LOG_IN_LIFE, PasskeyId, Project, ProjectChange, ProjectCounts, Purpose,
+    Registered, Registration, RequestStatus, Role, Rotation, Run, RunOutcome, Satisfaction, Session,
+    SessionId, SessionLifetimes, Spent, StoredKey, StoredPasskey, StoredTotp, SupportTicket, SweepFailed,
+    Swept, Tenant, TenantChange, TenantContract, TenantFilter, TenantPlan, Terms, TicketAttachment,
+    TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId,
+    TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned, YoungFactors,
 };
 pub use query::{
     ASKED_KEPT, AskedRequest, ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse,
@@ -63,17 +63,17 @@ pub use query::{
 };
 pub use query::{AttemptsOfHour, DeliveryFilter, EndpointHealth};
 pub use query::{
+    BillingParty, Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber,
+    Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller,
+    InvoiceStatus, LineKind, NewCreditNote, NewInvoice, NotInvoiceNumber, PaymentReport, PeriodClosed,
+    PlanFee, SettledInvoice, TierChange, UnclosedTenant, UnmatchedPayment, WholeInvoice,
+};
+pub use query::{
     ChainEventFilter, ChainEventId, DELIVERIES_KEPT, Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus,
     LogPage, LogPosition, LoggedEvent, MAX_REPLAYED, MAX_WAITING, SealedSecrets, SubscriptionId, SweptEvents,
     Webhook, WebhookChange, WebhookId, WebhookSubscription, WholeDelivery,
 };
 pub use query::{ChainUse, MethodTotal};
-pub use query::{
-    Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,
-    InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus,
-    LineKind, NewCreditNote, NewInvoice, NotInvoiceNumber, PeriodClosed, SettledInvoice, TierChange,
-    UnclosedTenant, WholeInvoice,
-};
 pub use query::{DatabaseCondition, files_of};
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use query::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};

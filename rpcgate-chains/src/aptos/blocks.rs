@@ -12,6 +12,7 @@
 //! there is no transfer, or one that names the store alone. Failed transactions transfer nothing.
 
 use super::Aptos;
+use super::shapes::shapes;
 use super::transaction::{Transaction, address};
 use crate::answer::{number, read};
 use crate::form::lower_hex;
@@ -19,7 +20,7 @@ use crate::kinds::{KINDS, wants_transactions};
 use http::Method;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
 
@@ -98,6 +99,10 @@ async fn transactions(node: &dyn NodeCalls, block: &mut Block) -> Result<Vec<Tra
 impl BlockReader for Aptos {
     fn kinds(&self) -> &'static [EventType] {
         KINDS
+    }
+
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {

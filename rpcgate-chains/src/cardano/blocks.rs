@@ -19,12 +19,16 @@
 
 use super::Cardano;
 use super::address::{canonical, token};
+use super::shapes::shapes;
 use super::transaction::{Transaction, events};
 use crate::answer::read;
 use crate::following::new_block;
+use crate::form::lower_hex;
 use crate::kinds::KINDS;
 use rpcgate_core::backend::BoxFuture;
-use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventType, NodeCalls, ReadError, Wanted};
+use rpcgate_core::event::{
+    BlockEvents, BlockReader, BlockRef, EventShape, EventType, NodeCalls, ReadError, Wanted,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -221,6 +225,10 @@ impl BlockReader for Cardano {
         KINDS
     }
 
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
+    }
+
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
         Box::pin(async move {
             // Every answer about an intersection has the tip with its height.
@@ -288,7 +296,9 @@ impl BlockReader for Cardano {
         match key {
             "address" | "from" | "to" => canonical(value),
             "token" => token(value),
-            "tx_hash" | "script" => Some(value.to_ascii_lowercase()),
+            "tx_hash" | "block_hash" | "parent_hash" => lower_hex(value, 64),
+            "script" => lower_hex(value, 56),
+            "redeemer" => lower_hex(value, value.len()),
             _ => Some(value.to_owned()),
         }
     }

@@ -1,6 +1,7 @@
 //! Reads blocks and their events by the REST API.
 
 use super::event::{AbciEvent, address};
+use super::shapes::shapes;
 use crate::activity::Activity;
 use crate::answer::read;
 use crate::following::{at_height, new_block, unless_above};
@@ -11,7 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::Method as Verb;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, HeadSubscription, NodeCalls,
+    ReadError, Wanted,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -192,6 +194,10 @@ fn transaction(tx: &TxResponse, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
 impl BlockReader for CosmosBlocks {
     fn kinds(&self) -> &'static [EventType] {
         KINDS
+    }
+
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {

@@ -88,7 +88,8 @@ fn varints(message: &[u8], field: u64) -> impl Iterator<Item = u64> {
                 // The beginning or end of a group, whose fields are read like others.
                 _ => None,
             };
-            if let Some(value) = value.filter(|_| tag >> 3 == field) {
+            // The decoders of nodes keep 32 bits of a field's number.
+            if let Some(value) = value.filter(|_| u64::from((tag >> 3) as u32) == field) {
                 return Some(value);
             }
         }
@@ -168,6 +169,7 @@ mod tests {
             b"\x10\x81\x80\x80\x80\x10",
             b"\x90\x00\x01",
             b"\x5b\x10\x01\x5c",
+            b"\x90\x80\x80\x80\x80\x01\x01",
         ] {
             assert!(is_closed(message), "{message:?}");
         }

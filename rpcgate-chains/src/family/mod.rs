@@ -4,12 +4,14 @@ mod closed;
 pub mod evm;
 mod node_errors;
 pub mod params;
+mod unserved;
 pub mod utxo;
 
 pub use closed::Closing;
 pub(crate) use closed::{by_reason, listed, mark, marks, narrow};
 pub(crate) use node_errors::says;
 use rpcgate_core::chain::Method;
+pub(crate) use unserved::UnservedErrors;
 
 /// A family's table with a chain's changes: rows of `own` replace rows of the same name or are added, and methods that the
 /// chain lacks are left out.

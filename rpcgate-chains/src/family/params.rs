@@ -15,7 +15,7 @@
 //! assert_eq!(either(params, 0, "block").and_then(quantity), Some(436));
 //! ```
 
-use rpcgate_core::json::{Cursor, SyntaxError, unescape};
+use rpcgate_core::json::{Cursor, Span, SyntaxError, unescape};
 
 /// The deepest nesting that is followed; deeper values cannot be read. Params have passed the envelope's own bound, and
 /// a node's result has been read whole.
@@ -23,7 +23,12 @@ const DEPTH: usize = 128;
 
 /// Item `index`, from 0, of positional params; `None` if they are not an array, or shorter.
 pub fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
-    let read = || -> Result<Option<&[u8]>, SyntaxError> {
+    positional_span(params, index).map(|span| span.of(params))
+}
+
+/// The place of item `index`, from 0, in positional params.
+pub fn positional_span(params: &[u8], index: usize) -> Option<Span> {
+    let read = || -> Result<Option<Span>, SyntaxError> {
         let mut cursor = Cursor::new(params, DEPTH);
         cursor.enter_array()?;
         for _ in 0..index {
@@ -35,7 +40,7 @@ pub fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
         if !cursor.next_item()? {
             return Ok(None);
         }
-        cursor.value().map(|span| Some(span.of(params)))
+        cursor.value().map(Some)
     };
     read().ok().flatten()
 }
@@ -73,21 +78,33 @@ pub fn any_is(params: &[u8], index: usize, name: &str, is: fn(&[u8]) -> bool) ->
         })
 }
 
+/// A name as rippled reads it, which keeps names in C strings.
+fn up_to_nul(name: &str) -> &str {
+    name.split('\0').next().unwrap_or(name)
+}
+
 /// Whether `is` holds for the name and value of one of an object's members. An object that cannot be read has no members;
 /// params can be read, since the envelope has checked them.
-pub fn any_member(object: &[u8], mut is: impl FnMut(&str, &[u8]) -> bool) -> bool {
-    let mut read = || -> Result<bool, SyntaxError> {
-        let mut cursor = Cursor::new(object, DEPTH);
-        cursor.enter_object()?;
-        while let Some(member) = cursor.next_member()? {
-            let value = cursor.value()?.of(object);
-            if member.resolve(object).is_some_and(|name| is(&name, value)) {
-                return Ok(true);
-            }
+pub fn any_member(object: &[u8], is: impl FnMut(&str, &[u8]) -> bool) -> bool {
+    find_member(object, is).unwrap_or(false)
+}
+
+/// Like [`any_member`], for a body that no envelope has checked. True for one that is not an object or cannot be read, since a
+/// node may read such a member in it.
+pub fn may_have_member(body: &[u8], is: impl FnMut(&str, &[u8]) -> bool) -> bool {
+    find_member(body, is).unwrap_or(true)
+}
+
+fn find_member(object: &[u8], mut is: impl FnMut(&str, &[u8]) -> bool) -> Result<bool, SyntaxError> {
+    let mut cursor = Cursor::new(object, DEPTH);
+    cursor.enter_object()?;
+    while let Some(member) = cursor.next_member()? {
+        let value = cursor.value()?.of(object);
+        if member.resolve(object).is_some_and(|name| is(up_to_nul(&name), value)) {
+            return Ok(true);
         }
-        Ok(false)
-    };
-    read().unwrap_or(false)
+    }
+    Ok(false)
 }
 
 /// Whether an object anywhere in `value` has a member `name`. True for a value that cannot be read, since a node may read
@@ -117,7 +134,7 @@ pub fn mentions(value: &[u8], name: &str) -> bool {
                     None => return Ok(false),
                     Some(true) => {
                         if let Some(member) = cursor.next_member()? {
-                            if member.resolve(value).as_deref() == Some(name) {
+                            if member.resolve(value).is_some_and(|found| up_to_nul(&found) == name) {
                                 return Ok(true);
                             }
                             break;

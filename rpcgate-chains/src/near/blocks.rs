@@ -1,14 +1,16 @@
 //! Reads final blocks and the events of their transactions.
 
+use super::shapes::shapes;
 use super::standard::account;
 use super::transaction::{STATUS, Tx, TxStatus};
 use crate::answer::read;
 use crate::following::at_height;
+use crate::form::base58;
 use crate::kinds::{KINDS, wants_transactions};
 use futures_util::stream::{StreamExt, TryStreamExt, iter};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
 
@@ -161,6 +163,10 @@ impl BlockReader for NearBlocks {
         KINDS
     }
 
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
+    }
+
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
         Box::pin(async move { Ok(newest(node).await?.reference) })
     }
@@ -235,6 +241,7 @@ impl BlockReader for NearBlocks {
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         match key {
             "address" | "from" | "to" | "token" => account(value),
+            "tx_hash" | "receipt_id" | "block_hash" | "parent_hash" => base58(value, 32),
             _ => Some(value.to_owned()),
         }
     }

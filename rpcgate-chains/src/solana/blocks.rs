@@ -21,14 +21,16 @@
 
 use super::Solana;
 use super::program::public_key;
+use super::shapes::shapes;
 use super::transaction::Transaction;
 use crate::answer::read;
 use crate::following::new_block;
+use crate::form::base58;
 use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, EventShape, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -102,6 +104,10 @@ impl BlockReader for Solana {
         KINDS
     }
 
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
+    }
+
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
         Box::pin(async move {
             let newest = newest(node).await?;
@@ -163,6 +169,8 @@ impl BlockReader for Solana {
         match key {
             "address" | "from" | "to" | "program" => public_key(value),
             "token" if value != "SOL" => public_key(value),
+            "block_hash" | "parent_hash" => base58(value, 32),
+            "tx_hash" => base58(value, 64),
             _ => Some(value.to_owned()),
         }
     }

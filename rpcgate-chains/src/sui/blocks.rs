@@ -1,13 +1,15 @@
 //! Reads checkpoints and the events of their transactions.
 
 use super::address::{address, type_name};
+use super::shapes::shapes;
 use crate::activity::Activity;
 use crate::answer::read;
 use crate::following::{at_height, new_block, unless_above};
+use crate::form::base58;
 use crate::kinds::{KINDS, wants_transactions};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -345,6 +347,10 @@ impl BlockReader for SuiBlocks {
         KINDS
     }
 
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
+    }
+
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
         Box::pin(async move { Ok(checkpoint(node, newest(node).await?).await?.reference) })
     }
@@ -392,6 +398,7 @@ impl BlockReader for SuiBlocks {
         match key {
             "address" | "from" | "to" | "sender" => address(value),
             "token" | "type" => type_name(value),
+            "tx_hash" | "block_hash" | "parent_hash" => base58(value, 32),
             _ => Some(value.to_owned()),
         }
     }

@@ -18,13 +18,15 @@
 
 use super::Ton;
 use super::address::{account, hash, raw};
+use super::shapes::shapes;
 use super::transaction::Transaction;
 use crate::answer::{number, read};
+use crate::form::lower_hex;
 use crate::kinds::{KINDS, wants_transactions};
 use http::Method;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -187,6 +189,10 @@ impl BlockReader for Ton {
         KINDS
     }
 
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
+    }
+
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
         Box::pin(async move {
             let (_, at) = block(node, newest(node).await?).await?;
@@ -240,6 +246,10 @@ impl BlockReader for Ton {
         match key {
             "address" | "from" | "to" | "jetton_wallet" => raw(value),
             "tx_hash" => hash(value),
+            "opcode" => {
+                let digits = value.strip_prefix("0x").unwrap_or(value);
+                lower_hex(digits, 8).map(|digits| format!("0x{digits}"))
+            }
             _ => Some(value.to_owned()),
         }
     }

@@ -1,6 +1,7 @@
 //! Reads blocks and their events by the HTTP API.
 
 use super::address::{canonical, of_hex};
+use super::shapes::shapes;
 use super::token::Log;
 use crate::activity::Activity;
 use crate::answer::{read, refused};
@@ -10,7 +11,7 @@ use crate::kinds::{KINDS, wants_transactions};
 use http::Method as Verb;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -369,6 +370,10 @@ impl BlockReader for TronBlocks {
         KINDS
     }
 
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
+    }
+
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
         Box::pin(async move {
             let newest = block(node, "getnowblock", "{}".to_owned()).await?;
@@ -419,6 +424,10 @@ impl BlockReader for TronBlocks {
             "token" => canonical(value),
             "tx_hash" | "block_hash" | "parent_hash" | "topic0" => {
                 hash(value.strip_prefix("0x").unwrap_or(value))
+            }
+            "data" => {
+                let digits = value.strip_prefix("0x").unwrap_or(value);
+                lower_hex(digits, digits.len())
             }
             _ => Some(value.to_owned()),
         }

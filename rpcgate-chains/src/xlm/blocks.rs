@@ -7,7 +7,7 @@ use crate::form::lower_hex;
 use http::Method as Verb;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
 
@@ -41,6 +41,12 @@ async fn newest(node: &dyn NodeCalls) -> Result<BlockRef, ReadError> {
 impl BlockReader for Xlm {
     fn kinds(&self) -> &'static [EventType] {
         &[EventType::NewBlock]
+    }
+
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        // A ledger has no members of its own.
+        const LEDGER: EventShape = EventShape::of(&[]);
+        (kind == EventType::NewBlock).then_some(&[LEDGER])
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {

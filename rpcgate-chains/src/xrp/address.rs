@@ -36,6 +36,12 @@ fn currency(text: &str) -> Option<String> {
     classic(issuer).map(|issuer| format!("{code}.{issuer}"))
 }
 
+/// Whether a text is an amount as the ledger writes it: `15`, `0.25`, `1e-7`.
+fn is_amount(text: &str) -> bool {
+    let is_sign = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'-' | b'+');
+    text.len() <= 64 && text.bytes().all(is_sign) && text.parse::<f64>().is_ok()
+}
+
 /// The form in which events have a filter's value.
 pub(super) fn canonical(key: &str, value: &str) -> Option<String> {
     match key {
@@ -45,6 +51,7 @@ pub(super) fn canonical(key: &str, value: &str) -> Option<String> {
         }
         "token" => currency(value),
         "fee" => whole_number(value),
+        "value" => is_amount(value).then(|| value.to_owned()),
         "direction" => direction(value),
         _ => Some(value.to_owned()),
     }

@@ -2,6 +2,7 @@
 
 use super::Xrp;
 use super::address;
+use super::shapes::shapes;
 use super::transaction::Transaction;
 use crate::answer::read;
 use crate::following::{at_height, new_block};
@@ -10,7 +11,7 @@ use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, EventShape, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -115,6 +116,10 @@ impl Xrp {
 impl BlockReader for Xrp {
     fn kinds(&self) -> &'static [EventType] {
         KINDS
+    }
+
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {

@@ -237,6 +237,11 @@ impl Transaction {
         self.fields.delegate.as_deref().unwrap_or(&self.fields.account)
     }
 
+    /// The fee in drops; `None` if the server sent none or a text that is not a number. Events then have no fee.
+    fn fee(&self) -> Option<u64> {
+        self.fields.fee.as_ref()?.parse().ok()
+    }
+
     /// The change of the XRP balance of each account that the transaction concerns, without its fee.
     fn gains(&self) -> BTreeMap<&str, i128> {
         let mut gains: BTreeMap<&str, i128> = BTreeMap::new();
@@ -251,7 +256,7 @@ impl Transaction {
                 }
             }
         }
-        let fee = self.fields.fee.as_ref().and_then(|fee| fee.parse::<i128>().ok()).unwrap_or(0);
+        let fee = self.fee().map_or(0, i128::from);
         gains.entry(&self.fields.account).or_default();
         let payer = gains.entry(self.payer()).or_default();
         *payer = payer.saturating_add(fee);
@@ -294,9 +299,9 @@ impl Transaction {
                 }
             }
             if address == self.payer()
-                && let Some(fee) = &self.fields.fee
+                && let Some(fee) = self.fee()
             {
-                event = event.with("fee", fee.as_str());
+                event = event.with("fee", fee.to_string());
             }
             let moved = (gain != 0)
                 .then(|| Amount { token: "XRP".to_owned(), value: gain.unsigned_abs().to_string() });

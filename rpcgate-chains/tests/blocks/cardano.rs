@@ -420,6 +420,10 @@ fn filters_of_cardano_have_one_form() {
     }
     assert_eq!(reader.canonical("token", "lovelace").as_deref(), Some("lovelace"));
     assert_eq!(reader.canonical("token", "ada"), None);
-    assert_eq!(reader.canonical("tx_hash", "AB").as_deref(), Some("ab"));
+    for key in ["tx_hash", "block_hash", "parent_hash"] {
+        assert_eq!(reader.canonical(key, &"AB".repeat(32)), Some("ab".repeat(32)), "{key}");
+        // No hash has two digits, so this filter would never match.
+        assert_eq!(reader.canonical(key, "AB"), None, "{key}");
+    }
     assert_eq!(reader.canonical("kind", "mint").as_deref(), Some("mint"));
 }

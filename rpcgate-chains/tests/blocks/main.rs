@@ -68,6 +68,23 @@ fn every_simulated_block_follows_the_one_before_it_and_is_found_again() {
 }
 
 #[test]
+fn a_filter_may_name_every_scalar_of_every_event_as_it_is() {
+    for chain in BY_HEIGHT {
+        let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));
+        for event in reader.some(&node, 12).into_iter().flat_map(|block| block.events) {
+            for (name, value) in &event.data {
+                let Some(text) = value.as_str() else { continue };
+                assert_eq!(
+                    reader.canonical(name, text).as_deref(),
+                    Some(text),
+                    "{chain}: {name} of {event:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn nothing_is_above_the_newest_block() {
     for chain in BY_HEIGHT {
         let (reader, node) = (Reader::of(chain), SimulatedNode::of(chain));

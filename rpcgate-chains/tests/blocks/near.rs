@@ -375,5 +375,10 @@ fn values_of_filters_are_compared_in_one_form() {
         assert_eq!(reader.canonical(key, "0x a"), None, "{key}");
     }
     assert_eq!(reader.canonical("address", &"AB".repeat(32)), Some("ab".repeat(32)));
-    assert_eq!(reader.canonical("tx_hash", "AbC").as_deref(), Some("AbC"));
+    let hash = "9xKkpbdYzPs8Ho3WbJBaiUxfr9vXwA9m2cdG7e6YvSFR";
+    for key in ["tx_hash", "receipt_id", "block_hash", "parent_hash"] {
+        assert_eq!(reader.canonical(key, hash).as_deref(), Some(hash), "{key}");
+        // Hashes have 32 bytes, so this filter would never match.
+        assert_eq!(reader.canonical(key, "AbC"), None, "{key}");
+    }
 }

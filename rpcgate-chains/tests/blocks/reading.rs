@@ -87,6 +87,15 @@ pub(crate) fn assert_flat(events: &[ChainEvent]) {
     }
 }
 
+/// Every event has a shape that its reader documents: filters are checked against it.
+#[track_caller]
+fn assert_documented(reader: &dyn BlockReader, events: &[ChainEvent]) {
+    for event in events {
+        let shapes = reader.shapes(event.kind).unwrap();
+        assert!(shapes.iter().any(|shape| shape.fits(&event.data)), "{event:?}");
+    }
+}
+
 /// The reader of a chain.
 #[derive(Debug)]
 pub(crate) struct Reader(Arc<dyn Adapter>);
@@ -122,7 +131,11 @@ impl Reader {
         known: &BlockRef,
         wanted: &Wanted,
     ) -> Result<Option<BlockEvents>, ReadError> {
-        done(self.inner().after(node, known, wanted))
+        let found = done(self.inner().after(node, known, wanted));
+        if let Ok(Some(block)) = &found {
+            assert_documented(self.inner(), &block.events);
+        }
+        found
     }
 
     /// The block `depth` blocks below the newest one.

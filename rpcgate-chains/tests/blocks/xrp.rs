@@ -252,6 +252,21 @@ fn a_fee_that_a_delegate_pays_is_no_gain_of_the_sender() {
 }
 
 #[test]
+fn a_fee_that_is_not_a_number_is_left_out() {
+    let fee_of = |sent: &str| {
+        let mut tx = payment(json!("2500"), meta("tesSUCCESS", json!([]), Value::Null));
+        tx["Fee"] = sent.into();
+        let events = told(answer(json!([tx])), &[EventType::AddressActivity]).unwrap().unwrap();
+        let of_sender = events.iter().find(|event| event.data["address"] == ALICE).unwrap();
+        of_sender.data.get("fee").cloned()
+    };
+    for wrong in ["", "-12", "1.5", "0x12", "twelve", "99999999999999999999"] {
+        assert_eq!(fee_of(wrong), None, "{wrong}");
+    }
+    assert_eq!((fee_of("12"), fee_of("012")), (Some("12".into()), Some("12".into())));
+}
+
+#[test]
 fn transactions_are_told_in_the_order_in_which_they_changed_the_ledger() {
     let tx = |n: u64, place: u64| {
         let mut meta = meta("tesSUCCESS", json!([]), Value::Null);

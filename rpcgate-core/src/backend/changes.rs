@@ -22,6 +22,8 @@ pub enum Change {
     CustomPlan(CustomPlanId),
     /// A chain was switched on or off, or its weights changed.
     Chain(String),
+    /// An operator has emptied the cache of a chain.
+    Cache(String),
     /// A kind that a newer management side writes. It concerns nothing in this version.
     Other,
 }

@@ -12,18 +12,19 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// The borrowed key of an answer: chain, method as sent and the exact parameter bytes, compared in full; never the id or
-/// the caller. It is hashed once, when it is made, with a seed of this process; see [`ReplyHash`].
+/// The borrowed key of an answer: chain, its [epoch](crate::chain::ChainHead::epoch), method as sent and the exact parameter
+/// bytes, compared in full; never the id or the caller. It is hashed once, when it is made, with a seed of this process; see [`ReplyHash`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReplySought<'a> {
     hash: u64,
     chain: ChainName,
+    epoch: u32,
     method: &'a [u8],
     params: &'a [u8],
 }
 
 impl<'a> ReplySought<'a> {
-    /// The key of answers to such a call.
+    /// The key of answers to such a call in epoch 0.
     pub fn new(chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
         ReplySought::again(Self::hash(chain, method, params), chain, method, params)
     }
@@ -31,7 +32,14 @@ impl<'a> ReplySought<'a> {
     /// A key that was made before and had this [hash](Self::hashed). With any other hash nothing is found.
     pub fn again(hash: u64, chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
         debug_assert_eq!(hash, Self::hash(chain, method, params), "it is another's");
-        ReplySought { hash, chain, method, params }
+        ReplySought { hash, chain, epoch: 0, method, params }
+    }
+
+    /// The key of answers to the same call in this epoch of its chain. Answers of other epochs are never found under it.
+    #[must_use]
+    pub const fn in_epoch(mut self, epoch: u32) -> Self {
+        self.epoch = epoch;
+        self
     }
 
     fn hash(chain: ChainName, method: &[u8], params: &[u8]) -> u64 {
@@ -47,6 +55,11 @@ impl<'a> ReplySought<'a> {
     /// The chain.
     pub const fn chain(&self) -> ChainName {
         self.chain
+    }
+
+    /// The epoch of the chain.
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
     }
 
     /// The method as sent.
@@ -72,11 +85,11 @@ impl<'a> ReplySought<'a> {
 
     /// The owned key, to store an answer under.
     pub fn to_key(&self) -> ReplyKey {
-        let ReplySought { hash, chain, method, params } = *self;
+        let ReplySought { hash, chain, epoch, method, params } = *self;
         // For nearly all calls only the key itself is allocated.
         let mut call: SmallVec<[u8; 256]> = SmallVec::from_slice(method);
         call.extend_from_slice(params);
-        ReplyKey { hash, chain, method: method.len(), call: Arc::from(call.as_slice()) }
+        ReplyKey { hash, chain, epoch, method: method.len(), call: Arc::from(call.as_slice()) }
     }
 }
 
@@ -91,6 +104,7 @@ impl Equivalent<ReplyKey> for ReplySought<'_> {
     #[inline]
     fn equivalent(&self, key: &ReplyKey) -> bool {
         self.hash == key.hash
+            && self.epoch == key.epoch
             && self.chain == key.chain
             && key.call.split_at_checked(key.method) == Some((self.method, self.params))
     }
@@ -103,6 +117,8 @@ pub struct ReplyKey {
     hash: u64,
     /// The chain.
     pub chain: ChainName,
+    /// The epoch of the chain in which the call was sent.
+    epoch: u32,
     /// The end of the method in `call`.
     method: usize,
     /// Method and parameters, shared by clones.
@@ -118,7 +134,7 @@ impl ReplyKey {
     /// The borrowed key, for look-ups.
     pub fn sought(&self) -> ReplySought<'_> {
         let (method, params) = self.call.split_at_checked(self.method).unwrap_or_default();
-        ReplySought { hash: self.hash, chain: self.chain, method, params }
+        ReplySought { hash: self.hash, chain: self.chain, epoch: self.epoch, method, params }
     }
 
     /// Its hash, in which keys differ in all bits. It differs between processes.

@@ -8,7 +8,7 @@ mod view;
 
 pub use entry::{CallState, Entry};
 pub use set::Calls;
-pub use single::{Call, NO_METHOD, Payload};
+pub use single::{AtNode, Call, NO_METHOD, Payload};
 pub use stage::{
     Before, Budgeted, Cached, Listed, Opened, Paced, Parsed, Placed, Reserved, Served, Settled, Windowed,
 };

@@ -4,6 +4,7 @@ use super::view::CallView;
 use crate::chain::{ChainName, Dialect, Found, MethodRule};
 use crate::envelope::{BadItem, Envelope};
 use crate::grpc::GrpcCall;
+use crate::json::Span;
 use crate::rest::RestCall;
 
 /// One call: its position in the body, and its rule.
@@ -15,6 +16,17 @@ pub struct Call {
     pub rule: MethodRule,
     /// The name under which it is metered; `None`: the name under which it was sent.
     pub metered: Option<&'static str>,
+    /// The node that has what the call uses, if it uses something that exists at one node alone and the node was found.
+    pub at_node: Option<Box<AtNode>>,
+}
+
+/// The node to which a call is bound by the id of what it uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AtNode {
+    /// The place of the node in its pool.
+    pub node: u16,
+    /// Where the node is named, in the params of the call. The node gets the call without these bytes.
+    pub name: Span,
 }
 
 /// The content of a call, by protocol. All spans refer to the request's body.
@@ -45,24 +57,24 @@ const LONG_METHOD: &str = "(other)";
 impl Call {
     /// A JSON-RPC call with the rule of its method.
     pub fn json_rpc(envelope: Envelope, found: Found) -> Self {
-        Call { payload: Payload::JsonRpc(envelope), rule: found.rule, metered: found.metered }
+        Call { payload: Payload::JsonRpc(envelope), rule: found.rule, metered: found.metered, at_node: None }
     }
 
     /// A REST call with the rule of its name.
     pub fn rest(call: RestCall, found: Found) -> Self {
         let metered = if call.has_long_name() { Some(LONG_METHOD) } else { found.metered };
-        Call { payload: Payload::Rest(Box::new(call)), rule: found.rule, metered }
+        Call { payload: Payload::Rest(Box::new(call)), rule: found.rule, metered, at_node: None }
     }
 
     /// A gRPC call with the rule of its name.
     pub fn grpc(call: GrpcCall, found: Found) -> Self {
         let metered = if call.name().len() > LONGEST_NAME { Some(LONG_METHOD) } else { found.metered };
-        Call { payload: Payload::Grpc(Box::new(call)), rule: found.rule, metered }
+        Call { payload: Payload::Grpc(Box::new(call)), rule: found.rule, metered, at_node: None }
     }
 
     /// The placeholder for a call that could not be read.
     pub fn unread(payload: Payload) -> Self {
-        Call { payload, rule: MethodRule::new(0), metered: Some(NO_METHOD) }
+        Call { payload, rule: MethodRule::new(0), metered: Some(NO_METHOD), at_node: None }
     }
 
     /// The raw JSON of its id.

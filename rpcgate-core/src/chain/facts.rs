@@ -3,6 +3,7 @@
 use super::dialect::Dialect;
 use super::name::ChainName;
 use crate::transport::{Transport, Transports};
+use std::time::Duration;
 
 /// The constants of a chain.
 ///
@@ -43,6 +44,8 @@ pub struct Facts {
     pub final_depth: u64,
     /// The number of blocks that a node may be behind the others: about half a minute of blocks, and at least two.
     pub max_lag: u64,
+    /// The usual time between two blocks. A height that grows much faster is not believed at once.
+    pub block_time: Duration,
 }
 
 impl Facts {
@@ -61,6 +64,7 @@ impl Facts {
             grpc: &[],
             final_depth: 0,
             max_lag: 2,
+            block_time: Duration::from_secs(1),
         }
     }
 
@@ -138,6 +142,13 @@ impl Facts {
     #[must_use]
     pub const fn with_max_lag(mut self, max_lag: u64) -> Self {
         self.max_lag = max_lag;
+        self
+    }
+
+    /// The same with another usual time between two blocks.
+    #[must_use]
+    pub const fn with_block_time(mut self, block_time: Duration) -> Self {
+        self.block_time = block_time;
         self
     }
 }

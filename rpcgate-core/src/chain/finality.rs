@@ -2,16 +2,19 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The newest block height that a chain's nodes have reported.
+/// The newest block height that a chain's nodes have reported, and the epoch of the answers that were stored for the chain.
 #[derive(Debug, Default)]
-pub struct ChainHead(AtomicU64);
+pub struct ChainHead {
+    height: AtomicU64,
+    epoch: AtomicU32,
+}
 
 impl ChainHead {
     /// The height; `None` until one is known.
     pub fn height(&self) -> Option<u64> {
-        match self.0.load(Relaxed) {
+        match self.height.load(Relaxed) {
             0 => None,
             height => Some(height),
         }
@@ -19,7 +22,18 @@ impl ChainHead {
 
     /// Sets the height. A node at height 0 knows nothing.
     pub fn set(&self, height: u64) {
-        self.0.store(height, Relaxed);
+        self.height.store(height, Relaxed);
+    }
+
+    /// The number of times that the chain's stored answers were dropped. An answer is found only in the epoch in which its
+    /// call was sent.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Relaxed)
+    }
+
+    /// Drops the chain's stored answers, and those of calls that are in flight.
+    pub fn drop_replies(&self) {
+        self.epoch.fetch_add(1, Relaxed);
     }
 }
 

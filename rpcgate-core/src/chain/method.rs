@@ -40,7 +40,7 @@ impl MethodRule {
 
 /// Marks of a method that layers act on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Flags(u8);
+pub struct Flags(u16);
 
 impl Flags {
     /// No mark.
@@ -61,6 +61,12 @@ impl Flags {
     pub const BLOCKED: Flags = Flags(64);
     /// Its parameters contain a command: the adapter [narrows](crate::adapter::Adapter::narrow) its rule by them.
     pub const COMMANDS: Flags = Flags(128);
+    /// Makes something that exists at the node alone, such as a filter; its result is the id. Such a call is never repeated
+    /// once a byte was sent, never sent together with other calls and never cached.
+    pub const MAKES_STATE: Flags = Flags(256);
+    /// Uses what a call with [`MAKES_STATE`](Flags::MAKES_STATE) has made: it must reach the node that made it. The adapter
+    /// [finds](crate::adapter::Adapter::state_id) the id. Such a call is never repeated, shared or cached either.
+    pub const USES_STATE: Flags = Flags(512);
 
     /// Both sets of marks.
     #[must_use]
@@ -78,6 +84,11 @@ impl Flags {
     #[must_use]
     pub const fn only(self, other: Flags) -> Flags {
         Flags(self.0 & other.0)
+    }
+
+    /// Whether calls with these marks make or use something that exists at one node alone.
+    pub const fn has_state(self) -> bool {
+        self.0 & (Flags::MAKES_STATE.0 | Flags::USES_STATE.0) != 0
     }
 
     /// Whether all marks of `other` are set.

@@ -46,6 +46,7 @@ pub struct Chain {
     /// The operator's changes to methods of the table.
     changed: HashMap<Box<[u8]>, MethodOverride, RandomState>,
     open: Vec<String>,
+    hosts: Vec<String>,
     /// What each of its nodes takes; empty: every method.
     taken: Vec<NodeMethods>,
     finality: Finality,
@@ -84,11 +85,20 @@ impl Chain {
         }
         let timeout = changes.timeout.unwrap_or(TIMEOUT);
         let served = adapter.facts().transports().and(served.into());
-        let open = changes.open;
+        let ChainOverrides { open, hosts, .. } = changes;
         let is_any_whole = changes.nodes.iter().any(NodeMethods::is_all);
         let taken = if is_any_whole { Vec::new() } else { changes.nodes };
-        let mut chain =
-            Chain { adapter, table: HashMap::default(), changed, open, taken, finality, timeout, served };
+        let mut chain = Chain {
+            adapter,
+            table: HashMap::default(),
+            changed,
+            open,
+            hosts,
+            taken,
+            finality,
+            timeout,
+            served,
+        };
         for (name, found) in &mut table {
             let metered = found.metered.map_or(&name[..], str::as_bytes);
             found.rule = chain.taken(name, metered, chain.decided(name, found.rule));
@@ -115,6 +125,11 @@ impl Chain {
     /// The adapter, which knows its API.
     pub fn adapter(&self) -> &dyn Adapter {
         &*self.adapter
+    }
+
+    /// The names of hosts at whose root it is served too.
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
     }
 
     /// Whether it is enabled here and has a node for one transport or more.

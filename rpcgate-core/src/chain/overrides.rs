@@ -30,6 +30,8 @@ pub struct ChainOverrides {
     pub final_depth: Option<u64>,
     /// The deadline of a call at the nodes, over all attempts and waits; 30 s by default.
     pub timeout: Option<Duration>,
+    /// The names of hosts at whose root the chain is served, in addition to its path.
+    pub hosts: Vec<String>,
     /// What each of its nodes takes; a method that none of them takes is closed. Empty: every method is taken.
     pub nodes: Vec<NodeMethods>,
 }
@@ -39,6 +41,13 @@ impl ChainOverrides {
     #[must_use]
     pub fn with_cu(mut self, method: impl Into<String>, cu: u32) -> Self {
         self.cu.push((method.into(), cu));
+        self
+    }
+
+    /// The same with one more host at whose root the chain is served.
+    #[must_use]
+    pub fn with_host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
         self
     }
 
@@ -110,10 +119,12 @@ impl MethodOverride {
         MethodOverride { cu: own.0.or(general.0), cache: own.1.or(general.1), is_blocked }
     }
 
-    /// The rule as the operator leaves it.
+    /// The rule as the operator leaves it. What exists at one node alone belongs to one client: its answers are never cached.
     pub(super) fn over(self, mut rule: MethodRule) -> MethodRule {
         rule.cu = self.cu.unwrap_or(rule.cu);
-        rule.cache = self.cache.unwrap_or(rule.cache);
+        if !rule.flags.has_state() {
+            rule.cache = self.cache.unwrap_or(rule.cache);
+        }
         if self.is_blocked {
             rule.flags = rule.flags.and(Flags::BLOCKED);
         }

@@ -1,7 +1,7 @@
 //! Tenants, projects and keys together: what follows from their names, and the callers that they describe.
 
 use super::key::KeySettings;
-use super::nearest::nearest;
+use super::nearest::near_name;
 use super::plans::Plans;
 use super::problem::Problem;
 use super::project::{DEFAULT_NAME, ProjectSettings};
@@ -91,7 +91,7 @@ fn known<'n>(
     names: impl Iterator<Item = &'n String> + Clone,
 ) {
     if !names.clone().any(|known| known == name) {
-        let nearest = nearest(name, names.map(String::as_str)).map(str::to_owned);
+        let nearest = near_name(name, names.map(String::as_str));
         r.wrong_at(path, Problem::UnknownName { key: path.to_owned(), kind, name: name.to_owned(), nearest });
     }
 }

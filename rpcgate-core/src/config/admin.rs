@@ -8,7 +8,7 @@ use super::units::{DAY, MIB, SECOND};
 use super::url::Url;
 use super::value::Word;
 use ipnet::IpNet;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -126,6 +126,24 @@ impl Table for Jwt {
     }
 }
 
+/// The requirement on the encryption of the connection to the mail server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum MailTls {
+    /// Encrypted, except to a server on this machine.
+    #[default]
+    Auto,
+    /// Always encrypted.
+    Required,
+    /// Not encrypted. The server must have a private address.
+    None,
+}
+
+impl Word for MailTls {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("auto", MailTls::Auto), ("required", MailTls::Required), ("none", MailTls::None)];
+}
+
 /// `[admin.mail]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -136,13 +154,25 @@ pub struct MailSettings {
     pub smtp: Option<Url>,
     /// A PEM file with authorities that may sign the server's certificate, beside the public ones.
     pub smtp_ca: Option<PathBuf>,
+    /// The requirement on the encryption of the connection.
+    pub tls: MailTls,
+    /// The name with which this host introduces itself to the server (`EHLO`): a fully qualified domain name or an address
+    /// literal in brackets. The domain of `from` if it is absent.
+    pub hello: Option<String>,
     /// The folder in which mails are written as `.eml` files if there is no server.
     pub outbox: PathBuf,
 }
 
 impl Default for MailSettings {
     fn default() -> Self {
-        MailSettings { from: "rpcgate@localhost".into(), smtp: None, smtp_ca: None, outbox: "outbox".into() }
+        MailSettings {
+            from: "rpcgate@localhost".into(),
+            smtp: None,
+            smtp_ca: None,
+            tls: MailTls::default(),
+            hello: None,
+            outbox: "outbox".into(),
+        }
     }
 }
 
@@ -151,11 +181,32 @@ impl Table for MailSettings {
         f.value("from", &mut self.from);
         f.url("smtp", &mut self.smtp, &["smtp", "smtps"]);
         f.value("smtp_ca", &mut self.smtp_ca);
+        f.word("tls", &mut self.tls);
+        f.value("hello", &mut self.hello);
         f.value("outbox", &mut self.outbox);
         if !self.from.contains('@') || self.from.contains(['\r', '\n']) {
             f.wrong(&["from"], |key| Problem::Invalid { key, why: "must be a mail address".into() });
         }
+        if self.hello.as_deref().is_some_and(|name| !is_hello(name)) {
+            let why =
+                "must be a domain name with a dot, or an address in brackets such as [192.0.2.1]".into();
+            f.wrong(&["hello"], |key| Problem::Invalid { key, why });
+        }
     }
+}
+
+/// Whether servers accept this name in `EHLO` (RFC 5321, section 4.1.1.1).
+fn is_hello(name: &str) -> bool {
+    let literal = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    if let Some(literal) = literal {
+        let v6 = literal.strip_prefix("IPv6:").map(|address| address.parse::<Ipv6Addr>().is_ok());
+        return v6.unwrap_or_else(|| literal.parse::<Ipv4Addr>().is_ok());
+    }
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    name.len() <= 253 && name.contains('.') && name.split('.').all(is_label)
 }
 
 /// The provider of the challenge.
@@ -276,6 +327,23 @@ impl Table for TicketSettings {
         }
         if self.scan.first().is_some_and(String::is_empty) {
             f.wrong(&["scan"], |key| Problem::Invalid { key, why: "must begin with a command".into() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_in_ehlo_is_fully_qualified_or_an_address_literal() {
+        for name in ["mail.example.com", "a.b", "[192.0.2.1]", "[IPv6:2001:db8::1]"] {
+            assert!(is_hello(name), "{name}");
+        }
+        for name in
+            ["", "host", ".", "a..b", "a.b ", "a.b\r\nMAIL", "[192.0.2]", "[2001:db8::1]", "192.0.2.1]"]
+        {
+            assert!(!is_hello(name), "{name}");
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct BillingSettings {
     pub remind_before: Duration,
     /// How long after the due date each reminder is sent.
     pub reminders: Vec<Duration>,
-    /// How long after the due date of an unpaid invoice its tenant is suspended; 0: never.
+    /// How long after the first mail that announces it the tenant of an overdue invoice is suspended; 0: never.
     pub suspend_after: Duration,
     /// The monthly fees of the plans.
     pub fees: MonthlyFees,

@@ -40,6 +40,10 @@ pub struct GatewaySettings {
     pub reply_buffer: u64,
     /// The size of all answers of one batch together, in bytes.
     pub reply_max: u64,
+    /// The size of a streamed answer in bytes. The connection to the client of a larger one is cut.
+    pub reply_stream_max: u64,
+    /// The time for a streamed answer, from its first byte to its last.
+    pub reply_stream_timeout: Duration,
     /// Requests that are remembered to be explained; 0 for none.
     pub explain_requests: u32,
     /// Certificate and key.
@@ -66,6 +70,8 @@ impl Default for GatewaySettings {
             former_key_secrets: Vec::new(),
             reply_buffer: 256 * KIB,
             reply_max: 64 * MIB,
+            reply_stream_max: 4 * GIB,
+            reply_stream_timeout: 900 * SECOND,
             explain_requests: 65_536,
             tls: Tls::default(),
             limits: LimitSettings::default(),
@@ -96,6 +102,8 @@ impl Table for GatewaySettings {
         f.secrets("former_key_secrets", &mut self.former_key_secrets, 16, MOST_FORMER);
         f.size("reply_buffer", &mut self.reply_buffer, KIB..=GIB);
         f.size("reply_max", &mut self.reply_max, KIB..=16 * GIB);
+        f.size("reply_stream_max", &mut self.reply_stream_max, KIB..=1024 * GIB);
+        f.duration("reply_stream_timeout", &mut self.reply_stream_timeout, SECOND..=DAY);
         f.number("explain_requests", &mut self.explain_requests, 0..=10_000_000);
         f.table("tls", &mut self.tls);
         f.table("limits", &mut self.limits);
@@ -104,6 +112,10 @@ impl Table for GatewaySettings {
         if self.reply_max < self.reply_buffer {
             let why = "must not be smaller than gateway.reply_buffer".into();
             f.wrong(&["reply_max", "reply_buffer"], |key| Problem::Invalid { key, why });
+        }
+        if self.reply_stream_max < self.reply_buffer {
+            let why = "must not be smaller than gateway.reply_buffer".into();
+            f.wrong(&["reply_stream_max", "reply_buffer"], |key| Problem::Invalid { key, why });
         }
         if self.key_secret.is_none() && !self.former_key_secrets.is_empty() {
             let why = "needs gateway.key_secret beside it, which signs new keys".into();

@@ -37,6 +37,7 @@ mod fields;
 mod fingerprint;
 mod gateway;
 mod hedge;
+mod ineffective;
 mod journal;
 mod key;
 mod lines;
@@ -78,7 +79,7 @@ mod ws;
 pub use access_log::AccessLogSettings;
 pub use account::KnownKey;
 pub use acme::{AcmeChallenge, AcmeSettings};
-pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings, TicketSettings};
+pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings, MailTls, TicketSettings};
 pub use admin_tls::{AdminTls, ClientAuth};
 pub use batching::BatchingSettings;
 pub use billing::{BillingSettings, MonthlyFees, StripeSettings};
@@ -89,12 +90,13 @@ pub use effect::{ConfigProgram, ReloadEffect};
 pub use fingerprint::SecretFingerprints;
 pub use gateway::{GatewaySettings, LimitSettings, Tls};
 pub use hedge::HedgeSettings;
+pub use ineffective::ConfigWarning;
 pub use journal::{JournalSettings, OnFull};
 pub use key::KeySettings;
 pub use lines::{ChangedSetting, ConfigLines};
 pub use load::{LoadError, Sources};
 pub use moment::{parse as parse_moment, text as moment_text};
-pub use node::NodeSettings;
+pub use node::{ANY_NETWORK, NodeSettings};
 pub use otlp::{OtlpSettings, TraceRatio};
 pub use overlay::{CountsChange, Overlay, PlanChange};
 pub use overload::{OverloadSettings, TierWeights};
@@ -103,7 +105,7 @@ pub use problem::{ConfigError, ConfigErrors, ConfigLocation, Problem};
 pub use project::{DEFAULT_NAME, ProjectSettings};
 pub use retention::Retention;
 pub use safeguard::SafeguardSettings;
-pub use secret::Secret;
+pub use secret::{Secret, secret_of};
 pub use shutdown::Shutdown;
 pub use telemetry::{LogFormat, Telemetry};
 pub use tenant::TenantSettings;
@@ -124,6 +126,12 @@ pub const PREFIX: &str = "RPCGATE_";
 /// Variables with the prefix that do not set a key, in lower case without the prefix: the name of the file, the log filter
 /// until the configuration is read, and whether tests require their services.
 const RESERVED: [&str; 3] = ["config", "log", "require_services"];
+
+/// Whether a variable is one of those that Kubernetes, and container links before it, set for a service called `rpcgate`.
+/// `path` is its name in lower case without the prefix. None of them could set a key: no table has these names.
+fn is_of_a_service(path: &str) -> bool {
+    matches!(path, "port" | "service_host") || path.starts_with("port_") || path.starts_with("service_port")
+}
 
 /// A value for one key that does not come from the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -271,6 +279,9 @@ impl Config {
             keys: &mut config.keys,
         };
         accounts.settle(&mut reading, input.aliases);
+        for (path, problem) in chain::shared_hosts(&config.chains) {
+            reading.wrong_at(&path, problem);
+        }
         if reading.errors.is_empty() { Ok(config) } else { Err(ConfigErrors::new(reading.errors)) }
     }
 
@@ -327,7 +338,7 @@ fn variables(env: &[(String, String)], errors: &mut Vec<ConfigError>) -> tree::T
         let Some(path) = name.strip_prefix(PREFIX).map(str::to_lowercase) else {
             continue;
         };
-        if RESERVED.contains(&path.as_str()) {
+        if RESERVED.contains(&path.as_str()) || is_of_a_service(&path) {
             continue;
         }
         let place = ConfigLocation::Env(name.as_str().into());

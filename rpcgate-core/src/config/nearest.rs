@@ -5,6 +5,16 @@ pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     known.into_iter().min_by_key(|candidate| distance(word, candidate))
 }
 
+/// The name of `known` that `name` may be a misspelling of. A name that is like none of them is probably none of them.
+pub(super) fn near_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(name, known).filter(|near| similar(name, near)).map(str::to_owned)
+}
+
+/// Whether two words are so alike that one may be a misspelling of the other: at most a third of the letters differ.
+pub(super) fn similar(a: &str, b: &str) -> bool {
+    distance(a, b) * 3 <= a.chars().count().max(b.chars().count())
+}
+
 /// The number of characters to insert, remove, replace or swap with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
@@ -34,6 +44,16 @@ mod tests {
             [("", "abc", 3), ("listen", "listn", 1), ("listne", "listen", 1), ("abc", "abc", 0)]
         {
             assert_eq!(distance(a, b), edits, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn words_of_which_a_third_differs_are_alike() {
+        for (a, b) in [("etc", "eth"), ("etherum", "ethereum"), ("eth_cal", "eth_call")] {
+            assert!(similar(a, b), "{a} {b}");
+        }
+        for (a, b) in [("base", "bsc"), ("arbitrum", "aptos"), ("ab", "cd")] {
+            assert!(!similar(a, b), "{a} {b}");
         }
     }
 

@@ -10,12 +10,26 @@ use super::url::Url;
 use crate::chain::{
     MAX_MONTHLY_CALLS, MAX_NODE_RATE, NodeAllowance, NodeMethods, NodePrice, NodeRate, OverBudget,
 };
+use crate::url_secrets::KEY_LENGTH;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 const HTTP: &[&str] = &["http", "https"];
 const WS: &[&str] = &["ws", "wss"];
 const GRPC: &[&str] = &["grpc", "grpcs", "http", "https"];
 const ANY: &[&str] = &["http", "https", "ws", "wss", "grpc", "grpcs"];
+
+/// The value of `network` with which nodes are not asked for it.
+pub const ANY_NETWORK: &str = "any";
+
+/// Characters of a network's name, at most.
+const MAX_NETWORK: usize = 100;
+
+/// Why a text cannot be the name of a network.
+pub(super) fn bad_network(name: &str) -> Option<&'static str> {
+    let is_name = !name.is_empty() && name.len() <= MAX_NETWORK && !name.chars().any(char::is_control);
+    (!is_name).then_some("must be the network as a node shows it, at most 100 characters, or \"any\"")
+}
 
 /// A node, with an address for each protocol that it accepts. Written as a string, it is one URL whose scheme names the
 /// protocol: `http(s)`, `ws(s)` or `grpc(s)`.
@@ -45,6 +59,10 @@ pub struct NodeSettings {
     /// Whether it keeps the states and blocks that others have pruned. It is used when the others are not healthy, do not
     /// take a call, or say that they no longer have what was asked for.
     pub archive: bool,
+    /// The network to which it has to belong, instead of that of its chain; `any`: it is not asked.
+    pub network: Option<String>,
+    /// A file of certificate authorities (PEM) that are trusted in addition to the public ones, instead of the chain's file.
+    pub ca_file: Option<PathBuf>,
     /// Calls a second that it gets from each gateway; any number if absent.
     pub rate_limit: Option<u32>,
     /// Calls that it gets at once after a time with fewer; as many as in a second if absent.
@@ -71,6 +89,8 @@ impl Default for NodeSettings {
             methods: Vec::new(),
             except: Vec::new(),
             archive: false,
+            network: None,
+            ca_file: None,
             rate_limit: None,
             rate_burst: None,
             monthly_calls: None,
@@ -132,6 +152,18 @@ impl NodeSettings {
         Ok(())
     }
 
+    /// The user, which is hidden where it may be a key: without a password, or as long as one.
+    fn user_field<F: Fields>(&mut self, f: &mut F) {
+        let is_shown = |user: &str| self.password.is_some() && user.len() < KEY_LENGTH;
+        if self.user.as_deref().is_some_and(is_shown) {
+            f.value("user", &mut self.user);
+        } else {
+            let mut user = self.user.take().map(Secret::new);
+            f.value("user", &mut user);
+            self.user = user.map(|user| user.expose().to_owned());
+        }
+    }
+
     fn bad_header(&self) -> Option<&str> {
         let sound = |name: &str, value: &Secret| {
             name.parse::<http::HeaderName>().is_ok() && value.expose().parse::<http::HeaderValue>().is_ok()
@@ -145,7 +177,7 @@ impl Table for NodeSettings {
         f.url("url", &mut self.url, HTTP);
         f.url("ws", &mut self.ws, WS);
         f.url("grpc", &mut self.grpc, GRPC);
-        f.value("user", &mut self.user);
+        self.user_field(f);
         f.value("password", &mut self.password);
         f.value("headers", &mut self.headers);
         f.number("max_batch", &mut self.max_batch, 1..=100);
@@ -153,6 +185,8 @@ impl Table for NodeSettings {
         f.value("methods", &mut self.methods);
         f.value("except", &mut self.except);
         f.value("archive", &mut self.archive);
+        f.value("network", &mut self.network);
+        f.value("ca_file", &mut self.ca_file);
         f.value("rate_limit", &mut self.rate_limit);
         f.value("rate_burst", &mut self.rate_burst);
         f.value("monthly_calls", &mut self.monthly_calls);
@@ -165,6 +199,9 @@ impl Table for NodeSettings {
         }
         if self.password.is_some() && self.user.is_none() {
             f.wrong(&["password"], |key| Problem::Invalid { key, why: "needs a user beside it".into() });
+        }
+        if let Some(why) = self.network.as_deref().and_then(bad_network) {
+            f.wrong(&["network"], |key| Problem::Invalid { key, why: why.into() });
         }
         if let Some((at, why)) = self.bad_allowance() {
             f.wrong(&[at], |key| Problem::Invalid { key, why });

@@ -59,7 +59,7 @@ pub struct OtlpSettings {
     pub ca_file: Option<PathBuf>,
     /// Headers that every request to it carries.
     pub headers: BTreeMap<String, Secret>,
-    /// The part of the calls that is traced, of those whose client does not say whether.
+    /// The part of the calls that is traced, without those whose client does not want it.
     pub ratio: TraceRatio,
     /// The name of the service in traces; the program's own by default.
     pub service_name: Option<String>,

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Listed, Names, Table};
 use super::masking::Masking;
-use super::nearest::nearest;
+use super::nearest::{near_name, nearest};
 use super::problem::{ConfigLocation, Problem};
 use super::reading::Reading;
 use super::tree::{self, Entry, Item, Value};
@@ -191,7 +191,7 @@ fn refuse_name(name: &str, names: Names, r: &Reading<'_>) -> Option<Problem> {
             key: r.path.clone(),
             kind: "chain",
             name: name.to_owned(),
-            nearest: nearest(name, r.chains.iter().copied()).map(str::to_owned),
+            nearest: near_name(name, r.chains.iter().copied()),
         }),
         Names::Own => {
             let sound = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';

@@ -11,7 +11,7 @@ use crate::caller::{KeyId, ProjectId, TenantId};
 use crate::chain::NodePrice;
 use crate::clock::Time;
 use crate::plan::Price;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -90,12 +90,27 @@ impl Value for SocketAddr {
 impl Value for IpNet {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         let one = item.text().and_then(|text| text.parse::<IpAddr>().ok());
-        one.map(IpNet::from).or_else(|| parsed(item, r, "an address or a network such as \"10.0.0.0/8\""))
+        one.map(IpNet::from)
+            .or_else(|| parsed(item, r, "an address or a network such as \"10.0.0.0/8\""))
+            .map(canonical)
     }
 
     fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(quote(&self.to_string()))
     }
+}
+
+/// The network of IPv4 addresses that a network like `::ffff:10.0.0.0/104` is: listeners of both families log addresses in
+/// that form, but they are compared as IPv4 addresses.
+fn canonical(network: IpNet) -> IpNet {
+    const MAPPED_BITS: u8 = 96;
+    let mapped = match network {
+        IpNet::V6(network) => {
+            network.addr().to_ipv4_mapped().zip(network.prefix_len().checked_sub(MAPPED_BITS))
+        }
+        IpNet::V4(_) => None,
+    };
+    mapped.and_then(|(addr, bits)| Ipv4Net::new(addr, bits).ok()).map_or(network, IpNet::V4)
 }
 
 impl Value for Time {

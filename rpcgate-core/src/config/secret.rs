@@ -70,6 +70,16 @@ impl Value for Secret {
     }
 }
 
+/// The secret in the text of a file or of standard input: without the byte order mark that programs on Windows put in front
+/// of it, and without the line end that editors put behind it.
+///
+/// ```
+/// assert_eq!(rpcgate_core::config::secret_of("\u{feff}hunter2\r\n"), "hunter2");
+/// ```
+pub fn secret_of(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text).trim_end_matches(['\r', '\n'])
+}
+
 /// The text of a secret, and whether it was stored outside of the configuration.
 pub(super) fn text(item: &Item, r: &mut Reading<'_>) -> Option<(String, bool)> {
     let inline = item.text();
@@ -94,7 +104,7 @@ pub(super) fn text(item: &Item, r: &mut Reading<'_>) -> Option<(String, bool)> {
             _ => return kinds(item, r),
         };
         return match found {
-            Ok(text) => Some((text.trim_end_matches(['\r', '\n']).to_owned(), true)),
+            Ok(text) => Some((secret_of(&text).to_owned(), true)),
             Err(why) => r.invalid(&entry.item, why),
         };
     }

@@ -271,6 +271,11 @@ fn rules_about_several_keys_are_checked() {
             "gateway.reply_max must not be smaller than gateway.reply_buffer",
         ),
         (
+            "gateway",
+            "reply_stream_max = \"1KiB\"",
+            "gateway.reply_stream_max must not be smaller than gateway.reply_buffer",
+        ),
+        (
             "gateway.limits",
             "bodies_total = \"1MiB\"",
             "gateway.limits.bodies_total must not be smaller than gateway.limits.body",
@@ -400,11 +405,7 @@ fn rules_about_several_keys_are_checked() {
         ),
         ("chains.eth", "cu = { \"a b\" = 1 }", "chains.eth.cu has a name that no method can have: \"a b\""),
         ("projects.a", "rps_limit = 0", "projects.a.rps_limit must not be 0: leave it out for no bound"),
-        (
-            "projects.a",
-            "tenant = \"b\"",
-            "projects.a.tenant: unknown tenant \"b\"; the nearest known tenant is \"default\"",
-        ),
+        ("projects.a", "tenant = \"b\"", "projects.a.tenant: unknown tenant \"b\""),
     ] {
         assert_eq!(error(table, line), says);
     }
@@ -596,7 +597,7 @@ fn the_safeguard_is_off_until_it_is_enabled() {
 #[test]
 fn a_printed_configuration_without_secrets_reads_back_unchanged() {
     let text = format!(
-        "[chains.btc]\nenabled = false\nttl = {{ a = \"2s\", \"b/c\" = \"forever\" }}\nnodes = [\"http://u@h\", \"ws://h\"]\n\
+        "[chains.btc]\nenabled = false\nttl = {{ a = \"2s\", \"b/c\" = \"forever\" }}\nnodes = [\"http://h\", \"ws://h\"]\n\
          [plans]\nbatch_counts = \"items\"\n[plans.free]\nprice_per_cu = 0.000000000001\n[keys.a]\nsha256 = \"{}\"\n\
          chains = [\"ethereum\"]\nexpires_at = 2030-01-01T00:00:00.5Z\n",
         KeyHash::of("x")
@@ -606,4 +607,64 @@ fn a_printed_configuration_without_secrets_reads_back_unchanged() {
     assert_eq!(read(&config.to_toml_masked()), config);
     assert!(!config.to_toml_masked().contains("chains.eth"), "an untouched chain is left out");
     assert_eq!(read(&read("").to_toml_masked()), read(""));
+}
+
+#[test]
+fn the_variables_of_a_service_called_rpcgate_are_no_settings_and_misspelled_ones_are_errors() {
+    let config = with_env(
+        &[
+            ("RPCGATE_PORT", "tcp://10.0.0.1:8080"),
+            ("RPCGATE_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
+            ("RPCGATE_PORT_8080_TCP_ADDR", "10.0.0.1"),
+            ("RPCGATE_SERVICE_HOST", "10.0.0.1"),
+            ("RPCGATE_SERVICE_PORT", "8080"),
+            ("RPCGATE_SERVICE_PORT_HTTP", "8080"),
+        ],
+        "",
+    );
+    assert_eq!(config, with_env(&[], ""));
+    for name in
+        ["RPCGATE_PORTS", "RPCGATE_SERVICE", "RPCGATE_SERVICE_HOSTS", "RPCGATE_HOST", "RPCGATE_GATEWAY_PORT"]
+    {
+        assert_eq!(env_errors(&[(name, "1")]).len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn a_network_of_mapped_addresses_is_the_one_of_the_ipv4_addresses() {
+    let peers = |text: &str| {
+        let text = format!("[gateway]\nproxy_protocol = [{text}]\ntrusted_proxies = [{text}]\n");
+        let gateway = with_env(&[], &text).gateway;
+        assert_eq!(gateway.proxy_protocol, gateway.trusted_proxies);
+        gateway.proxy_protocol.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for (text, network) in [
+        ("\"::ffff:10.0.0.7\"", "10.0.0.7/32"),
+        ("\"::ffff:10.0.0.0/104\"", "10.0.0.0/8"),
+        ("\"::ffff:a00:7/128\"", "10.0.0.7/32"),
+        ("\"::ffff:0:0/96\"", "0.0.0.0/0"),
+        ("\"10.0.0.7\"", "10.0.0.7/32"),
+        ("\"::/0\"", "::/0"),
+        ("\"2001:db8::/32\"", "2001:db8::/32"),
+    ] {
+        assert_eq!(peers(text), [network], "{text}");
+    }
+}
+
+#[test]
+fn a_host_belongs_to_one_chain_and_is_a_name_without_a_port() {
+    let of = |eth: &str, btc: &str| format!("[chains.eth]\nhosts = [{eth}]\n[chains.btc]\nhosts = [{btc}]\n");
+    let config = with_env(&[], &of("\"eth.example.com\", \"ETH.internal\"", "\"10.0.0.7\""));
+    assert_eq!(config.chains["eth"].hosts, ["eth.example.com", "ETH.internal"]);
+    assert_eq!(config.chains["eth"].changes().hosts, config.chains["eth"].hosts);
+    let problems = errors(&of("\"A.example.com\"", "\"b.example.com\", \"a.Example.com\""));
+    assert_eq!(
+        problems,
+        ["f.toml:2: chains.eth.hosts has \"A.example.com\", which is a host of chains.btc already"]
+    );
+    for bad in ["", "a:80", "a b", "https://a", "a/", "[::1]", "-a", "a..b", "a.", "*.a"] {
+        let problems = errors(&of(&format!("{bad:?}"), ""));
+        assert_eq!(problems.len(), 1, "{bad}: {problems:?}");
+        assert!(problems[0].contains("give the name of a host alone"), "{problems:?}");
+    }
 }

@@ -1,17 +1,19 @@
-//! URLs whose passwords must not appear in a log, an error or a printout.
+//! URLs whose secrets must not appear in a log, an error or a printout.
 
 use super::masking::{MASK, Masking};
 use super::problem::Problem;
 use super::reading::Reading;
 use super::secret::{self, Secret};
 use super::tree::Item;
+use crate::url_secrets::{shown_login, shown_target};
 use std::fmt;
 
-/// Query parameters whose values are secrets in the URLs of nodes and databases.
+/// Query parameters whose values are secrets in the URLs of databases. In all other URLs every value is hidden.
 const SECRET_PARAMETERS: [&str; 7] = ["password", "token", "apikey", "api_key", "api-key", "key", "secret"];
 
 /// A URL. It is given inline or, like a [`Secret`], as `{ file = "…" }` or `{ env = "…" }`; then the whole URL is secret.
-/// `Display` and `Debug` mask its password.
+/// `Display` and `Debug` mask its secrets: the password, and unless it is the URL of a database also all that
+/// [`url_secrets`](crate::url_secrets) lists.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     text: String,
@@ -27,7 +29,9 @@ impl Url {
             many => format!("must begin with one of {}://", many.join("://, ")),
         };
         let (scheme, rest) = text.split_once(':').ok_or_else(wanted)?;
-        if !schemes.contains(&scheme) {
+        // A scheme has no case (RFC 3986, 3.1). Every later comparison sees the lower-case form.
+        let scheme = scheme.to_ascii_lowercase();
+        if !schemes.contains(&scheme.as_str()) {
             return Err(wanted());
         }
         if text.contains('#') {
@@ -36,8 +40,8 @@ impl Url {
         if let Some(bad) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
             return Err(format!("must not contain the character {bad:?}"));
         }
-        let url = Url { text: text.to_owned(), hidden: false };
-        match scheme {
+        let url = Url { text: format!("{scheme}:{rest}"), hidden: false };
+        match scheme.as_str() {
             "sqlite" if rest.trim_start_matches('/').is_empty() => {
                 Err("must name a file, as in sqlite://rpcgate.db".into())
             }
@@ -58,7 +62,7 @@ impl Url {
         self.text.split(':').next().unwrap_or_default()
     }
 
-    /// The URL with its password masked; masked completely if it came from a file or a variable.
+    /// The URL with its secrets masked; masked completely if it came from a file or a variable.
     pub fn masked(&self) -> String {
         self.masked_by(MASK)
     }
@@ -70,6 +74,14 @@ impl Url {
         let (head, rest) = self.text.split_once("//").unwrap_or(("", &self.text));
         let head = if self.text.contains("//") { format!("{head}//") } else { head.to_owned() };
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let is_database =
+            matches!(self.scheme(), "sqlite" | "postgres" | "postgresql" | "redis" | "rediss" | "unix");
+        if !is_database {
+            let login = authority.rsplit_once('@');
+            let authority = login
+                .map_or(authority.to_owned(), |(login, host)| format!("{}@{host}", shown_login(login, mask)));
+            return format!("{head}{authority}{}", shown_target(path, mask));
+        }
         let authority = match authority.rsplit_once('@') {
             Some((user, host)) => match user.split_once(':') {
                 Some((name, _)) => format!("{name}:{mask}@{host}"),
@@ -225,11 +237,18 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_masked_wherever_they_occur() {
+    fn secrets_are_masked_wherever_they_occur() {
         for (given, shown) in [
             ("postgres://u:p@ss@h/db", "postgres://u:***@h/db"),
-            ("http://u@h/", "http://u@h/"),
-            ("http://h/p?apikey=x&a=b&Token=y", "http://h/p?apikey=***&a=b&Token=***"),
+            ("postgres://h/db?host=/run/pg&Password=x", "postgres://h/db?host=/run/pg&Password=***"),
+            ("http://u@h/", "http://***@h/"),
+            ("http://u:p@h/", "http://u:***@h/"),
+            ("http://h/p?dkey=x&a=b&c", "http://h/p?dkey=***&a=***&***"),
+            ("https://h/v2/Qk3vB7nX9pLs2Rt5/x", "https://h/v2/***/x"),
+            (
+                "sqlite:///var/lib/a-long-name-of-a-folder/a.db",
+                "sqlite:///var/lib/a-long-name-of-a-folder/a.db",
+            ),
             ("sqlite::memory:", "sqlite::memory:"),
         ] {
             let url = Url::parse(given, ALL).unwrap();

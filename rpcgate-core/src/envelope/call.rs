@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::members::{Member, UnknownMembers};
+use super::members::{Member, UnknownMembers, same_but_case};
 use crate::json::{Cursor, Span, SyntaxError, Text, unescape};
 
 /// The limits of a body.
@@ -190,9 +190,9 @@ impl std::error::Error for ParseError {
 /// Reads a body in one pass.
 ///
 /// The whole body must be JSON. A single call is refused ([`BadItem`]) if it is not an object; if a member's name is
-/// repeated, cannot be decoded, or differs from one of the four known names only in case, so that no later reader can find
-/// another call in it; if it has more than 32 unknown members; or if `method` is missing, not a string, empty, too long or
-/// not decodable. Other unknown members are skipped.
+/// repeated, cannot be decoded, contains a NUL, or differs from one of the four known names only in case, so that no later
+/// reader can find another call in it; if it has more than 32 unknown members; or if `method` is missing, not a string, empty,
+/// too long, not decodable or with a NUL in it. Other unknown members are skipped.
 ///
 /// Only the list of a batch and names with escapes are allocated.
 ///
@@ -264,8 +264,11 @@ impl Reader<'_> {
             return Ok(member);
         }
         let name = self.cursor.name()?;
-        if self.limits.commands && name.resolve(self.body).as_deref() == Some("command") {
-            return Ok(Member::Method);
+        if self.limits.commands
+            && let Some(text) = name.resolve(self.body)
+            && same_but_case(&text, "command")
+        {
+            return Ok(if text == "command" { Member::Method } else { Member::Refused });
         }
         Ok(self.unknown.classify(name, self.body))
     }
@@ -366,7 +369,9 @@ fn name(method: Text, body: &[u8], longest: usize) -> Option<Name> {
         return None;
     }
     let text = method.resolve(body)?;
-    (1..=longest).contains(&text.len()).then(|| Name::Resolved(text.into_owned().into_boxed_str()))
+    // A node that keeps its names in C strings would read another name, which ends before the NUL.
+    let is_name = (1..=longest).contains(&text.len()) && !text.contains('\0');
+    is_name.then(|| Name::Resolved(text.into_owned().into_boxed_str()))
 }
 
 #[cfg(test)]
@@ -525,6 +530,24 @@ mod tests {
             (r#"{"method":"a","\udfff":0,"id":1}"#, Some("1")),
         ] {
             assert_eq!(kept_id(body), id, "{body}");
+        }
+    }
+
+    #[test]
+    fn names_with_a_nul_or_in_another_case_are_refused_where_a_node_may_read_a_command() {
+        let limits = Limits::default().with_commands();
+        let is_call = |body: &str| matches!(parse(body.as_bytes(), &limits), Ok(ParsedBody::Single(Ok(_))));
+        assert!(is_call(r#"{"command":"ping","x":1}"#));
+        for body in [
+            r#"{"command":"ping\u0000"}"#,
+            r#"{"method":"ping\u0000x"}"#,
+            r#"{"command":"ping","Command":"stop"}"#,
+            r#"{"method":"ping","COMMAND":"stop"}"#,
+            r#"{"method":"ping","command\u0000":"stop"}"#,
+            r#"{"method":"ping","method\u0000x":"stop"}"#,
+            r#"{"method":"ping","x\u0000":1}"#,
+        ] {
+            assert!(!is_call(body), "{body}");
         }
     }
 

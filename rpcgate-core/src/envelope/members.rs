@@ -16,7 +16,8 @@ pub(super) enum Member {
     Params,
     /// Differs from `id` only in case: some readers would read it as the id.
     AlmostId,
-    /// Differs from another known name only in case, repeats an unknown one, cannot be decoded, or is one too many.
+    /// Differs from another known name only in case, repeats an unknown one, cannot be decoded, contains a NUL, or is one too
+    /// many.
     Refused,
     Unknown,
 }
@@ -46,7 +47,7 @@ impl Member {
 
 /// Whether a reader that ignores case reads `name` as `known`, which is lower-case ASCII. Unicode folds one character
 /// beyond ASCII into a letter of our names, the long s, and Go's `encoding/json` does so too.
-fn same_but_case(name: &str, known: &str) -> bool {
+pub(super) fn same_but_case(name: &str, known: &str) -> bool {
     let mut known = known.chars();
     name.chars().all(|char| {
         let folded = if char == '\u{17f}' { 's' } else { char.to_ascii_lowercase() };
@@ -91,7 +92,8 @@ impl UnknownMembers {
         if let Some(member) = Member::exact(text.as_bytes()).or_else(|| Member::folded(&text)) {
             return member;
         }
-        if self.plain_count + self.resolved.len() >= MAX_UNKNOWN {
+        // A reader that keeps names in C strings drops the NUL and what follows it, and finds a known name.
+        if self.plain_count + self.resolved.len() >= MAX_UNKNOWN || text.contains('\0') {
             return Member::Refused;
         }
         let plain = self.plain.get(..self.plain_count).unwrap_or_default();

@@ -5,8 +5,10 @@
 mod call;
 mod members;
 mod reply;
+mod reply_stream;
 mod wire;
 
 pub use call::{BadItem, Envelope, Item, Limits, Name, ParseError, ParsedBody, parse};
 pub use reply::{Replies, ReplyId, ReplyKind, ReplyMembers, replies, reply_head, reply_id};
-pub use wire::{WireId, parse_index};
+pub use reply_stream::{ReplyPart, ReplyParts, ReplyStream};
+pub use wire::{ReplyNumber, WireId, parse_index, read_number, reply_number};

@@ -119,6 +119,57 @@ pub fn parse_index(id: &[u8]) -> Option<usize> {
     id.iter().try_fold(0_usize, |value, byte| value.checked_mul(10)?.checked_add(digit(byte)?))
 }
 
+/// The relation of a reply's id to the number under which its call was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReplyNumber {
+    /// The number as it was sent.
+    Same,
+    /// The number in another spelling: `"1"` or `1.0` for `1`.
+    Respelled,
+    /// None, or null: some nodes drop ids, and others write null where they could not read one.
+    Absent,
+    /// Another id: the reply answers another call.
+    Other,
+}
+
+/// Compares the id of a reply with the number under which its call was sent.
+///
+/// ```
+/// use rpcgate_core::envelope::{ReplyNumber, reply_number};
+///
+/// assert_eq!(reply_number(Some(b"640"), 640), ReplyNumber::Same);
+/// assert_eq!(reply_number(Some(b"640.0"), 640), ReplyNumber::Respelled);
+/// assert_eq!(reply_number(Some(b"641"), 640), ReplyNumber::Other);
+/// ```
+pub fn reply_number(id: Option<&[u8]>, number: usize) -> ReplyNumber {
+    let Some(id) = id.filter(|id| *id != b"null") else { return ReplyNumber::Absent };
+    if parse_index(id) == Some(number) {
+        return ReplyNumber::Same;
+    }
+    if read_number(id) == Some(number) { ReplyNumber::Respelled } else { ReplyNumber::Other }
+}
+
+/// The number in an id, in any spelling: `1`, `"1"`, `1.0`. `None` for an id that is no whole number of at least 0.
+///
+/// ```
+/// use rpcgate_core::envelope::read_number;
+///
+/// assert_eq!((read_number(b"12.0"), read_number(b"\"12\""), read_number(b"[12]")), (Some(12), Some(12), None));
+/// ```
+pub fn read_number(id: &[u8]) -> Option<usize> {
+    /// A float holds every whole number up to here exactly, and numbers of calls are smaller.
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    if let Some(index) = parse_index(id) {
+        return Some(index);
+    }
+    let bare = id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\"")).unwrap_or(id);
+    let float = || {
+        let value: f64 = std::str::from_utf8(bare).ok()?.parse().ok()?;
+        ((0.0..EXACT).contains(&value) && value.fract() == 0.0).then_some(value as usize)
+    };
+    parse_index(bare).or_else(float)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -178,6 +229,26 @@ mod tests {
             written(r#"{"method":"a","jsonrpc":"1.0","params":null}"#, WireId::Raw(b"7")),
             r#"{"jsonrpc":"1.0","id":7,"method":"a","params":null}"#
         );
+    }
+
+    #[test]
+    fn a_reply_is_matched_to_its_call_in_any_spelling_of_the_number() {
+        for (id, expected) in [
+            (Some("640"), ReplyNumber::Same),
+            (Some("\"640\""), ReplyNumber::Respelled),
+            (Some("640.0"), ReplyNumber::Respelled),
+            (Some("6.4e2"), ReplyNumber::Respelled),
+            (Some("null"), ReplyNumber::Absent),
+            (None, ReplyNumber::Absent),
+            (Some("641"), ReplyNumber::Other),
+            (Some("64"), ReplyNumber::Other),
+            (Some("\"x\""), ReplyNumber::Other),
+            (Some("[640]"), ReplyNumber::Other),
+            (Some("{}"), ReplyNumber::Other),
+            (Some("\"null\""), ReplyNumber::Other),
+        ] {
+            assert_eq!(reply_number(id.map(str::as_bytes), 640), expected, "{id:?}");
+        }
     }
 
     #[test]

@@ -31,10 +31,12 @@
 mod bound;
 mod matching;
 mod read;
+mod shape;
 
 pub use bound::MAX_EVENT_BODY;
 pub use matching::{IndexedSubscription, SubscriptionIndex, SubscriptionMatch};
 pub use read::{BlockEvents, BlockReader, HeadSubscription, NodeCalls, ReadError, Wanted};
+pub use shape::{EventMember, EventShape, MemberForm};
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -1,6 +1,6 @@
 //! How blocks and their events are read from a chain's nodes.
 
-use super::{BlockRef, ChainEvent, EventType};
+use super::{BlockRef, ChainEvent, EventShape, EventType};
 use crate::backend::BoxFuture;
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -118,6 +118,13 @@ pub struct HeadSubscription {
 pub trait BlockReader: Send + Sync + Debug {
     /// The types of events that the blocks of this chain can have, [`EventType::Health`] aside, which every chain has.
     fn kinds(&self) -> &'static [EventType];
+
+    /// The forms that events of this type have on this chain. A filter is refused if its members fit none of them. `None` if
+    /// the reader does not say, as by default; then only [`canonical`](Self::canonical) refuses values.
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        let _ = kind;
+        None
+    }
 
     /// The newest block.
     ///

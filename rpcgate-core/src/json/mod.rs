@@ -7,6 +7,7 @@
 
 mod cursor;
 mod space;
+mod stream;
 mod text;
 
 use std::fmt;
@@ -14,6 +15,8 @@ use std::ops::Range;
 
 pub use cursor::{Cursor, DEEPEST};
 pub use space::{close_up, has_space};
+pub use stream::JsonStream;
+pub(crate) use stream::WatchMembers;
 pub use text::{Text, unescape, write_string};
 
 /// A part of a body: its offset and its length in bytes. Bodies are smaller than 4 GiB.

@@ -75,6 +75,16 @@ impl Baselines {
         (slot.tag == tag(kind) && slot.answers >= LEARNED).then_some(slot.latency * UNIT)
     }
 
+    /// Like [`learn`](Baselines::learn), but from one answer of a kind in each tick from the first one on: answers that arrive at
+    /// once, all late, do not become what is usual.
+    pub(super) fn learn_over_time(&self, kind: u64, latency: u64, now: u64, how: Learning) {
+        let slot = Slot::unpack(self.slots[kind as usize % SLOTS].load(Relaxed));
+        let is_same_tick = slot.tick == (now / TICK) & 0xffff;
+        if slot.answers == 0 || slot.tag != tag(kind) || !is_same_tick {
+            self.learn(kind, latency, now, how);
+        }
+    }
+
     /// Learns from an answer of this kind that took `latency` and arrived at `now`, both in microseconds. Where two answers
     /// arrive in the same moment, one of them may be missed.
     pub(super) fn learn(&self, kind: u64, latency: u64, now: u64, how: Learning) {

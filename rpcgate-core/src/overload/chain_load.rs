@@ -7,60 +7,51 @@ pub use place::LoadPlace;
 use super::baselines::{Baselines, Learning};
 use super::limit::AdaptiveLimit;
 use super::rules::LoadRules;
+use super::seats::{Seat, Seats};
 use crate::caller::ProjectId;
 use crate::plan::Tier;
 use foldhash::fast::RandomState;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The seats of each tier.
-const SEATS: usize = 256;
-
+/// While the limit is open and fewer sets are under way, they are not counted by project. It is half of the least load.
+const UNCOUNTED: usize = 16;
+/// The sets that a project may have under way while it is not known whether its answers are late.
+const TRIAL: usize = 16;
 /// The sets of calls that a chain has under way.
 ///
-/// While its limit is open, everybody is admitted and only their number is counted. Under a limit each project has a share
-/// of it, in proportion to the weight of its tier among the projects that have anything under way. Three quarters of the
-/// limit go to whoever comes first; beyond that a project is admitted as long as it has less than its share, even a
-/// quarter above the limit, so that it need not wait until a greedy one has ended.
+/// While its limit is open, every set is admitted and only counted. Under a limit each project has a share of it, in
+/// proportion to the weight of its tier among the projects that have anything under way. Three quarters of the limit go to
+/// the sets that come first. Beyond that a project is refused only if all of this is true, so that it is never refused because
+/// of another project:
 ///
-/// Projects are counted by a part of their identifier, in 256 seats for each tier: two projects of a tier that have the same
-/// seat, one pair in 256, have one share together.
+/// - it has its share under way, and at least one set;
+/// - it has as much under way as a limit of its own allows, which follows the lateness of its own answers as the chain's limit
+///   follows that of all. Each answer is compared with what is usual for its project, method and node, or where that
+///   is not known, for its method and node. A project whose lateness is not known yet may have 16 sets under way;
+/// - it has three quarters of its part of everything that is under way. A project with less suffers from the load of others and
+///   does not cause it.
+///
+/// So under a limit the sets under way may exceed the limit by the shares of projects that were idle before.
 #[derive(Debug)]
 pub struct ChainLoad {
     limit: AdaptiveLimit,
+    /// What is usual for a method and node.
     baselines: Baselines,
+    /// What is usual for a method and node in the calls of one project.
+    own_baselines: Baselines,
     under_way: AtomicUsize,
-    /// The places of the projects of a seat, tier by tier.
-    seats: Box<[AtomicU32]>,
-    /// The seats of each tier that have a place.
-    active: [AtomicU32; Tier::ALL.len()],
+    /// The projects, from the first time on that so much is under way that they are counted.
+    seats: OnceLock<Seats>,
     hash: RandomState,
-    turned_away: [AtomicU64; Overrun::ALL.len()],
+    turned_away: AtomicU64,
 }
 
-/// Why a chain that is overloaded admits no more.
+/// The refusal of a set: the chain is overloaded, and the project has its share of what the chain can do.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Overrun {
-    /// The project has its share of the limit.
-    Share,
-    /// The limit is exceeded, by projects below their shares.
-    Limit,
-}
-
-impl Overrun {
-    /// Both.
-    pub const ALL: [Overrun; 2] = [Overrun::Share, Overrun::Limit];
-
-    /// The name in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Overrun::Share => "share",
-            Overrun::Limit => "limit",
-        }
-    }
-}
+pub struct Overrun;
 
 impl ChainLoad {
     /// Nothing under way, and an open limit.
@@ -68,11 +59,11 @@ impl ChainLoad {
         ChainLoad {
             limit: AdaptiveLimit::new(rules),
             baselines: Baselines::default(),
+            own_baselines: Baselines::default(),
             under_way: AtomicUsize::new(0),
-            seats: (0..SEATS * Tier::ALL.len()).map(|_| AtomicU32::new(0)).collect(),
-            active: Default::default(),
+            seats: OnceLock::new(),
             hash: RandomState::default(),
-            turned_away: Default::default(),
+            turned_away: AtomicU64::new(0),
         }
     }
 
@@ -92,36 +83,38 @@ impl ChainLoad {
         self.under_way.load(Relaxed)
     }
 
-    /// How many were turned away for this reason.
-    pub fn turned_away(&self, why: Overrun) -> u64 {
-        self.turned_away[why as usize].load(Relaxed)
+    /// The number of sets that were refused.
+    pub fn turned_away(&self) -> u64 {
+        self.turned_away.load(Relaxed)
     }
 
     /// A place for a set of this project. `now` is that of [`Clock::elapsed`](crate::clock::Clock::elapsed).
     ///
     /// # Errors
-    /// Why it gets none, because the chain is overloaded.
+    /// [`Overrun`] if it gets none, because the chain is overloaded.
     pub fn enter(
         self: &Arc<Self>,
         project: ProjectId,
         tier: Tier,
         now: Duration,
     ) -> Result<LoadPlace, Overrun> {
+        let at = micros(now);
         let before = self.under_way.fetch_add(1, Relaxed);
-        let seat = match self.limit_behind(before, micros(now)) {
-            None => None,
-            Some(limit) => match self.sit(project, tier, before, limit) {
-                Ok(seat) => Some(seat),
-                Err(why) => {
-                    self.under_way.fetch_sub(1, Relaxed);
-                    self.turned_away[why as usize].fetch_add(1, Relaxed);
-                    self.limit.refused(micros(now), before);
-                    return Err(why);
-                }
-            },
-        };
+        let limit = self.limit_behind(before, at);
+        let seated =
+            if limit.is_some() || before >= UNCOUNTED { self.seats().sit(project, tier, at) } else { None };
+        if let (Some(limit), Some((seat, its))) = (limit, seated)
+            && !self.admits(Seated { seat, its, tier }, before, limit)
+        {
+            self.seats().limit(seat).look(at, its);
+            self.seats().rise(seat);
+            self.under_way.fetch_sub(1, Relaxed);
+            self.turned_away.fetch_add(1, Relaxed);
+            self.limit.refused(at, before);
+            return Err(Overrun);
+        }
         self.limit.saw(before + 1);
-        Ok(LoadPlace::new(self.clone(), seat, now))
+        Ok(LoadPlace::new(self.clone(), project, seated.map(|(seat, _)| seat), now))
     }
 
     /// The limit for a set before which so many are under way.
@@ -134,40 +127,31 @@ impl ChainLoad {
         Some(limit)
     }
 
-    /// A seat under this limit, where so many are under way `before` it.
-    fn sit(&self, project: ProjectId, tier: Tier, before: usize, limit: usize) -> Result<u16, Overrun> {
-        // Identifiers are random in their lower half, and no caller chooses its own.
-        let seat = tier as usize * SEATS + project.0 as usize % SEATS;
-        let its = self.seats[seat].fetch_add(1, Relaxed);
-        if its == 0 {
-            self.active[tier as usize].fetch_add(1, Relaxed);
+    /// Whether a set is admitted under this limit, where `before` sets are under way already.
+    fn admits(&self, set: Seated, before: usize, limit: usize) -> bool {
+        let Seated { seat, its, tier } = set;
+        if its == 0 || before < limit - limit / 4 || its < self.share(tier, limit) {
+            return true;
         }
-        let spare = limit / 4;
-        let verdict = if before < limit - spare {
-            Ok(())
-        } else if its as usize >= self.share(tier, limit) {
-            Err(Overrun::Share)
-        } else if before >= limit + spare.max(1) {
-            Err(Overrun::Limit)
-        } else {
-            Ok(())
-        };
-        // There are fewer seats than numbers of this type.
-        let seat = seat as u16;
-        verdict.map(|()| seat).inspect_err(|_| self.rise(seat))
+        let own = self.seats().limit(seat);
+        match own.now() {
+            Some(own_limit) if its >= own_limit => its < self.share(tier, before) * 3 / 4,
+            None if own.lateness() == 0.0 => its < TRIAL,
+            _ => true,
+        }
     }
 
-    /// The share of a project of this tier in the limit: one at least.
-    fn share(&self, tier: Tier, limit: usize) -> usize {
+    fn seats(&self) -> &Seats {
+        self.seats.get_or_init(|| Seats::new(*self.limit.rules()))
+    }
+
+    /// The share of a project of this tier in a number of sets: one at least.
+    fn share(&self, tier: Tier, of: usize) -> usize {
         let weights =
             self.limit.rules().weights.map(|weight| u64::from(weight.clamp(1, LoadRules::MOST_WEIGHT)));
-        let all: u64 = self
-            .active
-            .iter()
-            .zip(weights)
-            .map(|(active, weight)| u64::from(active.load(Relaxed)) * weight)
-            .sum();
-        let share = limit as u64 * weights[tier as usize] / all.max(1);
+        let active = self.seats().active();
+        let all: u64 = active.iter().zip(weights).map(|(active, weight)| u64::from(*active) * weight).sum();
+        let share = of as u64 * weights[tier as usize] / all.max(1);
         share.max(1) as usize
     }
 
@@ -176,33 +160,25 @@ impl ChainLoad {
         self.hash.hash_one(of)
     }
 
-    /// Leaves a seat.
-    fn rise(&self, seat: u16) {
-        let seat = usize::from(seat);
-        if self.seats[seat].fetch_sub(1, Relaxed) == 1 {
-            self.active[seat / SEATS].fetch_sub(1, Relaxed);
-        }
-    }
-
     /// Leaves a place.
-    fn leave(&self, seat: Option<u16>) {
+    fn leave(&self, seat: Option<Seat>) {
         if let Some(seat) = seat {
-            self.rise(seat);
+            self.seats().rise(seat);
         }
         self.under_way.fetch_sub(1, Relaxed);
     }
 
-    /// An answer of this kind, or, if it is not `whole`, the end of the wait for one, after `latency`.
-    fn ended(&self, kind: u64, latency: Duration, now: Duration, is_whole: bool) {
-        let (latency, now) = (micros(latency), micros(now));
-        let usual = self.baselines.usual(kind);
+    /// An answer, or, if it is not whole, the end of the wait for one, at `now`.
+    fn ended(&self, end: End, now: Duration) {
+        let (latency, now) = (micros(end.latency), micros(now));
         let rules = self.limit.rules();
         let factor = rules.factor();
-        let lateness = usual.map(|usual| {
-            let patience = micros(rules.latency) as f64 / factor;
-            latency as f64 / (usual as f64).max(patience).max(1.0)
-        });
-        if is_whole {
+        let own_kind = self.hash.hash_one((end.kind, end.project));
+        let own = self.own_baselines.usual(own_kind);
+        let usual = own.or_else(|| self.baselines.usual(end.kind));
+        let patience = micros(rules.latency) as f64 / factor;
+        let lateness = latency as f64 / (usual.unwrap_or_default() as f64).max(patience).max(1.0);
+        if end.is_whole {
             let how = if self.limit.is_calm(now) {
                 Learning::Calm
             } else if self.limit.is_least() {
@@ -212,11 +188,25 @@ impl ChainLoad {
             } else {
                 Learning::None
             };
-            self.baselines.learn(kind, latency, now, how);
+            self.baselines.learn(end.kind, latency, now, how);
+            // A project that comes in the middle of a load must not take its latency for the usual one.
+            if how != Learning::None || own.is_some() {
+                self.own_baselines.learn_over_time(own_kind, latency, now, how);
+            }
         }
         // An answer that was not waited for would have taken longer still.
-        if let Some(lateness) = lateness.filter(|lateness| is_whole || *lateness > factor) {
-            self.limit.sample(lateness, latency);
+        if end.is_whole || lateness > factor {
+            if usual.is_some() {
+                self.limit.sample(lateness, latency);
+            }
+            // An answer that is never too late is in time, whether or not it is known what is usual.
+            if let Some(seat) = end.seat.filter(|_| usual.is_some() || lateness <= factor) {
+                self.seats().limit(seat).sample(lateness, latency);
+            }
+        }
+        if let Some(seat) = end.seat {
+            let own = self.seats().limit(seat);
+            own.look(now, self.seats().under_way(seat));
         }
         self.limit.look(now, self.under_way());
     }
@@ -227,6 +217,25 @@ impl ChainLoad {
     }
 }
 
+/// A set that has a seat and asks to be admitted.
+#[derive(Clone, Copy)]
+struct Seated {
+    seat: Seat,
+    /// The sets of its project that were seated before.
+    its: usize,
+    tier: Tier,
+}
+
+/// The end of a set, or of the wait for it.
+#[derive(Clone, Copy)]
+struct End {
+    kind: u64,
+    project: ProjectId,
+    seat: Option<Seat>,
+    latency: Duration,
+    is_whole: bool,
+}
+
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
@@ -234,8 +243,12 @@ fn micros(time: Duration) -> u64 {
 #[cfg(test)]
 impl ChainLoad {
     /// Places that are counted for a seat.
-    pub(super) fn seats_in_use(&self) -> u32 {
-        let active: u32 = self.active.iter().map(|active| active.load(Relaxed)).sum();
-        active + self.seats.iter().map(|seat| seat.load(Relaxed)).sum::<u32>()
+    pub(super) fn seats_in_use(&self) -> u64 {
+        self.seats().taken() + self.seats().active().into_iter().map(u64::from).sum::<u64>()
+    }
+
+    /// The projects of each tier that have something under way.
+    pub(super) fn active(&self) -> [u32; Tier::ALL.len()] {
+        self.seats().active()
     }
 }

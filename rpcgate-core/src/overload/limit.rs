@@ -36,6 +36,8 @@ const UNIT: u64 = 2_000;
 #[derive(Debug)]
 pub struct AdaptiveLimit {
     rules: LoadRules,
+    /// With fewer under way at a time, an open limit does not fall.
+    load: usize,
     /// In parts of one.
     limit: AtomicU64,
     /// The samples of this window, from the highest bit: 16 bits of their number, 24 of their sum, 24 of their latencies.
@@ -50,6 +52,8 @@ pub struct AdaptiveLimit {
     loaded: AtomicU64,
     /// Windows in a row that were too late.
     late: AtomicU32,
+    /// The bits of the mean lateness of the last window.
+    lateness: AtomicU64,
     has_refused: AtomicBool,
     /// Whether the limit was at its least, and no window has been too late since.
     is_rising: AtomicBool,
@@ -69,8 +73,18 @@ struct Seen {
 impl AdaptiveLimit {
     /// An open limit.
     pub fn new(rules: LoadRules) -> Self {
+        Self::with_load(rules, LOAD)
+    }
+
+    /// An open limit for one project. The chain's limit decides what is load, so this one falls however few are under way.
+    pub(super) fn of_project(rules: LoadRules) -> Self {
+        Self::with_load(rules, 1)
+    }
+
+    fn with_load(rules: LoadRules, load: usize) -> Self {
         AdaptiveLimit {
             rules,
+            load,
             limit: AtomicU64::new((OPEN * PARTS) as u64),
             window: AtomicU64::new(0),
             peak: AtomicUsize::new(0),
@@ -78,6 +92,7 @@ impl AdaptiveLimit {
             length: AtomicU64::new(SHORTEST),
             loaded: AtomicU64::new(0),
             late: AtomicU32::new(0),
+            lateness: AtomicU64::new(0),
             has_refused: AtomicBool::new(false),
             is_rising: AtomicBool::new(false),
         }
@@ -105,9 +120,21 @@ impl AdaptiveLimit {
         if now > opened && self.opened.compare_exchange(opened, now, AcqRel, Relaxed).is_ok() {
             self.window.store(0, Relaxed);
             self.late.store(0, Relaxed);
+            self.lateness.store(0, Relaxed);
             self.is_rising.store(false, Relaxed);
             self.limit.store((OPEN * PARTS) as u64, Relaxed);
         }
+    }
+
+    /// Forgets all that was measured, for another project.
+    pub(super) fn forget(&self, now: u64) {
+        self.opened.store(now, Relaxed);
+        self.window.store(0, Relaxed);
+        self.peak.store(0, Relaxed);
+        self.length.store(SHORTEST, Relaxed);
+        self.late.store(0, Relaxed);
+        self.lateness.store(0, Relaxed);
+        self.limit.store((OPEN * PARTS) as u64, Relaxed);
     }
 
     /// Whether the limit is as low as it may be.
@@ -118,6 +145,11 @@ impl AdaptiveLimit {
     /// Whether the limit rises from its least, with no answers that are late.
     pub(super) fn is_rising(&self) -> bool {
         self.is_rising.load(Relaxed)
+    }
+
+    /// The mean factor by which the answers of the last window were later than usual; 0 if they were too few.
+    pub(super) fn lateness(&self) -> f64 {
+        f64::from_bits(self.lateness.load(Relaxed))
     }
 
     /// Whether there was no sign of load in the last second before `now`, in microseconds.
@@ -169,6 +201,7 @@ impl AdaptiveLimit {
         let (samples, shares, took) = (window >> 48, window >> 24 & 0xff_ffff, window & 0xff_ffff);
         let mean = |sum: u64| sum as f64 / samples.max(1) as f64;
         let lateness = (samples >= SAMPLES).then(|| mean(shares) / SHARES);
+        self.lateness.store(lateness.unwrap_or_default().to_bits(), Relaxed);
         let seen =
             Seen { lateness, peak: self.peak.swap(under_way, Relaxed), late_before: self.late.load(Relaxed) };
         let factor = self.rules.factor();
@@ -176,14 +209,14 @@ impl AdaptiveLimit {
         self.late.store(if is_late { seen.late_before.saturating_add(1) } else { 0 }, Relaxed);
         // Few calls that take longer, without a limit, are not load: what is usual has changed.
         let is_loaded = lateness.is_some_and(|lateness| lateness > factor * 0.75)
-            && (seen.peak >= LOAD || self.now().is_some());
+            && (seen.peak >= self.load || self.now().is_some());
         if self.has_refused.swap(false, Relaxed) || is_loaded {
             self.loaded.store(now, Relaxed);
         }
         // What a limit changes shows after the time that an answer takes.
         let length = (mean(took) * UNIT as f64) as u64;
         self.length.store(length.clamp(SHORTEST, LONGEST), Relaxed);
-        let next = next(self.limit.load(Relaxed) as f64 / PARTS, seen, &self.rules);
+        let next = next(self.limit.load(Relaxed) as f64 / PARTS, seen, &self.rules, self.load);
         self.limit.store((next * PARTS) as u64, Relaxed);
         let is_least = next <= f64::from(self.rules.least);
         if is_least || is_late {
@@ -197,7 +230,7 @@ impl AdaptiveLimit {
 /// It is divided by the factor by which answers were later than is tolerated, and multiplied where they were sooner, by no
 /// more than two or one and a half. It falls only if it was in use or there was load; the part of it that was not in use falls
 /// first. From an open limit it falls after a second window that is too late, as one alone may be a pause of the machine.
-fn next(limit: f64, seen: Seen, rules: &LoadRules) -> f64 {
+fn next(limit: f64, seen: Seen, rules: &LoadRules, load: usize) -> f64 {
     let (least, peak) = (f64::from(rules.least.max(1)), seen.peak as f64);
     let Some(lateness) = seen.lateness.filter(|lateness| *lateness > 0.0) else {
         return (limit * 1.5).min(OPEN);
@@ -207,11 +240,11 @@ fn next(limit: f64, seen: Seen, rules: &LoadRules) -> f64 {
         return (limit * gradient.min(1.5)).min(OPEN);
     }
     let is_open = limit >= OPEN;
-    let is_load = peak * 2.0 >= limit || seen.peak >= LOAD;
+    let is_load = peak * 2.0 >= limit || seen.peak >= load;
     if !is_load || is_open && seen.late_before == 0 {
         return limit;
     }
-    (limit.min(peak.max(LOAD as f64)) * gradient.max(0.5)).max(least)
+    (limit.min(peak.max(load as f64)) * gradient.max(0.5)).max(least)
 }
 
 #[cfg(test)]
@@ -246,7 +279,7 @@ mod tests {
             (5.0, 7.0, 5, 4.0),
             (OPEN, 1.0, 5_000, OPEN),
         ] {
-            let next = next(limit, seen(lateness, peak), &RULES);
+            let next = next(limit, seen(lateness, peak), &RULES, LOAD);
             assert!((next - expected).abs() < 0.01, "{limit} {lateness} {peak}: {next}");
         }
     }
@@ -254,14 +287,14 @@ mod tests {
     #[test]
     fn one_late_window_does_not_close_an_open_limit() {
         let once = Seen { late_before: 0, ..seen(7.0, 500) };
-        assert_eq!(next(OPEN, once, &RULES), OPEN);
-        assert_eq!(next(100.0, once, &RULES), 50.0, "one that is not open falls at once");
+        assert_eq!(next(OPEN, once, &RULES, LOAD), OPEN);
+        assert_eq!(next(100.0, once, &RULES, LOAD), 50.0, "one that is not open falls at once");
     }
 
     #[test]
     fn a_window_without_samples_opens_the_limit() {
         let none = Seen { lateness: None, peak: 4, late_before: 3 };
-        assert_eq!(next(4.0, none, &RULES), 6.0);
+        assert_eq!(next(4.0, none, &RULES, LOAD), 6.0);
     }
 
     proptest! {
@@ -274,7 +307,7 @@ mod tests {
             let rules = LoadRules { least, tolerance, ..RULES };
             let mut limit = OPEN;
             for (lateness, peak, late_before) in windows {
-                let next = next(limit, Seen { lateness: Some(lateness), peak, late_before }, &rules);
+                let next = next(limit, Seen { lateness: Some(lateness), peak, late_before }, &rules, LOAD);
                 prop_assert!(next >= f64::from(least) && next <= OPEN, "{next}");
                 prop_assert!(next >= limit * 0.5 || limit > peak as f64, "{limit} {next}");
                 let is_late = lateness > rules.factor();
@@ -283,7 +316,7 @@ mod tests {
             }
             // A call alone is never late: its latency is usual. The windows of five seconds are fifty.
             for _ in 0..50 {
-                limit = next(limit, Seen { lateness: Some(1.0), peak: 1, late_before: 0 }, &rules);
+                limit = next(limit, Seen { lateness: Some(1.0), peak: 1, late_before: 0 }, &rules, LOAD);
             }
             prop_assert!(limit > 1_000.0 || tolerance < 115, "{limit}");
         }

@@ -2,6 +2,7 @@
 
 pub(super) const INVALID_ARGUMENT: u8 = 3;
 pub(super) const DEADLINE_EXCEEDED: u8 = 4;
+pub(super) const NOT_FOUND: u8 = 5;
 pub(super) const PERMISSION_DENIED: u8 = 7;
 pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
 pub(super) const UNIMPLEMENTED: u8 = 12;

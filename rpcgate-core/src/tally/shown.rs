@@ -130,7 +130,7 @@ impl Tally {
                 Source::Stored => CacheUse::Hit,
                 Source::Shared => CacheUse::Joined,
                 Source::Own { .. } => CacheUse::NotAsked,
-                Source::Node | Source::NodeForAll => asked(),
+                Source::Node | Source::NodeForAll | Source::Unserved => asked(),
             },
             CallState::Parked => CacheUse::Joined,
             CallState::Open | CallState::Refused(_) => CacheUse::NotAsked,

@@ -58,14 +58,15 @@ fn a_client_with_two_traceparents_has_none() {
 }
 
 #[test]
-fn a_client_decides_by_its_flag_and_a_node_is_told_of_either_decision() {
+fn a_client_may_refuse_to_be_traced_and_gets_no_more_traces_than_the_ratio_and_its_node_is_told() {
     let begin = |millionths: u32, flags: &str| {
         let text = format!("00-{TRACE}-{SPAN}-{flags}");
         let rows = [(TRACEPARENT, text.as_str()), (TRACESTATE, "a=1,b@c=2")];
         TraceSampling::of_millionths(millionths).begin(RequestId(7), &headers(&rows)).unwrap()
     };
-    for (millionths, flags, is_sampled) in [(WHOLE, "00", false), (0, "01", true)] {
+    for (millionths, flags, is_sampled) in [(WHOLE, "00", false), (WHOLE, "01", true), (0, "01", false)] {
         let trace = begin(millionths, flags);
+        let told_flags = if is_sampled { "01" } else { "00" };
         assert_eq!(trace.is_sampled(), is_sampled);
         assert_eq!(
             trace.parent.unwrap().bytes(),
@@ -75,7 +76,7 @@ fn a_client_decides_by_its_flag_and_a_node_is_told_of_either_decision() {
         let mut told =
             headers(&[(TRACEPARENT, "the client's"), (TRACESTATE, "old=1"), (TRACESTATE, "old=2")]);
         trace.write(SpanId::new(0xabc).unwrap(), &mut told);
-        assert_eq!(told[TRACEPARENT], format!("00-{TRACE}-0000000000000abc-{flags}"));
+        assert_eq!(told[TRACEPARENT], format!("00-{TRACE}-0000000000000abc-{told_flags}"));
         assert_eq!(told.get_all(TRACESTATE).iter().collect::<Vec<_>>(), ["a=1,b@c=2"]);
     }
 }
@@ -111,6 +112,18 @@ fn as_many_calls_are_traced_as_the_ratio_says() {
     // Six deviations of 20,000 calls are 367.
     assert!(count(250_000).abs_diff(5_000) < 400);
     assert!(count(1_000).abs_diff(20) < 27);
+}
+
+#[test]
+fn a_client_that_wants_all_of_its_calls_traced_gets_the_ratio() {
+    let text = format!("00-{TRACE}-{SPAN}-01");
+    let wanted = headers(&[(TRACEPARENT, text.as_str())]);
+    let sampling = TraceSampling::of_millionths(250_000);
+    let request = |_| RequestId::new(crate::clock::Time::from_secs(1_800_000_000));
+    let traces = (0..20_000).map(request).map(|request| sampling.begin(request, &wanted).unwrap());
+    let recorded = traces.filter(CallTrace::is_sampled).count();
+    assert!(recorded.abs_diff(5_000) < 400, "{recorded}");
+    assert!(TraceSampling::of_millionths(0).begin_as_asked(RequestId(7), &wanted).unwrap().is_sampled());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! The first layer after the request's head: it reads the body, parses it once, and sends the calls in it down the
 //! stack as one set, a single call as a set of one. The settled set is joined under the callers' own ids. A body without
-//! a call is answered here and uses no window: [`Refusal::ParseError`], [`Refusal::InvalidRequest`],
+//! a call is answered here and uses no window: [`Refusal::ParseError`], [`Refusal::UnknownCoding`], [`Refusal::InvalidRequest`],
 //! [`Refusal::BatchTooLarge`], [`Refusal::BatchNotSupported`] and those of [`body`](super::body). An item of a batch
 //! that is not a call is refused in its place, and the others go on.
 //!
@@ -48,7 +48,8 @@
 //! # });
 //! ```
 
-use super::body::{BodyLimits, Reading};
+use super::body::{BodyLimits, COPIES, Reading};
+use super::gzip::{Coding, Decoding};
 use super::join::join;
 use super::rest;
 use crate::headers;
@@ -163,6 +164,8 @@ where
         }
         let consistency = headers::consistency(request.headers());
         tally.consistency = consistency.unwrap_or_default();
+        let mut coding = Coding::of(request.headers());
+        let mut accept = "gzip";
         let (want, body) = match target {
             Target::JsonRpc => (Want::Envelopes, request.into_body()),
             Target::Nothing(because) => (Want::Nothing(because), request.into_body()),
@@ -170,16 +173,27 @@ where
             Target::Rest(path) => {
                 let (head, body) = request.into_parts();
                 let call = rest::call(&tally.chain, &head, &path).map(Box::new);
+                // A node gets the body as it is, but not the header with its coding, so it must have none.
+                accept = "identity";
+                let has_body = call.as_ref().is_some_and(|call| call.has_body());
+                coding =
+                    if has_body && coding != Coding::Identity { Coding::Unknown } else { Coding::Identity };
                 (call.map_or(Want::Nothing(|_| Refusal::UriTooLong), Want::Rest), body)
             }
         };
-        let reading = consistency.and_then(|_| Reading::new(body, self.layer.body));
+        let reading = match consistency {
+            Ok(_) if coding == Coding::Unknown => Err(Refusal::UnknownCoding { accept }),
+            Ok(_) => Reading::new(body, self.layer.body),
+            Err(refusal) => Err(refusal),
+        };
         let stage = match reading {
             Ok(reading) => Stage::Reading { reading },
             Err(refusal) => Stage::Refused { refusal },
         };
-        let (inner, limits, most) = (Some(self.inner.get()), self.layer.envelope, self.layer.most);
-        BatchFuture { stage, want, tally: Some(tally), inner, limits, most }
+        let BatchLayer { body: BodyLimits { bytes, .. }, envelope: limits, most, .. } = self.layer;
+        let packed = (coding == Coding::Gzip).then_some(bytes);
+        let inner = Some(self.inner.get());
+        BatchFuture { stage, packed, want, tally: Some(tally), inner, limits, most }
     }
 }
 
@@ -188,6 +202,8 @@ pin_project! {
     enum Stage<B, F> {
         Refused { refusal: Refusal },
         Reading { #[pin] reading: Reading<B> },
+        // Boxed, because it is rare.
+        Decoding { decoding: Box<Decoding>, bytes: usize },
         Waiting { calls: Option<Calls<At>> },
         Calling { #[pin] calling: F },
     }
@@ -201,6 +217,8 @@ pin_project! {
     {
         #[pin]
         stage: Stage<B, S::Future>,
+        // Whether the body is to be decoded, and how many bytes it may then have.
+        packed: Option<usize>,
         want: Want,
         tally: Option<Box<Tally>>,
         inner: Option<PooledService<S>>,
@@ -226,8 +244,8 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         loop {
-            let refusal = match this.stage.as_mut().project() {
-                StageNow::Refused { refusal } => *refusal,
+            let read = match this.stage.as_mut().project() {
+                StageNow::Refused { refusal } => Err(*refusal),
                 StageNow::Calling { calling } => {
                     let response = match ready!(calling.poll(cx)) {
                         Ok(calls) => join(calls, *this.most),
@@ -255,14 +273,27 @@ where
                 StageNow::Reading { reading } => {
                     let mut none = MemoryPermit::default();
                     let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.room);
-                    let read = ready!(reading.poll(held, cx));
-                    match read.and_then(|body| this.want.fill(this.tally, body, this.limits)) {
-                        Err(refusal) => refusal,
-                        Ok(calls) => {
-                            this.stage.set(Stage::Waiting { calls: Some(calls) });
-                            continue;
-                        }
+                    let mut read = ready!(reading.poll(held, cx));
+                    if let Some(bytes) = this.packed.take()
+                        && let Ok(packed) = &mut read
+                    {
+                        let decoding = Box::new(Decoding::new(std::mem::take(packed)));
+                        this.stage.set(Stage::Decoding { decoding, bytes });
+                        continue;
                     }
+                    read
+                }
+                StageNow::Decoding { decoding, bytes } => {
+                    let mut none = MemoryPermit::default();
+                    let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.room);
+                    ready!(decoding.poll(*bytes, COPIES, held, cx))
+                }
+            };
+            let refusal = match read.and_then(|body| this.want.fill(this.tally, body, this.limits)) {
+                Err(refusal) => refusal,
+                Ok(calls) => {
+                    this.stage.set(Stage::Waiting { calls: Some(calls) });
+                    continue;
                 }
             };
             return Poll::Ready(Ok(match this.tally.take() {
@@ -415,6 +446,38 @@ mod tests {
         };
         let Ok(pending) = BatchLayer::new().layer(End).call(known).await;
         (pending.status.as_u16(), String::from_utf8(pending.body.to_vec()).unwrap())
+    }
+
+    async fn send_coded(coding: &'static str, body: Vec<u8>, target: Target) -> PendingResponse {
+        let mut request = http::Request::post("/").body(Full::new(Bytes::from(body))).unwrap();
+        request.headers_mut().insert("content-encoding", coding.parse().unwrap());
+        let known = Authenticated { request: Box::new(request), target, tally: Fixture::new().tally() };
+        let layer = BatchLayer::new().with_body(BodyLimits::default().with_bytes(1_000));
+        let Ok(pending) = layer.layer(End).call(known).await;
+        pending
+    }
+
+    #[tokio::test]
+    async fn a_compressed_call_is_decoded_and_an_unknown_coding_is_refused_with_the_known_one() {
+        let pack = |plain: &[u8]| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut encoder, plain).unwrap();
+            encoder.finish().unwrap()
+        };
+        let call = br#"{"jsonrpc":"2.0","id":7,"method":"a"}"#;
+        let (_, expected) = send(&Fixture::new(), &call[..]).await;
+        let answered = send_coded("gzip", pack(call), Target::JsonRpc).await;
+        assert_eq!((answered.refusal, &answered.body[..]), (None, expected.as_bytes()));
+        let coded = async |coding, body| send_coded(coding, body, Target::JsonRpc).await.refusal;
+        assert_eq!(coded("gzip", call.to_vec()).await, Some(Refusal::ParseError));
+        assert_eq!(coded("gzip", pack(&[b' '; 1_001])).await, Some(Refusal::BodyTooLarge));
+        for coding in ["br", "gzip, gzip", "deflate"] {
+            let refusal = coded(coding, pack(call)).await;
+            assert_eq!(refusal, Some(Refusal::UnknownCoding { accept: "gzip" }), "{coding}");
+        }
+        let rest = Target::Rest(rpcgate_core::rest::Path::canonical("/a").unwrap());
+        let refusal = send_coded("gzip", pack(call), rest).await.refusal;
+        assert_eq!(refusal, Some(Refusal::UnknownCoding { accept: "identity" }));
     }
 
     #[tokio::test]

@@ -68,7 +68,7 @@ impl BodyLimits {
 
 /// A call is written again for a node, so a body will be in memory twice. The memory for both is taken as the body arrives:
 /// a request that is refused after all of it was read would have cost the most.
-const COPIES: usize = 2;
+pub(super) const COPIES: usize = 2;
 
 pin_project! {
     /// A body being read. A body that arrives in one piece is passed on unchanged, any other is put together.

@@ -8,7 +8,7 @@ use http::header::HeaderMap;
 use rpcgate_core::call::{CallState, Calls, Entry, Settled};
 use rpcgate_core::chain::Dialect;
 use rpcgate_core::refusal::{BackendFailure, Refusal};
-use rpcgate_core::reply::{Form, Inner, Reply};
+use rpcgate_core::reply::{Form, Inner, Reply, Whole};
 use rpcgate_core::tally::Tally;
 
 /// Bytes from which an answer is counted in the memory of all bodies: counting each small one would cost more than the
@@ -87,7 +87,9 @@ fn single(tally: &mut Tally, dialect: Dialect) -> PendingResponse {
         CallState::Answered(Reply { form: Form::Nothing, .. }) => nothing(),
         CallState::Answered(_) if notification => nothing(),
         CallState::Answered(Reply { form: Form::Whole(whole), .. }) => {
-            answer(whole.status, std::mem::take(passing), whole.body.clone())
+            let pieces = with_id(whole, id);
+            entry.bytes_out = length_of(pieces.len());
+            return in_pieces(whole.status, std::mem::take(passing), pieces);
         }
         CallState::Answered(Reply { form: Form::Rest(rest), .. }) => {
             plain(rest.status, std::mem::take(&mut rest.headers), rest.body.clone())
@@ -117,6 +119,29 @@ fn single(tally: &mut Tally, dialect: Dialect) -> PendingResponse {
     };
     entry.bytes_out = length_of(pending.body.len());
     pending
+}
+
+/// A node's own answer with the client's id in the place of the gateway's number. A large answer is not copied.
+fn with_id(whole: &Whole, id: Option<&[u8]>) -> Pieces {
+    let Whole { body, .. } = whole;
+    let mut pieces = Pieces::default();
+    let Some(place) = whole.id else {
+        pieces.content(body);
+        return pieces;
+    };
+    let id = id.unwrap_or(b"null");
+    if Pieces::shares(body.len()) {
+        pieces.content(&body.slice(..place.start()));
+        pieces.text.extend_from_slice(id);
+        pieces.content(&body.slice(place.end()..));
+    } else {
+        let (before, behind) = (body.get(..place.start()), body.get(place.end()..));
+        pieces.text.reserve_exact(body.len() - place.len() + id.len());
+        for part in [before.unwrap_or_default(), id, behind.unwrap_or_default()] {
+            pieces.text.extend_from_slice(part);
+        }
+    }
+    pieces
 }
 
 fn length_of(bytes: usize) -> u32 {
@@ -267,8 +292,9 @@ mod tests {
     use crate::testing::Fixture;
     use rpcgate_core::call::{Cached, Parsed};
     use rpcgate_core::fault::{Cause, Fault};
+    use rpcgate_core::json::Span;
     use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
-    use rpcgate_core::reply::{Source, Whole};
+    use rpcgate_core::reply::Source;
 
     fn settled(fixture: &Fixture, body: &'static [u8], states: Vec<CallState>) -> PendingResponse {
         let mut calls: Calls<Parsed> = fixture.calls(body);
@@ -401,20 +427,34 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_own_answer_passes_unchanged() {
+    fn a_nodes_own_answer_passes_with_the_id_of_its_client() {
         let whole = Whole {
             status: StatusCode::NOT_FOUND,
-            body: Bytes::from_static(br#"{"result":null,"error":{"code":-32601},"id":1 }"#),
+            body: Bytes::from_static(br#"{"result":null,"error":{"code":-32601},"id":640 }"#),
+            id: Some(Span::new(44, 47)),
             inner: Inner::Error(Bytes::from_static(br#"{"code":-32601}"#)),
         };
-        let body = whole.body.clone();
         let state = CallState::Answered(Reply { form: Form::Whole(whole), from: Source::Node });
         let mut calls: Calls<Parsed> = Fixture::new().calls(br#"{"id":1,"method":"a"}"#);
         calls.tally_mut().entries[0].state = state;
         calls.tally_mut().passing.insert("x-node", http::HeaderValue::from_static("1"));
         let pending = join(calls.at::<Cached>().at(), usize::MAX);
-        assert_eq!((pending.status.as_u16(), pending.body), (404, body));
+        let body = br#"{"result":null,"error":{"code":-32601},"id":1 }"#;
+        assert_eq!((pending.status.as_u16(), &pending.body[..]), (404, &body[..]));
         assert_eq!(pending.headers["x-node"], "1");
+    }
+
+    #[test]
+    fn the_id_in_a_large_answer_is_replaced_without_a_copy_of_the_answer() {
+        let body = Bytes::from([&b"{\"id\":640,\"result\":\""[..], &[b'x'; 100_000], b"\"}"].concat());
+        let inner = Inner::Result(body.slice(20..body.len() - 1));
+        let whole = Whole { status: StatusCode::OK, body: body.clone(), id: Some(Span::new(6, 9)), inner };
+        let pieces = with_id(&whole, Some(b"\"mine\""));
+        let (first, rest) = pieces.split();
+        assert_eq!((&first[..], rest.len()), (&b"{\"id\":\"mine\""[..], 1));
+        assert_eq!(rest[0].as_ptr(), body[9..].as_ptr());
+        let unknown = Whole { id: None, ..whole };
+        assert_eq!(with_id(&unknown, Some(b"1")).split().0.as_ptr(), body.as_ptr());
     }
 
     #[test]

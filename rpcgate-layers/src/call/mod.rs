@@ -6,6 +6,7 @@ pub mod body;
 pub mod cache;
 pub mod closed;
 pub mod each;
+mod gzip;
 pub mod heavy;
 pub mod join;
 pub mod lists;

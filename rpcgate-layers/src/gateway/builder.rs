@@ -304,6 +304,7 @@ impl GatewayBuilder {
                 return Err(BuildError::ChainTwice(name));
             }
             let pool = Pool::new(chain.facts(), nodes, self.pool, self.clock.clone());
+            pool.check_networks(chain.adapter());
             served.push((chain, pool));
         }
         if served.is_empty() {

@@ -3,13 +3,16 @@
 use super::feed::Feed;
 use super::lasting::{Interrupted, Lasting};
 use super::messages::Messages;
-use super::status::{UNAUTHENTICATED, UNAVAILABLE, is_grpc, of_node};
+use super::status::{OK, UNAUTHENTICATED, UNAVAILABLE, is_grpc, of_node, unserved};
 use super::timeout;
-use crate::nodes::exchange::{Exchange, Rejected};
+use crate::nodes::exchange::{Exchange, Rejected, TryPlace};
 use crate::nodes::in_flight::InFlightPermit;
+use crate::nodes::node::NodeIndex;
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::progress::CallProgress;
 use crate::nodes::retry::TryFailure;
+use crate::nodes::transport_health::{Judged, Verdict};
+use crate::nodes::usefulness::MethodPlace;
 use crate::transport::h1::client::Reuse;
 use crate::transport::h2::client::{H2Answer, H2Client, H2Place};
 use crate::transport::h2::{GrpcRequest, NodeBody};
@@ -18,7 +21,9 @@ use http::{HeaderMap, StatusCode, Uri};
 use http_body::Body;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::node_try::NodeChoice;
 use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::Transport;
 use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -34,6 +39,8 @@ const HELD: usize = 256 << 10;
 pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) uri: &'a Uri,
     pub(super) metadata: &'a HeaderMap,
+    /// The header of the chain's own in which clients send their key.
+    pub(super) key_header: Option<&'static str>,
     pub(super) feed: &'a Arc<Feed>,
     pub(super) lasting: Lasting<'l>,
     /// Why the call had to end.
@@ -43,8 +50,18 @@ pub(super) struct GrpcExchange<'a, 'l> {
     /// How long the nodes may take for the head of an answer once they have all of the call.
     pub(super) timeout: Duration,
     pub(super) is_broadcast: bool,
+    /// Is told where the call is tried, if it may be sent to two nodes.
+    pub(super) place: Option<Arc<TryPlace>>,
+    /// The node that has the call already, if this is the second exchange of it.
+    pub(super) avoid: Option<NodeIndex>,
     /// The nodes that take the call.
     pub(super) among: NodeSet,
+    /// The place of its method in the account of a node.
+    pub(super) method: MethodPlace,
+    /// A node on trial, which gets the call first, and the time that it has.
+    pub(super) trial: Option<(NodeIndex, Duration)>,
+    /// The first answer in which a node said that it cannot serve the call now.
+    pub(super) unserved: Option<NodeReply>,
     /// Whether the nodes have taken longer than they may.
     pub(super) is_slow: bool,
     /// Bytes that a message may have.
@@ -64,6 +81,23 @@ pub(super) struct NodeReply {
     pub(super) permit: Option<InFlightPermit>,
 }
 
+impl Judged for NodeReply {
+    /// An answer that is still coming has begun with a message.
+    fn verdict(&self) -> Verdict {
+        match self.rest {
+            Rest::Whole { status: OK, .. } | Rest::Open(_) => Verdict::Usable,
+            Rest::Whole { status, .. } => unserved(status).map_or(Verdict::Neutral, Verdict::Unserved),
+        }
+    }
+}
+
+impl NodeReply {
+    /// Whether the node says that it cannot serve the call now.
+    pub(super) fn is_unserved(&self) -> bool {
+        matches!(self.verdict(), Verdict::Unserved(_))
+    }
+}
+
 /// What follows the beginning of an answer.
 pub(super) enum Rest {
     /// Nothing: the answer has its trailers, or its headers are those.
@@ -76,12 +110,34 @@ impl Exchange for GrpcExchange<'_, '_> {
     type Client = H2Client;
     type Answer = NodeReply;
 
+    const TRANSPORT: Transport = Transport::Grpc;
+
+    fn method(&self) -> MethodPlace {
+        self.method
+    }
+
+    fn first(&self) -> Option<NodeIndex> {
+        self.trial.map(|(node, _)| node)
+    }
+
+    fn first_limit(&self) -> Option<Duration> {
+        self.trial.map(|(_, time)| time).filter(|_| self.may_repeat())
+    }
+
+    fn avoid(&self) -> Option<NodeIndex> {
+        self.avoid
+    }
+
     fn among(&self) -> NodeSet {
         self.among
     }
 
+    fn choice(&self) -> Option<NodeChoice> {
+        self.avoid.map(|_| NodeChoice::Slow)
+    }
+
     fn may_repeat(&self) -> bool {
-        !self.is_broadcast && self.feed.is_repeatable()
+        self.avoid.is_none() && !self.is_broadcast && self.feed.is_repeatable()
     }
 
     fn is_limited_by_client(&self) -> bool {
@@ -94,6 +150,9 @@ impl Exchange for GrpcExchange<'_, '_> {
         _: Reuse,
         progress: &mut CallProgress<'_>,
     ) -> Result<NodeReply, Rejected> {
+        if let Some(place) = &self.place {
+            place.enter(client.as_ref().index);
+        }
         if !self.feed.is_complete() {
             return Err(Fault { cause: Cause::Broken, sent: true }.into());
         }
@@ -101,6 +160,7 @@ impl Exchange for GrpcExchange<'_, '_> {
         let call = GrpcRequest {
             uri: self.uri,
             metadata: self.metadata,
+            key_header: self.key_header,
             timeout: left.map(timeout::write),
             messages: self.feed.open(),
         };
@@ -136,15 +196,20 @@ impl Exchange for GrpcExchange<'_, '_> {
             None => begin(&mut body, &mut reply).await.map(|rest| rest.unwrap_or(Rest::Open(body))),
         };
         let rest = match read {
-            // Nothing of the answer has passed: another node may answer instead.
-            Ok(Rest::Whole { status: UNAVAILABLE, .. }) => Err(Cause::Status(503)),
             Ok(Rest::Whole { status: UNAUTHENTICATED, .. }) => Err(Cause::Status(401)),
             other => other,
         };
         match rest {
             Ok(rest) => {
-                self.feed.commit();
                 reply.rest = rest;
+                // Nothing of the answer has passed: another node may answer instead.
+                if let Verdict::Unserved(why) = reply.verdict() {
+                    progress.permit = reply.permit.take();
+                    self.unserved.get_or_insert(reply);
+                    let fault = Fault::sent(Cause::Status(503));
+                    return Err(TryFailure::Unserved { why, fault }.into());
+                }
+                self.feed.commit();
                 Ok(reply)
             }
             Err(cause) => {
@@ -155,7 +220,20 @@ impl Exchange for GrpcExchange<'_, '_> {
     }
 }
 
-impl GrpcExchange<'_, '_> {
+impl<'a, 'l> GrpcExchange<'a, 'l> {
+    /// Another exchange of the same call, for a second node.
+    pub(super) fn another(&self) -> GrpcExchange<'a, 'l> {
+        GrpcExchange {
+            lasting: self.lasting.another(),
+            refusal: None,
+            place: None,
+            trial: None,
+            unserved: None,
+            is_slow: false,
+            ..*self
+        }
+    }
+
     /// The output of `sending`, unless the nodes take longer than they may, once they have all of the call.
     async fn in_time<T>(&mut self, sending: impl Future<Output = T>) -> Result<T, Interrupted> {
         let (feed, timeout) = (self.feed, self.timeout);

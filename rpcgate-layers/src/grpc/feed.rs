@@ -51,6 +51,8 @@ struct State {
     is_keeping: bool,
     /// Whether all pieces since the beginning are there.
     is_complete: bool,
+    /// Whether two nodes read them: then they are kept until the call is over.
+    is_shared: bool,
     /// When the client sent its last byte.
     ended: Option<Instant>,
     refusal: Option<Refusal>,
@@ -73,6 +75,7 @@ impl Feed {
             memory,
             is_keeping: true,
             is_complete: true,
+            is_shared: false,
             ended,
             refusal: None,
             is_over: false,
@@ -113,7 +116,7 @@ impl Feed {
         .await
     }
 
-    /// All messages from the first on, for a node. A reader before this one must be gone.
+    /// All messages from the first on, for a node. A reader before this one must be gone, unless they are shared.
     pub(super) fn open(self: &Arc<Self>) -> NodeMessages {
         NodeMessages { feed: self.clone(), next: 0 }
     }
@@ -122,6 +125,15 @@ impl Feed {
     pub(super) fn is_repeatable(&self) -> bool {
         let state = self.state.lock();
         state.ended.is_some() && state.is_complete && state.messages.whole() <= 1
+    }
+
+    /// Has two nodes read the messages, if the call [can begin again](Feed::is_repeatable); `false` if it cannot.
+    pub(super) fn share(&self) -> bool {
+        let mut state = self.state.lock();
+        let may =
+            state.is_keeping && state.ended.is_some() && state.is_complete && state.messages.whole() <= 1;
+        state.is_shared |= may;
+        may
     }
 
     /// Whether nothing was taken that is not kept, so that a call of which nothing was sent can begin.
@@ -142,6 +154,9 @@ impl Feed {
     /// A node has answered: nothing is kept any more.
     pub(super) fn commit(&self) {
         let mut state = self.state.lock();
+        if state.is_shared {
+            return;
+        }
         state.is_keeping = false;
         let State { first, taken, .. } = *state;
         for _ in first..taken {

@@ -84,6 +84,11 @@ impl<'a> Lasting<'a> {
         Lasting { streams, timers, caller, chain, head, places, followed: None }
     }
 
+    /// The same for the work of another node on the call.
+    pub(super) fn another(&self) -> Self {
+        Lasting { caller: self.caller.clone(), followed: None, ..*self }
+    }
+
     /// Does a part of the call's work, for as long as `until` says. `is_stream`: whether it is a stream if it lasts.
     ///
     /// # Errors

@@ -10,9 +10,12 @@ use super::status::{Ending, OK, is_grpc};
 use super::timeout;
 use crate::coalesce::Coalesce;
 use crate::headers::{Metered, plain};
+use crate::nodes::exchange::{Exchange, TryPlace};
 use crate::nodes::node_set::NodeSet;
+use crate::nodes::progress::OnSent;
 use crate::nodes::timers::TimerPool;
-use crate::nodes::{NodeRequestError, Pools};
+use crate::nodes::usefulness::MethodPlace;
+use crate::nodes::{NodeRequestError, Pool, Pools, SecondExchange};
 use crate::request::admission::Denied;
 use crate::request::admit::Admission;
 use crate::request::message::{Authenticated, Received};
@@ -28,12 +31,13 @@ use http::{Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
 use rpcgate_core::call::{Call, CallState, Calls, Entry, Settled};
-use rpcgate_core::caller::RequestId;
+use rpcgate_core::caller::{ProjectId, RequestId};
 use rpcgate_core::chain::{Flags, MethodRule};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::grpc::{GrpcCall, GrpcPath};
 use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
+use rpcgate_core::node_try::NodeTries;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Rest as RestReply, Source};
 use rpcgate_core::stream_tally::StreamTally;
@@ -191,6 +195,7 @@ impl Shared {
         let mut exchange = GrpcExchange {
             uri: &head.uri,
             metadata: &head.headers,
+            key_header: tally.chain.adapter().key_places().header,
             feed: &feed,
             lasting,
             refusal: None,
@@ -198,6 +203,11 @@ impl Shared {
             timeout: tally.chain.timeout(),
             is_slow: false,
             among: NodeSet::ALL,
+            method: MethodPlace::of(tally.entries.first().and_then(|entry| entry.call.metered)),
+            trial: None,
+            unserved: None,
+            place: None,
+            avoid: None,
             is_broadcast: tally.entries.iter().any(|entry| entry.call.rule.flags.has(Flags::BROADCAST)),
             most: self.limits.message,
             clock: &*self.clock,
@@ -250,12 +260,26 @@ impl Shared {
             entry.state = CallState::Refused(Refusal::Closed);
             return Err(Ending::Refused(Refusal::Closed));
         }
+        exchange.trial = pool.grpc_trial(exchange.among, exchange.method).filter(|_| exchange.may_repeat());
         let left = exchange.deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
         let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
         tries.set_calls([0]);
-        let answer = pool.ask_grpc(left, Some(project), (&mut on_sent, tries), exchange).await;
+        let noted: (&mut OnSent<'_>, _) = (&mut on_sent, tries);
+        let answer = match pool.next_node_after().filter(|_| !exchange.is_broadcast) {
+            None => pool.ask_grpc(left, Some(project), noted, exchange).await,
+            // In a box, so that other calls are no larger.
+            Some(after) => Box::pin(ask_two(&pool, (after, left), project, noted, exchange)).await,
+        };
         let (state, ending) = match answer {
             Ok(reply) => return Ok(reply),
+            // No other node could serve it either: the client gets what the node said.
+            Err(NodeRequestError::Fault(_))
+                if exchange.refusal.is_none()
+                    && exchange.feed.refusal().is_none()
+                    && let Some(reply) = exchange.unserved.take() =>
+            {
+                return Ok(reply);
+            }
             Err(_) if let Some(refusal) = exchange.refusal => {
                 (CallState::Refused(refusal), Ending::Refused(refusal))
             }
@@ -267,8 +291,10 @@ impl Shared {
             }
             Err(NodeRequestError::Fault(fault)) => match exchange.feed.refusal() {
                 Some(refusal) => (CallState::Refused(refusal), Ending::Refused(refusal)),
+                // The client chose this deadline: it has left, as one that does not wait for the answer.
                 None if fault.cause == Cause::Timeout && !exchange.is_slow => {
-                    (CallState::Failed(fault), Ending::Late)
+                    let state = if fault.sent { CallState::Sent } else { CallState::Failed(fault) };
+                    (state, Ending::Late)
                 }
                 None => (CallState::Failed(fault), Ending::Failed),
             },
@@ -285,16 +311,18 @@ impl Shared {
         reply: NodeReply,
         (feed, deadline, lasting): (Arc<Feed>, Option<Duration>, Lasting<'_>),
     ) -> Response<GrpcBody> {
+        let is_unserved = reply.is_unserved();
         let NodeReply { headers: mut own, pieces, messages, rest, place, permit } = reply;
         let content_type = own.get(CONTENT_TYPE).cloned();
         strip(&mut own);
         if let Some(content_type) = content_type {
             own.insert(CONTENT_TYPE, content_type);
         }
+        let from = if is_unserved { Source::Unserved } else { Source::Node };
         let is_ok = !matches!(rest, Rest::Whole { status, .. } if status != OK);
         if let Some(entry) = tally.entries.first_mut() {
             entry.bytes_out = pieces.iter().map(|piece| piece.len() as u32).sum();
-            entry.state = answered(is_ok);
+            entry.state = answered(is_ok, from);
         }
         let headers = metadata(id, Some(&tally), true, own);
         match rest {
@@ -352,6 +380,33 @@ impl Shared {
     }
 }
 
+/// Sends the call to a second node as well if the first has not answered it within `after`.
+async fn ask_two(
+    pool: &Pool,
+    (after, left): (Duration, Option<Duration>),
+    project: ProjectId,
+    noted: (&mut OnSent<'_>, &mut NodeTries),
+    exchange: &mut GrpcExchange<'_, '_>,
+) -> Result<NodeReply, NodeRequestError> {
+    let place = Arc::<TryPlace>::default();
+    let feed = exchange.feed.clone();
+    exchange.place = Some(place.clone());
+    let mut other = exchange.another();
+    let second = SecondExchange {
+        exchange: &mut other,
+        // Only a call that the client has sent can be read by two nodes.
+        busy_node: || place.node().filter(|_| feed.share()),
+        avoid: |other: &mut GrpcExchange<'_, '_>, node| other.avoid = Some(node),
+    };
+    let (answer, is_second) = pool.ask_two_grpc((after, left), Some(project), noted, exchange, second).await;
+    if is_second {
+        std::mem::swap(exchange, &mut other);
+    } else if exchange.unserved.is_none() {
+        exchange.unserved = other.unserved.take();
+    }
+    answer
+}
+
 /// Passes the call through the stack. Returns its account, in which it is open or refused.
 async fn decide<C>(tally: Box<Tally>, mut stack: PooledService<C>) -> Result<Box<Tally>, Refusal>
 where
@@ -375,14 +430,14 @@ async fn record(tally: Box<Tally>) {
     drop(receipt);
 }
 
-fn answered(is_ok: bool) -> CallState {
+fn answered(is_ok: bool, from: Source) -> CallState {
     let form = Form::Rest(Box::new(RestReply {
         status: http::StatusCode::OK,
         headers: HeaderMap::new(),
         body: Bytes::new(),
         is_error: !is_ok,
     }));
-    CallState::Answered(Reply { form, from: Source::Node })
+    CallState::Answered(Reply { form, from })
 }
 
 /// The metadata of an answer: the node's `own`, and what every answer of the gateway has.

@@ -1,6 +1,7 @@
 //! The status of a gRPC call: what a node says of it, and how the gateway writes its own.
 
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use rpcgate_core::adapter::Unserved;
 use rpcgate_core::refusal::{BackendFailure, DeadlineExceeded, Refusal};
 use std::fmt::Write;
 
@@ -16,6 +17,10 @@ pub(super) const CANCELLED: u8 = 1;
 pub(super) const UNAUTHENTICATED: u8 = Refusal::InvalidKey.grpc();
 /// The number that means that a node cannot answer now, and another may.
 pub(super) const UNAVAILABLE: u8 = BackendFailure.grpc();
+/// Numbers of a node that is at a limit, that lacks the method, and that has failed within.
+const RESOURCE_EXHAUSTED: u8 = 8;
+const UNIMPLEMENTED: u8 = 12;
+const INTERNAL: u8 = 13;
 /// Numbers from this on are not defined, and count as [`UNKNOWN`].
 const NUMBERS: u8 = 17;
 const UNKNOWN: u8 = 2;
@@ -58,6 +63,15 @@ impl Ending {
     pub(super) fn alone(self, mut headers: HeaderMap) -> HeaderMap {
         headers.insert(CONTENT_TYPE, GRPC);
         self.trailers(headers)
+    }
+}
+
+/// Why a node with this status cannot serve the call now; `None` if the status is that of an answer.
+pub(super) const fn unserved(status: u8) -> Option<Unserved> {
+    match status {
+        UNAVAILABLE | RESOURCE_EXHAUSTED => Some(Unserved::Node),
+        UNIMPLEMENTED | INTERNAL => Some(Unserved::Method),
+        _ => None,
     }
 }
 

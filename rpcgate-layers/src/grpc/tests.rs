@@ -605,7 +605,7 @@ async fn a_read_is_tried_at_another_node_and_a_broadcast_only_while_nothing_was_
     let failed = statuses.iter().filter(|status| *status == "14").count();
     assert_eq!(failed, sick.calls() - before, "one that has it fails");
     let lines = gateway.records().into_iter().map(|record| (record.lines[0].outcome, record.lines[0].cu));
-    assert_eq!(lines.filter(|line| *line == (Outcome::Failed, 0)).count(), failed, "and is not charged");
+    assert_eq!(lines.filter(|line| *line == (Outcome::NodeError, 0)).count(), failed, "and is not charged");
     let alone = Gateway::new(&[&dead]);
     let answer = alone.unary("Toy_Read").await;
     assert_eq!(
@@ -641,20 +641,76 @@ async fn a_call_that_no_node_may_get_ends_with_14_and_counts_at_none() {
 #[tokio::test]
 async fn statuses_of_a_node_pass_and_are_charged_but_not_those_about_the_gateway() {
     for (status, expected, cu) in
-        [("3", "3", 5), ("5", "5", 5), ("8", "8", 5), ("16", "14", 0), ("14", "14", 0)]
+        [("3", "3", 5), ("5", "5", 5), ("8", "8", 0), ("12", "12", 0), ("16", "14", 0), ("14", "14", 0)]
     {
         let node = Node::serve(move |_| async move { status_alone(status) }).await;
         let gateway = Gateway::new(&[&node.url]);
         let answer = gateway.unary("Toy_Read").await;
         assert_eq!((answer.status(), answer.body.len()), (expected, 0), "{status}");
         let line = gateway.records()[0].lines[0].clone();
-        let outcome = if cu == 5 { Outcome::NodeError } else { Outcome::Failed };
+        let outcome = if status == "16" { Outcome::Failed } else { Outcome::NodeError };
         assert_eq!((line.cu, line.outcome), (cu, outcome), "{status}");
     }
     let late = Node::serve(|_| async { frames(vec![data(b"some"), trailers("13")]) }).await;
     let gateway = Gateway::new(&[&late.url]);
     assert_eq!(gateway.unary("Toy_Read").await.status(), "13", "in trailers, after a message");
     assert_eq!(gateway.records()[0].lines[0].outcome, Outcome::NodeError);
+}
+
+#[tokio::test]
+async fn if_no_node_can_serve_a_call_the_client_gets_the_nodes_own_message_and_trailers_uncharged() {
+    let sick = Node::serve(|_| async {
+        let mut all = trailers("14");
+        if let Some(trailers) = all.trailers_mut() {
+            trailers.insert("grpc-message", "the node is syncing".parse().unwrap());
+            trailers.insert("retry-pushback", "20".parse().unwrap());
+        }
+        frames(vec![all])
+    })
+    .await;
+    let gateway = Gateway::new(&[&sick.url, &sick.url]);
+    let answer = gateway.unary("Toy_Read").await;
+    let trailers = answer.trailers.as_ref().unwrap();
+    assert_eq!((answer.status(), &trailers["grpc-message"]), ("14", &"the node is syncing".parse().unwrap()));
+    assert_eq!(trailers["retry-pushback"], "20");
+    assert_eq!(sick.calls(), 2, "another node was asked");
+    let line = gateway.records()[0].lines[0].clone();
+    assert_eq!((line.cu, line.outcome), (0, Outcome::NodeError));
+}
+
+#[tokio::test]
+async fn a_read_that_a_node_does_not_answer_for_a_time_is_answered_by_another_one() {
+    let (hung, _dropped) = silent().await;
+    let well = Node::saying(b"answer").await;
+    let slow = Node::serve(|_| async {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        unary(b"answer")
+    })
+    .await;
+    let soon = |urls: &[&str]| {
+        let retry = RetryPolicy::default().with_next_node_after(Some(Duration::from_millis(30)));
+        let nodes: Vec<_> =
+            urls.iter().map(|url| NodeConfig::new(NodeUrl::parse(url, Transport::Grpc).unwrap())).collect();
+        Gateway::built(
+            urls,
+            |_| (),
+            &|fixture| fixture,
+            move |parts: &mut Parts| {
+                let limits = PoolLimits::default().with_retry(retry);
+                let pool = Pool::new(Toy.facts(), nodes, limits, parts.accounting.clock.clone());
+                parts.pools.store(Arc::new([pool].into_iter().collect()));
+            },
+        )
+    };
+    let gateway = soon(&[&hung.url, &well.url]);
+    for _ in 0..4 {
+        assert_eq!(gateway.unary("Toy_Read").await.status(), "0");
+    }
+    assert!(hung.calls() > 0, "it was asked first");
+    let gateway = soon(&[&slow.url, &slow.url]);
+    for _ in 0..4 {
+        assert_eq!(gateway.unary("Toy_Read").await.status(), "0", "the first try goes on");
+    }
 }
 
 #[tokio::test]
@@ -710,7 +766,11 @@ async fn a_deadline_is_passed_on_and_ends_the_call_at_the_node_too() {
     let told = node.heads.lock()[0].1["grpc-timeout"].to_str().unwrap().to_owned();
     assert_eq!(told, "100000u", "the clock of the test stands still");
     let line = gateway.records()[0].lines[0].clone();
-    assert_eq!((line.outcome, line.cu), (Outcome::Failed, 5), "the node has worked for it");
+    assert_eq!(
+        (line.outcome, line.cu),
+        (Outcome::Abandoned, 5),
+        "its client gave it up while the node worked for it"
+    );
     assert!(gateway.pool.nodes().all(|node| node.health.left().is_zero()));
     for _ in 0..6 {
         gateway.ask(READ, &metadata, Full::from(message(b"ask"))).await;

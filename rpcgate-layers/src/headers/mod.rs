@@ -4,7 +4,7 @@ mod metered;
 
 pub use metered::{Metered, plain};
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::HeadConsistency;
 use rpcgate_core::window::Windows;
@@ -78,8 +78,31 @@ pub fn write_rates(windows: &Windows, headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a node's header is dropped: those of one connection (RFC 9110, section 7.6.1), those between a browser and this
-/// gateway, those that reveal details of the node, and those that the gateway writes itself.
+/// [`EXPOSED`] and the names of `own`, the headers of a node that pass; `None` if it has none.
+pub(crate) fn exposed_with(own: &HeaderMap) -> Option<HeaderValue> {
+    let mut names = own.keys().filter(|name| *name != CONTENT_TYPE).map(HeaderName::as_str).peekable();
+    names.peek()?;
+    let mut all = EXPOSED.to_str().unwrap_or_default().to_owned();
+    for name in names {
+        all.push_str(", ");
+        all.push_str(name);
+    }
+    HeaderValue::try_from(all).ok()
+}
+
+/// Whether a node's header reaches the client: `allowed` has its name, or a beginning of it with `*`, and it is not one that
+/// [stays behind](stays_behind) on every chain.
+pub(crate) fn may_pass(name: &HeaderName, allowed: &[&str]) -> bool {
+    let is_allowed = |allowed: &&str| match allowed.strip_suffix('*') {
+        Some(begin) => name.as_str().starts_with(begin),
+        None => name == *allowed,
+    };
+    allowed.iter().any(is_allowed) && !stays_behind(name)
+}
+
+/// Whether a node's header is dropped on every chain: those of one connection (RFC 9110, section 7.6.1), those about the
+/// node's host (its caching, its security policy, other places that a client should go to), those that reveal details of the
+/// node, and those that the gateway writes itself.
 pub fn stays_behind(name: &HeaderName) -> bool {
     let name = name.as_str();
     matches!(
@@ -98,8 +121,30 @@ pub fn stays_behind(name: &HeaderName) -> bool {
             | "content-type"
             | "set-cookie"
             | "server"
+            | "via"
+            | "x-powered-by"
             | "date"
             | "vary"
+            | "age"
+            | "expires"
+            | "pragma"
+            | "cache-control"
+            | "clear-site-data"
+            | "strict-transport-security"
+            | "expect-ct"
+            | "public-key-pins"
+            | "content-security-policy"
+            | "content-security-policy-report-only"
+            | "permissions-policy"
+            | "referrer-policy"
+            | "nel"
+            | "report-to"
+            | "reporting-endpoints"
+            | "alt-svc"
+            | "location"
+            | "content-location"
+            | "refresh"
+            | "link"
             | "retry-after"
             | "allow"
             | "www-authenticate"
@@ -177,9 +222,43 @@ mod tests {
             "transfer-encoding",
             "x-cache",
             "x-rpcgate-head",
+            "strict-transport-security",
+            "alt-svc",
+            "cache-control",
+            "location",
         ] {
             assert!(stays_behind(&HeaderName::from_static(name)), "{name}");
+            assert!(
+                !may_pass(&HeaderName::from_static(name), &[name, "*"]),
+                "{name}: not even if it is listed"
+            );
         }
         assert!(!stays_behind(&HeaderName::from_static("x-node-version")));
+    }
+
+    #[test]
+    fn a_node_header_passes_if_its_name_or_the_beginning_of_it_is_listed() {
+        let allowed = ["x-height", "x-chain-*"];
+        for (name, passes) in [
+            ("x-height", true),
+            ("x-heights", false),
+            ("x-chain-cursor", true),
+            ("x-chain", false),
+            ("etag", false),
+        ] {
+            assert_eq!(may_pass(&HeaderName::from_static(name), &allowed), passes, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_headers_of_a_node_are_exposed_after_those_of_the_gateway() {
+        let mut own = HeaderMap::new();
+        own.insert(CONTENT_TYPE, HeaderValue::from_static("a/b"));
+        assert_eq!(exposed_with(&own), None);
+        own.insert("x-chain-cursor", HeaderValue::from_static("1"));
+        own.insert("x-height", HeaderValue::from_static("2"));
+        let exposed = exposed_with(&own).unwrap();
+        let names = exposed.to_str().unwrap().strip_prefix(EXPOSED.to_str().unwrap()).unwrap();
+        assert_eq!(names, ", x-chain-cursor, x-height");
     }
 }

@@ -3,29 +3,38 @@
 use super::health::Grade;
 use super::node::{Node, NodeIndex};
 use super::node_set::NodeSet;
+use super::usefulness::MethodPlace;
 use rpcgate_core::node_try::NodeChoice;
+use rpcgate_core::tally::Transport;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The nodes among which one is chosen. Drained nodes are never among them.
+/// The nodes among which one is chosen. Those of another network are never among them, and a drained one is only if it alone has
+/// what the call uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidates {
     /// Those that take the call.
     pub(super) among: NodeSet,
     /// Nodes that must not get it.
     pub(super) avoid: [Option<NodeIndex>; 2],
+    /// How the calls reach them, and which calls they are.
+    pub(super) kind: CallKind,
 }
+
+/// Transport and method of calls, for which a node has an account.
+pub(super) type CallKind = (Transport, MethodPlace);
 
 impl Candidates {
     pub(super) fn has(self, node: &Node) -> bool {
-        self.among.has(node.index) && !self.avoid.contains(&Some(node.index)) && !node.is_drained()
+        let is_usable = !node.is_out() || (self.among.is_bound() && !node.network.is_wrong());
+        self.among.has(node.index) && !self.avoid.contains(&Some(node.index)) && is_usable
     }
 }
 
 impl From<[Option<NodeIndex>; 2]> for Candidates {
-    /// All nodes but these.
+    /// All nodes but these, for calls over HTTP.
     fn from(avoid: [Option<NodeIndex>; 2]) -> Self {
-        Candidates { among: NodeSet::ALL, avoid }
+        Candidates { among: NodeSet::ALL, avoid, kind: (Transport::Http, MethodPlace::OTHER) }
     }
 }
 
@@ -35,8 +44,9 @@ pub(super) struct Rotation(AtomicUsize);
 
 impl Rotation {
     /// The node for the next call, one of the `candidates`. Of the healthy ones those of the lowest priority number are
-    /// considered, archives after all others, and of two of them, next in turn, the one that is likely to answer sooner is chosen. If none is healthy,
-    /// the one that is least behind is; if all are backed off from, the one whose backoff ends first.
+    /// considered, archives after all others, and of two of them, next in turn, the one that is likely to answer sooner is
+    /// chosen. If none is healthy, the same is done with the doubtful ones. If none of those is left, the one that is least
+    /// behind is chosen; if all are backed off from, the one whose backoff ends first.
     ///
     /// `nodes` are nodes, or a transport's state of each. The reason for the choice is for explanations.
     pub(super) fn choose<'a, N: AsRef<Node>>(
@@ -50,23 +60,28 @@ impl Rotation {
         if let [only] = nodes {
             return Some(only).filter(allowed).map(|only| (only, NodeChoice::Only));
         }
-        let grade = |node: &N| node.as_ref().health.grade(&now);
+        let kind = candidates.kind;
+        let grade = |node: &N| node.as_ref().health.grade(kind, &now);
         let rank = |node: &N| (grade(node), node.as_ref().tier());
         let (best, tier) = nodes.iter().filter(allowed).map(rank).min()?;
         match best {
-            Grade::Healthy => self.of_healthy(nodes, |node| allowed(node) && rank(node) == (best, tier)),
+            Grade::Healthy | Grade::Doubtful => {
+                self.of_equals(nodes, kind, |node| allowed(node) && rank(node) == (best, tier))
+            }
             Grade::Unfit => {
                 let unfit = nodes.iter().filter(|node| allowed(node) && grade(node) == best);
                 let least = unfit.min_by_key(|node| {
                     let node = node.as_ref();
-                    (node.health.behind(), node.tier(), expected_wait(node))
+                    (node.health.behind(), node.tier(), expected_wait(node, kind))
                 });
                 least.map(|least| (least, NodeChoice::LeastBehind))
             }
             Grade::BackedOff => {
                 let now = now();
-                let first =
-                    nodes.iter().filter(allowed).min_by_key(|node| node.as_ref().health.remaining(now));
+                let first = nodes
+                    .iter()
+                    .filter(allowed)
+                    .min_by_key(|node| node.as_ref().health.by(kind.0).remaining(now));
                 first.map(|first| (first, NodeChoice::FirstBack))
             }
         }
@@ -74,9 +89,10 @@ impl Rotation {
         .or_else(|| nodes.iter().find(allowed).map(|node| (node, NodeChoice::Turn)))
     }
 
-    fn of_healthy<'a, N: AsRef<Node>>(
+    fn of_equals<'a, N: AsRef<Node>>(
         &self,
         nodes: &'a [N],
+        kind: CallKind,
         usable: impl Fn(&&'a N) -> bool,
     ) -> Option<(&'a N, NodeChoice)> {
         let turn = self.0.fetch_add(1, Relaxed);
@@ -90,9 +106,7 @@ impl Rotation {
         let first = turn % count;
         let step = 1 + (turn / count) % (count - 1);
         match (nth(first), nth((first + step) % count)) {
-            (Some(first), Some(second))
-                if is_clearly_less(expected_wait(second.as_ref()), expected_wait(first.as_ref())) =>
-            {
+            (Some(first), Some(second)) if answers_sooner(second.as_ref(), first.as_ref(), kind) => {
                 Some((second, NodeChoice::Sooner))
             }
             (first, second) => first.or(second).map(|node| (node, NodeChoice::Turn)),
@@ -100,10 +114,23 @@ impl Rotation {
     }
 }
 
-/// How long a node is likely to need for one more call: its calls in flight and this one, times its latency.
-fn expected_wait(node: &Node) -> u64 {
-    let latency = node.health.latency().as_micros() as u64;
-    (node.in_flight.load(Relaxed) as u64 + 1).saturating_mul(latency.max(1))
+/// How long a node is likely to need for one more call: its calls in flight and this one, times what one takes. `None` if no
+/// call has shown that yet.
+fn expected_wait(node: &Node, (transport, method): CallKind) -> Option<u64> {
+    let expected = node.health.by(transport).usefulness().expected(method)?;
+    Some((node.in_flight.load(Relaxed) as u64 + 1).saturating_mul(expected))
+}
+
+/// Whether `second` is likely to answer clearly sooner than `first`. A node without any known answer is neither quicker nor
+/// slower than another one: only its calls in flight count.
+fn answers_sooner(second: &Node, first: &Node, kind: CallKind) -> bool {
+    match (expected_wait(second, kind), expected_wait(first, kind)) {
+        (Some(second), Some(first)) => is_clearly_less(second, first),
+        _ => {
+            let calls = |node: &Node| node.in_flight.load(Relaxed) as u64 + 1;
+            is_clearly_less(calls(second), calls(first))
+        }
+    }
 }
 
 /// Latencies always differ a little, which is not a reason to skip a turn.
@@ -157,7 +184,7 @@ mod tests {
     #[test]
     fn a_backed_off_node_gets_no_calls_until_its_backoff_ends() {
         let nodes = nodes(3);
-        nodes[1].health.record_unreachable(Duration::ZERO);
+        nodes[1].health.by(Transport::Http).record_unreachable(Duration::ZERO);
         let rotation = Rotation::default();
         let asked =
             |now| (0..30).any(|_| rotation.choose(&nodes, [None, None], || now).unwrap().0.index.get() == 1);
@@ -169,7 +196,7 @@ mod tests {
     fn if_all_are_backed_off_the_first_to_return_is_used() {
         let nodes = nodes(3);
         for (node, at) in nodes.iter().zip([30, 10, 20]) {
-            node.health.record_unreachable(Duration::from_millis(at));
+            node.health.by(Transport::Http).record_unreachable(Duration::from_millis(at));
         }
         let choice = |avoid| {
             Rotation::default()
@@ -198,7 +225,7 @@ mod tests {
     fn a_fallback_is_used_only_as_a_fallback() {
         let nodes = tiers(&[5, 0, 0, 9]);
         assert_eq!(asked(&nodes), [1, 2]);
-        nodes[1].health.record_unreachable(Duration::ZERO);
+        nodes[1].health.by(Transport::Http).record_unreachable(Duration::ZERO);
         assert_eq!(asked(&nodes), [2]);
         nodes[2].health.record_probe(Some(NodeStatus::at(0)));
         assert_eq!(asked(&nodes), [0], "one that is well before one that is not, whatever their tiers");
@@ -214,7 +241,7 @@ mod tests {
         };
         let nodes: Vec<_> = [(true, 0), (false, 9), (true, 0)].into_iter().enumerate().map(node).collect();
         assert_eq!(asked(&nodes), [1]);
-        nodes[1].health.record_unreachable(Duration::ZERO);
+        nodes[1].health.by(Transport::Http).record_unreachable(Duration::ZERO);
         assert_eq!(asked(&nodes), [0, 2]);
     }
 
@@ -229,7 +256,7 @@ mod tests {
         let nodes: Vec<_> = (0..3).map(node).collect();
         let some = |places: &[usize]| Candidates {
             among: places.iter().map(|place| NodeIndex(*place)).collect(),
-            avoid: [None, None],
+            ..Candidates::from([None, None])
         };
         let chosen = |nodes: &[Arc<Node>], candidates| {
             let chosen = Rotation::default().choose(nodes, candidates, || Duration::ZERO);
@@ -238,7 +265,7 @@ mod tests {
         for place in 0..3 {
             assert_eq!(chosen(&nodes, some(&[place])), Some(place));
         }
-        nodes[2].health.record_unreachable(Duration::ZERO);
+        nodes[2].health.by(Transport::Http).record_unreachable(Duration::ZERO);
         assert_eq!(chosen(&nodes, some(&[2])), Some(2), "the only one that takes the call");
         assert_eq!(chosen(&nodes, some(&[])), None);
         drains.set([("toy".to_owned(), "http://127.0.0.1:1".to_owned())].into());
@@ -266,13 +293,59 @@ mod tests {
     fn the_faster_of_two_is_used_and_a_small_difference_does_not_count() {
         let nodes = nodes(2);
         for (node, millis) in nodes.iter().zip([10, 11]) {
-            node.health.record_latency(Duration::from_millis(millis));
+            node.health.by(Transport::Http).usefulness().record_latency(Duration::from_millis(millis));
         }
         assert_eq!(counts(&Rotation::default(), &nodes, 60), [30, 30]);
-        (0..20).for_each(|_| nodes[1].health.record_latency(Duration::from_millis(40)));
+        (0..20).for_each(|_| {
+            nodes[1].health.by(Transport::Http).usefulness().record_latency(Duration::from_millis(40));
+        });
         assert_eq!(asked(&nodes), [0]);
         nodes[0].in_flight.store(9, Relaxed);
         assert_eq!(asked(&nodes), [1], "ten calls at 10 ms are more than one at 40");
+    }
+
+    fn usefulness(node: &Node) -> &crate::nodes::usefulness::Usefulness {
+        node.health.by(Transport::Http).usefulness()
+    }
+
+    #[test]
+    fn a_node_of_which_nothing_is_known_takes_its_turn_and_no_more() {
+        let nodes = nodes(2);
+        usefulness(&nodes[0]).record_latency(Duration::from_millis(5));
+        assert_eq!(counts(&Rotation::default(), &nodes, 60), [30, 30]);
+    }
+
+    #[test]
+    fn a_node_that_fails_is_left_for_a_slower_one_and_for_a_fallback() {
+        let nodes = nodes(2);
+        usefulness(&nodes[0]).record_latency(Duration::from_millis(1));
+        usefulness(&nodes[1]).record_latency(Duration::from_millis(200));
+        assert_eq!(asked(&nodes), [0]);
+        (0..2).for_each(|_| usefulness(&nodes[0]).record_failed());
+        assert_eq!(asked(&nodes), [1]);
+        let tiers = tiers(&[0, 1]);
+        (0..2).for_each(|_| usefulness(&tiers[0]).record_failed());
+        assert_eq!(asked(&tiers), [1], "a doubtful node comes after a fallback that is well");
+        (0..2).for_each(|_| usefulness(&tiers[1]).record_failed());
+        assert_eq!(asked(&tiers), [0], "if all are doubtful, the order is as if none were");
+    }
+
+    #[test]
+    fn an_account_is_that_of_one_transport_and_one_method() {
+        static NAMES: [&str; 2] = ["this_method", "that_method"];
+        let nodes = nodes(2);
+        let asked = |transport, method| {
+            let kind = (transport, MethodPlace::of(method));
+            let candidates = Candidates { kind, ..Candidates::from([None, None]) };
+            let rotation = Rotation::default();
+            let asked = (0..20)
+                .map(|_| rotation.choose(&nodes, candidates, || Duration::ZERO).unwrap().0.index.get());
+            asked.collect::<std::collections::BTreeSet<_>>().len()
+        };
+        (0..2).for_each(|_| nodes[0].health.by(Transport::Grpc).usefulness().record_failed());
+        assert_eq!((asked(Transport::Http, None), asked(Transport::Grpc, None)), (2, 1));
+        (0..2).for_each(|_| usefulness(&nodes[0]).record_method_failed(MethodPlace::of(Some(NAMES[0]))));
+        assert_eq!((asked(Transport::Http, Some(NAMES[0])), asked(Transport::Http, Some(NAMES[1]))), (1, 2));
     }
 
     #[test]
@@ -303,10 +376,10 @@ mod tests {
         assert_eq!(why(&three), Some(NodeChoice::Turn));
         three[0].in_flight.store(9, Relaxed);
         assert_eq!(why(&three), Some(NodeChoice::Sooner));
-        three[1].health.record_unreachable(Duration::ZERO);
-        three[2].health.record_unreachable(Duration::ZERO);
+        three[1].health.by(Transport::Http).record_unreachable(Duration::ZERO);
+        three[2].health.by(Transport::Http).record_unreachable(Duration::ZERO);
         assert_eq!(why(&three), Some(NodeChoice::OnlyHealthy));
-        three[0].health.record_unreachable(Duration::ZERO);
+        three[0].health.by(Transport::Http).record_unreachable(Duration::ZERO);
         assert_eq!(why(&three), Some(NodeChoice::FirstBack));
         let late = nodes(2);
         for node in &late {

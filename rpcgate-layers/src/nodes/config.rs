@@ -2,6 +2,8 @@
 
 use super::dialer::Dialer;
 use super::drain::NodeDrain;
+use super::network::ExpectedNetwork;
+use super::node_digits::NodeDigits;
 use super::spending::NodeSpending;
 use super::url::NodeUrl;
 use http::{HeaderName, HeaderValue};
@@ -40,6 +42,8 @@ pub struct NodeConfig {
     /// Whether it keeps the states and blocks that others have pruned: it comes after the others, and answers reads for
     /// which another node [lacks the history](rpcgate_core::adapter::Adapter::lacks_history).
     pub is_archive: bool,
+    /// The network to which it has to belong.
+    pub network: ExpectedNetwork,
     /// Whether an operator has drained it.
     pub drain: NodeDrain,
     /// What opens connections to it; `None`: TCP.
@@ -54,17 +58,21 @@ pub struct NodeConfig {
     /// The address that it was made with, which is also its name.
     pub(crate) first: NodeUrl,
     pub(crate) others: Vec<NodeUrl>,
+    /// Its name in the ids of what exists at it alone.
+    pub(crate) digits: NodeDigits,
 }
 
 impl NodeConfig {
     /// The node at `url`, without any options. The URL is also its name.
     pub fn new(url: NodeUrl) -> Self {
         NodeConfig {
+            digits: NodeDigits::of(&url.to_string(), 0),
             headers: Vec::new(),
             max_batch: None,
             priority: 0,
             methods: NodeMethods::default(),
             is_archive: false,
+            network: ExpectedNetwork::default(),
             drain: NodeDrain::default(),
             dialer: None,
             allowance: NodeAllowance::default(),
@@ -100,6 +108,13 @@ impl NodeConfig {
         self
     }
 
+    /// The same node, which has to belong to this network.
+    #[must_use]
+    pub fn with_network(mut self, network: ExpectedNetwork) -> Self {
+        self.network = network;
+        self
+    }
+
     /// The same node under this drain.
     #[must_use]
     pub fn with_drain(mut self, drain: NodeDrain) -> Self {
@@ -124,6 +139,11 @@ impl NodeConfig {
     /// Where the node takes this protocol, if it does.
     pub fn address(&self, transport: Transport) -> Option<&NodeUrl> {
         std::iter::once(&self.first).chain(&self.others).find(|url| url.transport == transport)
+    }
+
+    /// Whether it takes one protocol alone.
+    pub(super) fn has_one_address(&self) -> bool {
+        self.others.is_empty()
     }
 
     /// The name of the node in logs and views: its first address, which shows no secret.
@@ -158,11 +178,26 @@ impl fmt::Debug for NodeConfig {
             .field("priority", &self.priority)
             .field("methods", &self.methods)
             .field("is_archive", &self.is_archive)
+            .field("network", &self.network)
             .field("drain", &self.drain)
             .field("dialer", &self.dialer)
             .field("allowance", &self.allowance)
             .field("roots", &self.roots.len())
             .finish()
+    }
+}
+
+/// Gives each node digits that no other node of the pool has. Nodes of one name, which differ in their keys alone, are told
+/// apart by their order.
+pub(crate) fn make_distinct(nodes: &mut [NodeConfig]) {
+    for at in 0..nodes.len() {
+        let (before, rest) = nodes.split_at_mut(at);
+        let Some(node) = rest.first_mut() else { return };
+        let name = node.name().to_string();
+        let is_free = |digits: &NodeDigits| before.iter().all(|other| other.digits != *digits);
+        // More salts than nodes: one of them is free unless hashes collide beyond all odds.
+        let free = (0..=u32::MAX).map(|salt| NodeDigits::of(&name, salt)).find(is_free);
+        node.digits = free.unwrap_or(node.digits);
     }
 }
 

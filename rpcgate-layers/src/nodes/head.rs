@@ -1,16 +1,12 @@
 //! The head of a chain, as its nodes see it.
 
+use super::head_belief::{HeadBelief, NodeHeight};
 use super::node::NodeIndex;
 use super::pool::Pool;
-use crate::transport::h1::{AnswerBody, NodeRequest};
-use bytes::Bytes;
+use super::probe_call::{ProbeCall, ProbeFailure};
 use futures_util::future::join_all;
-use http::Method;
-use http::uri::PathAndQuery;
-use rpcgate_core::adapter::{NodeStatus, Probe};
+use rpcgate_core::adapter::NodeStatus;
 use rpcgate_core::chain::Chain;
-use rpcgate_core::envelope::{Replies, replies};
-use rpcgate_core::json::DEEPEST;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
@@ -18,123 +14,105 @@ use tokio::time::{MissedTickBehavior, interval};
 /// How long a probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Every one of these rounds each node is asked for its network.
+const NETWORK_ROUNDS: u64 = 10;
+
 /// Probes each node at once and then every `every`, and sooner if calls wait for a height. By the results it sets the chain's [`head`](Chain::head), and the health of
 /// the nodes. Runs until it is dropped.
 ///
-/// The head is the highest height that a node shows; in a pool of three or more, the second highest, so that one node alone can
-/// neither make the cache treat data as final too early nor make all others seem to be behind. While no node answers,
-/// the head stays as it is. A node at height 0 knows nothing yet and does not count, and neither does one without an address
-/// for HTTP, which is not probed: its health is that of its streams and calls.
+/// The head is the highest height that at least half of the nodes that answer have reached or nearly reached; in a pool of three or more,
+/// at least two. So one node alone can neither make the cache treat data as final too early nor make all others seem to be behind. A
+/// height that has grown much faster than blocks come is believed only if other nodes agree, or if it stays. When the head falls back far,
+/// the chain's stored answers are dropped. While no node answers, the head stays as it is. A node at height 0 knows nothing yet and does
+/// not count, and neither does one of another network, nor one without an address for HTTP, which is not probed: its health is that of
+/// its streams and calls.
+///
+/// If the chain's nodes show their [networks](rpcgate_core::adapter::Adapter::network), each is asked for it with the first round, when it
+/// answers again after it did not, and with every tenth round. When one is found to belong to another network, the chain's stored answers
+/// are dropped: some may be its.
 pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
-    let first = ProbeCall::new(&chain, chain.adapter().probe());
-    let second = chain.adapter().second_probe().map(|probe| ProbeCall::new(&chain, probe));
+    let adapter = chain.adapter();
+    pool.check_networks(adapter);
+    let first = ProbeCall::new(adapter, adapter.probe());
+    let second = adapter.second_probe().map(|probe| ProbeCall::new(adapter, probe));
+    let facts = chain.facts();
+    let mut belief = HeadBelief::new(facts.block_time, pool.max_lag(), chain.head().height(), pool.elapsed());
     let mut logged: Vec<Option<&'static str>> = vec![None; pool.nodes().len()];
     let mut ticks = interval(every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut rounds: u64 = 0;
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            () = pool.head_wanted() => {}
-        }
+        let is_extra = tokio::select! {
+            _ = ticks.tick() => false,
+            () = pool.head_wanted() => true,
+        };
+        let asks_networks = !is_extra && rounds.is_multiple_of(NETWORK_ROUNDS);
+        rounds += u64::from(!is_extra);
         pool.sweep();
         let asked = pool.probed().filter(|index| !pool.is_spent(*index));
-        let probes = asked.map(|index| probe(&pool, &chain, index, &first, second.as_ref()));
-        let heights = join_all(probes).await;
-        if let Some(reference) = reference(heights.into_iter().flatten().collect(), pool.probed().len()) {
-            pool.compare(reference);
-            chain.head().set(reference);
+        let probes = asked.map(|index| probe(&pool, &chain, index, (&first, second.as_ref()), asks_networks));
+        let answers = join_all(probes).await.into_iter().flatten().collect();
+        if pool.take_wrong_networks() {
+            chain.head().drop_replies();
+        }
+        if let Some(head) = belief.observe(answers, pool.probed().len(), is_extra, pool.elapsed()) {
+            pool.compare(head.height);
+            chain.head().set(head.height);
+            if head.has_fallen {
+                let (name, height) = (chain.name(), head.height);
+                tracing::warn!(chain = %name, height, "the head has fallen back far: stored answers of the chain are dropped");
+                chain.head().drop_replies();
+            }
         }
         pool.tell_heads();
         for (view, logged) in pool.nodes().zip(&mut logged) {
             let name = view.health.name();
             if logged.replace(name) != Some(name) {
                 let (chain, node, height) = (chain.name(), view.name, view.height);
-                tracing::info!(%chain, %node, health = name, height, "the health of a node");
+                let reason = view.reason.as_deref();
+                tracing::info!(%chain, %node, health = name, height, reason, "the health of a node");
             }
         }
     }
 }
 
 /// Probes one node and records the result, with the latency of the first call. Returns the height that the node has shown,
-/// unless it knows nothing.
+/// unless it knows nothing or belongs to another network.
 async fn probe(
     pool: &Pool,
     chain: &Chain,
     index: NodeIndex,
-    first: &ProbeCall,
-    second: Option<&ProbeCall>,
-) -> Option<u64> {
-    let (adapter, began) = (chain.adapter(), pool.elapsed());
-    let mut status = first.ask(pool, chain, index, |answer| adapter.seen(answer)).await;
-    let took = pool.elapsed().saturating_sub(began);
-    if let (Some(shown), Some(second)) = (status, second) {
-        status = second.ask(pool, chain, index, |answer| adapter.seen_second(shown, answer)).await;
+    calls: (&ProbeCall, Option<&ProbeCall>),
+    asks_network: bool,
+) -> Option<NodeHeight> {
+    let began = pool.elapsed();
+    let mut took = Duration::ZERO;
+    let status = status(pool, chain, index, calls, || took = pool.elapsed().saturating_sub(began)).await;
+    // A node that has answered for the first time, or again, must not be compared with others before its network is known.
+    if status.is_ok() && (asks_network || pool.is_network_due(index)) {
+        pool.check_network(index).await;
     }
-    pool.record_probe(index, status, took);
-    status.map(|status| status.height).filter(|height| *height > 0)
+    let NodeStatus { height, syncing: is_syncing, .. } = pool.record_probe(index, status, took)?;
+    (height > 0 && !pool.is_of_wrong_network(index)).then_some(NodeHeight { height, is_syncing })
 }
 
-/// One of the calls for a node's status, built once for all nodes and rounds.
-#[derive(Debug)]
-struct ProbeCall {
-    is_rest: bool,
-    request: NodeRequest,
-}
-
-impl ProbeCall {
-    fn new(chain: &Chain, probe: Probe) -> Self {
-        let request = match probe {
-            Probe::Rpc { method, params } => {
-                let version = chain.facts().dialect.version();
-                let version =
-                    version.map(|version| format!(r#""jsonrpc":{version},"id":1,"#)).unwrap_or_default();
-                let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
-                let call = format!(r#"{{{version}"method":"{method}"{params}}}"#);
-                NodeRequest::json_rpc(call.into()).posted_to(chain.adapter().rpc_path())
-            }
-            Probe::Rest { target, body: Some(body) } => {
-                NodeRequest::json_rpc(body.into()).posted_to(Some(target))
-            }
-            Probe::Rest { target, body: None } => {
-                let path = Some(PathAndQuery::from_static(target));
-                NodeRequest { method: Method::GET, path, ..NodeRequest::json_rpc(Bytes::new()) }
-            }
-        };
-        ProbeCall { is_rest: matches!(probe, Probe::Rest { .. }), request }
-    }
-
-    /// Asks one node, and reads its answer: the raw `result`, or the body of a REST answer. `None` for an error and for
-    /// an answer that cannot be read.
-    async fn ask(
-        &self,
-        pool: &Pool,
-        chain: &Chain,
-        index: NodeIndex,
-        read: impl FnOnce(&[u8]) -> Option<NodeStatus>,
-    ) -> Option<NodeStatus> {
-        let answer = pool.ask_node(index, &self.request, PROBE_TIMEOUT).await.ok()?;
-        let AnswerBody::Whole(body) = answer.body else {
-            return None;
-        };
-        if self.is_rest {
-            return read(&body).filter(|_| answer.status.is_success());
-        }
-        let Ok(Replies::Single(reply)) = replies(&body, DEEPEST) else {
-            return None;
-        };
-        let result = reply.result.filter(|_| reply.error.is_none())?.of(&body);
-        read(result).filter(|_| !chain.adapter().is_error(result))
-    }
-}
-
-/// The height with which the nodes of a pool of this size are compared, by those that answered.
-fn reference(mut heights: Vec<u64>, nodes: usize) -> Option<u64> {
-    heights.sort_unstable_by(|a, b| b.cmp(a));
-    match heights[..] {
-        [_, second, ..] if nodes > 2 => Some(second),
-        [highest, ..] => Some(highest),
-        [] => None,
-    }
+/// The status of a node, which it shows in one answer or two. `answered` is called after the first.
+async fn status(
+    pool: &Pool,
+    chain: &Chain,
+    index: NodeIndex,
+    (first, second): (&ProbeCall, Option<&ProbeCall>),
+    answered: impl FnOnce(),
+) -> Result<NodeStatus, ProbeFailure> {
+    let adapter = chain.adapter();
+    let readable = |answer: &[u8]| !adapter.is_error(answer);
+    let answer = pool.probe_node(index, first, PROBE_TIMEOUT).await;
+    answered();
+    let answer = answer?;
+    let shown = adapter.seen(&answer).filter(|_| readable(&answer)).ok_or(ProbeFailure::Unreadable)?;
+    let Some(second) = second else { return Ok(shown) };
+    let answer = pool.probe_node(index, second, PROBE_TIMEOUT).await?;
+    adapter.seen_second(shown, &answer).filter(|_| readable(&answer)).ok_or(ProbeFailure::Unreadable)
 }
 
 #[cfg(test)]
@@ -142,14 +120,14 @@ mod tests {
     use super::*;
     use crate::nodes::{NodeConfig, NodeUrl, PoolLimits};
     use crate::testing::scripted_node::{PoolFixture, ScriptedNode, answer};
-    use rpcgate_core::adapter::{Adapter, Permanence};
+    use rpcgate_core::adapter::{Adapter, Permanence, Probe};
     use rpcgate_core::call::CallView;
     use rpcgate_core::chain::{Facts, Finality, Method as ChainMethod};
     use rpcgate_core::tally::Transport;
     use rpcgate_core::toy::Toy;
 
     async fn node(result: &str) -> ScriptedNode {
-        ScriptedNode::always(answer(&format!(r#"{{"jsonrpc":"2.0","id":1,{result}}}"#))).await
+        ScriptedNode::always(answer(&format!(r#"{{"jsonrpc":"2.0",{result}}}"#))).await
     }
 
     /// Watches until every node was probed `rounds` times; returns the head.
@@ -166,15 +144,20 @@ mod tests {
         let second_round = fixture.until(|_| nodes.iter().all(|node| node.seen().len() > 1));
         tokio::select! { () = watch => panic!("it runs until it is dropped"), () = second_round => {} }
         let heights = fixture.pool.nodes().map(|node| node.height).collect();
-        assert!(nodes.iter().all(|node| {
-            node.seen()[0].ends_with(r#"{"jsonrpc":"2.0","id":1,"method":"toy_height","params":[]}"#)
-        }));
+        assert!(
+            nodes.iter().all(|node| { node.seen()[0].ends_with(r#","method":"toy_height","params":[]}"#) })
+        );
         (chain.head().height(), heights)
     }
 
     #[tokio::test]
     async fn a_nodes_height_becomes_the_head() {
         assert_eq!(watched(&[r#""result":7"#], 0).await, (Some(7), vec![Some(7)]));
+    }
+
+    #[tokio::test]
+    async fn the_answer_to_another_call_shows_no_height() {
+        assert_eq!(watched(&[r#""id":1,"result":7"#], 5).await, (Some(5), vec![None]));
     }
 
     #[tokio::test]
@@ -256,7 +239,7 @@ mod tests {
             let node = ScriptedNode::serve(move |_, mut wire| async move {
                 while let Some(request) = wire.request().await {
                     let is_second = request.starts_with("GET /syncing ");
-                    let body = if is_second { second } else { r#"{"jsonrpc":"2.0","id":1,"result":7}"# };
+                    let body = if is_second { second } else { r#"{"jsonrpc":"2.0","result":7}"# };
                     wire.write(answer(body)).await;
                 }
             })
@@ -272,12 +255,58 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_reference_needs_two_nodes_if_the_pool_is_large_enough() {
-        assert_eq!(reference(vec![], 3), None);
-        assert_eq!(reference(vec![4], 3), Some(4));
-        assert_eq!(reference(vec![4, 6], 2), Some(6));
-        assert_eq!(reference(vec![1_000_000, 6], 3), Some(6), "one reports a wrong height and one is silent");
-        assert_eq!(reference(vec![4, 6, 9, 5], 4), Some(6));
+    #[tokio::test]
+    async fn one_absurd_height_is_not_the_head_and_a_head_that_falls_far_drops_the_stored_answers() {
+        let heights = Arc::new(parking_lot::Mutex::new(vec![100, i64::MAX as u64, 101]));
+        let script = heights.clone();
+        let node = ScriptedNode::serve(move |_, mut wire| {
+            let heights = script.clone();
+            async move {
+                while wire.request().await.is_some() {
+                    let height = {
+                        let mut heights = heights.lock();
+                        if heights.len() > 1 { heights.remove(0) } else { heights[0] }
+                    };
+                    wire.write(answer(&format!(r#"{{"jsonrpc":"2.0","result":{height}}}"#))).await;
+                }
+            }
+        })
+        .await;
+        let fixture = PoolFixture::new(&[&node]);
+        let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
+        let watch = watch_head(fixture.pool.clone(), chain.clone(), Duration::from_millis(1));
+        let most = std::sync::atomic::AtomicU64::new(0);
+        let rounds = async {
+            let seen = |height| {
+                let head = chain.head().height().unwrap_or_default();
+                most.fetch_max(head, std::sync::atomic::Ordering::Relaxed);
+                head == height
+            };
+            fixture.until(|_| seen(101)).await;
+            assert_eq!(chain.head().epoch(), 0);
+            *heights.lock() = vec![50];
+            fixture.until(|_| seen(50) && chain.head().epoch() == 1).await;
+        };
+        tokio::select! { () = watch => panic!("it runs until it is dropped"), () = rounds => {} }
+        assert_eq!(most.into_inner(), 101);
+    }
+
+    #[tokio::test]
+    async fn the_reason_why_a_node_cannot_be_used_is_known() {
+        let refusing = crate::testing::scripted_node::Refusing::new();
+        let denied = ScriptedNode::always("HTTP/1.1 401 Unauthorized\r\ncontent-length: 3\r\n\r\nno\n").await;
+        for (url, expected, reason) in [
+            (refusing.url(), "unreachable", "connection refused"),
+            (denied.url(), "silent", "HTTP status 401: the node rejects the gateway's credentials"),
+        ] {
+            let fixture = PoolFixture::with(&[url], PoolLimits::default());
+            let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
+            let watch = watch_head(fixture.pool.clone(), chain, Duration::from_millis(1));
+            let known = fixture.until(|pool| {
+                let view = pool.nodes().next().unwrap();
+                view.health.name() == expected && view.reason.as_deref() == Some(reason)
+            });
+            tokio::select! { () = watch => panic!("it runs until it is dropped"), () = known => {} }
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! The health of a node, as its answers and its probes show it.
 
-use super::backoff::Backoff;
+use super::transport_health::TransportHealth;
+use super::usefulness::MethodPlace;
 use rpcgate_core::adapter::NodeStatus;
 use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::tally::Transport;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Whether a node is used, and if not, why. A node that is not healthy is used if no other is left: a chain with a
-/// node that may answer is never refused, unless an operator has drained it or has limited what it may get.
+/// node that may answer is never refused, unless an operator has drained it or has limited what it may get, or it belongs to another
+/// network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeHealth {
     /// It is used. So is a node that was not probed yet.
@@ -31,6 +34,8 @@ pub enum NodeHealth {
         /// For this time.
         left: Duration,
     },
+    /// It belongs to another network than its chain: it is not used even if no other node is left.
+    WrongNetwork,
     /// An operator has drained it: it is not used even if no other node is left.
     Drained,
     /// It has got as many calls as it may get in this month: it is not used even if no other node is left.
@@ -47,6 +52,7 @@ impl NodeHealth {
             NodeHealth::Silent => "silent",
             NodeHealth::Ejected { .. } => "ejected",
             NodeHealth::Unreachable { .. } => "unreachable",
+            NodeHealth::WrongNetwork => "wrong_network",
             NodeHealth::Drained => "drained",
             NodeHealth::Spent => "spent",
         }
@@ -66,6 +72,9 @@ impl NodeHealth {
 pub(super) enum Grade {
     /// It is used.
     Healthy,
+    /// Its tries are mostly in vain, or calls wait for it longer than usual: it gets calls if no other node is better, and
+    /// trials.
+    Doubtful,
     /// It can be reached, but its answers may be old.
     Unfit,
     /// It is backed off from.
@@ -77,19 +86,13 @@ const SYNCING: u8 = 1;
 const BEHIND: u8 = 2;
 const SILENT: u8 = 3;
 
-/// Consecutive failures from which on the node is considered the cause, and not the calls.
-const MAX_FAILURES: u32 = 5;
-
 /// Consecutive probes without an answer from which on a node is silent.
 const MAX_MISSES: u32 = 2;
 
-/// The known state of a node. Every transport reports to it, and none of it takes a lock.
+/// The known state of a node: what probes show, and an account of each transport. None of it takes a lock.
 #[derive(Debug, Default)]
 pub(crate) struct HealthState {
-    unreachable: Backoff,
-    ejected: Backoff,
-    /// Consecutive calls without a usable answer.
-    failures: AtomicU32,
+    transports: [TransportHealth; 3],
     /// What the probes have shown: one of the constants above.
     probed: AtomicU8,
     /// Consecutive probes without an answer.
@@ -97,21 +100,34 @@ pub(crate) struct HealthState {
     /// 0: none seen.
     height: AtomicU64,
     behind: AtomicU64,
-    /// In microseconds; 0: none seen.
-    latency: AtomicU64,
     /// Tries that failed through the node.
     faults: AtomicU64,
 }
 
 impl HealthState {
-    /// The health at `now`, for people.
+    /// The state of one transport. A node that works by one of them may fail by another.
+    pub(crate) fn by(&self, transport: Transport) -> &TransportHealth {
+        let [http, ws, grpc] = &self.transports;
+        match transport {
+            Transport::Http => http,
+            Transport::Ws => ws,
+            Transport::Grpc => grpc,
+        }
+    }
+
+    /// The health at `now`, for people: a pause of any transport is shown.
     pub(super) fn health(&self, now: Duration) -> NodeHealth {
-        let (unreachable, ejected) = (self.unreachable.remaining(now), self.ejected.remaining(now));
+        let longest = |left: fn(&TransportHealth, Duration) -> Duration| {
+            self.transports.iter().map(|transport| left(transport, now)).max().unwrap_or_default()
+        };
+        let (unreachable, ejected) =
+            (longest(TransportHealth::unreachable_for), longest(TransportHealth::ejected_for));
+        let was_unreachable = || self.transports.iter().any(TransportHealth::was_unreachable);
         match self.probed.load(Relaxed) {
             _ if !unreachable.is_zero() => NodeHealth::Unreachable { left: unreachable },
             _ if !ejected.is_zero() => NodeHealth::Ejected { left: ejected },
             // Between the end of the pause and the next attempt to connect, why it does not answer is still known.
-            SILENT if self.unreachable.is_set() => NodeHealth::Unreachable { left: unreachable },
+            SILENT if was_unreachable() => NodeHealth::Unreachable { left: unreachable },
             SYNCING => NodeHealth::Syncing,
             BEHIND => NodeHealth::Behind { blocks: self.behind.load(Relaxed) },
             SILENT => NodeHealth::Silent,
@@ -119,25 +135,28 @@ impl HealthState {
         }
     }
 
-    /// The grade of the node among the others. Reads the clock only if it was ever backed off from.
-    pub(super) fn grade(&self, now: impl FnOnce() -> Duration) -> Grade {
-        if (self.unreachable.is_set() || self.ejected.is_set()) && !self.remaining(now()).is_zero() {
+    /// The grade of the node among the others, for calls of this method by this transport. Reads the clock only if it was ever
+    /// backed off from, or if calls wait for it.
+    pub(super) fn grade(
+        &self,
+        (transport, method): (Transport, MethodPlace),
+        now: impl Fn() -> Duration,
+    ) -> Grade {
+        let by = self.by(transport);
+        if by.is_backed_off(&now) {
             Grade::BackedOff
-        } else if self.probed.load(Relaxed) == WELL {
-            Grade::Healthy
-        } else {
+        } else if self.probed.load(Relaxed) != WELL {
             Grade::Unfit
+        } else if by.usefulness().is_doubtful(method, now) {
+            Grade::Doubtful
+        } else {
+            Grade::Healthy
         }
     }
 
-    /// Whether it is used like any other.
-    pub(super) fn is_healthy(&self, now: impl FnOnce() -> Duration) -> bool {
-        self.grade(now) == Grade::Healthy
-    }
-
-    /// How long the node is still backed off from.
-    pub(super) fn remaining(&self, now: Duration) -> Duration {
-        self.unreachable.remaining(now).max(self.ejected.remaining(now))
+    /// Whether it has not answered its last probes.
+    pub(super) fn is_silent(&self) -> bool {
+        self.probed.load(Relaxed) == SILENT
     }
 
     /// Probes in a row without an answer.
@@ -163,8 +182,10 @@ impl HealthState {
         self.height.fetch_max(height, Relaxed);
     }
 
+    /// The latency of usable answers by the first transport that has brought one.
     pub(super) fn latency(&self) -> Duration {
-        Duration::from_micros(self.latency.load(Relaxed))
+        let mut latencies = self.transports.iter().map(|transport| transport.usefulness().latency());
+        latencies.find(|latency| !latency.is_zero()).unwrap_or_default()
     }
 
     /// Tries of calls and streams that failed through the node or the network to it.
@@ -172,69 +193,18 @@ impl HealthState {
         self.faults.load(Relaxed)
     }
 
-    /// A connection could be made, or an old one works.
-    pub(crate) fn record_reachable(&self) {
-        self.unreachable.clear();
-    }
-
-    /// No connection could be made.
-    pub(crate) fn record_unreachable(&self, now: Duration) {
-        self.unreachable.fail(now);
-    }
-
-    /// The node gave a usable answer to a call.
-    pub(super) fn record_success(&self) {
-        // Read first, like everything here: nearly all calls have nothing to write.
-        if self.failures.load(Relaxed) != 0 {
-            self.failures.store(0, Relaxed);
-        }
-        self.ejected.clear();
-    }
-
-    /// The node gave no usable answer to a call; `pause` is the time for which it requested no calls.
-    pub(super) fn record_failure(&self, fault: Fault, pause: Option<Duration>, now: Duration) {
+    /// The node gave no usable answer to a call by this transport; `pause` is the time for which it requested no calls.
+    pub(super) fn record_failure(
+        &self,
+        transport: Transport,
+        fault: Fault,
+        pause: Option<Duration>,
+        now: Duration,
+    ) {
         if is_of_node(fault.cause) {
             self.faults.fetch_add(1, Relaxed);
         }
-        match (fault.cause, pause) {
-            (_, Some(pause)) => self.ejected.pause(now, pause),
-            (Cause::Status(401 | 403), None) => self.record_rejected_gateway(now),
-            // That a node rejects one call says nothing about the next: no client may drive nodes out of the pool by the
-            // calls that it makes.
-            (Cause::Status(status), None) if (400..500).contains(&status) && status != 429 => {}
-            (Cause::Timeout | Cause::Broken | Cause::Undecodable | Cause::Status(_), None) => {
-                self.record_unusable(now);
-            }
-            // A failure to connect is recorded where it happens, and the rest says nothing about the node.
-            _ => {}
-        }
-    }
-
-    fn record_unusable(&self, now: Duration) {
-        if self.failures.fetch_add(1, Relaxed) + 1 >= MAX_FAILURES {
-            self.ejected.fail(now);
-        }
-    }
-
-    /// The node rejects every call of this gateway.
-    fn record_rejected_gateway(&self, now: Duration) {
-        self.failures.store(MAX_FAILURES, Relaxed);
-        self.ejected.fail(now);
-    }
-
-    /// How long an answer took.
-    pub(crate) fn record_latency(&self, time: Duration) {
-        let sample = (time.as_micros() as u64).max(1);
-        let old = self.latency.load(Relaxed);
-        // A rise is believed sooner than a fall.
-        let new = match old {
-            0 => sample,
-            _ if sample > old => old + (sample - old).div_ceil(4),
-            _ => old - (old - sample) / 8,
-        };
-        if new != old {
-            self.latency.store(new, Relaxed);
-        }
+        self.by(transport).record_failure(fault.cause, pause, now);
     }
 
     /// The result of a probe; `None` if there was no answer.
@@ -286,11 +256,22 @@ const fn is_of_node(cause: Cause) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::transport_health::Verdict;
 
     const NOW: Duration = Duration::from_secs(100);
 
+    const HTTP: (Transport, MethodPlace) = (Transport::Http, MethodPlace::OTHER);
+
     fn grade(health: &HealthState) -> Grade {
-        health.grade(|| NOW)
+        health.grade(HTTP, || NOW)
+    }
+
+    fn answers(health: &HealthState) {
+        health.by(Transport::Http).record_answer(Verdict::Usable, MethodPlace::OTHER, (None, || NOW));
+    }
+
+    fn fails(health: &HealthState, now: Duration) {
+        health.record_failure(Transport::Http, Fault::sent(Cause::Broken), None, now);
     }
 
     #[test]
@@ -302,29 +283,29 @@ mod tests {
     #[test]
     fn five_failures_in_a_row_eject_and_an_answer_brings_back() {
         let health = HealthState::default();
-        (0..4).for_each(|_| health.record_unusable(NOW));
-        health.record_success();
-        (0..4).for_each(|_| health.record_unusable(NOW));
-        assert_eq!(grade(&health), Grade::Healthy);
-        health.record_unusable(NOW);
+        (0..4).for_each(|_| fails(&health, NOW));
+        answers(&health);
+        (0..4).for_each(|_| fails(&health, NOW));
+        assert_eq!(grade(&health), Grade::Doubtful);
+        fails(&health, NOW);
         assert_eq!(health.health(NOW), NodeHealth::Ejected { left: Duration::from_secs(1) });
         assert_eq!(grade(&health), Grade::BackedOff);
         let later = NOW + Duration::from_secs(1);
-        assert_eq!(health.grade(|| later), Grade::Healthy, "it gets another chance");
-        health.record_unusable(later);
+        assert_eq!(health.grade(HTTP, || later), Grade::Doubtful, "it gets another chance");
+        fails(&health, later);
         assert_eq!(
             health.health(later),
             NodeHealth::Ejected { left: Duration::from_secs(2) },
             "and one only"
         );
-        health.record_success();
+        answers(&health);
         assert_eq!(health.health(later), NodeHealth::Well);
     }
 
     #[test]
     fn a_node_that_refuses_the_gateway_is_ejected_at_once() {
         let health = HealthState::default();
-        health.record_rejected_gateway(NOW);
+        health.record_failure(Transport::Http, Fault::sent(Cause::Status(401)), None, NOW);
         assert_eq!(health.health(NOW).name(), "ejected");
     }
 
@@ -333,7 +314,7 @@ mod tests {
         let health = HealthState::default();
         let counts = |cause| {
             let before = health.faults();
-            health.record_failure(Fault::sent(cause), None, NOW);
+            health.record_failure(Transport::Http, Fault::sent(cause), None, NOW);
             health.faults() - before
         };
         for cause in [Cause::NoNode, Cause::Oversize, Cause::Status(400), Cause::Status(404)] {
@@ -345,7 +326,7 @@ mod tests {
         for status in [401, 403, 429, 500, 503] {
             assert_eq!(counts(Cause::Status(status)), 1, "{status}");
         }
-        health.record_success();
+        answers(&health);
         assert_eq!(health.faults(), 10, "they stay counted");
     }
 
@@ -366,11 +347,11 @@ mod tests {
     fn a_silent_node_to_which_no_connection_could_be_made_stays_unreachable_after_the_pause() {
         let health = HealthState::default();
         (0..2).for_each(|_| health.record_probe(None));
-        health.record_unreachable(NOW);
+        health.by(Transport::Http).record_unreachable(NOW);
         let later = NOW + Duration::from_secs(3);
         assert_eq!(health.health(later), NodeHealth::Unreachable { left: Duration::ZERO });
-        assert_eq!(health.grade(|| later), Grade::Unfit, "it gets another chance");
-        health.record_reachable();
+        assert_eq!(health.grade(HTTP, || later), Grade::Unfit, "it gets another chance");
+        health.by(Transport::Http).record_reachable();
         assert_eq!(health.health(later), NodeHealth::Silent, "it can be reached, and has not answered yet");
     }
 
@@ -401,16 +382,18 @@ mod tests {
     }
 
     #[test]
-    fn latency_rises_faster_than_it_falls() {
+    fn a_transport_that_fails_says_nothing_about_the_others() {
         let health = HealthState::default();
-        let after = |millis| {
-            health.record_latency(Duration::from_millis(millis));
-            health.latency().as_micros()
-        };
-        assert_eq!(after(8), 8_000);
-        assert_eq!(after(16), 10_000);
-        assert_eq!(after(2), 9_000);
-        health.record_latency(Duration::ZERO);
-        assert!(health.latency() > Duration::ZERO);
+        let of = |transport| health.grade((transport, MethodPlace::OTHER), || NOW);
+        (0..5).for_each(|_| {
+            health.record_failure(Transport::Grpc, Fault::sent(Cause::Broken), None, NOW);
+        });
+        health.by(Transport::Ws).record_unreachable(NOW);
+        let grades = [of(Transport::Http), of(Transport::Ws), of(Transport::Grpc)];
+        assert_eq!(grades, [Grade::Healthy, Grade::BackedOff, Grade::BackedOff]);
+        answers(&health);
+        health.by(Transport::Http).record_reachable();
+        assert_eq!(of(Transport::Grpc), Grade::BackedOff, "HTTP clears nothing of another transport");
+        assert_eq!(health.health(NOW).name(), "unreachable", "people see it");
     }
 }

@@ -19,6 +19,10 @@ pub struct PoolLimits {
     pub idle_per_node: usize,
     /// How long they are kept; less if a node says so in its `Keep-Alive` header.
     pub idle_time: Duration,
+    /// How long a connection rests before it takes a call whose answer no number identifies: a REST call, or one to a node that
+    /// writes no ids. Late bytes of the last call end the connection in this time. Later, they would be taken for the answer
+    /// to the next call.
+    pub rest: Duration,
     /// Blocks that a node may be behind the others before it is used only if none is better; `None` for the number of
     /// the [chain](rpcgate_core::chain::Facts::max_lag).
     pub max_lag: Option<u64>,
@@ -31,8 +35,8 @@ pub struct PoolLimits {
 }
 
 impl Default for PoolLimits {
-    /// The default retry policy, 3 s for a connection, 1024 calls in flight, 128 idle connections for up to 60 s, the chain's
-    /// lag, no hedges, no arrays of several clients' calls, and one node for a broadcast.
+    /// The default retry policy, 3 s for a connection, 1024 calls in flight, 128 idle connections for up to 60 s which rest for
+    /// 10 ms, the chain's lag, no hedges, no arrays of several clients' calls, and one node for a broadcast.
     fn default() -> Self {
         PoolLimits {
             retry: RetryPolicy::default(),
@@ -40,6 +44,7 @@ impl Default for PoolLimits {
             in_flight: 1024,
             idle_per_node: 128,
             idle_time: Duration::from_secs(60),
+            rest: Duration::from_millis(10),
             max_lag: None,
             hedge: None,
             batching: None,
@@ -74,6 +79,13 @@ impl PoolLimits {
     #[must_use]
     pub const fn with_idle(mut self, per_node: usize, time: Duration) -> Self {
         (self.idle_per_node, self.idle_time) = (per_node, time);
+        self
+    }
+
+    /// The same with another time for which a connection rests.
+    #[must_use]
+    pub const fn with_rest(mut self, rest: Duration) -> Self {
+        self.rest = rest;
         self
     }
 

@@ -2,10 +2,13 @@
 
 use super::config::NodeConfig;
 use super::health::{HealthState, NodeHealth};
+use super::network::NodeNetwork;
 use super::spending::{NodeSpendingView, SpendingTime, TakenAt};
 use super::url::NodeUrl;
+use parking_lot::Mutex;
 use rpcgate_core::chain::NodeAllowance;
 use rpcgate_core::clock::Clock;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -15,6 +18,11 @@ use std::time::Duration;
 pub struct NodeIndex(pub(crate) usize);
 
 impl NodeIndex {
+    /// The node at this place.
+    pub(crate) const fn new(place: u16) -> Self {
+        NodeIndex(place as usize)
+    }
+
     /// The place, counted from 0 in the order of the configuration.
     pub const fn get(self) -> usize {
         self.0
@@ -27,14 +35,50 @@ pub(crate) struct Node {
     pub(crate) index: NodeIndex,
     pub(crate) config: NodeConfig,
     pub(crate) health: HealthState,
+    /// The network to which it belongs.
+    pub(crate) network: NodeNetwork,
+    /// Why it could not be used the last time.
+    failure: Mutex<Option<Arc<str>>>,
     /// Calls in flight to it.
     pub(crate) in_flight: Arc<AtomicUsize>,
 }
 
 impl Node {
     pub(crate) fn new(index: usize, config: NodeConfig) -> Arc<Self> {
-        let (health, in_flight) = (HealthState::default(), Arc::default());
-        Arc::new(Node { index: NodeIndex(index), config, health, in_flight })
+        Arc::new(Node {
+            index: NodeIndex(index),
+            config,
+            health: HealthState::default(),
+            network: NodeNetwork::default(),
+            failure: Mutex::default(),
+            in_flight: Arc::default(),
+        })
+    }
+
+    /// Whether it gets no call even if no other node is left: an operator has drained it, or it belongs to another network.
+    pub(crate) fn is_out(&self) -> bool {
+        self.is_drained() || self.network.is_wrong()
+    }
+
+    /// No connection to it could be made, for this reason. What answers at its address later may be another node.
+    pub(crate) fn note_unreachable(&self, why: &dyn fmt::Display) {
+        self.network.forget();
+        self.note_failure(why);
+    }
+
+    /// It could not be used, for this reason.
+    pub(crate) fn note_failure(&self, why: &dyn fmt::Display) {
+        *self.failure.lock() = Some(why.to_string().into());
+    }
+
+    /// Why it could not be used the last time.
+    pub(super) fn last_failure(&self) -> Option<Arc<str>> {
+        self.failure.lock().clone()
+    }
+
+    /// It has answered a probe.
+    pub(super) fn forget_failure(&self) {
+        *self.failure.lock() = None;
     }
 
     /// Whether an operator has drained it.
@@ -108,10 +152,19 @@ impl Node {
 
     /// The current status of the node, which has this many idle connections.
     pub(super) fn view(&self, clock: &dyn Clock, idle: usize) -> NodeView<'_> {
+        let wrong = self.network.wrong();
         let health = match self.is_drained() {
             true => NodeHealth::Drained,
+            false if wrong.is_some() => NodeHealth::WrongNetwork,
             false if self.is_spent(clock) => NodeHealth::Spent,
             false => self.health.health(clock.elapsed()),
+        };
+        let reason = match health {
+            NodeHealth::WrongNetwork => wrong.map(|wrong| wrong.to_string().into()),
+            NodeHealth::Silent | NodeHealth::Ejected { .. } | NodeHealth::Unreachable { .. } => {
+                self.last_failure()
+            }
+            _ => None,
         };
         NodeView {
             index: self.index,
@@ -121,6 +174,7 @@ impl Node {
             idle,
             priority: self.config.priority,
             health,
+            reason,
             height: self.health.height(),
             misses: self.health.misses(),
             latency: self.health.latency(),
@@ -136,7 +190,7 @@ impl Node {
 }
 
 /// The current status of a node.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeView<'a> {
     /// Its place.
@@ -153,6 +207,8 @@ pub struct NodeView<'a> {
     pub priority: u32,
     /// Whether it is used, and if not, why.
     pub health: NodeHealth,
+    /// The end of a sentence: why it cannot be used, if that is known.
+    pub reason: Option<Arc<str>>,
     /// The newest height that it has shown.
     pub height: Option<u64>,
     /// Probes in a row that it has not answered.

@@ -2,32 +2,38 @@
 
 mod ask;
 mod choose;
-mod hedged;
 mod heights;
+mod lanes;
+mod network;
 mod open;
 mod several;
+mod two_grpc;
 
+pub(crate) use self::two_grpc::SecondExchange;
 use super::batching::BatchingCounts;
 use super::choice::Rotation;
-use super::config::NodeConfig;
+use super::config::{NodeConfig, make_distinct};
 use super::head_requests::HeadRequests;
 use super::hedge::{HedgeCounts, Hedging};
 use super::in_flight::InFlightLimit;
 use super::limits::PoolLimits;
 use super::node::{Node, NodeIndex, NodeView};
+use super::node_digits::NodeDigits;
 use super::node_set::NodeSet;
+use super::probe_call::ProbeFailure;
 use super::retry_budget::RetryBalance;
 use super::timers::TimerPool;
 use crate::transport::h1::client::{Client, ClientLimits};
 use crate::transport::h2::client::H2Client;
 use crate::transport::ws::dial::StreamClient;
+use network::NetworkQuestion;
 use rpcgate_core::adapter::NodeStatus;
 use rpcgate_core::chain::{ChainName, Facts};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::tally::{Transport, Transports};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// The number of the next pool.
@@ -58,6 +64,8 @@ static NUMBERS: AtomicU32 = AtomicU32::new(0);
 /// # }
 /// ```
 pub struct Pool {
+    /// For work that goes on when its call is over.
+    itself: Weak<Pool>,
     /// Its number among all pools of this process.
     number: u32,
     chain: ChainName,
@@ -68,6 +76,8 @@ pub struct Pool {
     ws: Box<[StreamClient]>,
     /// A client of each node that takes gRPC.
     grpc: Box<[H2Client]>,
+    /// How each node is asked for its network.
+    networks: Box<[NetworkQuestion]>,
     limits: PoolLimits,
     clock: Arc<dyn Clock>,
     rotation: Rotation,
@@ -98,10 +108,11 @@ impl Pool {
     /// The pool of the chain with these facts, with `nodes`. Nothing is connected before the first call.
     pub fn new(
         facts: &Facts,
-        nodes: Vec<NodeConfig>,
+        mut nodes: Vec<NodeConfig>,
         limits: PoolLimits,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
+        make_distinct(&mut nodes);
         let by_http = nodes.iter().filter(|node| node.address(Transport::Http).is_some());
         let max_batch = by_http.filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
         let nodes: Box<[_]> =
@@ -121,6 +132,7 @@ impl Pool {
             read: limits.retry.deadline,
             max_idle: limits.idle_per_node,
             idle: limits.idle_time,
+            rest: limits.rest,
         };
         // Where the HTTP status is part of an answer, or a call has no id, an array does not say the same as its calls.
         let dialect = facts.dialect;
@@ -141,12 +153,17 @@ impl Pool {
             let url = node.config.address(Transport::Grpc)?;
             Some(H2Client::new(node.clone(), url, limits.connect, clock.clone()))
         };
-        Arc::new(Pool {
+        let ws = nodes.iter().filter_map(stream_client).collect();
+        let http = nodes.iter().filter_map(client).collect();
+        let grpc = nodes.iter().filter_map(grpc_client).collect();
+        Arc::new_cyclic(|itself| Pool {
+            itself: itself.clone(),
             number: NUMBERS.fetch_add(1, Relaxed),
             chain: facts.name,
-            ws: nodes.iter().filter_map(stream_client).collect(),
-            http: nodes.iter().filter_map(client).collect(),
-            grpc: nodes.iter().filter_map(grpc_client).collect(),
+            ws,
+            http,
+            grpc,
+            networks: nodes.iter().map(|_| NetworkQuestion::new()).collect(),
             nodes,
             max_batch,
             is_selective,
@@ -183,6 +200,11 @@ impl Pool {
         self.nodes.iter().map(move |node| node.view(clock, self.client(node.index).map_or(0, Client::idle)))
     }
 
+    /// Why a node could not be used the last time, if that is known.
+    pub fn unreachable_reason(&self, index: NodeIndex) -> Option<Arc<str>> {
+        self.nodes.get(index.0).and_then(|node| node.last_failure())
+    }
+
     /// Whether a node has an address for this transport.
     pub fn has(&self, transport: Transport) -> bool {
         self.nodes.iter().any(|node| node.config.address(transport).is_some())
@@ -215,6 +237,24 @@ impl Pool {
         self.nodes.iter().filter(takes).map(|node| node.index).collect()
     }
 
+    /// The node with this transport that these digits name.
+    pub(crate) fn named(&self, digits: NodeDigits, transport: Transport) -> Option<NodeIndex> {
+        let is_it = |node: &&Arc<Node>| {
+            node.config.digits == digits && node.config.address(transport).is_some() && node.index.0 < 64
+        };
+        self.nodes.iter().find(is_it).map(|node| node.index)
+    }
+
+    /// The digits that name the node at this place.
+    pub(crate) fn digits(&self, place: u16) -> Option<NodeDigits> {
+        self.nodes.get(usize::from(place)).map(|node| node.config.digits)
+    }
+
+    /// The nodes that may make something that exists at them alone: those that later calls can be bound to.
+    pub(crate) fn nameable(&self) -> NodeSet {
+        NodeSet::nameable(self.nodes.len())
+    }
+
     /// The nodes that keep what others have pruned.
     pub(crate) fn archives(&self) -> NodeSet {
         self.archives
@@ -223,6 +263,11 @@ impl Pool {
     /// Whether the node at this place is one of them.
     pub(crate) fn is_archive(&self, place: u16) -> bool {
         self.archives.has(NodeIndex(place.into()))
+    }
+
+    /// Whether a call that failed may be tried again.
+    pub(crate) fn may_retry(&self) -> bool {
+        self.limits.retry.attempts > 1
     }
 
     /// Takes one retry out of the [budget](crate::nodes::RetryPolicy::budget); false if none is left.
@@ -274,14 +319,45 @@ impl Pool {
         self.http.iter().for_each(|client| client.sweep(now));
     }
 
-    /// Records the result of a node's probe, and how long it took.
-    pub(super) fn record_probe(&self, index: NodeIndex, status: Option<NodeStatus>, latency: Duration) {
-        if let Some(node) = self.nodes.get(index.0) {
-            node.health.record_probe(status);
-            if status.is_some() {
-                node.health.record_latency(latency);
+    /// Records the result of a node's probe, and how long it took. Returns the status, if there is one.
+    pub(super) fn record_probe(
+        &self,
+        index: NodeIndex,
+        result: Result<NodeStatus, ProbeFailure>,
+        latency: Duration,
+    ) -> Option<NodeStatus> {
+        let node = self.nodes.get(index.0)?;
+        let was_silent = node.health.is_silent();
+        node.health.record_probe(result.as_ref().ok().copied());
+        match result {
+            Ok(status) => {
+                node.health.by(Transport::Http).usefulness().record_latency(latency);
+                node.forget_failure();
+                Some(status)
+            }
+            Err(failure) => {
+                if !failure.is_unconnected() {
+                    node.note_failure(&failure);
+                }
+                if failure.is_silence() && !was_silent && node.health.is_silent() {
+                    node.network.forget();
+                }
+                None
             }
         }
+    }
+
+    /// Whether the network of a node has to be known before the node is compared with others.
+    pub(super) fn is_network_due(&self, index: NodeIndex) -> bool {
+        let is_due = |node: &Arc<Node>| {
+            node.network.is_unknown() || node.network.is_wrong() || node.health.is_silent()
+        };
+        self.nodes.get(index.0).is_some_and(is_due)
+    }
+
+    /// Whether a node belongs to another network.
+    pub(super) fn is_of_wrong_network(&self, index: NodeIndex) -> bool {
+        self.nodes.get(index.0).is_some_and(|node| node.network.is_wrong())
     }
 
     /// The nodes that can be probed, which are those with HTTP.

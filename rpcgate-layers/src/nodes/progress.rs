@@ -8,6 +8,7 @@ use rpcgate_core::fault::Fault;
 use rpcgate_core::node_try::NodeTries;
 use std::borrow::Borrow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Is notified whether a byte of a call may have reached a node: `true` when the first byte is about to be written, and `false`
 /// if it turns out that none was.
@@ -27,6 +28,10 @@ pub(crate) struct CallProgress<'s> {
     pub(crate) bad_answer: Option<Fault>,
     /// Whether a failure of its last try is that of several calls in one array, of which another reports it for the node, or none.
     pub(crate) is_shared_failure: bool,
+    /// When its try began to wait for an answer, while it does.
+    pub(crate) waits_since: Option<Duration>,
+    /// How long the last answer took, if that says how quick its node is.
+    pub(crate) took: Option<Duration>,
     /// What explains its tries.
     pub(crate) tries: &'s mut NodeTries,
     on_sent: &'s mut OnSent<'s>,
@@ -46,9 +51,25 @@ impl<'s> CallProgress<'s> {
             taken,
             bad_answer,
             is_shared_failure: false,
+            waits_since: None,
+            took: None,
             tries,
             on_sent,
         }
+    }
+
+    /// Its try begins now.
+    pub(crate) fn begin(&mut self, now: Duration) {
+        self.waits_since = Some(now);
+        self.took = None;
+        self.tries.begin(now);
+    }
+
+    /// The answer to its try has arrived now, and is still to be accepted. `is_whole`: none of it is still to come.
+    pub(crate) fn arrive(&mut self, now: Duration, is_whole: bool) {
+        let since = self.waits_since.take().filter(|_| is_whole);
+        self.took = since.map(|since| now.saturating_sub(since));
+        self.tries.arrive(now);
     }
 
     pub(crate) fn set_sent(&mut self, is_sent: bool) {

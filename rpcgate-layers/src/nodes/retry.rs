@@ -2,6 +2,7 @@
 
 use super::error::NodeRequestError;
 use super::retry_budget::RetryBudget;
+use rpcgate_core::adapter::Unserved;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::node_try::TryEnd;
 use std::time::Duration;
@@ -37,8 +38,9 @@ pub struct RetryPolicy {
     /// How long one try may take; `None` for as long as the deadline leaves. A read whose try takes longer is tried at
     /// another node, unlike a call that reaches its deadline.
     pub per_try: Option<Duration>,
-    /// After how long without an answer a read is given up at a node and sent to another one; `None` for never. It has no effect
-    /// on the last try, without another healthy node, on broadcasts and on gRPC.
+    /// After how long without an answer a read is sent to another node as well; `None` for never. The first try goes on, and
+    /// the first usable answer is taken. It has no effect without another healthy node, without a retry in the budget, on
+    /// broadcasts, and on gRPC calls whose client has not sent everything.
     pub next_node_after: Option<Duration>,
     /// How many tries of all calls may follow a try of which a byte was sent. Without such a byte, a try puts no load on a
     /// node and needs no budget.
@@ -80,7 +82,7 @@ impl RetryPolicy {
         self
     }
 
-    /// The same with a time after which a read is sent to another node.
+    /// The same with a time after which a read is sent to another node as well.
     #[must_use]
     pub const fn with_next_node_after(mut self, time: Option<Duration>) -> Self {
         self.next_node_after = time;
@@ -107,6 +109,8 @@ pub(crate) enum TryFailure {
     TimedOut { sent: bool },
     /// An answer arrived and is unusable.
     BadAnswer(Fault),
+    /// An answer arrived in which the node says that it cannot serve the call now. If no other node can, the caller gets it.
+    Unserved { why: Unserved, fault: Fault },
     /// This gateway has no memory left for the answer.
     Busy,
     /// No node may get the call now.
@@ -135,7 +139,9 @@ impl TryFailure {
         NodeRequestError::Fault(match self {
             TryFailure::IdleConnectionClosed { sent } => Fault { cause: Cause::Broken, sent },
             TryFailure::TimedOut { sent } => Fault { cause: Cause::Timeout, sent },
-            TryFailure::Transport(fault) | TryFailure::BadAnswer(fault) => fault,
+            TryFailure::Transport(fault)
+            | TryFailure::BadAnswer(fault)
+            | TryFailure::Unserved { fault, .. } => fault,
             TryFailure::Busy => return NodeRequestError::Busy,
             TryFailure::AtLimit => return NodeRequestError::AtLimit,
         })
@@ -146,7 +152,9 @@ impl TryFailure {
         match self {
             TryFailure::IdleConnectionClosed { .. } => TryEnd::IdleClosed,
             TryFailure::TimedOut { sent } => TryEnd::Failed(Fault { cause: Cause::Timeout, sent }),
-            TryFailure::Transport(fault) | TryFailure::BadAnswer(fault) => TryEnd::Failed(fault),
+            TryFailure::Transport(fault)
+            | TryFailure::BadAnswer(fault)
+            | TryFailure::Unserved { fault, .. } => TryEnd::Failed(fault),
             TryFailure::Busy | TryFailure::AtLimit => TryEnd::Stopped,
         }
     }
@@ -157,7 +165,9 @@ impl TryFailure {
             TryFailure::IdleConnectionClosed { sent } | TryFailure::TimedOut { sent } => {
                 !sent || is_idempotent
             }
-            TryFailure::Transport(fault) | TryFailure::BadAnswer(fault) => fault.may_retry(is_idempotent),
+            TryFailure::Transport(fault)
+            | TryFailure::BadAnswer(fault)
+            | TryFailure::Unserved { fault, .. } => fault.may_retry(is_idempotent),
             TryFailure::Busy | TryFailure::AtLimit => false,
         }
     }
@@ -189,7 +199,7 @@ impl Tries {
     }
 
     /// Whether no other try may follow the present one, save on a new connection.
-    pub(super) fn is_last(&self, policy: &RetryPolicy) -> bool {
+    fn is_last(&self, policy: &RetryPolicy) -> bool {
         self.made >= policy.attempts
     }
 

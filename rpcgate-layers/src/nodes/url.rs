@@ -5,12 +5,13 @@ use base64::prelude::BASE64_STANDARD;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderValue, Uri};
 use rpcgate_core::tally::Transport;
+use rpcgate_core::url_secrets::{shown_login, shown_target};
 use std::fmt;
 
 /// The address at which a node takes one protocol, with user and password if it requires them. `FromStr` reads an `http://` or
 /// `https://` URL, and [`NodeUrl::parse`] that of any protocol.
 ///
-/// Shown without its secrets: the password, the values of its query, and path segments long enough to be a key.
+/// Shown without the secrets that [`url_secrets`](rpcgate_core::url_secrets) lists.
 ///
 /// ```
 /// use rpcgate_core::tally::Transport;
@@ -207,35 +208,16 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A path segment of this many characters is treated as a key.
-const KEY_LENGTH: usize = 16;
-
 fn shown(scheme: &str, login: Option<&str>, host: &str, path: &PathAndQuery) -> String {
     let mut shown = format!("{scheme}://");
     if let Some(login) = login {
-        match login.split_once(':') {
-            Some((user, _)) => shown.extend([user, ":***@"]),
-            None => shown.extend([login, "@"]),
-        }
+        shown.extend([shown_login(login, "***").as_str(), "@"]);
     }
     shown.push_str(host);
     if path.as_str() != "/" {
-        for segment in path.path().split('/').skip(1) {
-            shown.extend(["/", if segment.len() >= KEY_LENGTH { "***" } else { segment }]);
-        }
-        for (pair, mark) in path.query().into_iter().flat_map(|query| query.split('&')).zip(marks()) {
-            shown.push_str(mark);
-            match pair.split_once('=') {
-                Some((name, _)) => shown.extend([name, "=***"]),
-                None => shown.push_str("***"),
-            }
-        }
+        shown.push_str(&shown_target(path.as_str(), "***"));
     }
     shown
-}
-
-fn marks() -> impl Iterator<Item = &'static str> {
-    std::iter::once("?").chain(std::iter::repeat("&"))
 }
 
 impl fmt::Display for NodeUrl {

@@ -6,6 +6,7 @@
 //! [`AdmissionResponse`]. HTTP answers with a [`PendingResponse`](super::message::PendingResponse); a transport that
 //! continues by itself puts [`Admit`](super::admit::Admit) at the end of the admission stack.
 
+use http::HeaderMap;
 use rpcgate_core::call::{Call, Entry, Payload};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::Tally;
@@ -15,8 +16,9 @@ pub trait AdmissionResponse: Sized {
     /// The answer to a refused request.
     fn denied(denied: Denied) -> Self;
 
-    /// The answer to a CORS preflight, which needs no key. Only HTTP has preflights.
-    fn preflight() -> Self {
+    /// The answer to a CORS preflight with these headers, which needs no key. Only HTTP has preflights.
+    fn preflight(asked: &HeaderMap) -> Self {
+        let _ = asked;
         Self::denied(Denied::unknown(Refusal::NoRoute))
     }
 }

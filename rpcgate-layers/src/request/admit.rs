@@ -43,6 +43,9 @@ mod tests {
     fn a_refusal_is_returned_unchanged() {
         let denied = Admission::<()>::denied(Denied::unknown(Refusal::NoKey)).unwrap_err();
         assert_eq!((denied.refusal, denied.rated), (Refusal::NoKey, false));
-        assert_eq!(Admission::<()>::preflight().unwrap_err().refusal, Refusal::NoRoute);
+        assert_eq!(
+            Admission::<()>::preflight(&http::HeaderMap::new()).unwrap_err().refusal,
+            Refusal::NoRoute
+        );
     }
 }

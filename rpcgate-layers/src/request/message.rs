@@ -3,8 +3,8 @@
 use super::admission::{AdmissionResponse, Denied};
 use bytes::Bytes;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderMap,
-    HeaderValue,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_HEADERS, ALLOW, HeaderMap, HeaderName, HeaderValue, VARY,
 };
 use http::{Request, StatusCode};
 use rpcgate_core::caller::RequestId;
@@ -161,10 +161,11 @@ impl AdmissionResponse for PendingResponse {
         pending
     }
 
-    fn preflight() -> Self {
+    fn preflight(asked: &HeaderMap) -> Self {
         let mut headers = HeaderMap::with_capacity(16);
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
-        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed_headers(asked));
+        headers.insert(VARY, HeaderValue::from_static("access-control-request-headers"));
         headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
         headers.insert(ALLOW, HeaderValue::from_static("GET, POST, OPTIONS"));
         PendingResponse {
@@ -182,8 +183,33 @@ impl AdmissionResponse for PendingResponse {
     }
 }
 
-const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
-    "apikey, x-api-key, content-type, x-ton-client-version, client-sdk-type, client-sdk-version, \
-     client-target-api-version, client-request-method, x-aptos-client, x-aptos-typescript-sdk-origin-method, \
-     x-cosmos-block-height, x-rpcgate-consistency",
-);
+/// The headers that every preflight allows: those that known clients send.
+const ALLOWED_HEADERS: &str = "apikey, x-api-key, authorization, content-type, x-ton-client-version, client-sdk-type, \
+     client-sdk-version, client-target-api-version, client-request-method, x-aptos-client, \
+     x-aptos-typescript-sdk-origin-method, x-cosmos-block-height, x-rpcgate-consistency, traceparent, tracestate";
+
+/// The number of headers that a preflight may request in addition.
+const MOST_REQUESTED: usize = 64;
+
+/// The value of `Access-Control-Allow-Headers` for a preflight with these headers: [`ALLOWED_HEADERS`], and what it requests.
+/// No header of a browser's script can do harm: the ones that the gateway does not know are ignored.
+fn allowed_headers(asked: &HeaderMap) -> HeaderValue {
+    let is_known = |name: &str| ALLOWED_HEADERS.split(", ").any(|known| known.eq_ignore_ascii_case(name));
+    let requested =
+        asked.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter().filter_map(|value| value.to_str().ok());
+    let mut allowed = String::new();
+    for name in requested
+        .flat_map(|names| names.split(','))
+        .map(str::trim)
+        .filter(|name| HeaderName::from_bytes(name.as_bytes()).is_ok() && !is_known(name))
+        .take(MOST_REQUESTED)
+    {
+        allowed.push_str(", ");
+        allowed.push_str(name);
+    }
+    if allowed.is_empty() {
+        return HeaderValue::from_static(ALLOWED_HEADERS);
+    }
+    allowed.insert_str(0, ALLOWED_HEADERS);
+    HeaderValue::try_from(allowed).unwrap_or(HeaderValue::from_static(ALLOWED_HEADERS))
+}

@@ -44,8 +44,8 @@ use super::admission::{AdmissionResponse, Denied};
 use super::message::{Received, Routed, Target};
 use crate::future::ResponseFuture;
 use arc_swap::ArcSwap;
-use http::Method;
-use http::header::HeaderMap;
+use http::header::{HOST, HeaderMap};
+use http::{Method, Request};
 use rpcgate_core::adapter::Surface;
 use rpcgate_core::chain::{Chain, Chains};
 use rpcgate_core::grpc::GrpcPath;
@@ -115,21 +115,25 @@ pub struct Entrance {
     pub transport: Transport,
     /// Finds the chain of a request by its HTTP method and path.
     pub place: fn(&Chains, &Method, &str) -> RouteMatch,
+    /// Finds the target of a request whose host is the chain's own, by its HTTP method and path. It is called if the path
+    /// alone leads nowhere.
+    pub at_host: fn(&Arc<Chain>, &Method, &str) -> RouteMatch,
 }
 
 impl Entrance {
     /// HTTP requests: `/<chain>`, and below it the paths of chains that have some ([`place`]).
-    pub const HTTP: Entrance = Entrance::new(Transport::Http, place);
+    pub const HTTP: Entrance = Entrance { at_host: place_below, ..Entrance::new(Transport::Http, place) };
 
-    /// Handshakes of WebSocket streams: `/ws/<chain>` ([`place_stream`]).
-    pub const WS: Entrance = Entrance::new(Transport::Ws, place_stream);
+    /// Handshakes of WebSocket streams: `/ws/<chain>` ([`place_stream`]), or `/` at a host of the chain's own.
+    pub const WS: Entrance =
+        Entrance { at_host: place_stream_at_host, ..Entrance::new(Transport::Ws, place_stream) };
 
     /// gRPC calls: `/package.Service/Method` ([`place_grpc`]).
     pub const GRPC: Entrance = Entrance::new(Transport::Grpc, place_grpc);
 
-    /// Requests by `transport`, whose paths lead where `place` says.
+    /// Requests by `transport`, whose paths lead where `place` says, whatever their host is.
     pub const fn new(transport: Transport, place: fn(&Chains, &Method, &str) -> RouteMatch) -> Self {
-        Entrance { transport, place }
+        Entrance { transport, place, at_host: |_, _, _| RouteMatch::Nowhere(Refusal::NoRoute) }
     }
 }
 
@@ -190,14 +194,52 @@ where
         if let Err(refusal) = self.limits.check(request.uri(), request.headers()) {
             return denied(refusal);
         }
-        let Entrance { transport, place } = self.entrance;
-        match place(&self.chains.load(), request.method(), request.uri().path()) {
+        let transport = self.entrance.transport;
+        match self.entrance.find(&self.chains.load(), request) {
             RouteMatch::Chain(chain, target) => {
                 ResponseFuture::inner(self.inner.call(Routed { received, chain, transport, target }))
             }
-            RouteMatch::Preflight => answer(S::Response::preflight()),
+            RouteMatch::Preflight => answer(S::Response::preflight(request.headers())),
             RouteMatch::Nowhere(refusal) => denied(refusal),
         }
+    }
+}
+
+impl Entrance {
+    /// A path counts first, so that it leads to the same chain at every host. At a host of the chain's own its API is at the
+    /// root, and paths of the API may begin with the chain's name: `/cosmos/bank/v1beta1/params`.
+    fn find<B>(self, chains: &Chains, request: &Request<B>) -> RouteMatch {
+        let method = request.method();
+        let path = request.uri().path();
+        let found = (self.place)(chains, method, path);
+        let Some(chain) = host_of(request).and_then(|host| chains.at_host(host)) else { return found };
+        let is_free = match &found {
+            RouteMatch::Nowhere(Refusal::NoRoute | Refusal::NoStream) => true,
+            RouteMatch::Chain(other, _) => Arc::ptr_eq(chain, other) && !names_twice(path, chain),
+            RouteMatch::Preflight | RouteMatch::Nowhere(_) => false,
+        };
+        if !is_free {
+            return found;
+        }
+        match (self.at_host)(chain, method, path) {
+            RouteMatch::Nowhere(Refusal::NoRoute | Refusal::NoStream) => found,
+            at_host => at_host,
+        }
+    }
+}
+
+/// Whether a path begins with the chain's name twice, so that the first one can only be that of the gateway's own path.
+fn names_twice(path: &str, chain: &Chain) -> bool {
+    let mut segments = path.split('/').skip(1);
+    let name = chain.name().as_str();
+    segments.next() == Some(name) && segments.next() == Some(name)
+}
+
+/// The host of a request, with its port if it has one: of its URI, which over HTTP/2 has `:authority`, else of its `Host`.
+pub fn host_of<B>(request: &Request<B>) -> Option<&str> {
+    match request.uri().host() {
+        Some(host) => Some(host),
+        None => request.headers().get(HOST)?.to_str().ok(),
     }
 }
 
@@ -239,17 +281,35 @@ pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
         let is_stream = path.starts_with("ws/");
         return RouteMatch::Nowhere(if is_stream { Refusal::NoStream } else { Refusal::NoRoute });
     };
+    place_below(chain, method, below)
+}
+
+/// Where the part of a path below a chain's own leads. On chains whose calls are paths it is brought into its
+/// [canonical form](Path), or refused with [`Refusal::InvalidPath`] where it has none; on other chains such a path does not
+/// exist.
+pub fn place_below(chain: &Arc<Chain>, method: &Method, below: &str) -> RouteMatch {
     let canonical = match below {
         "" | "/" => Some(Path::default()),
-        _ if chain.facts().rest => Path::canonical(below),
-        _ => return RouteMatch::Nowhere(Refusal::NoRoute),
+        _ => Path::canonical(below).and_then(|path| aliased(chain, path)),
     };
-    let Some(canonical) = canonical else { return RouteMatch::Nowhere(Refusal::InvalidPath) };
+    let Some(canonical) = canonical else {
+        let is_rest = chain.facts().rest;
+        return RouteMatch::Nowhere(if is_rest { Refusal::InvalidPath } else { Refusal::NoRoute });
+    };
     match chain.adapter().surface(method, &canonical) {
         Ok(Surface::JsonRpc) => RouteMatch::Chain(chain.clone(), Target::JsonRpc),
         Ok(Surface::Rest) => RouteMatch::Chain(chain.clone(), Target::Rest(canonical)),
         Ok(Surface::Nothing { because }) => RouteMatch::Chain(chain.clone(), Target::Nothing(because)),
         Err(refusal) => RouteMatch::Nowhere(refusal),
+    }
+}
+
+/// The path that `path` stands for: without a beginning that [means nothing](rpcgate_core::adapter::Adapter::path_alias).
+fn aliased(chain: &Chain, path: Path) -> Option<Path> {
+    let rest = chain.adapter().path_alias().and_then(|alias| path.as_str().strip_prefix(alias));
+    match rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+        Some(rest) => Path::canonical(rest),
+        None => Some(path),
     }
 }
 
@@ -272,6 +332,16 @@ pub fn place_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch 
     match chain.filter(|chain| chain.facts().ws) {
         Some(chain) => RouteMatch::Chain(chain.clone(), Target::JsonRpc),
         None => RouteMatch::Nowhere(Refusal::NoStream),
+    }
+}
+
+/// Where a handshake at a host of the chain's own leads.
+pub fn place_stream_at_host(chain: &Arc<Chain>, method: &Method, path: &str) -> RouteMatch {
+    let is_handshake = method == Method::GET || method == Method::CONNECT;
+    if path == "/" && is_handshake && chain.facts().ws {
+        RouteMatch::Chain(chain.clone(), Target::JsonRpc)
+    } else {
+        RouteMatch::Nowhere(Refusal::NoStream)
     }
 }
 
@@ -423,9 +493,33 @@ mod tests {
         assert_eq!(pending.status, 204);
         assert_eq!(pending.headers["access-control-max-age"], "86400");
         let allowed = pending.headers["access-control-allow-headers"].to_str().unwrap();
-        for name in ["apikey", "x-api-key", "content-type", "client-sdk-type", "x-aptos-client"] {
+        for name in
+            ["apikey", "x-api-key", "authorization", "content-type", "client-sdk-type", "x-aptos-client"]
+        {
             assert!(allowed.split(", ").any(|header| header == name), "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_preflight_is_allowed_up_to_64_headers_that_it_requests() {
+        let allowed = async |requested: &[&str]| {
+            let mut preflight = request("OPTIONS", "/toy");
+            for requested in requested {
+                let value = requested.parse().unwrap();
+                preflight.headers_mut().append("access-control-request-headers", value);
+            }
+            let pending = send(preflight).await;
+            assert_eq!(pending.headers["vary"], "access-control-request-headers");
+            assert!(!pending.headers.contains_key("access-control-allow-credentials"));
+            let allowed = pending.headers["access-control-allow-headers"].to_str().unwrap().to_owned();
+            allowed.split(", ").map(str::to_owned).collect::<Vec<_>>()
+        };
+        let usual = allowed(&[]).await;
+        let two = allowed(&["apikey, baggage,sentry-trace", "tron-pro-api-key"]).await;
+        assert_eq!(two[usual.len()..], ["baggage", "sentry-trace", "tron-pro-api-key"]);
+        assert_eq!(allowed(&["a b, (c), , x\"y, a@b", "ContentType:"]).await, usual, "no token");
+        let many: Vec<String> = (0..100).map(|n| format!("x-n{n}")).collect();
+        assert_eq!(allowed(&[&many.join(",")]).await[usual.len()..], many[..64]);
     }
 
     #[tokio::test]

@@ -154,6 +154,8 @@ impl PoolFixture {
 
     pub(crate) fn of(nodes: Vec<NodeConfig>, limits: PoolLimits) -> Self {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_700_000_000)));
+        // The clock does not move, so no connection would ever have rested.
+        let limits = limits.with_rest(Duration::ZERO);
         PoolFixture { pool: Pool::new(Toy.facts(), nodes, limits, clock.clone()), clock }
     }
 

@@ -1,5 +1,6 @@
 //! Making connections to one node.
 
+use super::connect_error::{no_tls, unconnected, unresolved};
 use crate::coalesced_writes::CoalescedWrites;
 use crate::nodes::config::NodeConfig;
 use crate::nodes::dialer::{Dialer, NodeIo};
@@ -10,6 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -65,22 +67,21 @@ impl Connector {
         tcp.set_nodelay(true)?;
         match &self.tls {
             Tls::Off => Ok(NodeSocket::Plain(CoalescedWrites::new(tcp))),
-            Tls::Failed => Err(no_tls()),
+            Tls::Failed => Err(not_set_up()),
             Tls::On(connector, name) => {
-                let tls = timeout_at(deadline, connector.connect(name.clone(), tcp)).await??;
-                Ok(NodeSocket::Tls(Box::new(tls)))
+                Ok(NodeSocket::Tls(Box::new(shake_hands(connector, name, tcp, deadline).await?)))
             }
         }
     }
 
     async fn dial(&self, dialer: &dyn Dialer, deadline: Instant) -> io::Result<NodeSocket> {
-        let dialed = timeout_at(deadline, dialer.dial(&self.host, self.port)).await??;
+        let dialed = timeout_at(deadline, dialer.dial(&self.host, self.port)).await;
+        let dialed = dialed.unwrap_or_else(|late| Err(late.into())).map_err(|error| unconnected(&error))?;
         match &self.tls {
             Tls::Off => Ok(NodeSocket::Dialed(dialed)),
-            Tls::Failed => Err(no_tls()),
+            Tls::Failed => Err(not_set_up()),
             Tls::On(connector, name) => {
-                let tls = timeout_at(deadline, connector.connect(name.clone(), dialed)).await??;
-                Ok(NodeSocket::DialedTls(Box::new(tls)))
+                Ok(NodeSocket::DialedTls(Box::new(shake_hands(connector, name, dialed, deadline).await?)))
             }
         }
     }
@@ -88,8 +89,9 @@ impl Connector {
     /// Tries the addresses of the host in turn, each for an even share of the time that is left: one that does not answer
     /// must not use up the time of the next.
     async fn tcp(&self, deadline: Instant) -> io::Result<TcpStream> {
-        let addresses: Vec<SocketAddr> =
-            timeout_at(deadline, tokio::net::lookup_host((&*self.host, self.port))).await??.collect();
+        let found = timeout_at(deadline, tokio::net::lookup_host((&*self.host, self.port))).await;
+        let found = found.unwrap_or_else(|late| Err(late.into()));
+        let addresses: Vec<SocketAddr> = found.map_err(|error| unresolved(&self.host, &error))?.collect();
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for (tried, address) in addresses.iter().enumerate() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -100,11 +102,24 @@ impl Connector {
                 Err(elapsed) => last = elapsed.into(),
             }
         }
-        Err(last)
+        Err(unconnected(&last))
     }
 }
 
-fn no_tls() -> io::Error {
+async fn shake_hands<T>(
+    connector: &TlsConnector,
+    name: &ServerName<'static>,
+    socket: T,
+    deadline: Instant,
+) -> io::Result<TlsStream<T>>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let shaken = timeout_at(deadline, connector.connect(name.clone(), socket)).await;
+    shaken.unwrap_or_else(|late| Err(late.into())).map_err(|error| no_tls(&error))
+}
+
+fn not_set_up() -> io::Error {
     io::Error::other("TLS to this node is not set up")
 }
 
@@ -231,7 +246,10 @@ mod tests {
     async fn a_certificate_of_an_unknown_authority_or_for_another_name_is_refused() {
         let (node, authority) = secure(&["localhost"], true).await;
         let (_, unknown) = secure(&["localhost"], true).await;
-        assert_eq!(fixture(&node, "localhost", None).read().await, Err(NO_CONNECTION));
+        let unnamed = fixture(&node, "localhost", None);
+        assert_eq!(unnamed.read().await, Err(NO_CONNECTION));
+        let reason = unnamed.pool.nodes().next().and_then(|node| node.reason);
+        assert!(reason.unwrap().starts_with("TLS: the issuer of its certificate is not trusted"));
         assert_eq!(fixture(&node, "localhost", Some(&unknown)).read().await, Err(NO_CONNECTION));
         assert_eq!(fixture(&node, "127.0.0.1", Some(&authority)).read().await, Err(NO_CONNECTION));
         assert!(fixture(&node, "localhost", Some(&authority)).read().await.is_ok());
@@ -258,5 +276,7 @@ mod tests {
     async fn a_host_without_an_address_is_a_failed_connection() {
         let fixture = PoolFixture::with(&["http://node.invalid:1".into()], PoolLimits::default());
         assert_eq!(fixture.read().await, Err(NO_CONNECTION));
+        let reason = fixture.pool.nodes().next().and_then(|node| node.reason);
+        assert!(reason.unwrap().starts_with("the name node.invalid was not resolved: "));
     }
 }

@@ -1,39 +1,63 @@
 //! What a node's answer to JSON-RPC calls means: whether it is an answer at all, and which call each part of it answers.
 
 use super::head::{bad_body, strip};
-use super::index::first_index;
-use super::prefixed::Prefixed;
+use super::index::{first_index, is_in_set};
+use super::limits::ReplyLimits;
+use super::streamed_answer::StreamedReply;
+use crate::nodes::transport_health::{Judged, Verdict};
 use crate::transport::h1::{AnswerBody, NodeAnswer};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use rpcgate_core::adapter::Adapter;
-use rpcgate_core::call::CallState;
-use rpcgate_core::chain::Chain;
-use rpcgate_core::envelope::{Replies, ReplyKind, ReplyMembers, parse_index, replies, reply_head};
+use rpcgate_core::adapter::{Adapter, NodeError, Unserved};
+use rpcgate_core::call::{Call, CallState};
+use rpcgate_core::chain::{Chain, Dialect};
+use rpcgate_core::envelope::{
+    Replies, ReplyKind, ReplyMembers, parse_index, read_number, replies, reply_head,
+};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
-use rpcgate_core::reply::{Flow, Form, Inner, Reply, Source, Streamed, Whole};
+use rpcgate_core::reply::{Form, Inner, Reply, Source, Streamed, Whole};
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
 
 /// The answer that a request to a node expects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// A reply to one call.
-    Single,
-    /// An array of replies, or one error for all calls.
-    Array,
+    /// A reply to the call with this number.
+    Single { number: usize },
+    /// An array of replies to calls of the set whose first number this is, or one error for all calls.
+    Array { first: usize },
     /// None, because there are only notifications in it.
     Nothing,
 }
 
 impl Expected {
-    fn is_met_by(self, replies: &Replies) -> bool {
+    /// The number of the only call, or of the first one.
+    pub(super) fn number(self) -> Option<usize> {
+        match self {
+            Expected::Single { number } | Expected::Array { first: number } => Some(number),
+            Expected::Nothing => None,
+        }
+    }
+
+    /// Whether these replies are of the expected form, and none of them is that to a call of another request.
+    fn is_met_by(self, answer: &NodeAnswer, body: &[u8], replies: &Replies) -> bool {
+        let is_of_set = |reply: &ReplyMembers, first: usize| {
+            let id = reply.id.map(|id| id.of(body)).filter(|id| *id != b"null");
+            id.is_none_or(|id| read_number(id).is_some_and(|number| is_in_set(number, first)))
+        };
         match (self, replies) {
-            (Expected::Single, Replies::Single(reply)) => reply.error.is_some() || reply.result.is_some(),
-            (Expected::Array, Replies::Single(reply)) => reply.error.is_some(),
-            (Expected::Array, Replies::Many(_)) | (Expected::Nothing, _) => true,
-            (Expected::Single, Replies::Many(_)) => false,
+            (Expected::Single { number }, Replies::Single(reply)) => {
+                (reply.error.is_some() || reply.result.is_some()) && answer.accepts(reply, body, number)
+            }
+            (Expected::Array { first }, Replies::Single(reply)) => {
+                reply.error.is_some() && is_of_set(reply, first)
+            }
+            (Expected::Array { first }, Replies::Many(many)) => {
+                many.iter().all(|reply| is_of_set(reply, first))
+            }
+            (Expected::Nothing, _) => true,
+            (Expected::Single { .. }, Replies::Many(_)) => false,
         }
     }
 }
@@ -44,6 +68,51 @@ pub(super) struct Answer {
     headers: HeaderMap,
     body: Bytes,
     content: Content,
+    verdict: Verdict,
+}
+
+impl Judged for Answer {
+    fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+}
+
+/// What decides whether an error says that a node cannot serve a call now.
+#[derive(Clone, Copy)]
+pub(super) struct ErrorJudge<'a> {
+    pub(super) adapter: &'a dyn Adapter,
+    /// Whether the method is listed, if it is one call.
+    pub(super) is_listed: bool,
+}
+
+impl ErrorJudge<'_> {
+    /// Why the node cannot serve the call; `None` if it has answered it.
+    fn unserved(self, reply: &ReplyMembers, body: &[u8], status: StatusCode) -> Option<Unserved> {
+        let answer = match (reply.error, reply.result) {
+            (Some(error), _) => error.of(body),
+            (None, Some(result)) if self.adapter.is_error(result.of(body)) => result.of(body),
+            _ => return None,
+        };
+        let error = NodeError { answer, status: status.as_u16(), is_listed: self.is_listed };
+        self.adapter.cannot_serve(&error)
+    }
+
+    /// What replies say about their node.
+    fn verdict(self, replies: &Replies, body: &[u8], status: StatusCode) -> Verdict {
+        let is_usable = |reply: &ReplyMembers| {
+            let result = reply.result.filter(|_| reply.error.is_none()).map(|result| result.of(body));
+            result.is_some_and(|result| result != b"null" && !self.adapter.is_error(result))
+        };
+        let of_error = |reply: &ReplyMembers| {
+            self.unserved(reply, body, status).map_or(Verdict::Neutral, Verdict::Unserved)
+        };
+        match replies {
+            Replies::Single(reply) if is_usable(reply) => Verdict::Usable,
+            Replies::Single(reply) => of_error(reply),
+            Replies::Many(many) if many.iter().any(is_usable) => Verdict::Usable,
+            Replies::Many(many) => many.first().map_or(Verdict::Neutral, of_error),
+        }
+    }
 }
 
 /// The body of a node's answer.
@@ -51,7 +120,7 @@ enum Content {
     /// Replies, completely read.
     Replies(Replies),
     /// The beginning of a reply, and what follows.
-    Flow { is_error: bool, flow: Flow },
+    Stream { is_error: bool, reply: Box<StreamedReply> },
     /// Nothing at all.
     Empty,
 }
@@ -59,14 +128,22 @@ enum Content {
 impl Answer {
     /// A JSON answer of the expected form counts at any status but those by which a node rejects the gateway itself. Nothing
     /// else counts, save an empty answer to notifications. `must_fit`: it must be held whole.
-    pub(super) fn classify(answer: NodeAnswer, expected: Expected, must_fit: bool) -> Result<Self, Fault> {
+    pub(super) fn classify(
+        mut answer: NodeAnswer,
+        (expected, must_fit): (Expected, bool),
+        judge: ErrorJudge<'_>,
+        limits: &ReplyLimits,
+    ) -> Result<Self, Fault> {
         let status = answer.status;
         if answer.rejects_the_gateway() {
             return Err(Fault::sent(Cause::Status(status.as_u16())));
         }
-        let (body, content) = match answer.body {
+        let body = std::mem::replace(&mut answer.body, AnswerBody::Whole(Bytes::new()));
+        let (body, content) = match body {
             AnswerBody::Whole(body) => match replies(&body, DEEPEST) {
-                Ok(replies) if expected.is_met_by(&replies) => (body, Content::Replies(replies)),
+                Ok(replies) if expected.is_met_by(&answer, &body, &replies) => {
+                    (body, Content::Replies(replies))
+                }
                 Err(_)
                     if expected == Expected::Nothing
                         && body.is_empty()
@@ -83,44 +160,72 @@ impl Answer {
                 // If this many bytes do not show its kind, no client could determine it either.
                 ReplyKind::Undecided => return Err(Fault::sent(Cause::Undecodable)),
                 head => {
+                    let Expected::Single { number } = expected else {
+                        return Ok(Answer {
+                            status,
+                            headers: answer.headers,
+                            body: Bytes::new(),
+                            content: Content::Empty,
+                            verdict: Verdict::Neutral,
+                        });
+                    };
                     let is_error = head == ReplyKind::Error;
-                    (Bytes::new(), Content::Flow { is_error, flow: Box::pin(Prefixed::new(prefix, rest)) })
+                    let needs_id = answer.has_numbers && !is_error;
+                    let reply = StreamedReply::new((prefix, rest), (number, needs_id), limits)?;
+                    (Bytes::new(), Content::Stream { is_error, reply: Box::new(reply) })
                 }
             },
         };
-        Ok(Answer { status, headers: answer.headers, body, content })
+        let verdict = match &content {
+            Content::Replies(replies) => judge.verdict(replies, &body, status),
+            Content::Stream { is_error: false, .. } | Content::Empty => Verdict::Usable,
+            Content::Stream { .. } => Verdict::Neutral,
+        };
+        Ok(Answer { status, headers: answer.headers, body, content, verdict })
     }
 
-    /// The reply to a call that was sent alone, under its own `id` or under a number of ours, and the headers that pass with
-    /// it. `is_whole`: the client gets only this reply.
+    /// The origin of the answer to a call that was sent alone.
+    pub(super) fn source(&self) -> Source {
+        if matches!(self.verdict, Verdict::Unserved(_)) { Source::Unserved } else { Source::Node }
+    }
+
+    /// The reply to a call of the client's `request` that was sent alone, and the headers that pass with it. `is_whole`: the
+    /// client gets only this reply.
     pub(super) fn single(
         mut self,
         chain: &Chain,
-        (id, number): (Option<&[u8]>, usize),
+        (call, request): (&Call, &Bytes),
         is_whole: bool,
-        is_notification: bool,
     ) -> Result<(Form, HeaderMap), Fault> {
-        if is_notification {
+        if call.is_notification(request) {
             return Ok((Form::Nothing, HeaderMap::new()));
         }
-        let status = if chain.facts().dialect.has_status() { self.status } else { StatusCode::OK };
+        let dialect = chain.facts().dialect;
+        let status = if dialect.has_status() { self.status } else { StatusCode::OK };
+        // Servers of this dialect write no ids, and its clients expect none.
+        let has_id = dialect != Dialect::Xrp || call.id(request).is_some();
         let reply = match self.content {
             Content::Replies(Replies::Single(reply)) => reply,
-            Content::Flow { is_error, flow } => {
-                strip(&mut self.headers);
+            Content::Stream { is_error, reply } => {
+                strip(&mut self.headers, chain.adapter());
+                let id = call.id(request).map(|id| request.slice_ref(id));
+                let flow = reply.for_client(id)?;
                 let streamed = Streamed::new(status, self.headers, is_error, flow);
                 return Ok((Form::Stream(Box::new(streamed)), HeaderMap::new()));
             }
             _ => return Err(Fault::sent(Cause::Undecodable)),
         };
         let inner = inner(&self.body, &reply, chain.adapter())?;
-        let answered = reply.id.map(|id| id.of(&self.body));
-        if !is_answered(answered, id, number) {
-            return Err(Fault::sent(Cause::Undecodable));
-        }
-        strip(&mut self.headers);
-        if is_whole && answered == id {
-            let whole = Whole { status, body: self.body, inner };
+        strip(&mut self.headers, chain.adapter());
+        // Only a number as it was sent shows where the client's id belongs; other answers are written again, and so is one that
+        // may be cached, so that a client gets the same bytes from the node and from the cache.
+        let is_as_sent = match reply.id {
+            _ if call.rule.cache.is_cached() => false,
+            Some(id) => has_id && parse_index(id.of(&self.body)).is_some(),
+            None => call.id(request).is_none(),
+        };
+        if is_whole && is_as_sent {
+            let whole = Whole { status, body: self.body, id: reply.id, inner };
             return Ok((Form::Whole(whole), self.headers));
         }
         Ok((inner.form(status), self.headers))
@@ -135,8 +240,10 @@ impl Answer {
             // One error for all: the node did not accept the array.
             Content::Replies(Replies::Single(reply)) if reply.error.is_some() => {
                 for place in places {
-                    let mut state = self.state(reply, adapter);
-                    if let CallState::Answered(reply) = &mut state {
+                    let mut state = self.state(reply, ErrorJudge { adapter, is_listed: false });
+                    if let CallState::Answered(reply) = &mut state
+                        && reply.from == Source::Node
+                    {
                         reply.from = Source::NodeForAll;
                     }
                     settle(*place, state);
@@ -157,7 +264,7 @@ impl Answer {
         let mut next = 0;
         if let Content::Replies(Replies::Many(many)) = &self.content {
             for reply in many {
-                let number = reply.id.and_then(|id| parse_index(id.of(&self.body)));
+                let number = reply.id.and_then(|id| read_number(id.of(&self.body)));
                 let place = number.and_then(|number| number.checked_sub(first));
                 let Some(place) = place else { continue };
                 let at = match places.get(next) {
@@ -174,8 +281,9 @@ impl Answer {
         }
         for (place, found) in places.iter().zip(found) {
             let is_notification = tally.entries[*place].call.is_notification(&tally.body);
+            let is_listed = tally.entries[*place].call.metered.is_some();
             tally.entries[*place].state = match found {
-                Some(Some(reply)) => self.state(reply, adapter),
+                Some(Some(reply)) => self.state(reply, ErrorJudge { adapter, is_listed }),
                 Some(None) => CallState::Failed(Fault::sent(Cause::Undecodable)),
                 None if is_notification => {
                     CallState::Answered(Reply { form: Form::Nothing, from: Source::Node })
@@ -185,40 +293,22 @@ impl Answer {
         }
     }
 
-    fn state(&self, reply: &ReplyMembers, adapter: &dyn Adapter) -> CallState {
+    fn state(&self, reply: &ReplyMembers, judge: ErrorJudge<'_>) -> CallState {
+        let adapter = judge.adapter;
         match inner(&self.body, reply, adapter) {
             Ok(inner) => {
                 let status = match &inner {
                     Inner::Error(error) => adapter.facts().dialect.status_alone(error),
                     Inner::Result(_) | Inner::Failure(_) => StatusCode::OK,
                 };
-                CallState::Answered(Reply { form: inner.form(status), from: Source::Node })
+                let is_served = matches!(inner, Inner::Result(_))
+                    || judge.unserved(reply, &self.body, self.status).is_none();
+                let from = if is_served { Source::Node } else { Source::Unserved };
+                CallState::Answered(Reply { form: inner.form(status), from })
             }
             Err(fault) => CallState::Failed(fault),
         }
     }
-}
-
-/// Whether an answer under the id `answered` is the answer to a call that was sent under `own` or `number`. Nodes may
-/// write an id in another way (`"1"` for `1`, `1` for `1.0`, null where they could not read it), and what they make of one
-/// that is not a plain string or number is unknown; but the answer to another call must not pass for this one's.
-fn is_answered(answered: Option<&[u8]>, own: Option<&[u8]>, number: usize) -> bool {
-    fn bare(id: &[u8]) -> &[u8] {
-        id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\"")).unwrap_or(id)
-    }
-    fn value(id: &[u8]) -> Option<f64> {
-        std::str::from_utf8(bare(id)).ok()?.parse().ok()
-    }
-    let answered = match answered {
-        None | Some(b"null") => return true,
-        Some(answered) => answered,
-    };
-    if parse_index(bare(answered)) == Some(number) {
-        return true;
-    }
-    let Some(own) = own else { return false };
-    let is_unusual = matches!(own.first(), Some(b'{' | b'[' | b't' | b'f')) || own.contains(&b'\\');
-    is_unusual || bare(answered) == bare(own) || value(own).is_some_and(|own| value(answered) == Some(own))
 }
 
 fn inner(body: &Bytes, reply: &ReplyMembers, adapter: &dyn Adapter) -> Result<Inner, Fault> {
@@ -229,35 +319,5 @@ fn inner(body: &Bytes, reply: &ReplyMembers, adapter: &dyn Adapter) -> Result<In
         }
         (None, Some(result)) => Ok(Inner::Result(body.slice(result.range()))),
         (None, None) => Err(Fault::sent(Cause::Undecodable)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_is_matched_to_its_call_in_any_spelling_of_the_id() {
-        let own = |own: &'static str, answered: &'static str| {
-            is_answered(Some(answered.as_bytes()), Some(own.as_bytes()), 640)
-        };
-        for (id, answered) in [
-            ("1", "1"),
-            ("1", "\"1\""),
-            ("\"1\"", "1"),
-            ("1.0", "1"),
-            ("\"a\"", "\"a\""),
-            ("7", "640"),
-            ("7", "\"640\""),
-            ("7", "null"),
-            ("{\"a\":1}", "{\"a\": 1}"),
-            ("\"\\u0061\"", "\"a\""),
-        ] {
-            assert!(own(id, answered), "{id} {answered}");
-        }
-        for (id, answered) in [("1", "2"), ("\"a\"", "\"b\""), ("7", "641"), ("7", "\"x\""), ("null", "3")] {
-            assert!(!own(id, answered), "{id} {answered}");
-        }
-        assert!(is_answered(None, None, 0) && !is_answered(Some(b"3"), None, 0));
     }
 }

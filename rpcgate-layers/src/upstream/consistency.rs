@@ -4,7 +4,7 @@
 //! If no node is known to have reached the height, the calls wait for a round of probes that shows one, as calls in flight,
 //! for a second at most. Then they are refused.
 
-use super::archive::send_all;
+use super::again::send_all;
 use super::limits::ReplyLimits;
 use super::round::Round;
 use crate::nodes::Pool;

@@ -1,8 +1,8 @@
 //! JSON-RPC calls at the nodes: they are sent in as few requests as possible, and settled according to their answers.
 
-use super::classify::{Answer, Expected};
-use super::index::first_index;
+use super::classify::{Answer, ErrorJudge, Expected};
 use super::limits::ReplyLimits;
+use super::node_state::name_ids;
 use super::requests::{OutgoingRequest, split};
 use super::round::Round;
 use super::unanswered::unanswered;
@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use rpcgate_core::call::CallState;
 use rpcgate_core::chain::Chain;
-use rpcgate_core::reply::{Reply, Source};
+use rpcgate_core::reply::Reply;
 use rpcgate_core::tally::{Entries, Tally};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -26,14 +26,17 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
         // The usual single request needs no list of futures.
         Some(request) if requests.is_empty() => {
             let (mut memory, expected) = (tally.room.sibling(), request.expected(tally));
-            let (places, is_array, request) = node_request((pool, &tally.chain), request, limits, round);
+            let (places, is_array, request) =
+                node_request((pool, &tally.chain), (request, expected), limits, round);
             let request = request.posted_to(path);
             tally.tries.set_calls(places.iter().copied());
+            let adapter = tally.chain.adapter();
             let (deadline, entries, tries) = (tally.deadline, &mut tally.entries, &mut tally.tries);
             let answer = {
                 let mut unsettled = Unsettled::new(round.was_sent, || mark_sent(entries, &places));
                 let must_fit = request.buffer >= request.max;
-                let classify = |answer| Answer::classify(answer, expected, must_fit);
+                let judge = ErrorJudge { adapter, is_listed: request.method_name.is_some() };
+                let classify = |answer| Answer::classify(answer, (expected, must_fit), judge, &limits);
                 let answer = pool
                     .ask_classified(
                         &request,
@@ -48,6 +51,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
             };
             tally.room.absorb(memory);
             settle(tally, &places, is_array, answer);
+            name_ids(pool, &mut tally.entries, &places, &tally.tries);
         }
         Some(last) => {
             requests.push(last);
@@ -73,7 +77,7 @@ async fn forward_all(
         let (mut memory, entries, chain) = (memory.sibling(), &entries, &chain);
         let mut tries = none.of_same_calls();
         async move {
-            let (places, is_array, request) = node_request((pool, chain), request, limits, round);
+            let (places, is_array, request) = node_request((pool, chain), (request, expected), limits, round);
             let request = request.posted_to(path);
             tries.set_calls(places.iter().copied());
             let answer = {
@@ -81,7 +85,8 @@ async fn forward_all(
                 let mut unsettled =
                     Unsettled::new(round.was_sent, || mark_sent(&mut entries.lock(), &places));
                 let must_fit = request.buffer >= request.max;
-                let classify = |answer| Answer::classify(answer, expected, must_fit);
+                let judge = ErrorJudge { adapter: chain.adapter(), is_listed: request.method_name.is_some() };
+                let classify = |answer| Answer::classify(answer, (expected, must_fit), judge, &limits);
                 pool.ask_classified(
                     &request,
                     deadline,
@@ -98,6 +103,7 @@ async fn forward_all(
         tally.room.absorb(memory);
         tally.tries.append(&tries);
         settle(tally, &places, is_array, answer);
+        name_ids(pool, &mut tally.entries, &places, &tries);
     }
 }
 
@@ -145,18 +151,31 @@ fn mark_sent(entries: &mut Entries, places: &[usize]) {
 /// The places of the calls in a request, whether they are an array, and the request as a node of the chain gets it.
 fn node_request(
     (pool, chain): (&Pool, &Arc<Chain>),
-    request: OutgoingRequest,
+    (request, expected): (OutgoingRequest, Expected),
     limits: ReplyLimits,
     round: Round,
 ) -> (SmallVec<[usize; 1]>, bool, NodeRequest) {
-    let OutgoingRequest { places, body, among, hedge, is_broadcast, is_array, is_held, batchable } = request;
+    let OutgoingRequest {
+        places,
+        body,
+        among,
+        method,
+        hedge,
+        is_broadcast,
+        is_sent_once,
+        is_array,
+        is_held,
+        batchable,
+    } = request;
     let request = NodeRequest {
-        broadcast: is_broadcast,
+        broadcast: is_sent_once,
         buffer: limits.buffer(is_held),
         max: limits.max,
+        number: expected.number(),
         among,
         calls: u32::try_from(places.len()).unwrap_or(u32::MAX),
         choice: round.choice,
+        method_name: method,
         hedge,
         reader: reader(pool, chain, is_broadcast),
         batchable,
@@ -186,16 +205,15 @@ fn settle(tally: &mut Tally, places: &[usize], is_array: bool, answer: Result<An
     }
     let (is_whole, chain) = (!tally.batch, tally.chain.clone());
     let place = places[0];
-    let number = first_index(tally) + place;
     let Tally { entries, body, passing, .. } = tally;
     let entry = &mut entries[place];
-    let (id, is_notification) = (entry.call.id(body), entry.call.is_notification(body));
-    entry.state = match answer.single(&chain, (id, number), is_whole, is_notification) {
+    let from = answer.source();
+    entry.state = match answer.single(&chain, (&entry.call, body), is_whole) {
         Ok((form, headers)) => {
             if is_whole {
                 *passing = headers;
             }
-            CallState::Answered(Reply { form, from: Source::Node })
+            CallState::Answered(Reply { form, from })
         }
         Err(fault) => CallState::Failed(fault),
     };

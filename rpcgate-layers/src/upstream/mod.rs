@@ -3,19 +3,21 @@
 //!
 //! Which node gets a call, and how often, is decided in [`nodes`](crate::nodes).
 
-mod archive;
+mod again;
 mod classify;
+mod connection_status;
 mod consistency;
 mod head;
 mod index;
 mod json_rpc;
 mod limits;
-mod prefixed;
+mod node_state;
 mod requests;
 mod rest;
 mod round;
 mod send;
 mod service;
+mod streamed_answer;
 mod unanswered;
 
 pub use limits::ReplyLimits;

@@ -18,9 +18,13 @@ pub(super) struct OutgoingRequest {
     pub(super) body: Vec<u8>,
     /// The nodes that take all of the calls.
     pub(super) among: NodeSet,
+    /// Its listed method, if it is one call.
+    pub(super) method: Option<&'static str>,
     /// Its method, if it is one call that may be hedged; empty: one that is not listed.
     pub(super) hedge: Option<&'static str>,
     pub(super) is_broadcast: bool,
+    /// Whether it is never repeated once a byte of it was sent, and never sent with the calls of other clients.
+    pub(super) is_sent_once: bool,
     /// Whether the body is an array of calls.
     pub(super) is_array: bool,
     /// Whether the answer must be held whole.
@@ -33,10 +37,11 @@ impl OutgoingRequest {
     /// The answer that is expected from the node.
     pub(super) fn expected(&self, tally: &Tally) -> Expected {
         let is_notification = |place: &usize| tally.entries[*place].call.is_notification(&tally.body);
-        match self.is_array {
+        let first = first_index(tally);
+        match (self.is_array, self.places.first()) {
             _ if self.places.iter().all(is_notification) => Expected::Nothing,
-            false => Expected::Single,
-            true => Expected::Array,
+            (false, Some(place)) => Expected::Single { number: first + place },
+            _ => Expected::Array { first },
         }
     }
 }
@@ -57,32 +62,28 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         }
         open += 1;
         let among = round.takers(pool, &entry.call, &tally.body);
-        let is_broadcast = entry.call.rule.flags.has(Flags::BROADCAST);
-        if is_broadcast || !takes_arrays || !tally.batch {
+        let flags = entry.call.rule.flags;
+        let is_broadcast = flags.has(Flags::BROADCAST);
+        let is_sent_once = is_broadcast || flags.has_state();
+        if is_sent_once || !takes_arrays || !tally.batch {
             let mut body = Vec::with_capacity(entry.call.len() + 32);
-            let id = entry.call.id(&tally.body);
-            let is_notification = tally.batch && id.is_none();
-            let is_odd = id.is_some_and(is_odd);
-            let id = if is_notification || is_odd {
-                WireId::Index(first_index(tally) + place)
-            } else {
-                WireId::Own
-            };
-            write(tally, place, id, &mut body);
-            // Others may wait for an answer that can be cached, and cannot wait for a stream. The answer to a call that was
-            // sent under another id has to be rewritten.
-            let is_held = tally.batch || is_odd || entry.call.rule.cache.is_cached();
+            write(tally, place, &mut body);
+            // Others may wait for an answer that can be cached, and cannot wait for a stream. An id that names its node is written
+            // into a whole answer.
+            let is_held = tally.batch || entry.call.rule.cache.is_cached() || flags.has(Flags::MAKES_STATE);
             let places = SmallVec::from_buf([place]);
-            let hedge = if is_broadcast { None } else { hedge(tally, place, round) };
+            let hedge = if is_sent_once { None } else { hedge(tally, place, round) };
             let is_array = false;
-            let may_batch = pool.is_batching() && !tally.batch && !is_broadcast && round.choice.is_none();
+            let may_batch = pool.is_batching() && !tally.batch && !is_sent_once && round.choice.is_none();
             let batchable = if may_batch { batchable(tally, place) } else { None };
             requests.push(OutgoingRequest {
                 places,
                 body,
                 among,
+                method: tally.entries[place].call.metered,
                 hedge,
                 is_broadcast,
+                is_sent_once,
                 is_array,
                 is_held,
                 batchable,
@@ -104,7 +105,7 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         };
         let array = &mut arrays[at];
         array.body.push(if array.places.is_empty() { b'[' } else { b',' });
-        write(tally, place, WireId::Index(first_index(tally) + place), &mut array.body);
+        write(tally, place, &mut array.body);
         array.places.push(place);
     }
     requests.extend(arrays);
@@ -112,9 +113,10 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         if let [place] = request.places[..] {
             // Nodes answer a single call faster than an array of one, and some say more in its HTTP status.
             request.is_array = false;
+            request.method = tally.entries[place].call.metered;
             request.hedge = hedge(tally, place, round);
             request.body.clear();
-            write(tally, place, WireId::Index(first_index(tally) + place), &mut request.body);
+            write(tally, place, &mut request.body);
         } else {
             request.body.push(b']');
         }
@@ -141,8 +143,10 @@ fn new_array(
         places: SmallVec::with_capacity(calls),
         body: Vec::with_capacity(bytes),
         among,
+        method: None,
         hedge: None,
         is_broadcast: false,
+        is_sent_once: false,
         is_array: true,
         is_held: true,
         batchable: None,
@@ -182,15 +186,20 @@ fn is_odd(id: &[u8]) -> bool {
     matches!(id.first(), Some(b'{' | b'[' | b't' | b'f'))
 }
 
-/// Writes the call at `place` for a node.
-fn write(tally: &Tally, place: usize, id: WireId<'_>, out: &mut Vec<u8>) {
+/// Writes the call at `place` for a node, under its number. A notification has none.
+fn write(tally: &Tally, place: usize, out: &mut Vec<u8>) {
     let call = &tally.entries[place].call;
     let Payload::JsonRpc(envelope) = &call.payload else { return };
     if call.rule.cache.is_cached() && !envelope.is_notification(&tally.body) {
         let version = tally.chain.facts().dialect.version();
         envelope.write_anonymous(&tally.body, version, first_index(tally) + place, out);
     } else {
-        envelope.write(&tally.body, id, out);
+        envelope.write(&tally.body, WireId::Index(first_index(tally) + place), out);
+    }
+    if let (Some(at), Some(params)) = (&call.at_node, envelope.params) {
+        // The params and a brace are the end of what was written.
+        let from = out.len() + at.name.start() - params.end() - 1;
+        out.drain(from..from + at.name.len());
     }
 }
 

@@ -1,20 +1,27 @@
 //! REST calls at the nodes.
 //!
 //! A node's HTTP status is part of its answer and passes. An answer that is about the way to the node rather than about the chain
-//! is unusable: a redirection, an HTML page, a rejection of the gateway itself, a 5xx without JSON, and JSON that is cut.
+//! is unusable: a redirection, a rejection of the gateway itself, a 5xx without JSON, and a success that is an HTML page or JSON
+//! that is cut. A 4xx without a usable body says that the chain's API does not have what the client asks for. Another node
+//! would say the same, so its status passes, with a body of the gateway's own: pages of a node's proxy are not shown. Where a cut
+//! shows only while an answer is streamed, the client gets no clean end.
 
+use super::classify::ErrorJudge;
+use super::connection_status::is_about_connection;
 use super::head::{bad_body, strip};
 use super::limits::ReplyLimits;
-use super::prefixed::Prefixed;
 use super::round::Round;
+use super::streamed_answer::StreamedAnswer;
 use super::unanswered::unanswered;
 use crate::call::rest::sent;
 use crate::nodes::Pool;
 use crate::nodes::reception::ReceptionReader;
+use crate::nodes::transport_health::{Judged, Verdict};
 use crate::transport::h1::{AnswerBody, NodeAnswer, NodeRequest};
+use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method};
-use rpcgate_core::adapter::Adapter;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use rpcgate_core::adapter::{Adapter, NodeError};
 use rpcgate_core::call::{CallState, Payload};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::fault::{Cause, Fault};
@@ -43,6 +50,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
         reader: (is_broadcast && pool.has_broadcasts_to_several())
             .then(|| ReceptionReader { chain: tally.chain.clone(), is_rest: true }),
         choice: round.choice,
+        method_name: entry.call.metered,
         hedge: if is_broadcast || round.choice.is_some() {
             None
         } else {
@@ -55,7 +63,9 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
     let mut on_sent = |is_sent| {
         entry.state = if is_sent || round.was_sent { CallState::Sent } else { CallState::Open };
     };
-    let classify = |answer| classify(answer, chain.adapter(), is_bodiless, is_held);
+    let is_listed = entry.call.metered.is_some();
+    let judge = ErrorJudge { adapter: chain.adapter(), is_listed };
+    let classify = |answer| RestAnswer::classify(answer, judge, (is_bodiless, is_held), &limits);
     tally.tries.set_calls([0]);
     let answer = pool
         .ask_classified(&request, tally.deadline, &mut memory, (&mut on_sent, &mut tally.tries), classify)
@@ -63,17 +73,56 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
     tally.room.absorb(memory);
     if let Some(entry) = tally.entries.first_mut() {
         entry.state = match answer {
-            Ok(form) => CallState::Answered(Reply { form, from: Source::Node }),
+            Ok(RestAnswer { form, verdict: Verdict::Unserved(_) }) => {
+                CallState::Answered(Reply { form, from: Source::Unserved })
+            }
+            Ok(RestAnswer { form, .. }) => CallState::Answered(Reply { form, from: Source::Node }),
             Err(error) => unanswered(error),
         };
+    }
+}
+
+/// A usable answer of a node to a REST call, and what it says about the node.
+struct RestAnswer {
+    form: Form,
+    verdict: Verdict,
+}
+
+impl Judged for RestAnswer {
+    fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+}
+
+impl RestAnswer {
+    fn classify(
+        answer: NodeAnswer,
+        judge: ErrorJudge<'_>,
+        (is_bodiless, is_held): (bool, bool),
+        limits: &ReplyLimits,
+    ) -> Result<Self, Fault> {
+        let form = classify(answer, judge.adapter, (is_bodiless, is_held), limits)?;
+        let verdict = match &form {
+            Form::Rest(rest) if rest.is_error => {
+                let error = NodeError {
+                    answer: &rest.body,
+                    status: rest.status.as_u16(),
+                    is_listed: judge.is_listed,
+                };
+                judge.adapter.cannot_serve(&error).map_or(Verdict::Neutral, Verdict::Unserved)
+            }
+            Form::Stream(streamed) if streamed.is_error => Verdict::Neutral,
+            _ => Verdict::Usable,
+        };
+        Ok(RestAnswer { form, verdict })
     }
 }
 
 fn classify(
     answer: NodeAnswer,
     adapter: &dyn Adapter,
-    is_bodiless: bool,
-    is_held: bool,
+    (is_bodiless, is_held): (bool, bool),
+    limits: &ReplyLimits,
 ) -> Result<Form, Fault> {
     if answer.rejects_the_gateway() {
         return Err(Fault::sent(Cause::Status(answer.status.as_u16())));
@@ -82,15 +131,19 @@ fn classify(
     // The path led elsewhere than to the chain's API, which says nothing about the node.
     let elsewhere =
         || if status.is_server_error() { bad_body(status) } else { Fault::sent(Cause::Unanswered) };
-    if status.is_redirection() || status.is_informational() {
+    if status.is_redirection() || status.is_informational() || is_about_connection(status) {
         return Err(elsewhere());
     }
     let kind = Kind::of(&headers);
     let content_type = headers.get(CONTENT_TYPE).cloned();
     if kind == Kind::Page {
-        return Err(elsewhere());
+        return if status.is_client_error() {
+            Ok(status_alone(status, is_bodiless))
+        } else {
+            Err(elsewhere())
+        };
     }
-    strip(&mut headers);
+    strip(&mut headers, adapter);
     if let Some(value) = content_type {
         headers.insert(CONTENT_TYPE, value);
     }
@@ -108,7 +161,11 @@ fn classify(
                     _ => true,
                 };
             if !is_whole {
-                return Err(bad_body(status));
+                return if status.is_client_error() {
+                    Ok(status_alone(status, is_bodiless))
+                } else {
+                    Err(bad_body(status))
+                };
             }
             let is_error = status.is_client_error() || status.is_server_error() || adapter.is_error(&body);
             Ok(Form::Rest(Box::new(Rest { status, headers, body, is_error })))
@@ -116,11 +173,19 @@ fn classify(
         AnswerBody::Larger { .. } if is_held => Err(Fault::sent(Cause::Oversize)),
         AnswerBody::Larger { .. } if status.is_server_error() => Err(bad_body(status)),
         AnswerBody::Larger { prefix, rest } => {
-            let flow = Box::pin(Prefixed::new(prefix, rest));
+            let flow = StreamedAnswer::rest((prefix, rest), kind == Kind::Json, limits)?;
             let streamed = Streamed::new(status, headers, status.is_client_error(), flow);
             Ok(Form::Stream(Box::new(streamed)))
         }
     }
+}
+
+/// The answer of a node that has nothing but this status.
+fn status_alone(status: StatusCode, is_bodiless: bool) -> Form {
+    let reason = status.canonical_reason().unwrap_or("client error").to_lowercase();
+    let body = if is_bodiless { Bytes::new() } else { format!(r#"{{"message":"{reason}"}}"#).into() };
+    let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))].into_iter().collect();
+    Form::Rest(Box::new(Rest { status, headers, body, is_error: true }))
 }
 
 /// The type of an answer, as the node declares it.
@@ -195,6 +260,10 @@ mod tests {
             answer.starts_with(b"{\"sorry\"")
         }
 
+        fn reply_headers(&self) -> &'static [&'static str] {
+            &["x-node"]
+        }
+
         fn key_places(&self) -> KeyPlaces {
             KeyPlaces::default().with_query("pass")
         }
@@ -222,7 +291,7 @@ mod tests {
         fn new(nodes: &[&ScriptedNode]) -> Self {
             let fixture = Fixture { chain: Arc::new(Chain::deployed(Arc::new(Depot))), ..Fixture::new() };
             let pools: Pools = [PoolFixture::new(nodes).pool].into_iter().collect();
-            let limits = ReplyLimits { buffer: 16 << 10, max: 64 << 10 };
+            let limits = ReplyLimits::default().with_buffer(16 << 10).with_max(64 << 10);
             let upstream = Upstream::new(Arc::new(ArcSwap::from_pointee(pools))).with_limits(limits);
             let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), fixture.clock.clone());
             Site { fixture, upstream, cache }
@@ -344,6 +413,8 @@ mod tests {
             answer("200 OK\r\ncontent-type: text/html", "<html>"),
             answer("500 Oh", "oh"),
             answer("502 Bad\r\ncontent-type: text/plain", "oh"),
+            answer("502 Bad\r\ncontent-type: text/html", "<html>"),
+            answer("408 Late\r\ncontent-type: text/html", "<html>"),
             answer("401 No", r#"{"a":1}"#),
             answer("403 No", r#"{"a":1}"#),
             answer("429 No", r#"{"a":1}"#),
@@ -370,6 +441,37 @@ mod tests {
             assert_eq!(response, (502, r#"{"message":"backend request failed"}"#.to_owned()), "{head}");
             assert_eq!(site.lines(), [("a".to_owned(), 0, 502, Outcome::Failed)], "{head}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_status_of_a_client_error_without_json_passes_and_the_call_is_not_tried_again() {
+        for (head, body, status, message) in [
+            ("404 Not Found\r\ncontent-type: text/html", "<html>proxy/1.2</html>", 404, "not found"),
+            ("404 Not Found\r\ncontent-type: application/json", "", 404, "not found"),
+            ("400 Bad Request\r\ncontent-type: application/json", "{\"a\":", 400, "bad request"),
+            ("405 No\r\ncontent-type: Text/HTML; charset=utf-8", "no", 405, "method not allowed"),
+            ("414 Long\r\ncontent-type: text/html", "", 414, "uri too long"),
+        ] {
+            let nodes = [
+                ScriptedNode::always(answer(head, body)).await,
+                ScriptedNode::always(answer(head, body)).await,
+            ];
+            let site = Site::new(&[&nodes[0], &nodes[1]]);
+            for n in 1..=40 {
+                let response = site.response("GET", "/stock", "").await;
+                assert_eq!(response, (status, format!(r#"{{"message":"{message}"}}"#)), "{head}");
+                assert_eq!(
+                    nodes[0].seen().len() + nodes[1].seen().len(),
+                    n,
+                    "{head}: one try each, none cached"
+                );
+            }
+            assert!(site.lines().iter().all(|line| line.3 == Outcome::NodeError), "{:?}", site.lines());
+        }
+        let node =
+            ScriptedNode::always("HTTP/1.1 404 No\r\ncontent-type: text/html\r\ncontent-length: 9\r\n\r\n")
+                .await;
+        assert_eq!(Site::new(&[&node]).response("HEAD", "/a", "").await, (404, String::new()));
     }
 
     #[tokio::test]
@@ -416,6 +518,26 @@ mod tests {
         assert_eq!(pending.headers["content-type"], "application/octet-stream");
         assert_eq!(pending.flow.unwrap().collect().await.unwrap().to_bytes().len(), large.len());
         assert_eq!(site.response("GET", "/stock", "").await.0, 200, "what may be kept is held whole");
+    }
+
+    #[tokio::test]
+    async fn a_streamed_answer_whose_json_is_not_whole_has_no_clean_end() {
+        let whole = format!(r#"{{"rows":["{}"]}}"#, "x".repeat(40 << 10));
+        for (body, is_whole) in [
+            (whole.clone(), true),
+            (whole[..whole.len() - 2].to_owned(), false),
+            (format!("{whole}<html>"), false),
+            (format!("{}\0{}", &whole[..30 << 10], &whole[30 << 10..]), false),
+        ] {
+            let node = ScriptedNode::always(answer(JSON, &body)).await;
+            let site = Site::new(&[&node]);
+            let pending = site.send("GET", "/a", "").await;
+            let body = crate::reply_body::ReplyBody::flowing(pending.flow.unwrap(), pending.tally);
+            assert_eq!(body.collect().await.is_ok(), is_whole);
+            let expected = if is_whole { Outcome::Answered } else { Outcome::Failed };
+            assert_eq!(site.lines()[0].3, expected);
+            assert_eq!(site.lines()[0].1 > 0, is_whole, "only a whole answer is charged");
+        }
     }
 
     #[tokio::test]

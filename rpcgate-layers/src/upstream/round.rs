@@ -1,7 +1,8 @@
 //! To which nodes the open calls of a set are sent, and why.
 
-use crate::nodes::Pool;
 use crate::nodes::node_set::NodeSet;
+use crate::nodes::node_state::makes_state;
+use crate::nodes::{NodeIndex, Pool};
 use rpcgate_core::call::{Call, CallState};
 use rpcgate_core::node_try::NodeChoice;
 use rpcgate_core::refusal::Refusal;
@@ -24,10 +25,15 @@ impl Round {
 
     /// The nodes that may get this call.
     pub(super) fn takers(&self, pool: &Pool, call: &Call, body: &[u8]) -> NodeSet {
+        let among = match &call.at_node {
+            Some(at) => self.among.and(NodeSet::bound(NodeIndex::new(at.node))),
+            None if makes_state(call) => self.among.and(pool.nameable()),
+            None => self.among,
+        };
         if !pool.is_selective() {
-            return self.among;
+            return among;
         }
-        self.among.and(pool.takers(Transport::Http, call.sent(body), call.method(body)))
+        among.and(pool.takers(Transport::Http, call.sent(body), call.method(body)))
     }
 }
 

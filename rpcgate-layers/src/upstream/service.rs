@@ -1,14 +1,20 @@
 //! Upstream: the service at the end of the stack, which sends the calls that are still open to a node.
 //!
-//! A set of one travels under the client's own id, so a node's answer passes unchanged. A call that may be cached, for whose
-//! answer others may be waiting, carries nothing of its client but method and parameters. Calls of a larger set are sent
-//! under their places in it, together where the chain and its nodes take arrays; a broadcast always travels alone. It
-//! refuses with [`Refusal::Overloaded`](rpcgate_core::refusal::Refusal::Overloaded) when the chain has too many calls in
+//! Every call travels under a number of its own, by which its answer is recognised: an answer with another number is that to
+//! another call, and a failed try. A node's answer to a set of one passes with its client's id in the place of the number, and is
+//! otherwise unchanged. A call that may be cached, for whose answer others may be waiting, carries nothing of its client but
+//! method and parameters. Calls of a larger set are sent together where the chain and its nodes take arrays; a broadcast
+//! always travels alone. It refuses with [`Refusal::Overloaded`](rpcgate_core::refusal::Refusal::Overloaded) when the chain has too many calls in
 //! flight. Every other failure is a [`Fault`] of the call it happened to, never of its neighbours.
 //!
 //! Where nodes differ in the methods that they take, a set is split accordingly, and a call that none of them takes is refused
-//! with [`Refusal::Closed`](rpcgate_core::refusal::Refusal::Closed). A read whose node lacks the history for it is sent once more,
-//! to an archive, if the chain has one.
+//! with [`Refusal::Closed`](rpcgate_core::refusal::Refusal::Closed). A read that its node cannot serve is sent once more:
+//! to an archive if the node lacks the history for it, to a node that is ahead if it lacks the block, and to any other node
+//! if its error says that it cannot serve the call now. If no node can, the client gets the error and is not charged.
+//!
+//! A call that uses something that exists at one node alone, such as a filter, goes to that node, and is refused with
+//! [`Refusal::FilterNotFound`](rpcgate_core::refusal::Refusal::FilterNotFound) if there is no such node. The id of what a call
+//! makes names its node.
 //!
 //! A set whose client names a height that it has seen goes to nodes that are known to have reached it, and is refused with
 //! [`Refusal::HeadNotReached`](rpcgate_core::refusal::Refusal::HeadNotReached) if a second of waiting shows none.
@@ -25,9 +31,10 @@
 //! assert_eq!(sent, br#"{"id":3,"method":"toy_read","params":[1.50]}"#);
 //! ```
 
-use super::archive;
+use super::again;
 use super::consistency;
 use super::limits::ReplyLimits;
+use super::node_state;
 use super::round::refuse_untaken;
 use crate::future::ResponseFuture;
 use crate::nodes::node_set::NodeSet;
@@ -94,14 +101,18 @@ impl<A: Before<Settled>> Service<Calls<A>> for Upstream {
 
 /// Sends the open calls of a set and settles them.
 async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+    node_state::bind(pool, tally);
     if pool.is_selective() {
         refuse_untaken(pool, tally);
+    }
+    if !tally.has_open() {
+        return;
     }
     if tally.consistency.is_some() {
         // In a box, so that other calls are no larger.
         return Box::pin(consistency::forward(pool, tally, limits)).await;
     }
-    archive::send_all(pool, tally, limits, NodeSet::ALL).await;
+    again::send_all(pool, tally, limits, NodeSet::ALL).await;
 }
 
 #[cfg(test)]

@@ -100,11 +100,11 @@ pub(super) enum ToClient {
 /// The account of a stream and of the calls on it.
 pub(super) struct Messages {
     pub(super) stream: StreamTally,
-    pending: PendingCalls,
+    pub(super) pending: PendingCalls,
     layers: Box<dyn DecideCalls>,
     rules: MessageRules,
     /// The node of the stream.
-    node: Arc<Node>,
+    pub(super) node: Arc<Node>,
     /// The second of the last call, and the calls in it.
     rate: (u64, u32),
 }
@@ -128,7 +128,6 @@ impl Messages {
         }
         drop(chains);
         let mut tally = self.stream.message();
-        let is_served = tally.chain.serves(tally.transport);
         let dialect = tally.chain.facts().dialect;
         let envelope = match dialect {
             Dialect::Xrp => self.rules.envelope.with_commands(),
@@ -139,30 +138,16 @@ impl Messages {
             Ok(()) => read_calls(&mut tally, message.clone(), &envelope),
             Err(_) => Err(Refusal::Overloaded),
         };
-        // Nodes of some chains take more than strict JSON. Lists could not be kept then.
-        let read = match read {
-            Err(Refusal::ParseError) if tally.caller.lists.is_empty() && !is_served => {
-                Err(Refusal::NotServed)
-            }
-            read => read,
-        };
-        match read {
-            Ok(()) => {}
-            Err(Refusal::ParseError) if tally.caller.lists.is_empty() && self.takes_all() => {
-                self.stream.receive(u32::try_from(message.len()).unwrap_or(u32::MAX));
-                // It may be one call or many, and none that could be refused.
-                self.node.count(1, &*self.rules.clock);
-                return Verdict { to_node: Some(ToNode::Unchanged), to_client: None };
-            }
-            Err(refusal) => {
-                let mut text = Vec::new();
-                refusal.write_frame(dialect, None, &mut text);
-                let mut entry = Entry::refused(Call::unread(Payload::Unread), refusal);
-                entry.bytes_out = text.len() as u32;
-                tally.entries.push(entry);
-                self.stream.settle(tally);
-                return Verdict { to_node: None, to_client: Some(text) };
-            }
+        // A node may find a call in a message that is not strict JSON, which no layer could decide about. Such a message is
+        // never forwarded.
+        if let Err(refusal) = read {
+            let mut text = Vec::new();
+            refusal.write_frame(dialect, None, &mut text);
+            let mut entry = Entry::refused(Call::unread(Payload::Unread), refusal);
+            entry.bytes_out = text.len() as u32;
+            tally.entries.push(entry);
+            self.stream.settle(tally);
+            return Verdict { to_node: None, to_client: Some(text) };
         }
         self.hold_rate(&mut tally);
         self.hold_methods(&mut tally);
@@ -170,6 +155,7 @@ impl Messages {
             return Verdict::default();
         };
         let mut tally = calls.into_tally();
+        self.hold_states(&mut tally);
         self.hold_allowance(&mut tally);
         self.forward(tally)
     }
@@ -253,8 +239,10 @@ impl Messages {
         }
         let to_node = match sent {
             0 => None,
-            _ if sent == tally.entries.len() => Some(ToNode::Unchanged),
-            _ => Some(ToNode::Rewritten(without_refused(&tally))),
+            _ if sent == tally.entries.len() && !tally.entries.iter().any(is_bound) => {
+                Some(ToNode::Unchanged)
+            }
+            _ => Some(ToNode::Rewritten(for_node(&tally))),
         };
         if awaited {
             let mut unjoined = Vec::new();
@@ -272,10 +260,10 @@ impl Messages {
         Verdict { to_node, to_client }
     }
 
-    /// Whether answers to refused calls wait for those of the node to the other calls of their array. They are joined with a
-    /// whole message.
+    /// Whether the next message of the node is needed whole: answers to refused calls wait for those of the node to the other
+    /// calls of their array, or an id in it is to name the node.
     pub(super) fn joins(&self) -> bool {
-        self.pending.has_refused()
+        self.pending.has_refused() || self.pending.has_makers()
     }
 
     /// Accounts for a message of the node, or, unless [answers are joined](Messages::joins), for the first fragment of one.
@@ -323,23 +311,38 @@ fn array_of(answers: &[u8]) -> Option<Vec<u8>> {
     if answers.is_empty() { None } else { Some([b"[", answers, b"]"].concat()) }
 }
 
-/// The array without its refused items.
-fn without_refused(tally: &Tally) -> Vec<u8> {
+/// Whether the id that a call uses names the node, which the node must not see.
+fn is_bound(entry: &Entry) -> bool {
+    entry.call.at_node.is_some()
+}
+
+/// The message without its refused items and without names of nodes.
+fn for_node(tally: &Tally) -> Vec<u8> {
     let mut text = Vec::with_capacity(tally.body.len());
-    text.push(b'[');
-    for entry in &tally.entries {
-        if matches!(entry.state, CallState::Refused(_)) {
-            continue;
+    let sent = tally.entries.iter().filter(|entry| !matches!(entry.state, CallState::Refused(_)));
+    for (place, entry) in sent.enumerate() {
+        if tally.batch {
+            text.push(if place == 0 { b'[' } else { b',' });
         }
-        if text.len() > 1 {
-            text.push(b',');
-        }
-        if let Payload::JsonRpc(envelope) = &entry.call.payload {
-            text.extend_from_slice(envelope.whole.of(&tally.body));
+        write_call(entry, &tally.body, &mut text);
+    }
+    if tally.batch {
+        text.push(b']');
+    }
+    text
+}
+
+/// Writes a call as the client sent it, without the name of its node.
+fn write_call(entry: &Entry, body: &[u8], out: &mut Vec<u8>) {
+    let Payload::JsonRpc(envelope) = &entry.call.payload else { return };
+    let whole = envelope.whole;
+    match &entry.call.at_node {
+        None => out.extend_from_slice(whole.of(body)),
+        Some(at) => {
+            out.extend_from_slice(body.get(whole.start()..at.name.start()).unwrap_or_default());
+            out.extend_from_slice(body.get(at.name.end()..whole.end()).unwrap_or_default());
         }
     }
-    text.push(b']');
-    text
 }
 
 /// The array of a node's answers, or its one error for the whole array, and the answers to refused calls behind them.

@@ -7,7 +7,7 @@
 //!
 //! - Each call in a client's message is decided by the layers of the [message stack](crate::stack::message_stack). A refused
 //!   call is answered with its error and does not reach the node; of an array, the others go on, and the answers are joined.
-//!   A message that is not JSON passes if the project has no method lists.
+//!   A message that is not strict JSON is answered with -32700 and never forwarded, whatever its node would read in it.
 //! - Text and binary messages, their fragments, pings, pongs, close codes and reasons pass as they are. No extension is
 //!   negotiated.
 //! - A client that reads slowly slows its node: what is held for it is [bounded](StreamLimits::max_backlog).
@@ -25,6 +25,7 @@ mod hold;
 mod limits;
 mod link;
 mod messages;
+mod node_state;
 mod open_streams;
 mod pending;
 mod relay;

@@ -1,5 +1,6 @@
 //! The calls of one stream that wait for their answers.
 
+use crate::nodes::node_state::makes_state;
 use bytes::Bytes;
 use http::StatusCode;
 use rpcgate_core::call::{CallState, Entry};
@@ -45,6 +46,8 @@ pub(super) struct PendingCalls {
     messages: VecDeque<SentMessage>,
     calls: usize,
     bytes: usize,
+    /// The calls that make something at the node.
+    makers: usize,
 }
 
 impl PendingCalls {
@@ -58,10 +61,28 @@ impl PendingCalls {
         self.messages.iter().any(|message| !message.refused.is_empty())
     }
 
+    /// Whether one of them makes something at the node.
+    pub(super) fn has_makers(&self) -> bool {
+        self.makers > 0
+    }
+
+    /// Whether the call with this id makes something at the node.
+    pub(super) fn is_maker(&self, id: &[u8]) -> bool {
+        let is_same = |known: &[u8]| known == id || is_same_json(known, id);
+        self.messages.iter().any(|message| {
+            message.tally.entries.iter().any(|entry| {
+                makes_state(&entry.call)
+                    && matches!(entry.state, CallState::Sent)
+                    && entry.call.id(&message.tally.body).is_some_and(is_same)
+            })
+        })
+    }
+
     /// Waits for the answer to `message`. Returns messages for which there is no room any more.
     pub(super) fn push(&mut self, message: SentMessage) -> Vec<SentMessage> {
         self.calls += message.tally.entries.len();
         self.bytes += message.tally.body.len();
+        self.makers += makers(&message);
         self.messages.push_back(message);
         let mut given_up = Vec::new();
         while (self.calls > MAX_CALLS || self.bytes > MAX_BYTES) && self.messages.len() > 1 {
@@ -125,12 +146,17 @@ impl PendingCalls {
         let message = self.messages.remove(place)?;
         self.calls -= message.tally.entries.len();
         self.bytes -= message.tally.body.len();
+        self.makers -= makers(&message);
         if self.messages.is_empty() {
             // An idle stream holds no memory for calls.
             self.messages = VecDeque::new();
         }
         Some(message)
     }
+}
+
+fn makers(message: &SentMessage) -> usize {
+    message.tally.entries.iter().filter(|entry| makes_state(&entry.call)).count()
 }
 
 /// Puts the outcome of every call of the message into its account.

@@ -220,7 +220,13 @@ where
 
 /// Accounts for a message of the node, or for its first fragment, and sends it to the client.
 fn deliver(link: &Link, fin: bool, opcode: OpCode, payload: BytesMut) {
-    let to_client = link.messages.lock().account(&payload);
+    let mut messages = link.messages.lock();
+    let payload = match messages.with_named_ids(&payload) {
+        None => payload,
+        Some(text) => BytesMut::from(&text[..]),
+    };
+    let to_client = messages.account(&payload);
+    drop(messages);
     match to_client {
         ToClient::Unchanged => link.client.send(fin, opcode, payload.freeze()),
         ToClient::Joined(answers) => link.client.send(fin, opcode, answers.into()),

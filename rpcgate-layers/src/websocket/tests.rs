@@ -5,7 +5,7 @@ use crate::nodes::{NodeConfig, NodeDrains, NodeSpending, NodeUrl, Pool, PoolLimi
 use crate::stack::{Parts, websocket_stack};
 use crate::testing::Fixture;
 use arc_swap::ArcSwap;
-use futures_util::{SinkExt, StreamExt};
+use futures_util::{FutureExt, SinkExt, StreamExt};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -259,6 +259,12 @@ fn text(text: &str) -> Message {
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"toy_read"}"#;
 
+/// A call of this length.
+fn padded(length: usize) -> Vec<u8> {
+    let call = |pad: &str| format!(r#"{{"jsonrpc":"2.0","id":7,"method":"toy_read","params":["{pad}"]}}"#);
+    call(&"x".repeat(length - call("").len())).into_bytes()
+}
+
 #[tokio::test]
 async fn messages_pass_unchanged_both_ways() {
     let node = Node::echo().await;
@@ -267,8 +273,10 @@ async fn messages_pass_unchanged_both_ways() {
     for message in [
         text(CALL),
         Message::binary(CALL.as_bytes().to_vec()),
-        text("no JSON at all"),
-        Message::binary(vec![255; 70_000]),
+        text(
+            " { \"params\" : [ 1.50, \"\\u00e9\" ],\n\"method\":\"toy_r\\u0065ad\", \"x\":1, \"id\": null } ",
+        ),
+        Message::binary(padded(70_000)),
     ] {
         socket.send(message.clone()).await.unwrap();
         assert_eq!(next(&mut socket).await, message);
@@ -321,7 +329,7 @@ async fn messages_that_arrive_together_are_written_together() {
     let gateway = Gateway::before(&[&node.url]).await;
     let mut socket = gateway.open().await;
     let before = gateway.writes.load(Relaxed);
-    socket.send(text("now")).await.unwrap();
+    socket.send(text(CALL)).await.unwrap();
     for letter in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         assert_eq!(next(&mut socket).await, text(letter));
     }
@@ -335,10 +343,12 @@ async fn what_is_written_for_several_streams_in_one_turn_reaches_each_its_own_cl
     let node = Node::serve(move |mut socket| {
         let all_are_there = all_are_there.clone();
         async move {
-            while let Some(Ok(Message::Binary(number))) = socket.next().await {
+            while let Some(Ok(Message::Binary(call))) = socket.next().await {
+                let id = rpcgate_core::envelope::reply_id(&call).unwrap().id;
+                let number: u8 = std::str::from_utf8(id.of(&call)).unwrap().parse().unwrap();
                 all_are_there.wait().await;
                 // Three frames of one byte, in one write.
-                let frames: Vec<u8> = (0..3).flat_map(|part| [0x82, 1, number[0] + part]).collect();
+                let frames: Vec<u8> = (0..3).flat_map(|part| [0x82, 1, number + part]).collect();
                 socket.get_mut().write_all(&frames).await.unwrap();
             }
         }
@@ -357,7 +367,8 @@ async fn what_is_written_for_several_streams_in_one_turn_reaches_each_its_own_cl
     for round in 0..5 {
         let before = gateway.writes.load(Relaxed);
         for (number, socket) in (100..).step_by(3).zip(&mut sockets) {
-            socket.send(Message::binary(vec![number])).await.unwrap();
+            let call = format!(r#"{{"id":{number},"method":"toy_read"}}"#);
+            socket.send(Message::binary(call.into_bytes())).await.unwrap();
         }
         for (number, socket) in (100..).step_by(3).zip(&mut sockets) {
             for part in 0..3 {
@@ -427,7 +438,7 @@ async fn close_codes_and_reasons_pass_whoever_closes_first() {
     .await;
     let gateway = Gateway::before(&[&node.url]).await;
     let mut first = gateway.open().await;
-    first.send(text("close")).await.unwrap();
+    first.send(text(CALL)).await.unwrap();
     assert_eq!(end(&mut first).await, (4_001, "node is done".into()));
     let mut second = gateway.open().await;
     second.close(Some(frame(Code::Library(4_000), "bye"))).await.unwrap();
@@ -658,7 +669,7 @@ async fn a_message_beyond_the_limit_ends_the_stream_with_1009_fragments_added_up
     let limits = |parts: &mut Parts| parts.stream_limits = StreamLimits::default().with_max_message(1_000);
     let gateway = Gateway::with(&[&node.url], |_| (), limits).await;
     let mut socket = gateway.open().await;
-    socket.send(Message::binary(vec![0; 1_000])).await.unwrap();
+    socket.send(Message::binary(padded(1_000))).await.unwrap();
     assert_eq!(next(&mut socket).await.len(), 1_000);
     for fin in [false, true] {
         let frame =
@@ -803,6 +814,58 @@ async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
 }
 
 #[tokio::test]
+async fn ids_of_what_the_node_of_a_stream_makes_name_the_node_as_over_http() {
+    let node = Node::serve(|mut socket| async move {
+        while let Some(Ok(Message::Text(message))) = socket.next().await {
+            if !message.contains("toy_make") {
+                socket.send(Message::Text(message)).await.unwrap();
+                continue;
+            }
+            socket.send(text("{\"method\":\"push\",\"params\":{\"result\":\"0x1\"}}")).await.unwrap();
+            let reply = match message.starts_with('[') {
+                true => "[{\"id\":8,\"result\":\"0x1\"},{\"id\":9,\"result\":\"0xa1\"}]",
+                false => "{\"id\":7,\"result\": \"0xa0\"}",
+            };
+            // In fragments.
+            let (head, tail) = reply.split_at(20);
+            let frame =
+                |text: &str, data, fin| Message::Frame(Frame::message(text.to_owned(), Op::Data(data), fin));
+            socket.send(frame(head, Data::Text, false)).await.unwrap();
+            socket.send(frame(tail, Data::Continue, true)).await.unwrap();
+        }
+    })
+    .await;
+    let config = NodeConfig::new(NodeUrl::parse(&node.url, Transport::Ws).unwrap());
+    let digits = std::str::from_utf8(config.digits.as_bytes()).unwrap().to_owned();
+    let gateway = Gateway::of(vec![config], |_| (), |_| ()).await;
+    let mut socket = gateway.open().await;
+    let mut ask = async |message: String| {
+        socket.send(text(&message)).await.unwrap();
+        loop {
+            let Message::Text(text) = next(&mut socket).await else { panic!("a text") };
+            if !text.contains("push") {
+                return text.to_string();
+            }
+            assert!(text.ends_with("\"0x1\"}}"), "a push is not changed: {text}");
+        }
+    };
+    let call = |id: u8, method: &str, param: &str| {
+        format!("{{\"id\":{id},\"method\":\"{method}\",\"params\":[\"{param}\"],\"more\":1}}")
+    };
+    assert_eq!(ask(call(7, "toy_make", "")).await, format!("{{\"id\":7,\"result\": \"0x{digits}a0\"}}"));
+    let two = format!("[{},{}]", call(8, "toy_read", ""), call(9, "toy_make", ""));
+    let named = format!("[{{\"id\":8,\"result\":\"0x1\"}},{{\"id\":9,\"result\":\"0x{digits}a1\"}}]");
+    assert_eq!(ask(two).await, named);
+    // The node, which sends everything back, sees its own id.
+    let used = ask(call(10, "toy_use", &format!("0x{digits}a0"))).await;
+    assert_eq!(used, call(10, "toy_use", "0xa0"));
+    let refused = r#"{"jsonrpc":"2.0","id":11,"error":{"code":-32000,"message":"filter not found"}}"#;
+    for other in ["0xa0", "0x12345678a0", ""] {
+        assert_eq!(ask(call(11, "toy_use", other)).await, refused, "{other}");
+    }
+}
+
+#[tokio::test]
 async fn calls_beyond_the_rate_of_a_stream_are_refused() {
     let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
     let limits = |parts: &mut Parts| parts.stream_limits = StreamLimits::default().with_calls_per_second(2);
@@ -849,18 +912,172 @@ async fn an_opening_and_each_call_count_at_the_node_and_calls_beyond_what_it_may
     assert_eq!(seen.lock().len(), 3);
 }
 
-#[tokio::test]
-async fn a_message_that_is_no_json_is_refused_if_the_project_has_lists() {
-    let (node, seen) = Node::answering(&[]).await;
-    let lists = |caller: &mut Caller| {
-        caller.lists.blocked.insert(Box::from(&b"toy_block"[..]));
+/// Messages that are not one well-formed call or array of calls, although a lenient node may find `toy_read` in them.
+fn unreadable() -> Vec<Vec<u8>> {
+    let deep = |levels: usize| {
+        let nested = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        format!(r#"{{"jsonrpc":"2.0","id":7,"method":"toy_read","x":{nested}}}"#)
     };
-    let gateway = Gateway::with(&[&node.url], lists, |_| ()).await;
+    let mut messages: Vec<Vec<u8>> = [
+        deep(128),
+        deep(100_000),
+        format!("\u{feff}{CALL}"),
+        format!("{CALL}{CALL}"),
+        format!("{CALL} x"),
+        format!("{CALL}\0"),
+        format!("[{CALL}],"),
+        format!("[{CALL},]"),
+        CALL.replace('7', "NaN"),
+        CALL.replace('7', "07"),
+        CALL.replace('"', "'"),
+        CALL.replace("7,", "7,/**/"),
+        CALL[..CALL.len() - 1].to_owned(),
+        String::new(),
+        "  ".to_owned(),
+    ]
+    .map(String::into_bytes)
+    .into();
+    messages.push([CALL.as_bytes(), b"\xff"].concat());
+    messages.push(CALL.replace("\"2.0\"", "\"\u{1}\"").into_bytes());
+    messages
+}
+
+/// Strict JSON that is not a call, or not certainly one call.
+const UNCERTAIN: &[&str] = &[
+    "null",
+    "7",
+    "\"toy_read\"",
+    "[]",
+    "{}",
+    r#"{"jsonrpc":"2.0","id":7}"#,
+    r#"{"id":7,"method":null}"#,
+    r#"{"id":7,"method":["toy_read"]}"#,
+    r#"{"id":7,"method":{"name":"toy_read"}}"#,
+    r#"{"id":7,"method":""}"#,
+    r#"{"id":7,"Method":"toy_read"}"#,
+    r#"{"id":7,"method":"toy_id","METHOD":"toy_read"}"#,
+    r#"{"id":7,"method":"toy_id","method":"toy_read"}"#,
+    r#"{"id":7,"method":"toy_id","\u006dethod":"toy_read"}"#,
+    r#"{"id":7,"method":"toy_id","method\u0000":"toy_read"}"#,
+    r#"{"id":7,"method":"toy_read\u0000"}"#,
+    r#"{"id":7,"method":"toy_id","params":[],"params":[1]}"#,
+    r#"{"ID":7,"id":8,"method":"toy_read"}"#,
+    r#"{"id":7,"methodname":"toy_read"}"#,
+    r#"{"id":7,"command":"toy_read"}"#,
+];
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_is_answered_and_never_reaches_the_node() {
+    let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
+    let gateway = Gateway::before(&[&node.url]).await;
     let mut socket = gateway.open().await;
-    socket.send(text("{'method':'toy_block'}")).await.unwrap();
-    let refused = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#;
-    assert_eq!(next(&mut socket).await, text(refused));
-    assert!(seen.lock().is_empty());
+    let error = |code: i32| format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":{code}"#);
+    let answered = async |socket: &mut Socket, message: &[u8], code: i32| {
+        let is_text = std::str::from_utf8(message);
+        let mut sent = vec![Message::binary(message.to_vec())];
+        sent.extend(is_text.map(Message::text));
+        for message in sent {
+            socket.send(message.clone()).await.unwrap();
+            let answer = next(socket).await;
+            let expected = error(code);
+            assert!(answer.to_text().unwrap().starts_with(&expected), "{message:?}: {answer:?}");
+        }
+    };
+    for message in unreadable() {
+        answered(&mut socket, &message, -32700).await;
+    }
+    for message in UNCERTAIN {
+        answered(&mut socket, message.as_bytes(), -32600).await;
+    }
+    socket.send(text(CALL)).await.unwrap();
+    assert_eq!(next(&mut socket).await, text(r#"{"jsonrpc":"2.0","id":7,"result":1}"#));
+    assert_eq!(*seen.lock(), [CALL]);
+    let refused = 2 * (unreadable().len() + UNCERTAIN.len()) - 1;
+    socket.close(None).await.unwrap();
+    gateway.all_closed().await;
+    let lines = gateway.lines();
+    let unread = lines.iter().filter(|line| line.0 == "-" && line.2 == Outcome::Refused);
+    assert_eq!(unread.map(|line| line.1 as usize).sum::<usize>(), refused, "{lines:?}");
+}
+
+#[tokio::test]
+async fn items_that_are_not_certainly_calls_are_taken_out_of_an_array() {
+    let (node, seen) = Node::answering(&[r#"[{"jsonrpc":"2.0","id":7,"result":1}]"#]).await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    let items: Vec<_> = UNCERTAIN.iter().copied().chain([CALL]).collect();
+    socket.send(text(&format!("[{}]", items.join(",")))).await.unwrap();
+    let answer = next(&mut socket).await;
+    assert_eq!(answer.to_text().unwrap().matches("-32600").count(), UNCERTAIN.len(), "{answer:?}");
+    assert_eq!(*seen.lock(), [format!("[{CALL}]")]);
+}
+
+#[tokio::test]
+async fn what_a_node_gets_on_a_stream_is_what_was_admitted() {
+    use proptest::strategy::{Strategy, ValueTree};
+    use proptest::test_runner::TestRunner;
+
+    let (node, seen) = Node::answering(&[]).await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    let mut runner = TestRunner::deterministic();
+    let part = proptest::sample::select(vec![
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        " ",
+        "\u{feff}",
+        "\"id\"",
+        "7",
+        "null",
+        "NaN",
+        "1.0",
+        "\"jsonrpc\"",
+        "\"2.0\"",
+        "\"method\"",
+        "\"Method\"",
+        "\"m\\u0065thod\"",
+        "\"params\"",
+        "\"toy_read\"",
+        "\"admin_stop\"",
+        "\"admin_st\\u006fp\"",
+        r#"{"id":7,"method":"toy_read"}"#,
+        r#"{"id":7,"method":"admin_stop"}"#,
+        r#""method":"toy_id","#,
+        r#"{"method":"#,
+    ]);
+    let whole = proptest::sample::select(vec![CALL, " ", "[", ",", "]", r#"{"id":1,"method":"admin_stop"}"#]);
+    let messages =
+        proptest::prop_oneof![proptest::collection::vec(part, 1..9), proptest::collection::vec(whole, 1..6),];
+    for _ in 0..3_000 {
+        let message = messages.new_tree(&mut runner).unwrap().current().concat();
+        socket.send(text(&message)).await.unwrap();
+    }
+    socket.send(text(CALL)).await.unwrap();
+    let last = || seen.lock().last().is_some_and(|last| last == CALL);
+    while !last() {
+        tokio::task::yield_now().await;
+        // Refusals are read, so that the stream goes on.
+        let _ = socket.next().now_or_never();
+    }
+    let seen = seen.lock();
+    for message in &*seen {
+        // A reader that shares no code with the gateway finds calls alone, and none that is closed.
+        let value: serde_json::Value = serde_json::from_str(message).unwrap();
+        let calls = value.as_array().map_or(std::slice::from_ref(&value), Vec::as_slice);
+        for call in calls {
+            let folded = |(name, _): &(&String, &serde_json::Value)| name.eq_ignore_ascii_case("method");
+            let methods: Vec<_> = call.as_object().unwrap().iter().filter(folded).collect();
+            assert!(
+                matches!(methods[..], [(name, value)] if name == "method" && value != "admin_stop"),
+                "{message}"
+            );
+        }
+    }
+    assert!(seen.len() > 50, "{}", seen.len());
 }
 
 #[tokio::test]
@@ -1067,8 +1284,8 @@ async fn a_chain_that_is_switched_off_gets_no_message_of_any_kind() {
     for (message, answer) in [
         (CALL.to_owned(), off("7")),
         (format!("[{CALL}]"), format!("[{}]", off("7"))),
-        ("no JSON at all".into(), off("null")),
-        ("{'method':'toy_read'}".into(), off("null")),
+        ("no JSON at all".into(), error("null", -32700, "parse error")),
+        ("{'method':'toy_read'}".into(), error("null", -32700, "parse error")),
         ("5".into(), error("null", -32600, "invalid request")),
     ] {
         socket.send(text(&message)).await.unwrap();

@@ -116,7 +116,7 @@ impl Upkeep {
             return None;
         }
         // Each stream has ticks of its own, so the clients do not all return at once.
-        if link.source.is_drained() {
+        if link.source.is_out() {
             return Some(CloseReason::NodeDrained);
         }
         let limits = &link.limits;

@@ -3,21 +3,23 @@
 use crate::gateway::dry_run;
 use crate::journal::known_gateway;
 use rpcgate_admin::process::against::{ReloadPlan, against_running};
-use rpcgate_admin::process::{Failure, host_name, load, placed};
+use rpcgate_admin::process::{Failure, host_name, load, placed, warnings};
 use rpcgate_core::config::ConfigProgram;
 use std::io::Write;
 use std::path::Path;
 
 /// Reads and checks the configuration in `file`, including the files it names, and writes the effective one to `out`,
-/// with secrets masked.
+/// with secrets masked. A line for each setting that can have no effect goes to `messages`.
 ///
 /// # Errors
 /// [`Failure::Configuration`] with one line for each fault.
-pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+pub fn execute(file: &Path, out: &mut dyn Write, messages: &mut dyn Write) -> Result<(), Failure> {
     let config = load(Some(file), &[], &[])?;
     dry_run(&config).map_err(|error| placed(Some(file), error))?;
     out.write_all(config.to_toml_masked().as_bytes())?;
-    Ok(out.flush()?)
+    out.flush()?;
+    warnings(file, &config).iter().try_for_each(|warning| writeln!(messages, "{warning}"))?;
+    Ok(())
 }
 
 /// Prints what a reload of the gateway on this machine with the configuration in `file` would change.
@@ -40,12 +42,14 @@ mod tests {
         let file = dir.path().join("rpcgate.toml");
         std::fs::write(&file, text).unwrap();
         let mut out = Vec::new();
-        execute(&file, &mut out).map(|()| String::from_utf8(out).unwrap()).map_err(|failure| match failure {
-            Failure::Configuration(text) => {
-                Failure::Configuration(text.replace(&*dir.path().to_string_lossy(), "DIR"))
-            }
-            other => other,
-        })
+        execute(&file, &mut out, &mut Vec::new()).map(|()| String::from_utf8(out).unwrap()).map_err(
+            |failure| match failure {
+                Failure::Configuration(text) => {
+                    Failure::Configuration(text.replace(&*dir.path().to_string_lossy(), "DIR"))
+                }
+                other => other,
+            },
+        )
     }
 
     #[test]
@@ -56,6 +60,19 @@ mod tests {
         assert!(shown.contains("listen = \"127.0.0.1:8080\""), "{shown}");
         assert!(shown.contains("[keys.k]") && shown.contains("[[chains.eth.nodes]]"), "{shown}");
         assert!(!shown.contains("a-very-secret-key") && !shown.contains("hunter2"), "{shown}");
+    }
+
+    #[test]
+    fn a_setting_that_can_have_no_effect_is_a_warning_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rpcgate.toml");
+        let text = "[chains.bsc]\nnodes = [\"http://10.0.0.1:8545\"]\n[chains.bsc.cu]\neth_cal = 5\n";
+        std::fs::write(&file, text).unwrap();
+        let mut messages = Vec::new();
+        execute(&file, &mut Vec::new(), &mut messages).unwrap();
+        let line = "rpcgate.toml:4: warning: chains.bsc.cu.eth_cal: no such method is known; the nearest is eth_call\n";
+        let messages = String::from_utf8(messages).unwrap();
+        assert!(messages.ends_with(line) && messages.lines().count() == 1, "{messages}");
     }
 
     #[test]
@@ -88,7 +105,8 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_is_a_fault_of_the_configuration() {
-        let failure = execute(Path::new("/nowhere/rpcgate.toml"), &mut Vec::new()).unwrap_err();
+        let failure =
+            execute(Path::new("/nowhere/rpcgate.toml"), &mut Vec::new(), &mut Vec::new()).unwrap_err();
         assert_eq!(failure.code(), 2);
         assert!(failure.to_string().starts_with("/nowhere/rpcgate.toml: cannot be read: "), "{failure}");
     }

@@ -51,6 +51,8 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
         out.write_all(demo.welcome().as_bytes())?;
         out.flush()?;
     }
+    let mut foreign = pin!(demo.foreign_nodes());
+    let mut are_asked = false;
     let mut nodes = NodeWatch::default();
     let mut look = tokio::time::interval(LOOK);
     loop {
@@ -59,6 +61,10 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
                 ProcessSignal::Reload => log_reload(demo.reload().map_err(|error| placed(file.as_deref(), error))),
                 ProcessSignal::Stop => break,
             },
+            lines = &mut foreign, if !are_asked => {
+                are_asked = true;
+                lines.iter().for_each(|line| say(line));
+            }
             _ = look.tick() => nodes.look(demo.real_nodes()).iter().for_each(|line| say(line)),
         }
     }

@@ -14,7 +14,7 @@ use crate::cli::{ServerCli, ServerCommand};
 use crate::start_error::StartError;
 use clap::CommandFactory;
 use rpcgate_admin::process::command_docs::{write_completions, write_manual};
-use rpcgate_admin::process::{self, Failure};
+use rpcgate_admin::process::{self, CommandOutput, Failure};
 use std::io;
 use std::process::ExitCode;
 
@@ -28,18 +28,20 @@ impl From<StartError> for Failure {
 pub fn execute(cli: ServerCli) -> ExitCode {
     process::exit(match cli.command {
         ServerCommand::Check(args) if args.against.is_some() => {
-            let mut out = io::stdout();
+            let mut out = CommandOutput::stdout();
             return process::exit_planned(on_runtime(check::against(&args.file.config, &mut out)));
         }
-        ServerCommand::Check(args) => check::execute(&args.file.config, &mut io::stdout().lock()),
+        ServerCommand::Check(args) => {
+            check::execute(&args.file.config, &mut CommandOutput::stdout(), &mut io::stderr().lock())
+        }
         ServerCommand::Import(args) => {
-            import::execute(&args, &mut io::stdout().lock(), &mut io::stderr().lock())
+            import::execute(&args, &mut CommandOutput::stdout(), &mut io::stderr().lock())
         }
         ServerCommand::Run(file) => on_runtime(run::execute(&file.config)),
         ServerCommand::Demo(args) => on_runtime(demo::execute(args.into())),
         ServerCommand::Health(args) => on_runtime(health::execute(&args)),
         ServerCommand::Completions(args) => {
-            write_completions(ServerCli::command(), args.shell, &mut io::stdout().lock())
+            write_completions(ServerCli::command(), args.shell, &mut CommandOutput::stdout())
         }
         ServerCommand::Man(args) => write_manual(ServerCli::command(), &args.dir),
     })

@@ -4,7 +4,7 @@ use crate::file_handles::bound;
 use crate::gateway::{Gateway, StartOptions};
 use crate::state::State;
 use rpcgate_admin::process::reload::{log_drain, log_reload};
-use rpcgate_admin::process::{Failure, FileHandles, ProcessSignal, Signals, load, log, placed};
+use rpcgate_admin::process::{Failure, FileHandles, ProcessSignal, Signals, load, log, log_warnings, placed};
 use rpcgate_core::clock::{Clock, SystemClock};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub async fn execute(file: &Path) -> Result<(), Failure> {
     let config = load(Some(file), &[], &[])?;
     log::install(&config.telemetry)?;
+    log_warnings(file, &config);
     let mut signals = Signals::listen()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let state = State::open(&config, clock.clone()).map_err(|error| placed(Some(file), error))?;

@@ -1,6 +1,6 @@
 //! Nodes chosen with `--node`: real ones in place of simulated ones, or of a part of them.
 
-use rpcgate_core::config::{Config, ConfigErrors, Input, NodeSettings, Setting, Url};
+use rpcgate_core::config::{ANY_NETWORK, Config, ConfigErrors, Input, NodeSettings, Setting, Url};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -98,14 +98,17 @@ pub(super) fn is_replaced(chosen: &[ChosenNode], chain: &str) -> bool {
     chosen.iter().any(|node| node.chain == chain && node.part == Part::Whole)
 }
 
-/// The settings that replace whole nodes by the chosen ones. Several for one chain make its pool.
+/// The settings that replace whole nodes by the chosen ones. Several for one chain make its pool. They may belong to any network: a
+/// demo may show a node for tests.
 pub(super) fn flags(chosen: &[ChosenNode]) -> Vec<Setting> {
     let mut urls: BTreeMap<&str, Vec<&ChosenNode>> = BTreeMap::new();
     for node in chosen {
         urls.entry(&node.chain).or_default().push(node);
     }
     urls.retain(|chain, _| is_replaced(chosen, chain));
-    urls.into_iter().map(|(chain, nodes)| setting(chain, &nodes)).collect()
+    let any =
+        |chain: &str| Setting::new(format!("--node {chain}"), format!("chains.{chain}.network"), ANY_NETWORK);
+    urls.into_iter().flat_map(|(chain, nodes)| [setting(chain, &nodes), any(chain)]).collect()
 }
 
 fn setting(chain: &str, nodes: &[&ChosenNode]) -> Setting {
@@ -195,8 +198,10 @@ mod tests {
     #[test]
     fn chosen_nodes_replace_the_simulated_one_and_make_a_pool() {
         let config = read(&simulated(), &chosen(&["eth=http://a:1", "eth=https://b/x?y=z"]));
-        assert_eq!(nodes(&config, "eth"), ["http://a:1 -", "https://b/x?y=z -"]);
+        assert_eq!(nodes(&config, "eth"), ["http://a:1 -", "https://b/x?y=*** -"]);
         assert_eq!(nodes(&config, "btc"), ["http://btc:1 -"]);
+        let network = |chain: &str| config.chains[chain].network.as_deref();
+        assert_eq!((network("eth"), network("btc")), (Some("any"), None));
     }
 
     #[test]

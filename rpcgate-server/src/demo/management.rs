@@ -5,6 +5,7 @@ use super::DemoError;
 use super::account::{PAUSE, Patience};
 use super::sheet::{dashboard, reachable};
 use rpcgate_admin::management::app_state::AppState;
+use rpcgate_admin::process::tls::{Certificate, CertificatePaths};
 use rpcgate_admin::process::traces::TraceExporter;
 use rpcgate_admin::services::api::Api;
 use rpcgate_admin::services::dispatcher::Dispatcher;
@@ -24,6 +25,8 @@ pub(super) struct Management {
     dispatcher: Dispatcher,
     watcher: Watcher,
     traces: Option<TraceExporter>,
+    /// The certificate of `admin.tls`.
+    certificate: Option<Arc<Certificate>>,
     /// The requested listen address.
     asked: SocketAddr,
     gateway: GatewayPlace,
@@ -53,6 +56,8 @@ impl Management {
         clock: Arc<dyn Clock>,
     ) -> Result<Management, DemoError> {
         let asked = config.admin.listen;
+        let paths = CertificatePaths::of_management(&config.admin.tls, &config.acme);
+        let certificate = paths.map(|paths| Certificate::load(&paths).map(Arc::new)).transpose()?;
         let mut app = open(&gateway.of(config.clone()), &clock).await?;
         let traces = match app.start_traces() {
             Ok(traces) => traces,
@@ -62,7 +67,7 @@ impl Management {
             }
         };
         let app = Arc::new(app);
-        let api = match Api::start(&app, asked, None) {
+        let api = match Api::start(&app, asked, certificate.clone()) {
             Ok(api) => api,
             Err(source) => {
                 app.close().await;
@@ -71,7 +76,8 @@ impl Management {
         };
         let (janitor, dispatcher, watcher) =
             (Janitor::start(&app), Dispatcher::start(&app), Watcher::start(&app));
-        let management = Management { app, api, janitor, dispatcher, watcher, traces, asked, gateway };
+        let management =
+            Management { app, api, janitor, dispatcher, watcher, traces, certificate, asked, gateway };
         // Its URLs contain the address, which is known only now.
         let settled = management.reload(config.clone())?;
         management.serve(&settled);
@@ -95,7 +101,16 @@ impl Management {
         let dashboard = Url::parse(&dashboard(&config, self.addr()), &["http", "https"]);
         config.admin.dash_url = dashboard.ok().or(config.admin.dash_url);
         config.admin.listen = reachable(self.addr());
-        Ok(Arc::new(self.app.reload(config)?))
+        let paths = CertificatePaths::of_management(&config.admin.tls, &config.acme);
+        let renewed = match (&self.certificate, paths.filter(|_| !config.admin.tls.acme)) {
+            (Some(certificate), Some(paths)) => Some((certificate, paths.load()?)),
+            _ => None,
+        };
+        let app = Arc::new(self.app.reload(config)?);
+        if let Some((certificate, loaded)) = renewed {
+            certificate.replace(loaded);
+        }
+        Ok(app)
     }
 
     /// Serves `app` from the next request on.
@@ -108,7 +123,11 @@ impl Management {
 
     /// The setting of `config` that needs a restart, beside those that the gateway reports.
     pub(super) fn asleep(&self, config: &Config) -> Option<&'static str> {
-        (config.admin.listen != self.asked).then_some("admin.listen")
+        if config.admin.listen != self.asked {
+            return Some("admin.listen");
+        }
+        let is_served = config.admin.tls.pair().is_some();
+        (is_served != self.certificate.is_some() || config.admin.tls.acme).then_some("admin.tls")
     }
 
     /// Finishes the requests in flight; returns how many connections were cut.

@@ -42,6 +42,7 @@ use management::{GatewayPlace, Management};
 use rpcgate_admin::management::app_state::AppStateError;
 use rpcgate_admin::management::identity::password::PasswordError;
 use rpcgate_admin::process::Failure;
+use rpcgate_admin::process::tls::BadCertificate;
 use rpcgate_admin::process::traces::BadCollector;
 use rpcgate_admin::store::{NodeState, StoreError};
 use rpcgate_core::adapter::Adapter;
@@ -50,7 +51,7 @@ use rpcgate_core::config::{Config, ConfigErrors, LoadError};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::NoRandomness;
 use rpcgate_simulate::Dial;
-use settings::{Settings, SimulatedNode};
+use settings::{DESCRIPTORS, Settings, SimulatedNode};
 use sheet::{Addresses, Sheet};
 use state::DemoState;
 use std::io::{self, Write};
@@ -118,6 +119,14 @@ pub enum DemoError {
     /// No socket for a simulated node is free.
     #[error("no port for a simulated node: {0}")]
     Listen(io::Error),
+    /// The certificate of the management side.
+    #[error(transparent)]
+    AdminCertificate(#[from] BadCertificate),
+    /// The certificate of the management side is to be ordered.
+    #[error(
+        "admin.tls.acme: a demo orders no certificate for the management side; name the files in admin.tls.cert and key"
+    )]
+    AdminAcme,
     /// The gateway.
     #[error("{0}{hint}", hint = hint(.0))]
     Start(#[from] StartError),
@@ -174,6 +183,8 @@ impl From<DemoError> for Failure {
             | DemoError::Load(_)
             | DemoError::Part(_)
             | DemoError::Collector(_)
+            | DemoError::AdminCertificate(_)
+            | DemoError::AdminAcme
             | DemoError::Store(StoreError::Url(_)) => Failure::Configuration(text),
             DemoError::AppState(error) if error.is_configuration() => Failure::Configuration(text),
             DemoError::Start(error) if error.is_configuration() => Failure::Configuration(text),
@@ -215,6 +226,9 @@ impl Prepared {
         let settings = Settings::new(options, chosen, &dir, &state, simulated.collect())?;
         certificate::ensure(&dir, options.grpc.ip(), SystemClock::new().now())?;
         let config = settings.read()?;
+        if config.admin.tls.acme {
+            return Err(DemoError::AdminAcme);
+        }
         let step = step_watch::Sender::new("reading what clients submitted");
         let (plan, echo) = (options.plan, options.webhook_echo);
         Ok(Prepared { dir, state, plan, listeners, settings, config, step, echo })
@@ -250,12 +264,16 @@ impl Prepared {
                 nodes.push(server);
             }
         }
+        // Sets of descriptors that follow one another are one set: all that they have is a repeated field.
+        let mut all = Vec::new();
         for adapter in rpcgate_chains::catalog() {
             let chain = adapter.facts().name.as_str();
             if let Some(descriptors) = rpcgate_simulate::grpc_descriptors(chain) {
+                all.extend_from_slice(descriptors);
                 dir.write(&welcome::protoset(chain), descriptors)?;
             }
         }
+        dir.write(DESCRIPTORS, all)?;
         let enrolment = Enrolment { config: &config, dir: &dir, state: &mut state, plan, now: clock.now() };
         step.send_replace("making its account");
         let account = enrolment.finish().await?;
@@ -364,6 +382,22 @@ impl Demo {
             self.nodes.iter().any(|server| [server.url(), server.ws_url()].contains(&url))
         };
         self.gateway.nodes().into_iter().filter(|state| !is_simulated(&state.node)).collect()
+    }
+
+    /// Asks the nodes that are not simulated for their networks. Returns a line for each that belongs to another one than its
+    /// chain's: a demo uses it nevertheless.
+    pub fn foreign_nodes(&self) -> impl Future<Output = Vec<String>> + Send + use<> {
+        let pools = self.gateway.pools_of_any_network();
+        async move {
+            let mut lines = Vec::new();
+            for (adapter, pool) in pools {
+                for (node, why) in pool.foreign_nodes(&*adapter).await {
+                    let chain = pool.chain();
+                    lines.push(format!("/{chain}: the node {node} is of another network: {why}."));
+                }
+            }
+            lines
+        }
     }
 
     /// The path of `demo.json`.

@@ -21,6 +21,8 @@ const GRPC: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 const DATABASE: &str = "rpcgate.db";
 const JOURNAL: &str = "journal";
 const OUTBOX: &str = "outbox";
+/// The name in the demo's folder of the file from which reflection describes the gRPC services of all chains.
+pub(super) const DESCRIPTORS: &str = "reflection.protoset";
 /// The source of the demo's own settings, as messages name it.
 const OWN: &str = "the demo";
 
@@ -70,6 +72,8 @@ impl Settings {
             own("admin.mail.outbox", dir.absolute(OUTBOX)?),
             own("gateway.tls.cert", dir.absolute(CERTIFICATE)?),
             own("gateway.tls.key", dir.absolute(KEY)?),
+            own("gateway.grpc_reflection", "true".into()),
+            own("gateway.grpc_descriptors", dir.absolute(DESCRIPTORS)?),
             own("database.url", url_of(database.as_ref())),
             own("journal.dir", journal),
             // Receivers of a demo are on the same machine.

@@ -73,7 +73,7 @@ impl Sheet {
             streams: streams.map(|(name, _)| name.clone()).collect(),
             grpc_ca: addresses.grpc_ca.filter(|_| addresses.grpc.is_some()),
             grpc: addresses.grpc.map(|grpc| format!("https://{}", reachable(grpc))),
-            admin: format!("http://{}", reachable(addresses.admin)),
+            admin: format!("{}://{}", admin_scheme(config), reachable(addresses.admin)),
             dashboard: dashboard(config, addresses.admin),
             owner: account.owner.clone(),
             operator: account.operator.clone(),
@@ -135,9 +135,15 @@ pub(super) fn dashboard(config: &Config, admin: SocketAddr) -> String {
     let admin = reachable(admin);
     match &config.admin.dash_url {
         Some(url) => url.expose().trim_end_matches('/').to_owned(),
-        None if admin.ip() == Ipv4Addr::LOCALHOST => format!("http://localhost:{}", admin.port()),
-        None => format!("http://{admin}"),
+        None if admin.ip() == Ipv4Addr::LOCALHOST => {
+            format!("{}://localhost:{}", admin_scheme(config), admin.port())
+        }
+        None => format!("{}://{admin}", admin_scheme(config)),
     }
+}
+
+fn admin_scheme(config: &Config) -> &'static str {
+    if config.admin.tls.is_served() { "https" } else { "http" }
 }
 
 /// The absolute path, if the operating system can determine it.

@@ -16,6 +16,8 @@ use crate::counting::Counting;
 use crate::listen::Connections;
 use crate::metrics::Reloads;
 use crate::node_spending::SpendingKeeper;
+#[cfg(feature = "demo")]
+use crate::reload::AdapterAndPool;
 use crate::reload::Reloadable;
 use crate::start_error::StartError;
 use crate::state::State;
@@ -105,6 +107,12 @@ impl Gateway {
     /// Status of the nodes, by chain, in the order of the configuration.
     pub fn nodes(&self) -> Vec<NodeState> {
         self.reloadable.nodes()
+    }
+
+    /// The pools whose nodes may belong to any network, with the adapters of their chains.
+    #[cfg(feature = "demo")]
+    pub(crate) fn pools_of_any_network(&self) -> Vec<AdapterAndPool> {
+        self.reloadable.pools_of_any_network()
     }
 
     /// Applies another configuration to chains, their nodes, plans, keys, the certificate and the drain's grace.

@@ -192,8 +192,13 @@ fn open_log(config: &Config) -> Result<Option<Arc<CallLog>>, StartError> {
 /// Passes the settings of operators to the gateway, and the gateway's status to the management side.
 fn connect(state: &State, reloadable: &Arc<Reloadable>) {
     let reloadable = Arc::downgrade(reloadable);
-    let reported = reloadable.clone();
+    let (reported, cleared) = (reloadable.clone(), reloadable.clone());
     state.attach(move |overlay| reloadable.upgrade().map_or(Ok(()), |live| live.overlay(overlay)));
+    state.attach_caches(move |chain| {
+        if let Some(live) = cleared.upgrade() {
+            live.clear_cache(chain);
+        }
+    });
     state.report_status(move || reported.upgrade().map(|live| live.status()).unwrap_or_default());
 }
 

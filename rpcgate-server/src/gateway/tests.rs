@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 pub(crate) const KEY: &str = "rpcg_ABCDEFGsecretsecretsecret";
 const OTHER: &str = "rpcg_HIJKLMNsecretsecretsecret";
 
-/// A node that answers `"0x10"` to everything; a call named `held` waits for a permit.
+/// A node of Ethereum that answers `"0x10"` to everything else; a call named `held` waits for a permit.
 pub(crate) struct Node {
     pub(crate) addr: SocketAddr,
     permits: Arc<Semaphore>,
@@ -48,7 +48,8 @@ async fn answer_all(mut stream: TcpStream, permits: Arc<Semaphore>, asked: Arc<S
             asked.add_permits(1);
             permits.acquire().await.unwrap().forget();
         }
-        let answer = r#"{"jsonrpc":"2.0","id":1,"result":"0x10"}"#;
+        let result = if body.contains("eth_chainId") { "0x1" } else { "0x10" };
+        let answer = format!(r#"{{"jsonrpc":"2.0","result":"{result}"}}"#);
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
         stream.write_all(format!("{head}{answer}").as_bytes()).await.unwrap();
         text.clear();
@@ -154,7 +155,7 @@ async fn heads_above_the_limits_are_refused_in_words() {
     let many = |count| (0..count).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
     // The second one is refused by hyper itself.
     for count in [101, 500] {
-        let answer = fixture.send(&format!("POST /eth HTTP/1.1\r\n{}\r\n", many(count))).await;
+        let answer = fixture.send(&format!("POST /eth HTTP/1.1\r\nhost: x\r\n{}\r\n", many(count))).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
         assert!(answer.ends_with("{\"message\":\"request headers too large\"}"), "{answer}");
     }

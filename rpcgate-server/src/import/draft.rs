@@ -32,7 +32,7 @@ pub(super) enum Holds {
 }
 
 /// A key with its value.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Assignment {
     pub(super) at: Position,
     pub(super) path: String,
@@ -41,7 +41,7 @@ pub(super) struct Assignment {
 }
 
 /// A table of the new file.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Section {
     /// Its header without brackets.
     pub(super) header: String,
@@ -212,6 +212,10 @@ impl Draft {
             .take(60)
             .collect();
         let name = self.fresh("variable", &stem, '_');
+        // The value is not copied, so nothing in the new file depends on it.
+        if from.peek().is_some() {
+            from.settle();
+        }
         self.notes.add(NoteKind::ToSet, from.at, &from.path, format!("set {name} to {text}"));
         self.variables.insert(name.clone(), holds);
         TomlValue::Env(name)

@@ -96,7 +96,7 @@ pub(super) const ADVICE: &[Advice] = &[
 ];
 
 pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) {
-    root.get("version").and_then(Node::text);
+    root.get("version").into_iter().for_each(Node::settle);
     if let Some(proxy) = root.get("proxy") {
         read_proxy(proxy, draft);
     }
@@ -107,7 +107,7 @@ pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) {
         of(root.get("monitoring")) || of(prometheus)
     });
     if off {
-        root.get("monitoring").into_iter().for_each(Node::use_all);
+        root.get("monitoring").into_iter().for_each(Node::settle);
     } else if let Some(prometheus) = prometheus {
         for node in [root.get("monitoring"), Some(prometheus)].into_iter().flatten() {
             node.get("enabled").and_then(Node::text);
@@ -129,21 +129,25 @@ pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) {
 
 fn read_proxy(proxy: &Node, draft: &mut Draft) {
     set_listen(draft, "gateway", proxy.get("host"), proxy.get("port"), PORT);
-    if let Some(tls) = proxy.get("tls")
-        && draft.flag(tls.get("enabled"), "gateway.tls.cert") != Some(false)
-        && let Some(server) = tls.get("server")
-    {
-        set_tls(draft, server.get("certificate"), server.get("key"));
+    if let Some(tls) = proxy.get("tls") {
+        if draft.flag(tls.get("enabled"), "gateway.tls.cert") == Some(false) {
+            // The rest of the table has no effect in dshackle either.
+            tls.settle();
+        } else if let Some(server) = tls.get("server") {
+            set_tls(draft, server.get("certificate"), server.get("key"));
+        }
     }
     // Answers of a batch are always in the order of its calls.
-    proxy.get("preserve-batch-order").and_then(Node::text);
+    proxy.settle_keys(&["preserve-batch-order"]);
     proxy.get("websocket").filter(|node| node.peek() == Some("true")).and_then(Node::text);
     proxy.get("cors-origin").filter(|node| node.peek() == Some("*")).and_then(Node::text);
     for route in proxy.list("routes") {
         let (id, chain) = (route.get("id"), route.get("blockchain").or_else(|| route.get("chain")));
         let served = chain.and_then(Node::peek).and_then(networks::by_name);
         match (id.and_then(Node::peek), served) {
-            (Some(id), Some(served)) if id == served.as_str() => route.use_all(),
+            (Some(id), Some(served)) if id == served.as_str() => {
+                route.use_keys(&["id", "blockchain", "chain"]);
+            }
             (_, Some(served)) => {
                 draft.notes.left_out(route, format!("this chain is at /{served}, whatever its route was"));
             }
@@ -191,11 +195,19 @@ fn read_upstream(upstream: &Node, given: Option<ChainName>, draft: &mut Draft) {
         if let Some(url) = part.get("url") {
             node.url(draft, ours, url);
         }
-        if let Some(auth) = part.get("basic-auth") {
-            if ours == "ws" && found.at_keys(&["rpc", "basic-auth"]).is_some() {
-                draft.notes.left_out(auth, "a node has one user for all its addresses, which came from rpc");
-            } else {
+        node.authorities(draft, part.at_keys(&["tls", "ca"]));
+        for kind in ["basic-auth", "bearer-auth"] {
+            let Some(auth) = part.get(kind) else { continue };
+            if ours == "ws"
+                && ["basic-auth", "bearer-auth"].iter().any(|kind| found.at_keys(&["rpc", kind]).is_some())
+            {
+                draft
+                    .notes
+                    .left_out(auth, "a node has one log-in for all its addresses, which came from rpc");
+            } else if kind == "basic-auth" {
                 node.login(draft, auth.get("username"), auth.get("password"));
+            } else {
+                node.bearer(draft, auth.get("token").unwrap_or(auth));
             }
         }
     }

@@ -11,6 +11,13 @@ use rpcgate_core::chain::ChainName;
 const PORT: u16 = 4000;
 const METRICS_PORT: u16 = 4001;
 
+const HEDGE: &str =
+    "chains.<chain>.hedge sends a read that takes unusually long to a second node; see docs/nodes.md";
+const RETRY: &str =
+    "a call that only reads is sent to further nodes until it succeeds or its deadline has passed";
+const CONSENSUS: &str = "rpcgate does not compare the answers of nodes";
+const CIRCUIT_BREAKER: &str = "a node that fails is left alone for a while by itself";
+
 pub(super) const ADVICE: &[Advice] = &[
     advice("server.maxTimeout", "each chain has a timeout of its own: chains.<chain>.timeout"),
     advice(
@@ -72,19 +79,21 @@ pub(super) const ADVICE: &[Advice] = &[
         "rpcgate allows any origin, because each call needs a key; restrict origins in a proxy in front",
     ),
     advice("projects.*.rateLimitBudget", "there is no such budget, or its period is longer than a day"),
+    advice("projects.*.providers.*.overrides", "set it at the node or at the chain"),
+    advice("projects.*.providers.*.upstreamIdTemplate", "a node is named by its address"),
     advice("projects.*.providers", "rpcgate needs the URL of each node: write one node for each chain"),
     advice("projects.*.upstreamDefaults", "set it at each node or chain"),
     advice("projects.*.networkDefaults", "set it at each chain"),
     advice("projects.*.networks.*.alias", "the path of a chain is fixed; docs/chains.md lists all"),
-    advice(
-        "projects.*.networks.*.failsafe.*.hedge",
-        "chains.<chain>.hedge sends a read that takes unusually long to a second node; see docs/nodes.md",
-    ),
-    advice(
-        "projects.*.networks.*.failsafe.*.retry",
-        "a call that only reads is sent to further nodes until it succeeds or its deadline has passed",
-    ),
-    advice("projects.*.networks.*.failsafe.*.consensus", "rpcgate does not compare the answers of nodes"),
+    // A list of policies for methods, or one table of policies.
+    advice("projects.*.networks.*.failsafe.*.hedge", HEDGE),
+    advice("projects.*.networks.*.failsafe.hedge", HEDGE),
+    advice("projects.*.networks.*.failsafe.*.retry", RETRY),
+    advice("projects.*.networks.*.failsafe.retry", RETRY),
+    advice("projects.*.networks.*.failsafe.*.consensus", CONSENSUS),
+    advice("projects.*.networks.*.failsafe.consensus", CONSENSUS),
+    advice("projects.*.networks.*.failsafe.*.circuitBreaker", CIRCUIT_BREAKER),
+    advice("projects.*.networks.*.failsafe.circuitBreaker", CIRCUIT_BREAKER),
     advice("projects.*.networks.*.failsafe", "each chain has one timeout, for all methods"),
     advice(
         "projects.*.networks.*.rateLimitBudget",
@@ -144,8 +153,8 @@ pub(super) fn read(root: &Node, chain: Option<ChainName>, draft: &mut Draft) {
     }
     let store = root.at_keys(&["rateLimiters", "store"]);
     if let Some(redis) = store.and_then(|store| store.get("redis")) {
-        if let Some(driver) = store.and_then(|store| store.get("driver")) {
-            driver.text();
+        if let Some(store) = store {
+            store.settle_keys(&["driver"]);
         }
         read_redis(redis, draft);
     }
@@ -167,10 +176,13 @@ fn read_server(server: &Node, draft: &mut Draft) {
             draft.notes.left_out(node, "rpcgate listens at one address: [::] as gateway.listen accepts both");
         }
     }
-    if let Some(tls) = server.get("tls")
-        && draft.flag(tls.get("enabled"), "gateway.tls.cert") != Some(false)
-    {
-        set_tls(draft, tls.get("certFile"), tls.get("keyFile"));
+    if let Some(tls) = server.get("tls") {
+        if draft.flag(tls.get("enabled"), "gateway.tls.cert") == Some(false) {
+            // The rest of the table has no effect in eRPC either.
+            tls.settle();
+        } else {
+            set_tls(draft, tls.get("certFile"), tls.get("keyFile"));
+        }
     }
     if let Some(millis) = draft.millis(server.get("readTimeout"), "gateway.limits.body_timeout", 1)
         && let Some(node) = server.get("readTimeout")
@@ -196,7 +208,7 @@ fn read_server(server: &Node, draft: &mut Draft) {
 
 fn read_metrics(metrics: &Node, draft: &mut Draft) {
     if draft.flag(metrics.get("enabled"), "telemetry.listen") == Some(false) {
-        metrics.use_all();
+        metrics.settle();
         return;
     }
     let host = metrics.get("hostV4").or_else(|| metrics.get("hostV6"));
@@ -213,9 +225,8 @@ fn read_cache(cache: &Node, draft: &mut Draft) {
         if connector.get("driver").and_then(Node::peek) != Some("memory") {
             continue;
         }
-        for key in ["driver", "id"] {
-            connector.get(key).and_then(Node::text);
-        }
+        // Memory is the only driver here, and the id names it for the policies.
+        connector.settle_keys(&["driver", "id"]);
         let size = connector.at_keys(&["memory", "maxTotalSize"]);
         if let (Some(bytes), Some(node)) = (draft.bytes(size, "cache.bytes"), size) {
             draft.set("cache", "bytes", TomlValue::Number(bytes), node);
@@ -228,8 +239,11 @@ fn read_redis(redis: &Node, draft: &mut Draft) {
     let Some(node) = redis.get("uri").or_else(|| redis.get("addr")) else { return };
     let Some(text) = node.text().map(str::to_owned) else { return };
     let login: Vec<&Node> = ["username", "password"].iter().filter_map(|key| redis.get(key)).collect();
-    login.iter().for_each(|node| node.use_all());
     let number = draft.number(redis.get("db"), "redis.url");
     let value = redis_url(draft, &text, !login.is_empty(), number, node);
+    if node.is_settled() {
+        // The note about the URL is about these too.
+        redis.settle_keys(&["username", "password", "db"]);
+    }
     draft.set("redis", "url", value, node);
 }

@@ -105,6 +105,8 @@ pub(super) fn read_all<'n>(
 impl<'n> Context<'_, 'n> {
     fn read(&mut self, project: &'n Node, draft: &mut Draft) {
         let id = draft.label(project.get("id")).unwrap_or_else(|| "imported".to_owned());
+        // It names the project of the keys, if there are any.
+        project.settle_keys(&["id"]);
         self.callers(&id, project, draft);
         let networks = self.networks(project, draft);
         for upstream in project.list("upstreams") {
@@ -200,7 +202,8 @@ impl<'n> Context<'_, 'n> {
         };
         match chain {
             Some(Ok(chain)) => {
-                architecture.and_then(Node::text);
+                // The chain's own id says it already.
+                network.settle_keys(&["architecture"]);
                 Some(chain)
             }
             Some(Err(why)) => {
@@ -311,14 +314,34 @@ impl<'n> Context<'_, 'n> {
             draft.notes.left_out(provider, text);
             return;
         }
-        provider.use_all();
+        provider.use_keys(&["vendor", "endpoint"]);
+        // The note about the URL is about the settings too.
+        provider.settle_keys(&["id", "settings"]);
+        let only = provider.get("onlyNetworks").map(|list| served_networks(list, draft));
+        let ignored = provider.get("ignoreNetworks").map(|list| served_networks(list, draft));
         for chain in networks {
+            let is_in = |list: &Option<Vec<ChainName>>| list.as_ref().map(|list| list.contains(chain));
+            if is_in(&only) == Some(false) || is_in(&ignored) == Some(true) {
+                continue;
+            }
             let mut node = Upstream::new(*chain, vendor, provider);
             let text = format!("the URL of {chain} at {vendor}, with your key");
             node.url_to_set(draft, provider, &text);
             node.add(draft);
         }
     }
+}
+
+/// The chains in a list of networks such as `evm:137`. A network that rpcgate does not serve needs no node, so it changes
+/// nothing.
+fn served_networks(list: &Node, draft: &mut Draft) -> Vec<ChainName> {
+    let mut chains = Vec::new();
+    for item in list.items() {
+        let Some(name) = draft.plain(Some(item), "the nodes of each chain") else { continue };
+        let id = name.strip_prefix("evm:").and_then(value::number);
+        chains.extend(id.and_then(networks::by_id).or_else(|| networks::by_name(&name)));
+    }
+    chains
 }
 
 /// The name of a vendor, unless the text is something else.
@@ -430,6 +453,8 @@ fn method_lists<'n>(project: &'n Node, draft: &mut Draft) -> Vec<(&'static str, 
         if !families.is_empty() {
             let text = "rpcgate lists methods one by one, without wildcards: add those that you mean";
             draft.notes.add(NoteKind::LeftOut, node.at, &node.path, text);
+            let is_family = |name: &&Node| name.peek().is_some_and(|name| families.contains(&name));
+            node.children().filter(is_family).for_each(Node::settle);
         }
         if !methods.is_empty() {
             lists.push((ours, methods.iter().map(|name| (*name).to_owned()).collect(), node));

@@ -26,6 +26,8 @@ pub enum ImportError {
     },
     /// The text could be of several forms, or of none.
     Ambiguous,
+    /// The file is a program that makes a configuration, such as `erpc.ts`.
+    Program,
     /// The file is larger than this program reads.
     TooLarge {
         /// The most bytes.
@@ -55,6 +57,9 @@ impl fmt::Display for ImportError {
             }
             ImportError::Ambiguous => f.write_str(
                 "1:1: the form of this file is not clear: say which with --from erpc, proxyd, dshackle or kong",
+            ),
+            ImportError::Program => f.write_str(
+                "1:1: this is a program that makes a configuration: write what it makes into a YAML file and import that",
             ),
             ImportError::TooLarge { limit } => write!(f, "1:1: the file has more than {limit} bytes"),
             ImportError::NoChain => f.write_str(

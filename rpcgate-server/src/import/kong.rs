@@ -10,21 +10,30 @@ use super::nodes::Upstream;
 use super::value::{self, Given};
 use rpcgate_core::chain::ChainName;
 
+const TTL: &str = "the key does not expire here: write the moment into expires_at of the key";
+const PLUGIN: &str = "what rpcgate does instead of this plugin has no such setting";
+
 pub(super) const ADVICE: &[Advice] = &[
     advice("certificates", "write certificate and key into files: gateway.tls.cert and gateway.tls.key"),
-    advice("ca_certificates", "nodes are reached over TLS with the public authorities"),
+    advice(
+        "ca_certificates",
+        "write the authorities of nodes into a file: ca_file of the chain or of the node",
+    ),
     advice("snis", "rpcgate has one certificate: gateway.tls"),
     advice("vaults", "rpcgate reads secrets from files and from variables of the environment"),
     advice("consumer_groups", "groups with limits of their own are plans: rpcgate-admin custom-plan"),
-    advice("consumers.*.keyauth_credentials", "the key could not be used"),
+    advice("consumers.*.keyauth_credentials.*.ttl", TTL),
+    advice("consumers.*.keyauth_credentials", "a key of rpcgate has no such setting"),
     advice("consumers.*.basicauth_credentials", "rpcgate knows callers by API keys: give this one a key"),
     advice("consumers.*.jwt_secrets", "rpcgate knows callers by API keys: give this one a key"),
     advice("consumers.*.hmacauth_credentials", "rpcgate knows callers by API keys: give this one a key"),
     advice("consumers.*.oauth2_credentials", "rpcgate knows callers by API keys: give this one a key"),
     advice("consumers.*.acls", "keys.*.chains says which chains a key may use"),
     advice("consumers.*.groups", "groups with limits of their own are plans: rpcgate-admin custom-plan"),
-    advice("consumers", "rpcgate has no such setting for a caller"),
-    advice("keyauth_credentials", "write the credentials below their consumers"),
+    advice("consumers.*.plugins", "rpcgate has no such setting for a caller"),
+    advice("consumers", "rpcgate has no such setting for a caller; it knows callers by API keys"),
+    advice("keyauth_credentials.*.ttl", TTL),
+    advice("keyauth_credentials", "the file has no consumer with this name"),
     advice(
         "services.*.retries",
         "a call that only reads is sent to further nodes until its deadline, chains.<chain>.timeout",
@@ -55,14 +64,18 @@ pub(super) const ADVICE: &[Advice] = &[
         "rpcgate sends calls to the nodes that answer fastest; priority says which to use first",
     ),
     advice("upstreams", "rpcgate chooses among the nodes of a chain by itself"),
+    advice("services.*.plugins.*.config", PLUGIN),
+    advice("services.*.routes.*.plugins.*.config", PLUGIN),
+    advice("routes.*.plugins.*.config", PLUGIN),
+    advice("plugins.*.config", PLUGIN),
     advice("plugins", "rpcgate has no plugins"),
 ];
 
 pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) {
     for key in ["_format_version", "_transform", "_comment", "_workspace"] {
-        root.get(key).and_then(Node::text);
+        root.get(key).into_iter().for_each(Node::settle);
     }
-    root.get("_info").into_iter().for_each(Node::use_all);
+    root.get("_info").into_iter().for_each(Node::settle);
     tags(root);
     for service in root.list("services") {
         read_service(root, service, given, draft);
@@ -79,7 +92,7 @@ pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) {
 fn tags(node: &Node) {
     for field in node.fields() {
         if matches!(field.key.as_str(), "tags" | "id" | "created_at" | "updated_at") {
-            field.value.use_all();
+            field.value.settle();
         } else {
             tags(&field.value);
         }
@@ -119,13 +132,19 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
     let name = text(service, "name").unwrap_or("service");
     if text(service, "enabled").and_then(value::flag) == Some(false) {
         draft.notes.left_out(service, "it is not enabled");
+        for route in routes(root, service).filter(|route| !route.is_used()) {
+            draft.notes.left_out(route, "its service is not carried over");
+        }
         return;
     }
     let Some(chain) = chain_of(root, service).or(given) else {
         let text = "no chain that rpcgate serves is recognised in its paths, its name or its host: say it with --chain, or \
                     add its nodes by hand";
         draft.notes.left_out(service, text);
-        routes(root, service).for_each(Node::use_all);
+        // Those below the service are left out with it; those of the whole file have lines of their own.
+        for route in routes(root, service).filter(|route| !route.is_used()) {
+            draft.notes.left_out(route, "its service is not carried over");
+        }
         return;
     };
     for key in ["name", "enabled"] {
@@ -136,15 +155,16 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
     }
     let headers: Vec<_> = kong_plugins::node_headers(root, service)
         .into_iter()
-        .map(|(name, value)| {
-            let value = match draft.form.read(&value) {
+        .map(|header| {
+            let value = match draft.form.read(&header.value) {
                 Given::Variable(variable) => draft.variable(variable, Holds::Word),
                 _ => {
-                    let text = format!("the value of the header {name}, which is not copied");
-                    draft.new_variable(&format!("NODE_{chain}_{name}"), Holds::Word, service, &text)
+                    let text = format!("the value of the header {}, which is not copied", header.name);
+                    let stem = format!("NODE_{chain}_{}", header.name);
+                    draft.new_variable(&stem, Holds::Word, header.from, &text)
                 }
             };
-            (name, value)
+            (header.name, value)
         })
         .collect();
     for address in addresses(root, service, draft) {
@@ -167,19 +187,26 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
 
 /// Notes a path that is not ours.
 fn read_route(route: &Node, chain: ChainName, draft: &mut Draft) {
-    for key in ["name", "service"] {
-        route.get(key).into_iter().for_each(Node::use_all);
-    }
+    route.settle_keys(&["name"]);
+    route.use_keys(&["service"]);
     let ours = format!("/{chain}");
     for path in route.list("paths") {
         match path.text() {
             Some(text) if text.trim_start_matches('~').trim_end_matches(['$', '/']) == ours => {}
-            _ => draft
-                .notes
-                .differs(path, format!("clients call {ours} instead: the path of a chain is fixed")),
+            _ => {
+                path.settle();
+                let text = format!("clients call {ours} instead: the path of a chain is fixed");
+                draft.notes.differs(path, text);
+            }
         }
     }
-    for key in [
+    if let Some(node) = route.get("protocols")
+        && !node.items().iter().any(|item| matches!(item.peek(), Some("http" | "ws" | "grpc")))
+    {
+        draft.notes.differs(node, "a listener serves HTTP or HTTPS for all chains: gateway.tls");
+    }
+    // How Kong itself treats a request: rpcgate passes calls on, and not requests.
+    route.settle_keys(&[
         "methods",
         "protocols",
         "strip_path",
@@ -187,9 +214,7 @@ fn read_route(route: &Node, chain: ChainName, draft: &mut Draft) {
         "https_redirect_status_code",
         "request_buffering",
         "response_buffering",
-    ] {
-        route.get(key).into_iter().for_each(Node::use_all);
-    }
+    ]);
 }
 
 /// The address of a node, put together from a service and perhaps the target of an upstream.
@@ -221,6 +246,10 @@ fn addresses<'n>(root: &'n Node, service: &'n Node, draft: &mut Draft) -> Vec<Ad
     }
     let upstream =
         root.list("upstreams").iter().find(|upstream| text(upstream, "name") == Some(host.as_str()));
+    if upstream.is_some() {
+        // The targets of an upstream have ports of their own.
+        service.settle_keys(&["port"]);
+    }
     let Some(upstream) = upstream else {
         let from = service.get("url").or_else(|| service.get("host")).unwrap_or(service);
         let port = port.map(|port| format!(":{port}")).unwrap_or_default();

@@ -24,8 +24,16 @@ fn of<'n>(plugin: &'n Node, key: &str) -> Option<&'n str> {
     node.peek().or_else(|| text(node, "name")).or_else(|| text(node, "username"))
 }
 
-/// Headers that a request transformer adds to the requests of a service: names and values.
-pub(super) fn node_headers(root: &Node, service: &Node) -> Vec<(String, String)> {
+/// A header that a request transformer adds to the requests of a service.
+#[derive(Debug)]
+pub(super) struct AddedHeader<'n> {
+    pub(super) name: String,
+    pub(super) value: String,
+    pub(super) from: &'n Node,
+}
+
+/// The headers that request transformers add to the requests of a service.
+pub(super) fn node_headers<'n>(root: &'n Node, service: &'n Node) -> Vec<AddedHeader<'n>> {
     let name = text(service, "name");
     let named = |plugin: &&Node| of(plugin, "service").is_some() && of(plugin, "service") == name;
     let plugins = service.list("plugins").iter().chain(root.list("plugins").iter().filter(named));
@@ -35,15 +43,14 @@ pub(super) fn node_headers(root: &Node, service: &Node) -> Vec<(String, String)>
     {
         for action in ["add", "append"] {
             let Some(list) = plugin.at_keys(&["config", action, "headers"]) else { continue };
-            for header in list.texts() {
-                if let Some((name, value)) = header.split_once(':') {
-                    headers.push((name.trim().to_lowercase(), value.trim().to_owned()));
+            for from in list.items() {
+                if let Some((name, value)) = from.text().and_then(|header| header.split_once(':')) {
+                    let name = name.trim().to_lowercase();
+                    headers.push(AddedHeader { name, value: value.trim().to_owned(), from });
                 }
             }
         }
-        for key in ["name", "enabled", "service"] {
-            plugin.get(key).into_iter().for_each(Node::use_all);
-        }
+        plugin.use_keys(&["name", "enabled", "service"]);
     }
     headers
 }
@@ -64,16 +71,27 @@ pub(super) fn read(root: &Node, draft: &mut Draft) {
         let name = text(consumer, "username").or_else(|| text(consumer, "custom_id")).unwrap_or("consumer");
         let named = |plugin: &&Node| of(plugin, "consumer") == Some(name);
         let own = consumer.list("plugins").iter().chain(root.list("plugins").iter().filter(named));
-        let own = own.filter(|plugin| is_limit(plugin)).fold(None, |known: Option<PluginLimits>, plugin| {
-            let limits = limits(plugin, draft);
-            Some(known.map_or(limits, |known| both(known, limits)))
-        });
-        // Kong applies the most exact plugin alone.
-        let limits = own.unwrap_or(shared);
-        let credentials = consumer.list("keyauth_credentials");
-        if credentials.is_empty() {
+        let mut credentials = consumer
+            .list("keyauth_credentials")
+            .iter()
+            .chain(root.list("keyauth_credentials").iter().filter(|one| of(one, "consumer") == Some(name)))
+            .peekable();
+        let mut limits: Option<PluginLimits> = None;
+        for plugin in own.filter(|plugin| is_limit(plugin)) {
+            if credentials.peek().is_none() {
+                draft.notes.left_out(plugin, "its consumer has no key that rpcgate could limit");
+            } else if let Some(scope) = scope(plugin) {
+                draft.notes.left_out(plugin, limit_of(scope));
+            } else {
+                let more = self::limits(plugin, draft);
+                limits = Some(limits.map_or(more, |known| both(known, more)));
+            }
+        }
+        if credentials.peek().is_none() {
             continue;
         }
+        // Kong applies the most exact plugin alone.
+        let limits = limits.unwrap_or(shared);
         for key in ["username", "custom_id"] {
             consumer.get(key).and_then(Node::text);
         }
@@ -82,6 +100,7 @@ pub(super) fn read(root: &Node, draft: &mut Draft) {
             draft.set(&format!("projects.{project}"), "rps_limit", TomlValue::Number(second), consumer);
         }
         for credential in credentials {
+            credential.use_keys(&["consumer"]);
             if let Some(node) = credential.get("key")
                 && let Some(given) = node.text()
             {
@@ -104,42 +123,108 @@ fn is_limit(plugin: &Node) -> bool {
     is_on(plugin) && matches!(text(plugin, "name"), Some("rate-limiting" | "rate-limiting-advanced"))
 }
 
-/// Plugins that are for all, for a service or for a route. The limits are those for all consumers.
-fn shared_plugins(root: &Node, draft: &mut Draft) -> PluginLimits {
-    let mut shared: Option<PluginLimits> = None;
-    let below = |key: &'static str| root.list(key).iter().flat_map(|one| one.list("plugins"));
+/// The part of the traffic that a plugin is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Scope {
+    Service,
+    Route,
+    ConsumerGroup,
+}
+
+/// The scope that a plugin itself names, apart from its consumer.
+fn scope(plugin: &Node) -> Option<Scope> {
+    let scopes =
+        [("route", Scope::Route), ("service", Scope::Service), ("consumer_group", Scope::ConsumerGroup)];
+    scopes
+        .into_iter()
+        .find(|(key, _)| plugin.get(key).is_some_and(|node| !node.is_nothing()))
+        .map(|(_, scope)| scope)
+}
+
+/// The reason why a limit of this scope is not carried over.
+fn limit_of(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Service | Scope::Route => {
+            "it limits one service or route alone; rpcgate's limits belong to a key or a project and hold on all its \
+             chains: plans, projects.*.rps_limit"
+        }
+        Scope::ConsumerGroup => {
+            "it limits a group of consumers; give their tenants a plan of your own: rpcgate-admin custom-plan create"
+        }
+    }
+}
+
+/// All plugins but those of consumers, with the scope of each; none for all traffic.
+fn scoped_plugins(root: &Node) -> impl Iterator<Item = (&Node, Option<Scope>)> {
+    let below = |list: &'static str, within| {
+        root.list(list).iter().flat_map(|one| one.list("plugins")).map(move |plugin| (plugin, Some(within)))
+    };
     let in_routes =
         root.list("services").iter().flat_map(|s| s.list("routes")).flat_map(|r| r.list("plugins"));
-    let all = root.list("plugins").iter().chain(below("services")).chain(below("routes")).chain(in_routes);
-    for plugin in all {
+    let of_file = root.list("plugins").iter().map(|plugin| (plugin, scope(plugin)));
+    of_file
+        .chain(below("services", Scope::Service))
+        .chain(below("routes", Scope::Route))
+        .chain(in_routes.map(|plugin| (plugin, Some(Scope::Route))))
+        .chain(below("consumer_groups", Scope::ConsumerGroup))
+}
+
+/// Plugins that are not for one consumer. Returns the limits that hold for all traffic.
+fn shared_plugins(root: &Node, draft: &mut Draft) -> PluginLimits {
+    let mut shared: Option<PluginLimits> = None;
+    for (plugin, scope) in scoped_plugins(root) {
+        let name = text(plugin, "name");
         if of(plugin, "consumer").is_some() {
+            if !is_limit(plugin) {
+                draft.notes.left_out(plugin, plugin_advice(name.unwrap_or_default()));
+            }
             continue;
         }
         if !is_on(plugin) {
-            plugin.use_all();
+            // It has no effect in Kong either.
+            plugin.settle();
             continue;
         }
-        match text(plugin, "name") {
-            Some("key-auth") => key_names(plugin, draft),
-            Some("rate-limiting" | "rate-limiting-advanced") => {
+        match (name, scope) {
+            (Some("key-auth"), _) => key_auth(plugin, draft),
+            (Some("rate-limiting" | "rate-limiting-advanced"), Some(scope)) => {
+                draft.notes.left_out(plugin, limit_of(scope));
+            }
+            (Some("rate-limiting" | "rate-limiting-advanced"), None) => {
                 let limits = limits(plugin, draft);
                 shared = Some(shared.map_or(limits, |known| both(known, limits)));
             }
-            Some("request-size-limiting") => body_size(plugin, draft),
-            Some("cors") => {
-                let origins = plugin.at_keys(&["config", "origins"]).map(Node::texts).unwrap_or_default();
-                if origins.is_empty() || origins == ["*"] {
-                    plugin.use_all();
-                } else {
-                    draft.notes.left_out(plugin, "rpcgate allows any origin, because each call needs a key");
+            (Some("request-size-limiting"), _) => {
+                if scope.is_some() {
+                    draft.notes.differs(
+                        plugin,
+                        "gateway.limits.body is for all chains: the largest limit of the file",
+                    );
                 }
+                body_size(plugin, draft);
             }
-            Some("request-transformer") if plugin.is_used() => {}
-            Some(name) => draft.notes.left_out(plugin, plugin_advice(name)),
-            None => {}
+            (Some("cors"), _) => cors(plugin, draft),
+            (Some("request-transformer"), _) if plugin.is_used() => {}
+            (Some(name), _) => draft.notes.left_out(plugin, plugin_advice(name)),
+            (None, _) => {}
         }
     }
     shared.unwrap_or_default()
+}
+
+/// Answers to browsers. Any origin is allowed here, and the headers that a browser asks for.
+fn cors(plugin: &Node, draft: &mut Draft) {
+    let origins = plugin.at_keys(&["config", "origins"]).map(Node::texts).unwrap_or_default();
+    if !origins.is_empty() && origins != ["*"] {
+        draft.notes.left_out(plugin, "rpcgate allows any origin, because each call needs a key");
+        return;
+    }
+    plugin.use_keys(&["name", "enabled", "service", "route"]);
+    for field in plugin.get("config").map_or(&[][..], Node::fields).iter().filter(|f| f.key != "origins") {
+        if !field.value.is_nothing() {
+            draft.notes.left_out(&field.value, "rpcgate answers preflights by itself, without credentials");
+        }
+    }
 }
 
 fn plugin_advice(name: &str) -> &'static str {
@@ -164,19 +249,38 @@ fn plugin_advice(name: &str) -> &'static str {
     }
 }
 
-fn key_names(plugin: &Node, draft: &mut Draft) {
-    let names = plugin.at_keys(&["config", "key_names"]);
-    if let Some(node) = names
-        && node
-            .items()
-            .iter()
-            .any(|name| name.peek().is_none_or(|name| !KEY_NAMES.contains(&&*name.to_lowercase())))
-    {
-        draft
-            .notes
-            .differs(node, "clients send their key as `apikey` or `x-api-key`, in a header or the query");
+/// Where clients send their keys. Only what differs from rpcgate's own places is noted.
+fn key_auth(plugin: &Node, draft: &mut Draft) {
+    plugin.use_keys(&["name", "enabled", "service", "route", "protocols"]);
+    let Some(config) = plugin.get("config") else { return };
+    if let Some(node) = config.get("key_names") {
+        let is_ours =
+            |name: &Node| name.peek().is_some_and(|name| KEY_NAMES.contains(&&*name.to_lowercase()));
+        if node.items().iter().all(is_ours) {
+            node.settle();
+        } else {
+            let text = "clients send their key as `apikey` or `x-api-key`, in a header or the query";
+            draft.notes.differs(node, text);
+            node.settle();
+        }
     }
-    plugin.use_all();
+    // The value with which a switch says what rpcgate does anyway, and what it does otherwise.
+    let switches = [
+        ("key_in_query", true, "rpcgate also takes keys from the query, where logs of others may show them"),
+        ("key_in_header", true, "rpcgate also takes keys from headers"),
+        ("key_in_body", false, "rpcgate takes no keys from bodies: clients send them in a header"),
+        ("hide_credentials", true, "rpcgate never passes a key on to a node"),
+        ("run_on_preflight", false, "rpcgate answers preflights without a key"),
+    ];
+    for (key, ours, text) in switches {
+        let Some(node) = config.get(key).filter(|node| !node.is_nothing()) else { continue };
+        if draft.flag(Some(node), "a key of each client").is_some_and(|given| given != ours) {
+            draft.notes.differs(node, text);
+        }
+    }
+    if let Some(node) = config.get("anonymous").filter(|node| !node.is_nothing() && node.peek() != Some("")) {
+        draft.notes.left_out(node, "rpcgate serves no call without a key");
+    }
 }
 
 fn body_size(plugin: &Node, draft: &mut Draft) {
@@ -190,23 +294,20 @@ fn body_size(plugin: &Node, draft: &mut Draft) {
     if let (Some(amount), Some(node)) = (draft.number(size, "gateway.limits.body"), size) {
         draft.set_larger("gateway.limits", "body", amount.saturating_mul(unit), node);
     }
-    plugin.use_all();
+    plugin.use_keys(&["name", "enabled", "service", "route"]);
 }
 
 /// The bounds of a plugin that limits rates.
 fn limits(plugin: &Node, draft: &mut Draft) -> PluginLimits {
     let mut limits = PluginLimits::default();
-    plugin.get("name").and_then(Node::text);
-    for key in ["enabled", "consumer", "service", "route"] {
-        plugin.get(key).into_iter().for_each(Node::use_all);
-    }
+    plugin.use_keys(&["name", "enabled", "consumer"]);
     let Some(config) = plugin.get("config") else { return limits };
     let get = |key: &str| config.get(key);
     let bound = |key: &str, draft: &mut Draft| draft.number(get(key), "plans").filter(|bound| *bound > 0);
     limits.second = bound("second", draft);
     limits.windows =
         KeyWindows { minute: bound("minute", draft), hour: bound("hour", draft), day: bound("day", draft) };
-    advanced(config, &mut limits);
+    advanced(config, &mut limits, draft);
     for key in ["month", "year"] {
         if let Some(node) = get(key).filter(|node| !node.is_nothing()) {
             draft.notes.left_out(node, "the windows of a plan are a minute, an hour and a day");
@@ -217,27 +318,26 @@ fn limits(plugin: &Node, draft: &mut Draft) -> PluginLimits {
     {
         draft.notes.differs(node, "rpcgate counts the requests of each key, in a plan's windows");
     }
-    let text = "it was for some services or routes; a plan's windows are for all chains";
-    if ["service", "route"].iter().any(|key| plugin.get(key).is_some()) {
-        draft.notes.differs(plugin, text);
-    }
     redis(config, draft);
-    for key in [
-        "policy",
-        "fault_tolerant",
-        "hide_client_headers",
-        "sync_rate",
-        "strategy",
-        "namespace",
-        "window_type",
+    // The value with which a switch says what rpcgate does anyway, and what it does otherwise.
+    for (key, ours, text) in [
+        ("fault_tolerant", true, "while Redis is away, each gateway counts by itself"),
+        ("hide_client_headers", false, "every answer has the headers of the windows"),
     ] {
-        get(key).into_iter().for_each(Node::use_all);
+        let Some(node) = get(key).filter(|node| !node.is_nothing()) else { continue };
+        if draft.flag(Some(node), "nothing").is_some_and(|given| given != ours) {
+            draft.notes.differs(node, text);
+        }
     }
+    // How Kong shares its counters; rpcgate counts exactly, in memory or in Redis.
+    config.settle_keys(&["sync_rate", "strategy", "namespace", "window_type"]);
+    config.get("policy").filter(|node| node.peek() != Some("redis")).into_iter().for_each(Node::settle);
+    config.use_keys(&["policy"]);
     limits
 }
 
 /// The form with one list of limits and one of window sizes in seconds.
-fn advanced(config: &Node, limits: &mut PluginLimits) {
+fn advanced(config: &Node, limits: &mut PluginLimits, draft: &mut Draft) {
     for (limit, window) in config.list("limit").iter().zip(config.list("window_size")) {
         let read = |node: &Node| node.peek().and_then(value::number);
         let slot = match read(window) {
@@ -245,7 +345,12 @@ fn advanced(config: &Node, limits: &mut PluginLimits) {
             Some(60) => &mut limits.windows.minute,
             Some(3_600) => &mut limits.windows.hour,
             Some(86_400) => &mut limits.windows.day,
-            _ => continue,
+            _ => {
+                let text = "the windows of a plan are a minute, an hour and a day";
+                draft.notes.left_out(window, text);
+                limit.use_all();
+                continue;
+            }
         };
         if let Some(bound) = read(limit).filter(|bound| *bound > 0) {
             *slot = Some(bound);
@@ -267,11 +372,25 @@ fn redis(config: &Node, draft: &mut Draft) {
     let port = draft.number(get("port"), "redis.url").unwrap_or(6379);
     let number = draft.number(get("database"), "redis.url");
     let login = ["username", "password"].iter().any(|key| get(key).is_some_and(|node| !node.is_nothing()));
-    for key in ["username", "password", "timeout", "ssl", "ssl_verify"] {
-        get(key).into_iter().for_each(Node::use_all);
+    get("ssl").into_iter().for_each(Node::use_all);
+    for (key, text) in [
+        ("timeout", "rpcgate waits a fixed time for Redis"),
+        ("ssl_verify", "rpcgate always verifies the certificate of Redis"),
+    ] {
+        if let Some(node) = get(key).filter(|node| !node.is_nothing() && node.peek() != Some("true")) {
+            draft.notes.left_out(node, text);
+        } else {
+            get(key).into_iter().for_each(Node::use_all);
+        }
     }
     let tls = get("ssl").and_then(Node::peek).and_then(value::flag) == Some(true);
     let scheme = if tls { "rediss" } else { "redis" };
     let value = redis_url(draft, &format!("{scheme}://{name}:{port}"), login, number, host);
+    if host.is_settled() {
+        // The note about the URL is about these too.
+        for key in ["username", "password", "port", "database", "ssl"] {
+            get(key).into_iter().for_each(Node::settle);
+        }
+    }
     draft.set("redis", "url", value, host);
 }

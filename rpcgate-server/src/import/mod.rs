@@ -22,6 +22,7 @@
 
 mod accounts;
 mod advice;
+mod compare;
 mod document;
 mod draft;
 mod dshackle;
@@ -141,6 +142,9 @@ pub fn import(
     if text.len() > MAX_SOURCE {
         return Err(ImportError::TooLarge { limit: MAX_SOURCE });
     }
+    if is_program(name) {
+        return Err(ImportError::Program);
+    }
     let chain = chain
         .map(|name| networks::by_name(name).ok_or_else(|| ImportError::UnknownChain(name.to_owned())))
         .transpose()?;
@@ -151,8 +155,15 @@ pub fn import(
     let mut draft = Draft::new(form.variables());
     let known = read(form, &root, chain, &mut draft)?;
     note_unused(&root, known, &mut draft.notes);
+    compare::note_ignored(form, &root, chain, &mut draft);
     let (toml, notes) = write::settled(&mut draft, form, name)?;
     Ok(Imported { form, toml, notes })
+}
+
+/// Whether the name is that of a program: eRPC also takes its configuration from TypeScript, which only it can run.
+fn is_program(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
+    ending.is_some_and(|ending| matches!(&*ending, "ts" | "js" | "mts" | "mjs" | "cts" | "cjs"))
 }
 
 fn read(

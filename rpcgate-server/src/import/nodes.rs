@@ -115,6 +115,28 @@ impl<'n> Upstream<'n> {
         }
     }
 
+    /// A token that the node expects as `Authorization: Bearer`.
+    pub(super) fn bearer(&mut self, draft: &mut Draft, token: &Node) {
+        if token.text().is_some_and(|text| !text.is_empty()) {
+            let text = "Bearer, a blank and the token of this line, which is not copied";
+            let value = draft.new_variable(&self.stem("authorization"), Holds::Word, token, text);
+            self.header_value("authorization", value);
+        }
+    }
+
+    /// A file with the authorities that may have signed the node's certificate.
+    pub(super) fn authorities(&mut self, draft: &mut Draft, node: Option<&'n Node>) {
+        let Some(from) = node.filter(|node| node.peek().is_some_and(|text| !text.is_empty())) else { return };
+        if let Some(file) = draft.plain(Some(from), "ca_file of the node") {
+            self.push("ca_file", TomlValue::Text(file), from);
+        }
+    }
+
+    /// The methods that the node takes: all others are for other nodes.
+    pub(super) fn methods(&mut self, methods: Vec<String>, from: &'n Node) {
+        self.push("methods", TomlValue::Texts(methods), from);
+    }
+
     /// A header that every request to the node carries.
     pub(super) fn header(&mut self, draft: &mut Draft, name: &str, node: &Node) {
         let stem = self.stem(name);
@@ -136,6 +158,7 @@ impl<'n> Upstream<'n> {
         let address = |key: &str| fields.iter().find(|(known, ..)| known == key).map(|(_, value, _)| value);
         let addresses: Vec<_> = ["url", "ws", "grpc"].iter().filter_map(|key| address(key)).collect();
         if addresses.is_empty() {
+            draft.notes.left_out(from, "it has no address that rpcgate can use");
             return;
         }
         let header = format!("{}.nodes", chain_header(chain));

@@ -47,7 +47,7 @@ impl fmt::Display for ImportNote {
 }
 
 /// Collects notes.
-#[derive(Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Notes(Vec<ImportNote>);
 
 impl Notes {
@@ -58,7 +58,7 @@ impl Notes {
 
     /// Notes that `node`, with all below it, was not carried over.
     pub(super) fn left_out(&mut self, node: &Node, text: impl Into<String>) {
-        node.use_all();
+        node.settle();
         self.add(NoteKind::LeftOut, node.at, &node.path, text);
     }
 

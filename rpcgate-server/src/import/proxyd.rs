@@ -2,7 +2,7 @@
 
 use super::accounts::{Accounts, KeyWindows};
 use super::advice::{Advice, advice};
-use super::document::Node;
+use super::document::{Field, Node};
 use super::draft::{Draft, TomlValue, chain_header, duration};
 use super::error::ImportError;
 use super::networks;
@@ -11,9 +11,12 @@ use super::note::NoteKind;
 use super::service::{log_level, redis_url, set_listen};
 use super::value;
 use rpcgate_core::chain::ChainName;
+use std::collections::BTreeMap;
 
 const PORT: u16 = 8545;
 const METRICS_PORT: u16 = 7300;
+
+const DEADLINE: &str = "one deadline covers a call over all its tries: chains.<chain>.timeout";
 
 pub(super) const ADVICE: &[Advice] = &[
     advice("server.ws_host", "WebSocket streams are served at gateway.listen, at /ws/<chain>"),
@@ -45,6 +48,8 @@ pub(super) const ADVICE: &[Advice] = &[
         "backend.max_retries",
         "a call that only reads is sent to further nodes until its deadline, chains.<chain>.timeout",
     ),
+    advice("backend.response_timeout_seconds", DEADLINE),
+    advice("backend.response_timeout_milliseconds", DEADLINE),
     advice("backend.max_response_size_bytes", "gateway.reply_max is the size of all answers of one batch"),
     advice("backend", "nodes that fail are left alone for a while by themselves"),
     advice(
@@ -53,10 +58,6 @@ pub(super) const ADVICE: &[Advice] = &[
     ),
     advice("backends.*.max_rps", "0 is no limit, and the highest rate_limit of a node is 1000000"),
     advice("backends.*.max_ws_conns", "plans.*.ws_connections limits streams"),
-    advice(
-        "backends.*.ca_file",
-        "nodes are reached over TLS with the public authorities: put one in front of the node that they know",
-    ),
     advice(
         "backends.*.client_cert_file",
         "rpcgate presents no certificate to nodes: use headers or a password",
@@ -69,8 +70,9 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("backend_groups", "rpcgate chooses healthy nodes near the newest block by itself"),
     advice(
         "rpc_method_mappings",
-        "the methods and except of a node say which methods it takes; see docs/nodes.md",
+        "the file has no group with this name; the methods of a node say which methods it takes: docs/nodes.md",
     ),
+    advice("ws_backend_group", "the file has no group with this name"),
     advice("batch", "a batch has at most 100 calls"),
     advice("whitelist_error_message", "refusals have fixed texts"),
 ];
@@ -130,7 +132,69 @@ fn guessed(root: &Node, draft: &mut Draft) -> Option<ChainName> {
     Some(first)
 }
 
+/// The backends that get each method, and those that get streams.
+#[derive(Debug, Default)]
+struct Routing<'n> {
+    /// The backends of each group, by its name.
+    groups: BTreeMap<&'n str, Vec<&'n str>>,
+    /// Methods, each with the name of its group.
+    methods: Vec<(&'n str, &'n str)>,
+    mappings: Option<&'n Node>,
+    /// The group that gets streams; all groups do if this is absent.
+    streams: Option<&'n str>,
+}
+
+impl<'n> Routing<'n> {
+    fn has(&self, group: &str, backend: &str) -> bool {
+        self.groups.get(group).is_some_and(|backends| backends.contains(&backend))
+    }
+
+    fn has_streams(&self, backend: &str) -> bool {
+        self.streams.is_none_or(|group| self.has(group, backend))
+    }
+
+    fn has_calls(&self, backend: &str) -> bool {
+        self.methods.is_empty() || self.methods.iter().any(|(_, group)| self.has(group, backend))
+    }
+
+    /// The methods of a backend that does not get all methods of the file.
+    fn methods_of(&self, backend: &str) -> Option<(Vec<String>, &'n Node)> {
+        let own = self.methods.iter().filter(|(_, group)| self.has(group, backend));
+        let own: Vec<String> = own.map(|(method, _)| (*method).to_owned()).collect();
+        let is_part = !own.is_empty() && own.len() < self.methods.len();
+        is_part.then_some(own).zip(self.mappings)
+    }
+}
+
 impl<'n> Context<'n> {
+    /// Reads which group gets which method. A method whose group does not exist stays unread, so that it is noted.
+    fn routing(&self, groups: &'n [Field], draft: &mut Draft) -> Routing<'n> {
+        let names = |group: &'n Node, key: &str| group.list(key).iter().filter_map(Node::peek);
+        let backends = |group: &'n Node| names(group, "backends").chain(names(group, "fallbacks")).collect();
+        let groups: BTreeMap<&str, Vec<&str>> =
+            groups.iter().map(|group| (group.key.as_str(), backends(&group.value))).collect();
+        let mappings = self.find(&["rpc_method_mappings"]);
+        let mut methods = Vec::new();
+        for field in mappings.map_or(&[][..], Node::fields) {
+            if let Some(group) = field.value.peek().filter(|group| groups.contains_key(group)) {
+                field.value.text();
+                methods.push((field.key.as_str(), group));
+            }
+        }
+        let streams = self.find(&["ws_backend_group"]);
+        let streams = streams.filter(|group| group.peek().is_some_and(|name| groups.contains_key(name)));
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut differ = false;
+        for (place, name) in groups.values().flat_map(|backends| backends.iter().enumerate()) {
+            differ |= *places.entry(name).or_insert(place) != place;
+        }
+        if let Some(node) = self.find(&["backend_groups"]).filter(|_| differ) {
+            let text = "a node has one priority: the first of its places in different groups counts";
+            draft.notes.differs(node, text);
+        }
+        Routing { groups, methods, mappings, streams: streams.and_then(Node::text) }
+    }
+
     fn find(&self, keys: &[&str]) -> Option<&'n Node> {
         self.root.at_keys(keys)
     }
@@ -172,7 +236,7 @@ impl<'n> Context<'n> {
                 METRICS_PORT,
             );
         } else if let Some(node) = self.find(&["metrics"]) {
-            node.use_all();
+            node.settle();
         }
         if let Some(node) = self.find(&["redis", "url"]).filter(|node| node.peek() != Some("")) {
             let text = node.text().unwrap_or_default().to_owned();
@@ -212,6 +276,7 @@ impl<'n> Context<'n> {
 
     fn backends(&self, draft: &mut Draft) {
         let groups = self.find(&["backend_groups"]).map_or(&[][..], Node::fields);
+        let routing = self.routing(groups, draft);
         let batch = self.find(&["server", "max_upstream_batch_size"]);
         let batch = draft.number(batch, "max_batch").filter(|size| *size > 0).zip(batch);
         let mut ranked: Vec<(&str, u64)> = Vec::new();
@@ -226,10 +291,22 @@ impl<'n> Context<'n> {
             };
             let mut node = Upstream::new(self.chain, &field.key, backend);
             for (theirs, ours) in [("rpc_url", "url"), ("ws_url", "ws")] {
-                if let Some(url) = backend.get(theirs) {
+                let Some(url) = backend.get(theirs) else { continue };
+                let unused = match ours {
+                    "ws" if !routing.has_streams(&field.key) => "ws_backend_group does not name its groups",
+                    "url" if !routing.has_calls(&field.key) => "rpc_method_mappings does not name its groups",
+                    _ => "",
+                };
+                if unused.is_empty() || url.peek() == Some("") {
                     node.url(draft, ours, url);
+                } else {
+                    draft.notes.left_out(url, unused);
                 }
             }
+            if let Some((methods, from)) = routing.methods_of(&field.key) {
+                node.methods(methods, from);
+            }
+            node.authorities(draft, backend.get("ca_file"));
             node.login(draft, backend.get("username"), backend.get("password"));
             for header in backend.get("headers").map_or(&[][..], Node::fields) {
                 node.header(draft, &header.key, &header.value);
@@ -260,6 +337,12 @@ impl<'n> Context<'n> {
         let strategy = group.get("routing_strategy").and_then(Node::text);
         let balanced =
             is("consensus_aware") || is("weighted_routing") || strategy.is_some_and(|s| s != "fallback");
+        if strategy == Some("multicall")
+            && let Some(node) = group.get("routing_strategy")
+        {
+            let text = "only transactions go to several nodes at once: chains.<chain>.broadcast_nodes";
+            draft.notes.differs(node, text);
+        }
         let fallbacks = group.get("fallbacks").map(Node::texts).unwrap_or_default();
         let backends = group.get("backends").map(Node::texts).unwrap_or_default();
         for (n, name) in backends.into_iter().enumerate() {
@@ -279,6 +362,12 @@ impl<'n> Context<'n> {
         for name in fallbacks {
             if ranked.iter().all(|(known, _)| *known != name) {
                 ranked.push((name, 1));
+            }
+        }
+        let backends = self.find(&["backends"]);
+        for name in ["backends", "fallbacks"].iter().filter_map(|key| group.get(key)).flat_map(Node::items) {
+            if name.peek().is_some_and(|name| backends.and_then(|backends| backends.get(name)).is_none()) {
+                draft.notes.left_out(name, "the file has no backend with this name");
             }
         }
         let lag = group.get("consensus_max_block_lag");
@@ -303,8 +392,12 @@ impl<'n> Context<'n> {
             accounts.key(draft, &name, &project, &field.key, &hidden);
         }
         if let Some(keys) = keys {
-            // Whatever is left has keys as its names, which no note may show.
-            keys.use_all();
+            // The names of these settings are keys, which no note may show: they are compared here, not one by one.
+            for field in keys.fields().iter().filter(|field| field.value.peek().is_none()) {
+                let text = "a key has the name of its client as its value";
+                draft.notes.add(NoteKind::LeftOut, field.at, "authentication", text);
+            }
+            keys.settle();
             let text = "clients send their key as `apikey` or `x-api-key` (header or query), not in the path";
             draft.notes.add(NoteKind::Differs, at.at, "authentication", text);
         } else {
@@ -314,11 +407,9 @@ impl<'n> Context<'n> {
         let mapped = self.find(&["rpc_method_mappings"]).map_or(&[][..], Node::fields);
         let streams = self.find(&["ws_method_whitelist"]);
         let mut methods: Vec<String> = mapped.iter().map(|field| field.key.clone()).collect();
-        mapped.iter().for_each(|field| field.value.use_all());
         methods.extend(streams.map(Node::texts).unwrap_or_default().into_iter().map(str::to_owned));
         methods.sort();
         methods.dedup();
-        self.find(&["ws_backend_group"]).and_then(Node::text);
         if let Some(node) = self.find(&["rpc_method_mappings"]).or(streams)
             && !methods.is_empty()
         {
@@ -336,7 +427,8 @@ impl<'n> Context<'n> {
             return none;
         };
         let Some(millis) = draft.millis(interval, "plans.standard.per_minute", 1_000) else { return none };
-        self.find(&["rate_limit", "use_redis"]).and_then(Node::text);
+        // Windows are shared whenever a Redis is configured.
+        self.find(&["rate_limit", "use_redis"]).into_iter().for_each(Node::settle);
         let windows = match millis {
             1..60_000 => KeyWindows { minute: Some(bound.saturating_mul(60_000 / millis)), ..none },
             60_000 => KeyWindows { minute: Some(bound), ..none },

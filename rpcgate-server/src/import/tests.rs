@@ -279,6 +279,224 @@ fn kong_is_carried_over() {
 }
 
 #[test]
+fn methods_of_a_proxyd_file_go_to_the_nodes_of_their_group() {
+    let text = "[backends.writer]\nrpc_url = 'http://10.0.0.1:1'\n[backends.reader]\nrpc_url = 'http://10.0.0.2:1'\nws_url = 'ws://10.0.0.2:2'\n\
+                [backends.both]\nrpc_url = 'http://10.0.0.3:1'\nws_url = 'ws://10.0.0.3:2'\n[backend_groups.write]\nbackends = ['writer', 'both']\n\
+                [backend_groups.read]\nbackends = ['reader', 'both']\n[rpc_method_mappings]\neth_sendRawTransaction = 'write'\neth_call = 'read'\n\
+                eth_chainId = 'gone'\n";
+    let imported = import("p.toml", text, Some(SourceForm::Proxyd), Some("eth")).unwrap();
+    let config = config(&imported.toml, &[]).unwrap();
+    let nodes: Vec<_> = config.chains["eth"].nodes.iter().map(|node| node.methods.join(" ")).collect();
+    assert_eq!(nodes, ["eth_sendRawTransaction", "eth_call", ""], "the third is in both groups");
+    note(&imported, 16, "no group with this name");
+}
+
+#[test]
+fn streams_of_a_proxyd_file_go_to_the_nodes_of_their_group() {
+    let text = "ws_backend_group = 's'\n[backends.a]\nrpc_url = 'http://10.0.0.1:1'\nws_url = 'ws://10.0.0.1:2'\n[backends.b]\nrpc_url = 'http://10.0.0.2:1'\n\
+                ws_url = 'ws://10.0.0.2:2'\n[backend_groups.main]\nbackends = ['a', 'b', 'c']\n[backend_groups.s]\nbackends = ['a']\n";
+    let imported = import("p.toml", text, Some(SourceForm::Proxyd), Some("eth")).unwrap();
+    let config = config(&imported.toml, &[]).unwrap();
+    assert_eq!(
+        config.chains["eth"].nodes.iter().map(|node| node.ws.is_some()).collect::<Vec<_>>(),
+        [true, false]
+    );
+    note(&imported, 7, "ws_backend_group does not name its groups");
+    note(&imported, 9, "the file has no backend with this name");
+}
+
+#[test]
+fn the_authorities_of_a_proxyd_node_are_carried_over() {
+    let text = "[backends.a]\nrpc_url = 'https://10.0.0.1:1'\nca_file = '/etc/proxyd/ca.pem'\n[backend_groups.main]\nbackends = ['a']\n";
+    let imported = import("p.toml", text, Some(SourceForm::Proxyd), Some("eth")).unwrap();
+    let config = config(&imported.toml, &[]).unwrap();
+    let node = &config.chains["eth"].nodes[0];
+    assert_eq!(node.ca_file.as_deref(), Some(Path::new("/etc/proxyd/ca.pem")));
+}
+
+#[test]
+fn a_node_without_an_address_is_noted_in_every_form() {
+    let proxyd = "[backends.a]\nrpc_url = ''\nmax_rps = 3\n[backend_groups.main]\nbackends = ['a']\n";
+    let erpc = "projects:\n  - id: p\n    upstreams:\n      - { id: a, endpoint: '', evm: { chainId: 1 } }\n";
+    let dshackle = "cluster:\n  upstreams:\n    - id: a\n      blockchain: eth\n      connection: { ethereum: { rpc: { url: '' } } }\n";
+    for (form, text, line) in
+        [(SourceForm::Proxyd, proxyd, 1), (SourceForm::Erpc, erpc, 4), (SourceForm::Dshackle, dshackle, 3)]
+    {
+        let imported = import("f", text, Some(form), Some("eth")).unwrap();
+        note(&imported, line, "it has no address that rpcgate can use");
+        assert!(!imported.toml.contains("[[chains"), "{}", imported.toml);
+    }
+}
+
+/// A Kong file with one service, one consumer and these lines.
+fn kong(service: &str, credential: &str, plugins: &str) -> Imported {
+    let text = format!(
+        "services:\n- {{ name: eth, url: 'http://10.0.0.1:8545', routes: [{{ name: eth, paths: [/eth] }}]{service} }}\nconsumers:\n\
+         - {{ username: someone, keyauth_credentials: [{{ key: a-key-of-someone-with-length{credential} }}] }}\nplugins:\n{plugins}"
+    );
+    import("kong.yaml", &text, Some(SourceForm::Kong), None).unwrap()
+}
+
+#[test]
+fn a_limit_of_one_service_or_route_limits_no_key_and_is_noted() {
+    let limit = "{ name: rate-limiting, config: { minute: 6 } }";
+    for (service, plugins) in [
+        (format!(", plugins: [{limit}]"), String::new()),
+        (String::new(), "- { name: rate-limiting, service: eth, config: { minute: 6 } }\n".to_owned()),
+        (
+            String::new(),
+            "- { name: rate-limiting, route: eth, consumer: someone, config: { minute: 6 } }\n".to_owned(),
+        ),
+        (
+            String::new(),
+            "- { name: rate-limiting, consumer_group: gold, config: { minute: 6 } }\n".to_owned(),
+        ),
+    ] {
+        let imported = kong(&service, "", &plugins);
+        assert!(!imported.toml.contains("per_minute = 6\n"), "{}", imported.toml);
+        let about = |note: &ImportNote| note.kind == NoteKind::LeftOut && note.text.starts_with("it limits ");
+        assert_eq!(imported.notes.iter().filter(|note| about(note)).count(), 1, "{:#?}", imported.notes);
+    }
+    let for_all = kong("", "", "- { name: rate-limiting, config: { minute: 6 } }\n");
+    assert!(for_all.toml.contains("per_minute = 6\n"), "{}", for_all.toml);
+}
+
+#[test]
+fn places_of_keys_and_their_lifetimes_in_a_kong_file_are_noted_where_they_differ() {
+    let plugin = "- { name: key-auth, config: { key_names: [x-api-key], key_in_query: false, key_in_body: true, hide_credentials: true, anonymous: x } }\n";
+    let imported = kong("", ", ttl: 3600", plugin);
+    for text in ["also takes keys from the query", "takes no keys from bodies", "no call without a key"] {
+        note(&imported, 6, text);
+    }
+    note(&imported, 4, "the key does not expire here");
+    let paths: Vec<_> = imported.notes.iter().map(|note| note.path.as_str()).collect();
+    assert!(
+        !paths.iter().any(|path| path.contains("key_names") || path.contains("hide_credentials")),
+        "{paths:?}"
+    );
+}
+
+#[test]
+fn a_token_of_a_dshackle_node_becomes_a_header_to_be_set() {
+    let text = "cluster:\n  upstreams:\n    - id: a\n      blockchain: eth\n      connection:\n        ethereum:\n          rpc:\n            url: http://10.0.0.1:8545\n            \
+                bearer-auth: { token: secret-of-the-node }\n";
+    let imported = import("d.yaml", text, Some(SourceForm::Dshackle), None).unwrap();
+    assert!(
+        imported.toml.contains("headers = { authorization = { env = \"NODE_ETH_A_AUTHORIZATION\" } }"),
+        "{}",
+        imported.toml
+    );
+    assert!(!imported.toml.contains("secret-of"), "{}", imported.toml);
+    note(&imported, 9, "set NODE_ETH_A_AUTHORIZATION to Bearer, a blank and the token");
+}
+
+#[test]
+fn policies_of_erpc_have_the_same_reason_in_a_list_and_in_a_table() {
+    for policies in [
+        "[{ hedge: { delay: 1s }, retry: { maxAttempts: 3 } }]",
+        "{ hedge: { delay: 1s }, retry: { maxAttempts: 3 } }",
+    ] {
+        let text = format!(
+            "projects:\n  - id: p\n    networks:\n      - {{ evm: {{ chainId: 1 }}, failsafe: {policies} }}\n"
+        );
+        let imported = import("e.yaml", &text, Some(SourceForm::Erpc), None).unwrap();
+        note(&imported, 4, "chains.<chain>.hedge sends a read");
+        note(&imported, 4, "a call that only reads is sent to further nodes");
+    }
+}
+
+#[test]
+fn a_program_that_makes_a_configuration_is_refused_with_the_reason() {
+    let error = import("conf/erpc.ts", "export default createConfig({})", None, None).unwrap_err();
+    assert_eq!(error, ImportError::Program);
+    assert!(error.to_string().contains("a program that makes a configuration"), "{error}");
+}
+
+/// Values of the samples that say what rpcgate does anyway, or that only the source's own tools read.
+const WITHOUT_EFFECT: &[&str] = &[
+    "_format_version",
+    "_transform",
+    "tags: [frontend]",
+    "version: v1",
+    "enabled: true",
+    "jvm: false",
+    "path: /metrics",
+    "websocket: true",
+    "preserve-batch-order",
+    "cors-origin",
+    "public_access",
+    "port: 80",
+    "path: /",
+    "strip_path",
+    "architecture: evm",
+    "supportsBatch: true",
+    "trustedIPHeaders",
+    "matchMethod",
+    "driver:",
+    "consensus_aware",
+    "port: 6379",
+    "use_redis",
+    "method: \"*\"",
+    "httpHostV4: 0.0.0.0",
+    "httpPortV4: 4000",
+    "port: 4001",
+    "ws_backend_group = \"main\"",
+    "rpc_host = \"0.0.0.0\"",
+    "ws_url = \"\"",
+    "username = \"\"",
+    "password = \"\"",
+    "eth_call = \"main\"",
+    "host: 0.0.0.0",
+    "protocol: http",
+    "paths: [/eth]",
+    "paths: [/solana]",
+    "limit_by: consumer",
+    "origins: [\"*\"]",
+];
+
+/// Whether a note is about line `n`, or about a table or list that contains it. Lines are counted from 0.
+fn contains(lines: &[&str], note: &ImportNote, n: usize) -> bool {
+    let above = note.line - 1;
+    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
+    let header = lines[..n].iter().rposition(|line| line.starts_with('['));
+    let key = lines[above].trim_start_matches([' ', '-']).split(':').next().unwrap_or_default();
+    // A note about a whole map is at the map's first key.
+    let least = indent(lines[above]) + usize::from(note.path.ends_with(key));
+    let is_parent = above < n && lines[above..=n].iter().skip(1).all(|line| indent(line) >= least);
+    above == n || is_parent || header == Some(above)
+}
+
+#[test]
+fn every_value_of_every_sample_is_carried_over_or_noted() {
+    let mut lost = Vec::new();
+    for form in SourceForm::ALL {
+        let (name, text) = sample(form, "/etc/rpcgate".as_ref());
+        let imported = import(name, &text, Some(form), None).unwrap();
+        let ignored = imported.notes.iter().filter(|note| note.text.starts_with("it was read, but nothing"));
+        lost.extend(ignored.map(|note| format!("{form:?}: {}", note.path)));
+        let lines: Vec<&str> = text.lines().collect();
+        let settings = |toml: &str| {
+            toml.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let texts = |notes: &[ImportNote]| {
+            notes.iter().map(|note| (note.path.clone(), note.text.clone())).collect::<Vec<_>>()
+        };
+        for (n, line) in lines.iter().enumerate().filter(|(_, line)| line.contains([':', '='])) {
+            let without = [&lines[..n], &lines[n + 1..]].concat().join("\n");
+            let Ok(other) = import(name, &without, Some(form), None) else { continue };
+            let is_changed = settings(&other.toml) != settings(&imported.toml)
+                || texts(&other.notes) != texts(&imported.notes);
+            let is_noted = imported.notes.iter().any(|note| contains(&lines, note, n));
+            let is_known = WITHOUT_EFFECT.iter().any(|known| line.contains(known)) || line.starts_with('#');
+            if !(is_changed || is_noted || is_known) {
+                lost.push(format!("{form:?}:{}: {line}", n + 1));
+            }
+        }
+    }
+    assert_eq!(lost, [""; 0]);
+}
+
+#[test]
 fn a_file_whose_form_is_not_clear_must_be_named() {
     let error = |text: &str, form| import("f", text, form, None).unwrap_err();
     assert_eq!(error("a: 1\n", None), ImportError::Ambiguous);

@@ -1,29 +1,42 @@
 //! The frames that a client of HTTP/2 sends, counted where they cost work and carry nothing.
 //!
 //! Hyper answers each PING and each SETTINGS, and holds no more than one answer at a time, so a flood of them takes no memory
-//! but all of a processor. Clients of gRPC send a PING for every few answers, to measure the connection: so there is one for
-//! each kibibyte that the client is sent, beside a stock that fills up again.
+//! but all of a processor. Frames that are not answered (WINDOW_UPDATE, acknowledgements, resets, types that HTTP/2 does not know)
+//! cost less, but a flood of them still takes the greater part of a processor. So every such frame costs units of a stock that fills
+//! up again. Clients of gRPC send a PING for every few answers, to measure the connection, and some clients a WINDOW_UPDATE or two
+//! for each piece of an answer: so what the client is sent, and each request, add to the stock.
 
 use tokio::time::Instant;
 
 /// The first bytes of a client that speaks HTTP/2 (RFC 9113, section 3.4).
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Frames that only cost work which a client may send at once, and how many more each second.
-const STOCK: u64 = 1_000;
-const PER_SECOND: u64 = 50;
+/// The units of a frame that is answered: a thousand at once and fifty a second, and one for each kibibyte.
+const ANSWERED: u64 = 40;
+/// Those of a frame that is not.
+const UNANSWERED: u64 = 1;
 
-/// Bytes that are written to a client for one more frame.
-const PER_FRAME: u64 = 1_024;
+/// The units that a client may spend at once, and those that are added in a second.
+const STOCK: u64 = 1_000 * ANSWERED;
+const PER_SECOND: u64 = 50 * ANSWERED;
+
+/// The units that are added for each kibibyte that is written to the client.
+const PER_KIBIBYTE: u64 = ANSWERED;
+/// The units that are added for each request: its reset, and an update of a window.
+const PER_REQUEST: u64 = 2 * UNANSWERED;
 
 /// Bytes of a frame's head (RFC 9113, section 4.1).
 const HEAD: usize = 9;
 
 /// Types of frames (RFC 9113, section 6).
 const DATA: u8 = 0;
+const HEADERS: u8 = 1;
 const PRIORITY: u8 = 2;
 const SETTINGS: u8 = 4;
+const PUSH_PROMISE: u8 = 5;
 const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 
@@ -74,34 +87,46 @@ impl Frames {
             let [high, middle, low, kind, flags, ..] = self.head;
             let length = u32::from_be_bytes([0, high, middle, low]) as usize;
             self.skipped = length;
-            let is_work = match kind {
-                SETTINGS | PING => flags & ACK == 0,
-                PRIORITY => true,
-                DATA => length == 0 && flags & END_STREAM == 0,
-                _ => false,
+            let cost = match kind {
+                SETTINGS | PING if flags & ACK == 0 => ANSWERED,
+                PRIORITY => ANSWERED,
+                DATA if length == 0 && flags & END_STREAM == 0 => ANSWERED,
+                HEADERS => {
+                    self.left = (self.left + PER_REQUEST).min(STOCK);
+                    0
+                }
+                // The others are bounded by hyper or end the connection.
+                DATA | PUSH_PROMISE | GOAWAY | CONTINUATION => 0,
+                _ => UNANSWERED,
             };
-            if is_work && !self.pay() {
+            if !self.pay(cost) {
                 verdict = Verdict::Flood;
             }
         }
         verdict
     }
 
-    /// Takes one frame from the stock. The clock is read only when the stock is used up.
-    fn pay(&mut self) -> bool {
-        if self.left == 0 {
-            let now = Instant::now();
-            let seconds = self.since.map_or(0, |since| (now - since).as_secs());
-            let earned = (seconds * PER_SECOND).min(STOCK) + self.written / PER_FRAME;
-            if earned == 0 && self.since.is_some() {
-                return false;
-            }
-            // The first time it is not known how long the stock has lasted.
-            self.left = if self.since.is_none() { earned + PER_SECOND } else { earned };
-            (self.since, self.written) = (Some(now), 0);
+    /// Takes the units of one frame from the stock. The clock is read only when the stock is used up.
+    fn pay(&mut self, cost: u64) -> bool {
+        if self.left < cost {
+            self.refill();
         }
-        self.left -= 1;
+        match self.left.checked_sub(cost) {
+            Some(left) => self.left = left,
+            None => return false,
+        }
         true
+    }
+
+    fn refill(&mut self) {
+        let now = Instant::now();
+        // The first time it is not known how long the stock has lasted.
+        let seconds = self.since.map_or(1, |since| (now - since).as_secs());
+        self.left += (seconds * PER_SECOND).min(STOCK) + self.written * PER_KIBIBYTE / 1_024;
+        self.written = 0;
+        if seconds > 0 {
+            self.since = Some(now);
+        }
     }
 }
 
@@ -161,7 +186,41 @@ mod tests {
         for size in [1, 7, 9, 10, 4_096] {
             let mut frames = Frames::new();
             let fine = stream.chunks(size).all(|piece| frames.read(piece) == Verdict::Fine);
-            assert!(fine && frames.left == STOCK - 1, "{size}: {}", frames.left);
+            assert!(fine && frames.left == STOCK - ANSWERED - 4_001, "{size}: {}", frames.left);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_that_are_not_answered_are_bounded_at_once_and_over_time() {
+        for one in [
+            frame(8, 0, &[0, 0, 0, 1]),
+            frame(PING, ACK, &[7; 8]),
+            frame(SETTINGS, ACK, &[]),
+            frame(3, 0, &[0, 0, 0, 8]),
+            frame(0xfa, 0, b"grease"),
+            frame(16, 0, &[0; 5]),
+        ] {
+            let mut frames = begun();
+            let mut sent =
+                || (0..1_000_000).take_while(|_| frames.read(&one) == Verdict::Fine).count() as u64;
+            assert_eq!(sent(), STOCK + PER_SECOND);
+            tokio::time::advance(Duration::from_secs(3)).await;
+            assert_eq!(sent(), 3 * PER_SECOND);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_may_update_its_windows_for_each_small_piece_and_each_request() {
+        let update = frame(8, 0, &[0, 0, 0, 100]);
+        let mut frames = begun();
+        for n in 0..200_000 {
+            frames.wrote(9 + 50);
+            assert_eq!(frames.read(&update.repeat(2)), Verdict::Fine, "piece {n}");
+        }
+        let mut frames = begun();
+        let request = [frame(HEADERS, END_STREAM, b"head"), update, frame(3, 0, &[0, 0, 0, 8])].concat();
+        for n in 0..200_000 {
+            assert_eq!(frames.read(&request), Verdict::Fine, "request {n}");
         }
     }
 

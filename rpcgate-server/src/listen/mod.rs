@@ -13,6 +13,7 @@ pub(crate) mod http;
 mod hyper_answers;
 mod progress;
 mod reader;
+mod request_head;
 mod service;
 mod stream;
 

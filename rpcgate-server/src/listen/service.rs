@@ -5,9 +5,10 @@ use super::builtin;
 use super::connection_state::{Busy, ConnectionState};
 use super::connections::Connections;
 use super::progress::Progress;
+use super::request_head::is_unambiguous;
 use super::stream::{Next, StreamEnd};
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
+use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::Full;
@@ -67,23 +68,24 @@ where
     type Future = ResponseFuture<S, B>;
 
     fn call(&self, request: Request<Incoming>) -> ResponseFuture<S, B> {
-        let is_ambiguous = !self.streams && self.state.is_ambiguous(request.body());
+        // The first also forgets the head, so it is always asked.
+        let is_ambiguous =
+            (!self.streams && self.state.is_ambiguous(request.body())) || !is_unambiguous(&request);
         let busy = Some(self.state.begin());
         let progress = self.streams.then(Arc::<Progress>::default);
         if let Some(progress) = &progress {
             Next::Answer(progress.clone()).announce();
         }
         let mut end = None;
-        if let Some(answer) = builtin::health(&self.connections, request.method(), request.uri().path()) {
-            return ResponseFuture { source: Source::Builtin { answer: Some(answer) }, busy, progress, end };
-        }
+        // Hyper leaves the body of the answer out over HTTP/1 alone.
+        let is_bodiless = self.streams && request.method() == Method::HEAD;
         if is_ambiguous {
-            return ResponseFuture {
-                source: Source::Builtin { answer: Some(builtin::ambiguous()) },
-                busy,
-                progress,
-                end,
-            };
+            let source = Source::Builtin { answer: Some(builtin::ambiguous()) };
+            return ResponseFuture { source, busy, progress, end, is_bodiless };
+        }
+        if let Some(answer) = builtin::health(&self.connections, request.method(), request.uri().path()) {
+            let source = Source::Builtin { answer: Some(answer) };
+            return ResponseFuture { source, busy, progress, end, is_bodiless };
         }
         // What follows on a WebSocket stream is no body, and messages of gRPC may go on for ever.
         let is_short_stream =
@@ -113,6 +115,7 @@ where
             busy,
             progress,
             end,
+            is_bodiless,
         }
     }
 }
@@ -130,6 +133,7 @@ pin_project! {
         progress: Option<Arc<Progress>>,
         // Of a WebSocket stream over HTTP/2, if one is opened.
         end: Option<StreamEnd>,
+        is_bodiless: bool,
     }
 }
 
@@ -176,6 +180,7 @@ where
             Next::Writer(end).announce();
         }
         let handle = BodyHandle { busy, progress: this.progress.take() };
+        let answer = if *this.is_bodiless { answer.without_body() } else { answer };
         let mut answer = match answer {
             Answer::Plain(answer) => answer.map(|body| ResponseBody::plain(body, handle)),
             Answer::Compressed(answer) => answer.map(|body| ResponseBody::compressed(body, handle)),
@@ -195,6 +200,25 @@ enum Answer<B: Body> {
 }
 
 impl<B: Body> Answer<B> {
+    /// The answer to HEAD: with the length of the body, but without the body.
+    fn without_body(self) -> Self
+    where
+        B::Error: Into<BoxError>,
+    {
+        fn head<T: Body>(answer: Response<T>) -> Response<Full<Bytes>> {
+            let (mut head, body) = answer.into_parts();
+            if let Some(length) = body.size_hint().exact().filter(|length| *length > 0) {
+                head.headers.entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
+            }
+            Response::from_parts(head, Full::default())
+        }
+        Answer::Builtin(match self {
+            Answer::Plain(answer) => head(answer),
+            Answer::Compressed(answer) => head(answer),
+            Answer::Builtin(answer) => head(answer),
+        })
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Answer::Plain(answer) => answer.status(),

@@ -886,6 +886,14 @@ async fn floods_of_http2_end_in_goaway() {
     let settings = |_| frame(4, 0, 0, &[0, 3, 0, 0, 0, 9]);
     let (rounds, error) = flooded(&connections, settings).await;
     assert!(error == Some(NO_ERROR) && rounds < 10_000, "settings: {rounds} {error:?}");
+    for (what, unanswered) in [
+        ("updates of a window", frame(8, 0, 0, &[0, 0, 0, 1])),
+        ("acknowledged pings", frame(6, 1, 0, &[7; 8])),
+        ("frames that HTTP/2 does not know", frame(0xfa, 0, 0, b"grease")),
+    ] {
+        let (rounds, error) = flooded(&connections, |_| unanswered.clone()).await;
+        assert!(error == Some(NO_ERROR) && rounds < 60_000, "{what}: {rounds} {error:?}");
+    }
     let reset = |round: u32| {
         let stream = 2 * round + 1;
         [frame(1, 4, stream, HEADERS), frame(3, 0, stream, &8_u32.to_be_bytes())].concat()
@@ -980,4 +988,23 @@ async fn http2_without_tls_is_spoken_where_it_is_configured() {
     sleep(Duration::from_millis(20)).await;
     plain.write_all(b"OST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
     self::answer(&mut plain, "hello").await;
+}
+
+#[tokio::test]
+async fn an_answer_to_head_over_http2_has_the_length_of_its_body_and_no_body() {
+    let connections = connections();
+    let mut send = client_of_streams(tower::service_fn(hello), &connections, 64 << 10).await;
+    // The last one is the gateway's own answer, and the connection still works after each.
+    for (path, length) in [("/a", "5"), ("/b", "5"), ("/healthz", "15")] {
+        let mut request = asking(path);
+        *request.method_mut() = http::Method::HEAD;
+        let answer = send.send_request(request).await.unwrap();
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["content-length"]),
+            (200, &length.parse().unwrap())
+        );
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "", "{path}");
+    }
+    let answer = send.send_request(asking("/a")).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
 }

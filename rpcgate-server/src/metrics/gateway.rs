@@ -15,7 +15,7 @@ use rpcgate_admin::process::traces::TraceCounts;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::NodePrice;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::overload::{ChainLoads, Overrun};
+use rpcgate_core::overload::ChainLoads;
 use rpcgate_core::recent::RecentRequests;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::grpc::GrpcCounts;
@@ -217,10 +217,10 @@ impl Watched {
             None,
             limited.filter_map(|(chain, load)| Some(([("chain", chain.as_str())], load.limit()? as u64))),
         )?;
-        let rows = all.iter().flat_map(|(chain, load)| {
-            Overrun::ALL
-                .map(|why| ([("chain", chain.as_str()), ("reason", why.name())], load.turned_away(why)))
-        });
+        // A set is refused for one reason. The label stays for the queries of operators.
+        let rows = all
+            .iter()
+            .map(|(chain, load)| ([("chain", chain.as_str()), ("reason", "share")], load.turned_away()));
         page.counters(
             "chain_shed",
             "Calls and batches that were refused because a chain is overloaded.",

@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rpcgate_admin::process::MetricsFormat;
 use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
 use std::convert::Infallible;
 use std::io;
@@ -28,9 +29,6 @@ const IDLE: Duration = Duration::from_secs(90);
 const LIFE: Duration = Duration::from_secs(600);
 /// How long a connection may take to end.
 const CLOSE: Duration = Duration::from_secs(10);
-
-const OPEN_METRICS: HeaderValue =
-    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// Writes the page.
 pub(crate) type Write = Arc<dyn Fn() -> String + Send + Sync>;
@@ -91,11 +89,12 @@ async fn answer(request: &Request<Incoming>, write: Write) -> Response<Full<Byte
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return answer;
     }
+    let format = MetricsFormat::preferred(request.headers());
     // Writing a page takes as long as a hundred calls.
-    match tokio::task::spawn_blocking(move || write()).await {
+    match tokio::task::spawn_blocking(move || format.page(write())).await {
         Ok(page) => {
             let mut answer = Response::new(Full::new(page.into()));
-            answer.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
+            answer.headers_mut().insert(CONTENT_TYPE, format.content_type());
             answer
         }
         Err(error) => {

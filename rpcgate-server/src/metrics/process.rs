@@ -20,6 +20,8 @@ struct Facts {
     cpu_seconds: f64,
     resident_bytes: u64,
     threads: u64,
+    /// Seconds from the start of the system to that of the process.
+    started: f64,
 }
 
 impl Facts {
@@ -33,8 +35,20 @@ impl Facts {
             cpu_seconds: (ticks(11)? + ticks(12)?) as f64 / TICKS,
             resident_bytes: kib * 1024,
             threads: ticks(17)?,
+            started: ticks(19)? as f64 / TICKS,
         })
     }
+}
+
+/// When the system started, in seconds since 1970.
+fn system_start(stat: &str) -> Option<f64> {
+    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+}
+
+/// The files that this process may have open.
+fn most_files(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 impl Collector for Process {
@@ -47,6 +61,13 @@ impl Collector for Process {
             let help = "Memory that is in RAM.";
             page.gauge("process_resident_memory", help, Some(&Unit::Bytes), facts.resident_bytes)?;
             page.gauge("process_threads", "Threads.", None, facts.threads)?;
+            if let Some(system) = system_start(&fs::read_to_string("/proc/stat").unwrap_or_default()) {
+                let help = "When the process started, since 1970.";
+                page.gauge("process_start_time", help, Some(&Unit::Seconds), system + facts.started)?;
+            }
+        }
+        if let Some(most) = most_files(&text("limits")) {
+            page.gauge("process_max_fds", "File descriptors that may be open.", None, most)?;
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
             page.gauge("process_open_fds", "Open file descriptors.", None, open.count() as u64)?;
@@ -61,11 +82,18 @@ mod tests {
 
     #[test]
     fn the_systems_files_are_read_whatever_the_process_is_called() {
-        let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 9 0 11 12 13";
+        let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 9 0 1150 12 13";
         let status = "Name:\ta) b (c\nVmRSS:\t    2048 kB\nThreads:\t9\n";
-        let facts = Facts { cpu_seconds: 3.0, resident_bytes: 2 << 20, threads: 9 };
+        let facts = Facts { cpu_seconds: 3.0, resident_bytes: 2 << 20, threads: 9, started: 11.5 };
         assert_eq!(Facts::read(stat, status), Some(facts));
         assert_eq!(Facts::read("", ""), None);
+        assert_eq!(system_start("cpu 1 2\nbtime 1790000000\nprocesses 5\n"), Some(1_790_000_000.0));
+        let limits =
+            "Limit Soft Limit Hard Limit Units\nMax open files            1024       4096      files\n";
+        assert_eq!(
+            (most_files(limits), most_files("Max open files unlimited unlimited files")),
+            (Some(1_024), None)
+        );
     }
 
     #[cfg(target_os = "linux")]

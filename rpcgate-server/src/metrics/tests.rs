@@ -65,7 +65,7 @@ impl Fixture {
 }
 
 async fn get(addr: SocketAddr, target: &str) -> String {
-    send(addr, &format!("GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).await
+    send(addr, &format!("GET {target} HTTP/1.1\r\nhost: x\r\naccept: application/openmetrics-text\r\nconnection: close\r\n\r\n")).await
 }
 
 async fn page(gateway: &Gateway) -> String {
@@ -189,6 +189,9 @@ async fn nodes_journal_and_databases_have_metrics() {
     }
     assert!(all["rpcgate_journal_bytes"] > 0.0 && all["rpcgate_journal_lag_seconds"] < 60.0);
     assert!(all["process_resident_memory_bytes"] > 1e6 || !cfg!(target_os = "linux"));
+    for name in ["process_cpu_seconds_total", "process_open_fds", "process_start_time_seconds"] {
+        assert!(all.contains_key(name) || !cfg!(target_os = "linux"), "{name}");
+    }
     let nodes: Vec<_> = all.keys().filter(|name| name.starts_with("rpcgate_node_well")).collect();
     assert_eq!(nodes.len(), 2, "two nodes with one name are distinguished: {nodes:?}");
 }
@@ -225,6 +228,7 @@ async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
         NodeHealth::Silent,
         NodeHealth::Ejected { left },
         NodeHealth::Unreachable { left },
+        NodeHealth::WrongNetwork,
         NodeHealth::Drained,
         NodeHealth::Spent,
     ];

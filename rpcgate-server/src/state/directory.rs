@@ -381,7 +381,7 @@ impl Concerned {
                 self.custom_plans.insert(*plan);
             }
             // Figures of the four plans come with `plans`, weights with the chains.
-            Change::Plan(_) | Change::Chain(_) | Change::Other => {}
+            Change::Plan(_) | Change::Chain(_) | Change::Cache(_) | Change::Other => {}
             _ => self.all = true,
         }
     }

@@ -186,6 +186,11 @@ impl Feed {
         if !changes.is_empty() {
             self.apply(changes.iter().map(|one| one.change.clone()).collect()).await?;
         }
+        for one in &changes {
+            if let Change::Cache(chain) = &one.change {
+                self.overlay_watch.clear_cache(Some(chain));
+            }
+        }
         if let Some(outgoing) = &self.outgoing {
             // If there is no room, others read it themselves.
             changes.iter().take_while(|one| outgoing.try_send(Numbered::clone(one)).is_ok()).for_each(drop);
@@ -202,6 +207,7 @@ impl Feed {
         self.number = number;
         self.stale = true;
         self.directory.forget(|_, _| true);
+        self.overlay_watch.clear_cache(None);
     }
 
     /// Logs once that the database is gone, and once that it is back.

@@ -214,6 +214,11 @@ impl State {
         }));
     }
 
+    /// Passes commands of operators to empty the cache of a chain to `sink`; of all chains without a name.
+    pub(crate) fn attach_caches(&self, sink: impl Fn(Option<&str>) + Send + Sync + 'static) {
+        self.overlay_watch.attach_caches(Box::new(sink));
+    }
+
     /// Reports the gateway's status from `source` to the management side.
     pub(crate) fn report_status(&self, source: impl Fn() -> GatewayStatus + Send + Sync + 'static) {
         self.status_source.ask(source);

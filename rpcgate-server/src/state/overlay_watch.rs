@@ -1,10 +1,13 @@
-//! Passes the settings of operators to the code that applies them.
+//! Passes the settings and commands of operators to the code that applies them.
 
 use parking_lot::Mutex;
 use rpcgate_core::config::Overlay;
 use std::fmt;
 
 type Sink = Box<dyn Fn(&Overlay) + Send + Sync>;
+
+/// Empties the cache of a chain; of all chains without a name.
+type CacheSink = Box<dyn Fn(Option<&str>) + Send + Sync>;
 
 /// The newest overlay, and its receiver. Either may come first.
 #[derive(Default)]
@@ -16,6 +19,7 @@ pub(super) struct OverlayWatch {
 struct Inner {
     overlay: Overlay,
     sink: Option<Sink>,
+    caches: Option<CacheSink>,
 }
 
 impl fmt::Debug for OverlayWatch {
@@ -32,6 +36,18 @@ impl OverlayWatch {
             sink(&inner.overlay);
         }
         inner.sink = Some(sink);
+    }
+
+    /// Passes commands to empty a cache to `caches`. There is nothing to empty before.
+    pub(super) fn attach_caches(&self, caches: CacheSink) {
+        self.inner.lock().caches = Some(caches);
+    }
+
+    /// Has the cache of a chain emptied; of all chains without a name.
+    pub(super) fn clear_cache(&self, chain: Option<&str>) {
+        if let Some(caches) = &self.inner.lock().caches {
+            caches(chain);
+        }
     }
 
     /// Passes `overlay` on; when this returns, it is applied, if there is a receiver.

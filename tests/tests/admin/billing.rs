@@ -32,7 +32,7 @@ async fn calls_are_on_an_invoice_and_a_tenant_that_does_not_pay_is_served_again_
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .set("plans.standard", "price_per_cu = 0.0123")
-        .set("billing", "suspend_after = \"10d\"\ntax_name = \"VAT\"\ntax_basis_points = 1900");
+        .set("billing", "suspend_after = \"5d\"\ntax_name = \"VAT\"\ntax_basis_points = 1900");
     let clock = Arc::new(ManualClock::at(START));
     let service = TestService::start(setup, clock.clone()).await;
     service.bill().await;
@@ -86,7 +86,17 @@ async fn calls_are_on_an_invoice_and_a_tenant_that_does_not_pay_is_served_again_
     assert!(page.status == 200 && page.text().contains("<h1>Invoice 2027-000001</h1>"), "{page:?}");
     assert_eq!(viewed("Bearer x").await.status, 401);
 
-    clock.advance(24 * DAY);
+    // The reminder announces the suspension, which follows five days later.
+    clock.advance(15 * DAY);
+    service.bill().await;
+    let mails = service.mails("ada@example.com").await;
+    let reminder = mails.last().unwrap();
+    assert!(reminder.contains("Subject: Invoice 2027-000001 is not paid\r\n"), "{reminder}");
+    assert!(reminder.contains("calls with the keys of your organisation are refused from"), "{reminder}");
+    operator.log_in_again().await;
+    let shown = operator.shown(&format!("/operator/tenants/{tenant}")).await;
+    assert_eq!(shown["status"], "active", "{shown}");
+    clock.advance(5 * DAY);
     service.bill().await;
     until(&client, 402).await;
     operator.log_in_again().await;

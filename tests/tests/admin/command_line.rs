@@ -201,7 +201,7 @@ async fn a_key_is_printed_once_or_written_into_a_file_of_its_owner() {
     assert!(second.starts_with("rpcg_") && second.ends_with('\n'), "{second}");
     assert_eq!(fs::metadata(&out).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!((&written[0]["key"], &written[0]["prefix"]), (&Value::Null, &json!(second[..12])));
-    assert_eq!(written[0]["expires_at"], json!("2100-01-31T12:00:00Z"));
+    assert_eq!(written[0]["expires_at"], json!("2100-01-31T12:00:00.000Z"));
     let again = databases.admin(&line).await;
     let (code, error) = again.error();
     assert!(code == Some(2) && error["error"].as_str().unwrap().starts_with("--out: "), "{error}");

@@ -48,6 +48,10 @@ async fn an_invited_member_has_the_permissions_of_the_role_until_removed() {
     let client = TestClient::new(gateway.addr(), Some(&text));
     assert_eq!(client.call("eth", "eth_call", "[]").await.status, 200);
 
+    let alone = ada.ask("DELETE", &path("ada@example.com"), None).await;
+    assert_eq!(alone.status, 401, "who leaves gives the password: {alone:?}");
+    let proof = json!({ "current_password": PASSWORD });
+    assert_eq!(ada.ask("POST", "/auth/proof", Some(&proof)).await.status, 204);
     let last = ada.ask("DELETE", &path("ada@example.com"), None).await;
     assert_eq!(last.status, 409, "the last owner stays: {last:?}");
     ada.delete(&path(EVE)).await;

@@ -1,7 +1,8 @@
 //! Changes by operators take effect at every gateway within a second.
 
 use crate::watch::Pair;
-use rpcgate_tests::client::TestReply;
+use rpcgate_tests::admin::PASSWORD;
+use rpcgate_tests::client::{TestClient, TestReply};
 use serde_json::{Value, json};
 
 const CALL: (&str, &str) = ("eth", "eth_getBalance");
@@ -40,6 +41,10 @@ async fn the_keys_of_a_deleted_tenant_are_refused_at_every_gateway_within_a_seco
     let call = (text.as_str(), "eth", "eth_chainId");
     let path = format!("/operator/tenants/{}", pair.owner.tenant().await);
     let is_unknown = |reply: &TestReply| reply.status == 401;
+    let alone = pair.operator.ask("DELETE", &path, None).await;
+    assert_eq!((alone.status, &alone.json()["code"]), (401, &json!("proof_required")), "{alone:?}");
+    let proof = json!({ "current_password": PASSWORD });
+    assert_eq!(pair.operator.ask("POST", "/auth/proof", Some(&proof)).await.status, 204);
     pair.change("a tenant is deleted", call, pair.operator.delete(&path), is_unknown).await;
     assert_eq!(pair.operator.ask("GET", &path, None).await.status, 404);
     assert_eq!(pair.owner.ask("GET", "/auth/me", None).await.status, 401, "its members are gone");
@@ -133,4 +138,30 @@ async fn operators_see_the_health_of_each_gateways_nodes_with_the_reason() {
         assert!(node["latency_ms"].as_f64().is_some_and(|millis| millis > 0.0), "{node}");
         assert!(node["node"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{node}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_cache_of_a_chain_is_emptied_at_every_gateway_within_a_second() {
+    let (pair, _, text) = pair().await;
+    let clients: Vec<_> =
+        pair.gateways.iter().map(|gateway| TestClient::new(gateway.addr(), Some(&text))).collect();
+    // Waits until the answer of a gateway comes from this place.
+    let until = async |client: &TestClient, cache: &str| {
+        let found = async {
+            while client.call("eth", "eth_chainId", "[]").await.cache() != cache {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(rpcgate_tests::TIMEOUT, found).await.expect(cache);
+    };
+    for client in &clients {
+        until(client, "HIT").await;
+        assert_eq!(client.call("eth", "eth_chainId", "[]").await.cache(), "HIT", "and stays there");
+    }
+    pair.operator.delete("/operator/chains/eth/cache").await;
+    for client in &clients {
+        until(client, "MISS").await;
+        until(client, "HIT").await;
+    }
+    assert_eq!(pair.operator.ask("DELETE", "/operator/chains/gold/cache", None).await.status, 404);
 }

@@ -46,7 +46,7 @@ async fn usage_shows_a_cooled_key_with_the_limits_in_its_answers() {
     }
     let reported = cooled(&owner, "/usage", Value::is_array).await;
     let until = START.plus(Duration::from_secs(3_600));
-    let expected = json!([{"key": id, "project_id": project, "until": "2027-01-15T09:30:15Z",
+    let expected = json!([{"key": id, "project_id": project, "until": "2027-01-15T09:30:15.000Z",
         "requests_per_minute": 2, "requests_per_hour": 100, "requests_per_day": 250, "rps_limit": null}]);
     assert_eq!(reported, expected);
     let refused = call(&here).await;

@@ -138,8 +138,8 @@ fn a_trace_costs_a_call_a_few_allocations_and_one_that_is_not_recorded_none() {
 
 /// The most that a trace costs a call, besides its spans: its context, and the header for the node.
 const TRACE: u64 = 5;
-/// A call that a node answers.
-const SINGLE: u64 = 21;
+/// A call that a node answers. Two of them hold the answer: as it came, and with the client's id in the place of its number.
+const SINGLE: u64 = 22;
 /// A call that is answered from the cache.
 const CACHED: u64 = 10;
 /// A batch of 50 or 100 calls that a node answers.

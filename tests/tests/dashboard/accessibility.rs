@@ -57,7 +57,7 @@ const OF_CUSTOMERS: [&str; 39] = [
 ];
 
 /// Likewise, of operators.
-const OF_OPERATORS: [&str; 25] = [
+const OF_OPERATORS: [&str; 26] = [
     "/operator",
     "/operator/tenants",
     "/operator/tenants/*",
@@ -73,6 +73,7 @@ const OF_OPERATORS: [&str; 25] = [
     "/operator/nodes",
     "/operator/chains",
     "/operator/chains/*/switch",
+    "/operator/chains/*/cache",
     "/operator/weights",
     "/operator/weights/*",
     "/operator/plans",

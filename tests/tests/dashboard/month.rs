@@ -9,7 +9,7 @@ use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::fold::Folded;
 use rpcgate_core::usage::{Metrics, Rollup, Stream};
 use rpcgate_tests::TIMEOUT;
-use rpcgate_tests::admin::ApiUser;
+use rpcgate_tests::admin::{ApiUser, PASSWORD};
 use rpcgate_tests::client::TestClient;
 use rpcgate_tests::until_within;
 use serde_json::json;
@@ -171,7 +171,11 @@ pub(crate) async fn two_months(dashboard: &Dashboard, words: &Words) -> (Owner, 
     for key in &words.keys {
         user.key_with(&owner.project, &json!({ "description": key })).await;
     }
-    user.made("/auth/tokens", &json!({ "name": words.token, "scopes": ["read"] })).await;
+    user.made(
+        "/auth/tokens",
+        &json!({ "name": words.token, "scopes": ["read"], "current_password": PASSWORD }),
+    )
+    .await;
     let invitation = json!({ "email": "grace@example.com", "role": "developer" });
     user.made(&format!("/tenants/{tenant}/invitations"), &invitation).await;
 

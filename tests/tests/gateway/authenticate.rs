@@ -1,4 +1,6 @@
 use crate::*;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
@@ -14,7 +16,8 @@ async fn without_a_key_no_call_is_served() {
         ("/eth", &[][..]),
         ("/eth", &[("apikey", "")]),
         ("/eth?apikey=", &[]),
-        ("/eth", &[("x-api-key", "k")]),
+        ("/eth", &[("x-api-key", ""), ("authorization", "Digest username=\"k\"")]),
+        ("/eth", &[("tron-pro-api-key", "k")]),
     ] {
         let reply = gateway.anonymous().send("POST", target, headers, BODY).await;
         assert_eq!(
@@ -109,6 +112,51 @@ async fn a_key_may_be_in_the_query_and_the_header_takes_precedence() {
         200,
         "names know no case"
     );
+}
+
+#[tokio::test]
+async fn a_key_may_be_sent_wherever_official_clients_send_it_and_reaches_no_node() {
+    let node = Node::evm().await;
+    node.always(Raw::json(200, r#"{"ok":true,"result":"ok","error":null,"jsonrpc":"2.0","id":9}"#));
+    let chains = ["eth", "btc", "tron", "ton"];
+    let gateway =
+        chains.iter().fold(Setup::new(), |setup, chain| setup.node(chain, &node.url())).start().await;
+    let (good, anonymous) = (key("default"), gateway.anonymous());
+    let basic = |login: String| format!("Basic {}", BASE64_STANDARD.encode(login));
+    let (bearer, password) = (format!("Bearer {good}"), basic(format!("rpc:{good}")));
+    let (user, user_alone) = (basic(format!("{good}:x")), basic(format!("{good}:")));
+    let (bad, tron) = (basic("rpc:wrong".into()), "tron-pro-api-key");
+    let in_query = format!("?api_key={good}");
+    type Row<'k> = (&'k str, &'k str, &'k [(&'k str, &'k str)], u16);
+    let rows: [Row<'_>; 19] = [
+        ("/eth", "", &[("x-api-key", &good)], 200),
+        ("/eth", "", &[("authorization", &bearer)], 200),
+        ("/btc", "", &[("authorization", &password)], 200),
+        ("/btc", "", &[("authorization", &user)], 200),
+        ("/btc", "", &[("authorization", &user_alone)], 200),
+        ("/btc", "", &[("authorization", &bad)], 401),
+        ("/btc", "", &[("authorization", &bad), ("apikey", &good)], 200),
+        ("/btc", "", &[("authorization", &bad), ("x-api-key", &good)], 200),
+        ("/btc", "", &[("x-api-key", "wrong"), ("authorization", &password)], 401),
+        ("/btc", "", &[("x-api-key", "wrong"), ("apikey", &good)], 200),
+        ("/btc?apikey=wrong", "", &[("authorization", &bearer)], 401),
+        ("/tron/wallet/getnowblock", "", &[(tron, &good)], 200),
+        ("/tron/wallet/getnowblock", "", &[("authorization", &bearer), (tron, "wrong")], 200),
+        ("/tron/wallet/getnowblock", "", &[("authorization", &bad), (tron, &good)], 401),
+        ("/tron/wallet/getnowblock", &in_query, &[], 401),
+        ("/ton/jsonRPC", &in_query, &[], 200),
+        ("/ton/jsonRPC", "", &[("x-api-key", &good)], 200),
+        ("/ton/jsonRPC", &in_query, &[("authorization", &bad)], 401),
+        ("/eth", "", &[(tron, &good)], 401),
+    ];
+    for (path, query, headers, status) in rows {
+        let reply = anonymous.send("POST", &format!("{path}{query}"), headers, BODY).await;
+        assert_eq!(reply.status, status, "{path} {headers:?} {reply:?}");
+    }
+    let log: String = node.seen().iter().map(rpcgate_tests::node::SeenRequest::whole).collect();
+    for secret in [&good[5..20], &password[6..20], &user[6..20], "wrong", &bad[6..]] {
+        assert!(!log.contains(secret), "{secret} in {log}");
+    }
 }
 
 #[tokio::test]

@@ -317,9 +317,14 @@ async fn ids_of_any_kind_are_echoed_byte_for_byte() {
 #[tokio::test]
 async fn an_id_stays_the_clients_even_if_the_node_spells_it_differently() {
     let (node, _gateway, client) = evm().await;
-    node.always(Raw::json(200, r#"{"jsonrpc":"2.0","id":1.5,"result":"ok"}"#));
-    let reply = client.post("eth", r#"{"jsonrpc":"2.0","id":1.50,"method":"m"}"#).await;
-    assert_eq!(reply.text(), r#"{"jsonrpc":"2.0","id":1.50,"result":"ok"}"#);
+    for spelling in ["N.0", "\"N\"", "Ne0"] {
+        node.whole(move |seen| {
+            let id = spelling.replace('N', seen.calls[0].id.as_deref()?);
+            Some(Raw::json(200, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"ok"}}"#)))
+        });
+        let reply = client.post("eth", r#"{"jsonrpc":"2.0","id":1.50,"method":"m"}"#).await;
+        assert_eq!(reply.text(), r#"{"jsonrpc":"2.0","id":1.50,"result":"ok"}"#);
+    }
 }
 
 #[tokio::test]

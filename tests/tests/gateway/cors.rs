@@ -17,31 +17,67 @@ async fn a_preflight_needs_no_key_and_may_be_cached_for_a_day() {
 }
 
 #[tokio::test]
-async fn the_allowed_headers_are_one_fixed_list() {
+async fn a_preflight_allows_what_known_clients_send_and_what_it_requests() {
     let (_node, gateway, _) = evm().await;
-    let mut lists = Vec::new();
-    for asked in ["apikey", "x-something-else", ""] {
-        let reply = gateway
-            .anonymous()
-            .send("OPTIONS", "/btc", &[("access-control-request-headers", asked)], b"")
-            .await;
-        lists.push(reply.header("access-control-allow-headers").unwrap().to_owned());
+    for requested in ["", "apikey", "baggage, sentry-trace,tron-pro-api-key", "TraceParent"] {
+        let asks = [("access-control-request-headers", requested)];
+        let reply = gateway.anonymous().send("OPTIONS", "/btc", &asks, b"").await;
+        let allowed = reply.header("access-control-allow-headers").unwrap().to_lowercase();
+        let always = [
+            "apikey",
+            "x-api-key",
+            "authorization",
+            "content-type",
+            "x-ton-client-version",
+            "client-sdk-type",
+            "client-sdk-version",
+            "client-target-api-version",
+            "client-request-method",
+            "x-aptos-client",
+            "x-aptos-typescript-sdk-origin-method",
+            "x-cosmos-block-height",
+            "traceparent",
+            "tracestate",
+        ];
+        let requested = requested.to_lowercase();
+        let requested = requested.split(',').map(str::trim).filter(|name| !name.is_empty());
+        for name in always.into_iter().chain(requested) {
+            assert!(allowed.split(", ").any(|header| header == name), "{name}");
+        }
+        assert!(reply.header("access-control-allow-credentials").is_none());
     }
-    assert!(lists[0] == lists[1] && lists[1] == lists[2]);
-    for name in [
-        "apikey",
-        "x-api-key",
-        "content-type",
-        "x-ton-client-version",
-        "client-sdk-type",
-        "client-sdk-version",
-        "client-target-api-version",
-        "client-request-method",
-        "x-aptos-client",
-        "x-aptos-typescript-sdk-origin-method",
-        "x-cosmos-block-height",
+}
+
+#[tokio::test]
+async fn a_script_may_read_the_headers_that_a_chains_api_defines() {
+    let node = Node::evm().await;
+    node.always(Raw {
+        status: 200,
+        headers: vec![
+            ("content-type", "application/json"),
+            ("x-aptos-cursor", "0xabc"),
+            ("x-cosmos-block-height", "77"),
+            ("grpc-metadata-x-cosmos-block-height", "77"),
+        ],
+        body: b"{}".to_vec(),
+    });
+    let gateway = Setup::of("aptos", &node.url()).node("cosmos", &node.url()).start().await;
+    for (path, names) in [
+        ("/aptos/v1/accounts/0x1/modules", &["x-aptos-cursor"][..]),
+        (
+            "/cosmos/cosmos/bank/v1beta1/params",
+            &["x-cosmos-block-height", "grpc-metadata-x-cosmos-block-height"],
+        ),
     ] {
-        assert!(lists[0].split(", ").any(|header| header == name), "{name}");
+        let reply = gateway.client().send("GET", path, &[("origin", "https://a.example")], b"").await;
+        let exposed = reply.header("access-control-expose-headers").unwrap();
+        for name in names.iter().chain(&RATE) {
+            assert!(exposed.split(", ").any(|header| header == *name), "{path}: {name}");
+        }
+        let all = ["x-aptos-cursor", "x-cosmos-block-height", "grpc-metadata-x-cosmos-block-height"];
+        for name in all {
+            assert_eq!(reply.header(name).is_some(), names.contains(&name), "{path}: {name}");
+        }
     }
 }
 

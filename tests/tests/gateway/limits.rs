@@ -405,3 +405,71 @@ async fn http_1_0_and_proxy_requests_are_served() {
         assert!(!reply.as_ref().is_ok_and(|reply| reply.status >= 500), "{start}: {reply:?}");
     }
 }
+
+#[tokio::test]
+async fn a_request_with_an_invalid_host_or_another_transfer_coding_is_refused_and_reaches_no_node() {
+    let (node, gateway, _) = evm().await;
+    let request = |hosts: &str, framing: &str, body: &str| {
+        format!("POST /eth HTTP/1.1\r\n{hosts}apikey: {}\r\n{framing}\r\n{body}", key("default")).into_bytes()
+    };
+    let (length, chunks) =
+        (format!("content-length: {}\r\n", CALL.len()), format!("{:x}\r\n{CALL}\r\n0\r\n\r\n", CALL.len()));
+    let rows = [
+        request("", &length, CALL),
+        request("host: a\r\nhost: a\r\n", &length, CALL),
+        request("host: a b\r\n", &length, CALL),
+        request("host: a/b\r\n", &length, CALL),
+        request("host: a\r\n", "transfer-encoding: gzip, chunked\r\n", &chunks),
+        request("host: a\r\n", "transfer-encoding: chunked, chunked\r\n", &chunks),
+        request("host: a\r\n", "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n", &chunks),
+        request("host: a\r\n", "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n", &chunks),
+    ];
+    for row in rows {
+        let reply = raw(&gateway, &row).await;
+        let shown = String::from_utf8_lossy(&row);
+        assert_eq!((reply.status, reply.header("connection")), (400, Some("close")), "{shown}");
+    }
+    assert_eq!(node.requests(), 0);
+    let good = [
+        request("host: a\r\n", &length, CALL),
+        request("host: [::1]:80\r\n", "transfer-encoding: chunked\r\n", &chunks),
+    ];
+    for row in good {
+        assert_eq!(raw(&gateway, &row).await.status, 200);
+    }
+    assert_eq!(node.requests(), 2);
+}
+
+fn packed(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, plain).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn a_compressed_body_is_decoded_within_the_limit_on_json_rpc_chains_and_refused_elsewhere() {
+    let node = Node::evm().await;
+    let gateway = Setup::of("eth", &node.url()).node("aptos", &node.url()).start().await;
+    let client = gateway.client();
+    let send = async |path: &str, coding: &str, body: &[u8]| {
+        let headers = [("content-encoding", coding), ("content-type", "application/json")];
+        client.send("POST", path, &headers, body).await
+    };
+    let reply = send("/eth", "gzip", &packed(CALL.as_bytes())).await;
+    assert_eq!(reply.json()["result"], "ok");
+    let seen = node.seen().pop().unwrap();
+    assert_eq!((seen.header("content-encoding"), seen.calls.len()), (None, 1));
+    assert_eq!(gateway.lines().pop().unwrap().bytes_in as usize, CALL.len());
+    assert_eq!(send("/eth", "gzip", &packed(sized(5 << 20).as_bytes())).await.json()["result"], "ok");
+    let bomb = send("/eth", "gzip", &packed(sized((5 << 20) + 1).as_bytes())).await;
+    assert_eq!((bomb.status, bomb.code()), (413, -32600));
+    for (coding, body) in [("br", packed(b"{}")), ("gzip, gzip", packed(&packed(b"{}")))] {
+        let refused = send("/eth", coding, &body).await;
+        assert_eq!((refused.status, refused.header("accept-encoding")), (415, Some("gzip")), "{coding}");
+    }
+    let before = node.requests();
+    let refused = send("/aptos/v1/transactions", "gzip", &packed(b"{}")).await;
+    assert_eq!((refused.status, refused.header("accept-encoding")), (415, Some("identity")));
+    assert!(rated(&refused));
+    assert_eq!(node.requests(), before);
+}

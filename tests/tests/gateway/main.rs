@@ -13,6 +13,7 @@ mod closed;
 mod cors;
 mod drain;
 mod faults;
+mod filters;
 mod heavy;
 mod herd;
 mod limits;

@@ -121,6 +121,26 @@ async fn on_a_chain_that_cannot_follow_a_modest_project_is_served_while_a_greedy
 }
 
 #[tokio::test]
+async fn a_project_is_served_while_the_calls_of_another_one_are_slow() {
+    let node = Node::utxo().await;
+    let gateway = start(&node).await;
+    overload(&node, &gateway).await;
+    node.hold();
+    let slow = send(&node, &gateway, "default", MANY).await;
+    assert!(metric(&gateway, "rpcgate_chain_limit{chain=\"btc\"}").await.is_some());
+    // The slow project has all that the limit allows, and the other one a dozen calls at a time.
+    let quick = send(&node, &gateway, "other", 12).await;
+    assert!(!quick.iter().any(JoinHandle::is_finished), "each is at the node");
+    node.release();
+    for call in quick {
+        assert_eq!(call.await.unwrap().status, 200);
+    }
+    for call in slow {
+        call.await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn five_seconds_after_an_overload_everything_is_admitted_again_and_every_place_is_free() {
     let node = Node::utxo().await;
     let gateway = start(&node).await;

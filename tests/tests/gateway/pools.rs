@@ -143,10 +143,16 @@ async fn a_node_that_fails_five_times_in_a_row_is_ejected_and_tried_again_later(
     for _ in 0..20 {
         assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok", "asked again elsewhere");
     }
+    assert_eq!((bad.requests(), standings(&gateway)), (1, vec!["well".to_owned(), "well".to_owned()]));
+    // What it gets from now on are trials.
+    for _ in 0..4 {
+        gateway.pass(40);
+        assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok", "asked again elsewhere");
+    }
     assert_eq!(standings(&gateway), ["ejected", "well"]);
     assert_eq!(bad.requests(), 5);
     bad.whole(|_| None);
-    gateway.pass(2);
+    gateway.pass(40);
     assert!(asked(&gateway, "eth", &[&bad, &good]).await[0] > 0);
     assert_eq!(standings(&gateway), ["well", "well"]);
 }
@@ -158,11 +164,12 @@ async fn no_call_can_eject_a_node_from_its_pool() {
     let client = gateway.client();
     let page = Raw { status: 200, headers: vec![("content-type", "text/html")], body: b"<html>".to_vec() };
     let moved = Raw { status: 301, headers: vec![("location", "/elsewhere")], ..Raw::default() };
-    for raw in [page.clone(), Raw { status: 404, ..page }, moved] {
+    for (raw, status) in [(page.clone(), 502), (Raw { status: 404, ..page }, 404), (moved, 502)] {
         one.always(raw.clone());
         two.always(raw.clone());
         for _ in 0..6 {
-            assert_eq!(client.send("GET", "/cosmos/swagger/index", &[], b"").await.status, 502, "{raw:?}");
+            let reply = client.send("GET", "/cosmos/swagger/index", &[], b"").await;
+            assert_eq!(reply.status, status, "{raw:?}");
         }
         assert_eq!(standings(&gateway), ["well", "well"], "{raw:?}");
     }
@@ -191,6 +198,9 @@ async fn a_node_that_sends_retry_after_is_not_used_until_then() {
     busy.whole(|_| None);
     gateway.pass(6);
     assert_eq!(asked(&gateway, "eth", &[&busy, &good]).await, [0, 12]);
+    // After its pause it gets a trial a second until it has shown that it is useful.
+    gateway.pass(2);
+    client.call("eth", "m", "[]").await;
     gateway.pass(2);
     assert!(asked(&gateway, "eth", &[&busy, &good]).await[0] > 0);
 }
@@ -273,4 +283,69 @@ async fn reads_of_several_clients_travel_to_a_node_in_one_request_and_are_counte
     // On a busy machine a call may come when the others have waited long enough.
     assert!(arrays > 0 && (2 * arrays..=8).contains(&together), "{together} in {arrays}");
     assert_eq!((count("arrays_abandoned"), node.requests() as u64), (0, arrays + 8 - together));
+}
+
+/// A node of this height that shows this chain id, and answers other calls with `mark`.
+async fn of_network(height: u64, chain_id: &str, mark: &str) -> Node {
+    let node = Node::evm().await;
+    node.height(height);
+    node.result("eth_chainId", &format!("\"{chain_id}\""));
+    for method in ["eth_getBalance", "eth_sendRawTransaction", "eth_getTransactionReceipt"] {
+        node.result(method, &format!(r#"{{"blockNumber":"0x10","from":"{mark}"}}"#));
+    }
+    node
+}
+
+#[tokio::test]
+async fn a_node_of_another_network_gets_nothing_and_does_not_displace_the_right_one() {
+    let (right, wrong) = (of_network(1_000, "0x38", "right").await, of_network(9_000, "0x1", "wrong").await);
+    let setup = Setup::new()
+        .set("chains.bsc", "probe_interval = \"100ms\"")
+        .node("bsc", &wrong.url())
+        .node_with("bsc", &right.url(), "priority = 1");
+    let gateway = setup.start().await;
+    let client = gateway.client();
+    for method in ["eth_getBalance", "eth_sendRawTransaction", "eth_getTransactionReceipt"] {
+        for params in ["[1]", "[2]"] {
+            assert_eq!(
+                client.call("bsc", method, params).await.json()["result"]["from"],
+                "right",
+                "{method}"
+            );
+        }
+    }
+    assert_eq!(client.call("bsc", "eth_chainId", "[7]").await.json()["result"], "0x38");
+    stand(&gateway, &["wrong_network", "well"]).await;
+    let nodes = gateway.server.nodes();
+    assert_eq!(nodes[0].reason, "it gets no calls: it belongs to network 1, and 56 is expected");
+    assert_eq!((nodes[1].lag, wrong.requests()), (Some(0), 0));
+    let alone = Setup::of("bsc", &wrong.url()).start().await;
+    assert_eq!(alone.client().call("bsc", "eth_getBalance", "[]").await.code(), -32603);
+    assert_eq!(wrong.requests(), 0);
+    for line in ["network = \"any\"", "network = \"1\"", "network = \"0x1\""] {
+        let named = Setup::of("bsc", &wrong.url()).set("chains.bsc", line).start().await;
+        let answer = named.client().call("bsc", "eth_getBalance", "[]").await.json();
+        assert_eq!(answer["result"]["from"], "wrong", "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_answers_of_a_node_that_a_reload_takes_out_are_not_given_again() {
+    // The node that goes looked right all the time: it hides its network.
+    let (gone, stays) = (Node::evm().await, Node::evm().await);
+    gone.result("net_version", "\"9\"");
+    stays.result("net_version", "\"1\"");
+    let both = Setup::of("eth", &gone.url()).node_with("eth", &stays.url(), "priority = 1");
+    let gateway = both.start().await;
+    let client = gateway.client();
+    let ask = async || {
+        let reply = client.call("eth", "net_version", "[]").await;
+        (reply.json()["result"].as_str().unwrap().to_owned(), reply.cache() == "HIT")
+    };
+    assert_eq!((ask().await, ask().await), (("9".into(), false), ("9".into(), true)));
+    let added = both.clone().node_with("eth", "http://127.0.0.1:1", "priority = 2");
+    assert!(gateway.server.reload(added.config()).is_ok());
+    assert_eq!(ask().await, ("9".into(), true), "a node more changes no answer");
+    assert!(gateway.server.reload(Setup::of("eth", &stays.url()).config()).is_ok());
+    assert_eq!((ask().await, ask().await), (("1".into(), false), ("1".into(), true)));
 }

@@ -87,10 +87,8 @@ async fn other_paths_are_404_and_reach_no_node() {
         ("GET", "/aptos"),
         ("GET", "/aptos/v2/x"),
         ("POST", "/aptos/graphql"),
-        ("GET", "/ton/api/v2/getMasterchainInfo"),
         ("POST", "/near/x"),
         ("POST", "/sui/graphql"),
-        ("POST", "/cardano/health"),
     ] {
         let reply = client.send(verb, path, &[], b"{}").await;
         assert_eq!((reply.status, reply.text().as_str()), (404, NO_ROUTE), "{verb} {path}");
@@ -189,7 +187,7 @@ async fn ton_accepts_the_key_where_toncenter_does_and_the_node_sees_none() {
     assert_eq!(reply.status, 200);
     let call = br#"{"id":"1","jsonrpc":"2.0","method":"getTransactions","params":{}}"#;
     assert_eq!(anonymous.send("POST", "/ton/jsonRPC", &[("x-api-key", &own)], call).await.status, 200);
-    assert_eq!(anonymous.send("GET", "/xlm/metrics", &[("x-api-key", &own)], b"").await.status, 401);
+    assert_eq!(anonymous.send("GET", "/xlm/metrics?api_key=x", &[], b"").await.status, 401, "for TON alone");
     assert!(node.seen().iter().all(|seen| !seen.whole().contains(&own)));
     let seen = node.seen();
     let call = seen.iter().find(|seen| seen.target == "/jsonRPC").unwrap();
@@ -434,4 +432,51 @@ async fn xrp_errors_are_those_of_its_server_and_closed_methods_use_the_same_form
     assert_eq!(reported["result"]["error"], json!("noPermission"));
     assert_eq!(reported["result"]["status"], json!("error"));
     assert_eq!(node.count("stop"), 0);
+}
+
+#[tokio::test]
+async fn a_page_with_status_404_passes_its_status_and_is_asked_of_one_node() {
+    let page =
+        || Raw { status: 404, headers: vec![("content-type", "text/html")], body: b"<html>proxy".to_vec() };
+    let (one, other) = (Node::evm().await, Node::evm().await);
+    let gateway = Setup::of("cosmos", &one.url()).node("cosmos", &other.url()).start().await;
+    one.always(page());
+    other.always(page());
+    let (client, mut before) = (gateway.client(), targets(&one).len() + targets(&other).len());
+    for _ in 0..50 {
+        let reply = client.send("GET", "/cosmos/cosmos/nowhere/v1", &[], b"").await;
+        assert_eq!((reply.status, reply.text().as_str()), (404, r#"{"message":"not found"}"#));
+        let now = targets(&one).len() + targets(&other).len();
+        assert_eq!(now, before + 1);
+        before = now;
+    }
+}
+
+#[tokio::test]
+async fn paths_that_official_clients_have_lead_where_they_expect() {
+    let (node, gateway, client) = all().await;
+    for (verb, path, seen, method) in [
+        ("GET", "/cardano/health", "GET /health", "health"),
+        ("GET", "/ton/api/v2/getConfigAll", "GET /getConfigAll", "getConfigAll"),
+        ("POST", "/ton/api/v2/runGetMethod", "POST /runGetMethod", "runGetMethod"),
+    ] {
+        let before = targets(&node).len();
+        let reply = client.send(verb, path, &[], b"{}").await;
+        assert_eq!((reply.status, reply.text().as_str()), (200, r#"{"result":"ok"}"#), "{path}");
+        assert_eq!(targets(&node)[before..], [seen], "{path}");
+        assert_eq!(gateway.lines().last().map(|line| line.method.clone()), Some(method.to_owned()), "{path}");
+    }
+    let call = br#"{"jsonrpc":"2.0","id":9,"method":"getMasterchainInfo"}"#;
+    for path in ["/ton/api/v2", "/ton/api/v2/jsonRPC"] {
+        assert_eq!(client.send("POST", path, &[], call).await.status, 200, "{path}");
+    }
+    for (verb, path, status) in [
+        ("POST", "/cardano/health", 405),
+        ("GET", "/cardano/healthy", 404),
+        ("GET", "/cardano/health/x", 404),
+        ("GET", "/ton/api/v3/getConfigAll", 404),
+        ("GET", "/ton/api/v2x/getConfigAll", 404),
+    ] {
+        assert_eq!(client.send(verb, path, &[], b"").await.status, status, "{path}");
+    }
 }

@@ -96,3 +96,94 @@ async fn unknown_query_parameters_are_ignored_and_not_forwarded() {
     assert_eq!(reply.json()["result"], "ok");
     assert_eq!(node.seen()[0].target, "/");
 }
+
+/// A gateway whose chains have hosts of their own, with one node.
+async fn hosted() -> (Node, TestGateway) {
+    let node = Node::evm().await;
+    node.always(Raw::json(200, r#"{"ok":true,"result":"ok","error":null,"jsonrpc":"2.0","id":9}"#));
+    let chains = [("eth", "ETH.example.com"), ("tron", "tron.example.com"), ("cosmos", "cosmos.example.com")];
+    let setup = chains.iter().fold(Setup::new(), |setup, (chain, host)| {
+        let table = format!("chains.{chain}");
+        setup.node(chain, &node.url()).set(&table, &format!("hosts = [\"{host}\", \"{chain}.internal\"]"))
+    });
+    let stream = node.url().replace("http://", "ws://");
+    let gateway = setup
+        .node("bsc", &node.url())
+        .node_with("eth", &node.url(), &format!("ws = \"{stream}\""))
+        .start()
+        .await;
+    (node, gateway)
+}
+
+#[tokio::test]
+async fn a_chain_is_at_the_root_of_its_own_hosts_and_at_its_path_everywhere() {
+    let (node, gateway) = hosted().await;
+    let client = gateway.client();
+    for (verb, host, target, chain, seen) in [
+        ("POST", "eth.example.com", "/", "eth", "/"),
+        ("POST", "Eth.Example.COM:8443", "/?x=1", "eth", "/"),
+        ("POST", "eth.internal", "/eth", "eth", "/"),
+        ("POST", "eth.example.com", "/bsc", "bsc", "/"),
+        ("POST", "gateway", "/eth", "eth", "/"),
+        ("POST", "eth.example.com", "http://other.example/eth", "eth", "/"),
+        ("POST", "other.example", "http://eth.example.com/", "eth", "/"),
+        ("POST", "tron.example.com", "/wallet/getnowblock", "tron", "/wallet/getnowblock"),
+        ("POST", "tron.example.com", "/tron/wallet/getnowblock", "tron", "/wallet/getnowblock"),
+        ("GET", "cosmos.example.com", "/cosmos/bank/v1beta1/params", "cosmos", "/cosmos/bank/v1beta1/params"),
+        (
+            "GET",
+            "cosmos.example.com",
+            "/cosmos/cosmos/bank/v1beta1/params",
+            "cosmos",
+            "/cosmos/bank/v1beta1/params",
+        ),
+    ] {
+        let body = br#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
+        let reply = client.send(verb, target, &[("host", host)], body).await;
+        assert_eq!(reply.status, 200, "{host} {target}: {reply:?}");
+        assert_eq!(gateway.records().last().unwrap().chain.as_str(), chain, "{host} {target}");
+        assert_eq!(node.seen().last().unwrap().target, seen, "{host} {target}");
+    }
+    for (host, target) in [
+        ("gateway", "/"),
+        ("example.com", "/"),
+        ("x.eth.example.com", "/"),
+        ("eth.example.com", "/x"),
+        ("eth.example.com", "//"),
+        ("tron.example.com", "/"),
+        ("tron.example.com", "/walletsolidity/getnowblock"),
+        ("eth.example.com", "http://other.example/"),
+    ] {
+        let reply = client.send("POST", target, &[("host", host)], b"{}").await;
+        assert_eq!((reply.status, reply.text().as_str()), (404, NO_ROUTE), "{host} {target}");
+    }
+    let reply = client.send("GET", "/", &[("host", "eth.example.com")], b"").await;
+    assert_eq!((reply.status, reply.header("allow")), (405, Some("POST, OPTIONS")));
+}
+
+#[tokio::test]
+async fn a_stream_is_opened_at_the_root_of_its_chains_host() {
+    let (_node, gateway) = hosted().await;
+    let client = gateway.client();
+    // The node speaks no WebSocket, so a handshake that leads somewhere ends there.
+    let handshake = |host: &'static str| {
+        [
+            ("host", host),
+            ("connection", "upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA=="),
+        ]
+    };
+    for (host, target, status) in [
+        ("eth.example.com", "/", 502),
+        ("gateway", "/ws/eth", 502),
+        ("eth.example.com", "/ws/eth", 502),
+        ("tron.example.com", "/", 404),
+        ("gateway", "/", 404),
+        ("eth.example.com", "/x", 404),
+    ] {
+        let reply = client.send("GET", target, &handshake(host), b"").await;
+        assert_eq!(reply.status, status, "{host} {target}: {reply:?}");
+    }
+}

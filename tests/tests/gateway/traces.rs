@@ -187,7 +187,7 @@ async fn no_span_has_a_key_a_parameter_or_a_body() {
 }
 
 #[tokio::test]
-async fn with_a_ratio_of_0_only_calls_whose_client_wants_it_are_exported() {
+async fn with_a_ratio_of_0_no_call_is_exported_even_if_its_client_wants_it() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
     let setup = Setup::of("eth", &node.url()).set("telemetry.otlp", "ratio = 0");
     let gateway = traced(setup, &collector.url()).start().await;
@@ -197,14 +197,16 @@ async fn with_a_ratio_of_0_only_calls_whose_client_wants_it_are_exported() {
         let parent = format!("00-{TRACE}-{SPAN}-{flags}");
         call(&client, &[("traceparent", parent.as_str())], "m").await;
     }
-    // Spans are sent in their order.
-    let spans = collector.got(2).await;
-    assert_eq!((spans.len(), spans[0].trace.as_str()), (2, TRACE), "{spans:?}");
+    // What waits is sent before it has stopped.
+    gateway.server.drain().await;
+    assert!(collector.spans().is_empty(), "{:?}", collector.spans());
     let told: Vec<_> = node.seen().iter().map(|seen| seen.header("traceparent").map(str::to_owned)).collect();
     assert_eq!(told[0], None);
-    assert!(told[1].as_ref().unwrap().starts_with(&format!("00-{TRACE}-")), "{told:?}");
-    assert!(told[1].as_ref().unwrap().ends_with("-00") && !told[1].as_ref().unwrap().contains(SPAN));
-    assert_eq!(told[2].as_deref(), Some(spans[1].traceparent("01").as_str()));
+    for told in &told[1..] {
+        let told = told.as_ref().unwrap();
+        assert!(told.starts_with(&format!("00-{TRACE}-")) && told.ends_with("-00"), "{told}");
+        assert!(!told.contains(SPAN), "{told}");
+    }
 }
 
 #[tokio::test]

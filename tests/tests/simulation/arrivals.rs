@@ -31,6 +31,15 @@ struct UniqueCall {
     is_hedged: bool,
 }
 
+/// What a node has done that makes the gateway try it out before it relies on it again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Failing {
+    /// Since when; `None`: it has not failed.
+    since: Option<Duration>,
+    /// The calls that another node got as well because this one was tried out.
+    trials: u64,
+}
+
 /// All of them in one life of the process.
 #[derive(Debug)]
 pub(crate) struct NodeArrivals {
@@ -38,6 +47,7 @@ pub(crate) struct NodeArrivals {
     calls: HashMap<String, UniqueCall>,
     /// Since when a node is drained.
     drained: [Option<Duration>; NODES],
+    failing: [Failing; NODES],
     /// All calls that clients have made, also those that are not followed.
     asked: u64,
     pub(crate) repeats: u64,
@@ -52,6 +62,7 @@ impl NodeArrivals {
             rules,
             calls: HashMap::new(),
             drained: [None; NODES],
+            failing: Default::default(),
             asked: 0,
             repeats: 0,
             hedges: 0,
@@ -79,9 +90,23 @@ impl NodeArrivals {
         }
     }
 
+    /// A node fails a request or a connection.
+    pub(crate) fn fail(&mut self, node: usize, now: Duration) {
+        self.failing[node].since.get_or_insert(now);
+    }
+
+    /// Whether a second node may have a call of this node because the node is tried out after a failure: once in a second.
+    fn takes_trial(&mut self, node: usize, now: Duration) -> bool {
+        let Failing { since, trials } = &mut self.failing[node];
+        let takes = since.is_some_and(|since| *trials < now.saturating_sub(since).as_secs());
+        *trials += u64::from(takes);
+        takes
+    }
+
     /// A request with these calls has come to a node.
-    pub(crate) fn arrive(&mut self, node: usize, calls: &[String]) {
+    pub(crate) fn arrive(&mut self, node: usize, calls: &[String], now: Duration) {
         let (mut is_repeat, mut is_hedge) = (false, false);
+        let mut on_trial = None;
         let mut found = Vec::new();
         for name in calls {
             let Some(call) = self.calls.get_mut(name) else {
@@ -101,6 +126,7 @@ impl NodeArrivals {
                 // A hedged call may be tried again while its second node works on it.
                 if call.working > 0 && !call.is_hedged {
                     (is_hedge, call.is_hedged) = (true, true);
+                    on_trial = call.nodes.last().copied();
                 }
                 if call.nodes.len() >= self.rules.tries || call.working > 1 {
                     found.push(format!("{name}: {} at once, and {:?} before", call.working, call.nodes));
@@ -109,6 +135,8 @@ impl NodeArrivals {
             call.nodes.push(node);
             call.working += 1;
         }
+        // It draws on the budget of repeats, and not on that of hedges.
+        is_hedge = is_hedge && !on_trial.is_some_and(|node| self.takes_trial(node, now));
         self.repeats += u64::from(is_repeat);
         self.hedges += u64::from(is_hedge);
         // A call may earn its part of a repeat before the next one is made.
@@ -159,7 +187,7 @@ mod tests {
     /// A request that a node has answered.
     fn served(arrivals: &mut NodeArrivals, node: usize, calls: &[&str]) {
         let calls: Vec<_> = calls.iter().map(|call| (*call).to_owned()).collect();
-        arrivals.arrive(node, &calls);
+        arrivals.arrive(node, &calls, at(5));
         arrivals.leave(&calls);
     }
 
@@ -205,13 +233,20 @@ mod tests {
     fn hedges_are_found_where_there_may_be_none_and_beyond_their_share() {
         let hedged = |arrivals: &mut NodeArrivals, call: &str| {
             let call = [call.to_owned()];
-            [0, 1].into_iter().for_each(|node| arrivals.arrive(node, &call));
+            [0, 1].into_iter().for_each(|node| arrivals.arrive(node, &call, at(9)));
             arrivals.leave(&call);
             arrivals.leave(&call);
         };
         let mut arrivals = asked(RULES);
         hedged(&mut arrivals, "r0");
         assert_eq!((arrivals.broken.len(), arrivals.hedges), (1, 1));
+        let mut arrivals = asked(RULES);
+        arrivals.fail(0, at(7));
+        for (number, broken) in [(0, 0), (1, 0), (2, 1)] {
+            hedged(&mut arrivals, &format!("r{number}"));
+            let found = arrivals.broken.len();
+            assert_eq!(found, broken, "two seconds after its failure a node was tried out twice at most");
+        }
         let mut arrivals = asked(PoolRules { calls_per_hedge: Some((10, 1)), ..RULES });
         for (number, broken) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
             hedged(&mut arrivals, &format!("r{number}"));
@@ -222,7 +257,7 @@ mod tests {
             );
         }
         let mut arrivals = asked(PoolRules { calls_per_hedge: Some((1, 9)), ..RULES });
-        (0..3).for_each(|node| arrivals.arrive(node, &["r0".to_owned()]));
+        (0..3).for_each(|node| arrivals.arrive(node, &["r0".to_owned()], at(9)));
         assert_eq!(arrivals.broken.len(), 1, "never three nodes at once");
     }
 

@@ -106,6 +106,9 @@ impl UnreliableNodes {
             let is_refused = dice.below(100) < moods[node].refuses;
             (Duration::from_millis(between(dice, 1, 30)), is_refused, dice.below(3) == 0)
         };
+        if is_refused {
+            self.fail(node);
+        }
         if is_refused && is_lost {
             std::future::pending::<()>().await;
         }
@@ -125,8 +128,12 @@ impl UnreliableNodes {
             let Ok(Some(request)) = timeout(patience, wire.request()).await else { return };
             let (took, outcome) = self.next(node, &request);
             let arrived = Arrived::new(&self, node, &request);
+            if !matches!(outcome, Outcome::Answer) {
+                self.fail(node);
+            }
             if !wire.is_awaited_for(took).await {
-                return;
+                // It was too slow.
+                return self.fail(node);
             }
             if matches!(outcome, Outcome::Hang) {
                 while wire.is_awaited_for(SLOWEST).await {}
@@ -142,6 +149,13 @@ impl UnreliableNodes {
                 Outcome::TooMany => wire.answer(429, "retry-after: 2\r\n", "too many", 0).await,
                 Outcome::Hang | Outcome::Close => return,
             }
+        }
+    }
+
+    fn fail(&self, node: usize) {
+        // In a world that panics the lock may be poisoned.
+        if let Ok(mut arrivals) = self.arrivals.lock() {
+            arrivals.fail(node, self.clock.elapsed());
         }
     }
 
@@ -222,7 +236,7 @@ impl<'n> Arrived<'n> {
         let is_unique = |call: &&Value| UNIQUE.iter().any(|method| call["method"] == *method);
         let own = |call: &Value| call["params"][0].as_str().unwrap().to_owned();
         let calls: Vec<_> = all.iter().filter(is_unique).map(own).collect();
-        nodes.arrivals.lock().unwrap().arrive(node, &calls);
+        nodes.arrivals.lock().unwrap().arrive(node, &calls, nodes.clock.elapsed());
         Arrived { nodes, calls }
     }
 }

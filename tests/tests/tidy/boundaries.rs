@@ -66,14 +66,27 @@ const METHOD_EXCEPTIONS: &[(&str, &str)] = &[
 const REFUSALS: &str = "rpcgate-core/src/refusal.rs";
 
 const STATUS_EXCEPTIONS: &[(&str, &str)] = &[
+    ("rpcgate-chains/src/cardano.rs", "errors with which a node says that it cannot serve a call now"),
     ("rpcgate-chains/src/family/evm/blocks.rs", "numbers with which nodes answer that they lack a method"),
+    ("rpcgate-chains/src/family/evm/mod.rs", "errors with which a node says that it cannot serve a call now"),
+    ("rpcgate-chains/src/family/unserved.rs", "the error with which a node says that it lacks a method"),
+    (
+        "rpcgate-chains/src/family/utxo/mod.rs",
+        "errors with which a node says that it cannot serve a call now",
+    ),
     ("rpcgate-chains/src/near/blocks.rs", "the error with which a node says that a block is unknown"),
     ("rpcgate-chains/src/solana/blocks.rs", "errors with which a node says that a slot has no block"),
+    ("rpcgate-chains/src/solana.rs", "errors with which a node says that it cannot serve a call now"),
+    ("rpcgate-chains/src/sui.rs", "errors with which a node says that it cannot serve a call now"),
     ("rpcgate-core/src/tally.rs", "the status under which an abandoned call is counted; it is never sent"),
     ("rpcgate-layers/src/transport/h1/client.rs", "a node's 408 on a connection it was about to close"),
     (
         "rpcgate-layers/src/transport/h1/answer.rs",
         "statuses with which a node asks for a pause or rejects the gateway",
+    ),
+    (
+        "rpcgate-layers/src/upstream/connection_status.rs",
+        "statuses with which a node, or a proxy before it, answers about the connection",
     ),
     ("rpcgate-server/src/demo/echo.rs", "a receiver of webhooks, which no call comes to"),
     ("rpcgate-server/src/listen/builtin.rs", "a panic's 500, which is no refusal"),

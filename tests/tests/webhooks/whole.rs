@@ -295,6 +295,10 @@ async fn users_retry_replay_rotate_and_delete() {
     let range = json!({ "from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z" });
     let replay = all.owner.ask("POST", &all.path("/replay"), Some(&range)).await;
     assert_eq!((replay.status, &replay.json()["deliveries"]), (202, &json!(originals.len())));
+    // They are made after the answer.
+    let replayed = |one: &ReceivedDelivery| one.header("x-replay") == "true";
+    let is_there = async || all.received().iter().filter(|one| replayed(one)).count() >= originals.len();
+    until_within(3 * TIMEOUT, "the replay arrives", is_there).await;
     all.quiet().await;
     let mut replayed = all.received();
     replayed.retain(|delivery| delivery.header("x-replay") == "true");

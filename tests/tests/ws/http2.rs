@@ -3,7 +3,7 @@
 use crate::left::Left;
 use crate::node::{Content, StreamNode};
 use crate::setup;
-use crate::stream::{FIN, PING, Stream, TEXT, frame, target};
+use crate::stream::{FIN, PING, Stream, TEXT, call, frame, target};
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use h2::client::SendRequest;
@@ -121,15 +121,15 @@ async fn streams_and_calls_share_a_connection_of_http2() {
     let site = Secured::start(setup(&node.url(), &[])).await;
     let mut client = site.client().await;
     let (mut one, mut two) = (open(&mut client).await, open(&mut client).await);
-    let large = Message::binary(vec![7; 3 * MIB]);
-    two.send(large.clone()).await.unwrap();
+    let large = "7".repeat(3 * MIB);
+    two.send(Message::binary(call(&large).into_bytes())).await.unwrap();
     for text in ["first", "second"] {
-        one.send(Message::text(text)).await.unwrap();
+        one.send(Message::text(call(text))).await.unwrap();
         assert_eq!(next(&mut one).await, Message::text(text));
     }
     one.send(Message::Ping(Bytes::from_static(b"ping"))).await.unwrap();
     assert_eq!(next(&mut one).await, Message::Pong(Bytes::from_static(b"ping")));
-    assert_eq!(next(&mut two).await, large);
+    assert_eq!(next(&mut two).await, Message::binary(large.into_bytes()));
     let health = Request::get("https://localhost/healthz").body(()).unwrap();
     assert_eq!(send(&mut client, health).await.status(), 200);
     assert_eq!((site.gateway.server.streams(), site.gateway.server.connections(), node.open()), (2, 1, 2));
@@ -138,7 +138,7 @@ async fn streams_and_calls_share_a_connection_of_http2() {
     one.close(Some(farewell.clone())).await.unwrap();
     assert_eq!(next(&mut one).await, Message::Close(Some(farewell)));
     until("the first has ended", || site.gateway.server.streams() == 1 && node.open() == 1).await;
-    two.send(Message::text("still here")).await.unwrap();
+    two.send(Message::text(call("still here"))).await.unwrap();
     assert_eq!(next(&mut two).await, Message::text("still here"));
     // The connection ends.
     drop((one, two, client));
@@ -165,7 +165,7 @@ async fn streams_over_http2_are_closed_with_1008_for_their_key_and_with_1001_in_
     assert_eq!(next(&mut revoked).await, closed(CloseCode::Policy, "API key revoked"));
     drop(revoked);
     until("the others have ended", || site.gateway.server.streams() == 1).await;
-    lasting.send(Message::text("still here")).await.unwrap();
+    lasting.send(Message::text(call("still here"))).await.unwrap();
     assert_eq!(next(&mut lasting).await, Message::text("still here"));
     let reading = async {
         let seen = next(&mut lasting).await;
@@ -302,7 +302,7 @@ async fn a_stream_that_is_reset_or_ended_leaves_nothing_at_its_node_and_frees_it
     for round in 0..6 {
         let (mut writes, mut reads) = raw(&client).await;
         assert_eq!((site.gateway.server.streams(), node.open()), (1, 1));
-        writes.send_data(frame(FIN | TEXT, b"hello").into(), false).unwrap();
+        writes.send_data(frame(FIN | TEXT, call("hello").as_bytes()).into(), false).unwrap();
         let echo = timeout(TIMEOUT, reads.data()).await.unwrap().unwrap().unwrap();
         assert_eq!(&echo[..], b"\x81\x05hello");
         match round % 3 {
@@ -330,7 +330,7 @@ async fn a_client_that_takes_nothing_slows_its_node_and_is_closed_and_its_connec
     let site = Secured::start(setup(&node.url(), &quick)).await;
     let client = site.frames(site.gateway.addr()).await;
     let (mut writes, mut reads) = raw(&client).await;
-    writes.send_data(frame(FIN | TEXT, b"begin").into(), false).unwrap();
+    writes.send_data(frame(FIN | TEXT, call("begin").as_bytes()).into(), false).unwrap();
     until("the node cannot send any more", || node.is_blocked()).await;
     let sockets = crate::limits::sockets();
     assert!(node.sent() <= sockets + 2 * MIB, "{} bytes are on the way", node.sent());

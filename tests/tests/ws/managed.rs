@@ -177,7 +177,7 @@ async fn on_a_chain_that_is_switched_off_no_stream_is_opened_and_open_ones_carry
         stream.text("an echo").await;
         let Seen::Text(answer) = stream.next_answering_pings().await else { panic!("an answer") };
         let answer = String::from_utf8(answer).unwrap();
-        assert!(answer.contains(r#""id":null,"error":{"code":-32601"#), "{answer}");
+        assert!(answer.contains(r#""id":7,"error":{"code":-32601"#), "{answer}");
     }
     pair.operator.put("/operator/chains/eth", &json!({ "enabled": true })).await;
     drop(pair.streams(&key).await);

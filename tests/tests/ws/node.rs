@@ -1,6 +1,7 @@
 //! Nodes that take streams, and what can go wrong with them. They use an implementation of WebSocket that the gateway does
 //! not use.
 
+use crate::stream::called;
 use futures_util::{SinkExt, StreamExt};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
@@ -157,6 +158,16 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>) {
     shared.open.fetch_sub(1, Relaxed);
 }
 
+/// The message itself, or the text in a call of the tests.
+fn echoed(message: Message) -> Message {
+    let data = message.clone().into_data();
+    match called(&data) {
+        None => message,
+        Some(text) if message.is_text() => Message::text(String::from_utf8_lossy(text).into_owned()),
+        Some(text) => Message::binary(text.to_vec()),
+    }
+}
+
 async fn talk(stream: &mut WebSocketStream<TcpStream>, shared: &Shared) {
     while let Some(Ok(message)) = stream.next().await {
         if let Message::Ping(payload) = &message {
@@ -170,7 +181,7 @@ async fn talk(stream: &mut WebSocketStream<TcpStream>, shared: &Shared) {
             continue;
         }
         let sent = match shared.content {
-            Content::Echo => stream.send(message).await,
+            Content::Echo => stream.send(echoed(message)).await,
             Content::Heads(every) => heads(stream, every).await,
             Content::Flood(size) => return drop(flood(stream, size, shared).await),
         };

@@ -45,6 +45,19 @@ impl std::fmt::Debug for Seen {
     }
 }
 
+const BEFORE: &str = r#"{"jsonrpc":"2.0","id":7,"method":"eth_chainId","params":[""#;
+const BEHIND: &str = r#""]}"#;
+
+/// A call with this parameter. An echo node answers it with the text alone.
+pub(crate) fn call(text: &str) -> String {
+    format!("{BEFORE}{text}{BEHIND}")
+}
+
+/// The text of a [`call`].
+pub(crate) fn called(message: &[u8]) -> Option<&[u8]> {
+    message.strip_prefix(BEFORE.as_bytes())?.strip_suffix(BEHIND.as_bytes())
+}
+
 /// A frame as a client writes it: the first octet (FIN, reserved bits, opcode), a length, a masked payload.
 pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mask: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
@@ -149,9 +162,10 @@ impl Stream {
         self.write.write_all(bytes).await.unwrap();
     }
 
-    /// Writes a text message of one frame.
+    /// Writes a text message of one frame: a JSON text as it is, and anything else in a [`call`].
     pub(crate) async fn text(&mut self, text: &str) {
-        self.raw(&frame(FIN | TEXT, text.as_bytes())).await;
+        let message = if text.starts_with(['{', '[']) { text.to_owned() } else { call(text) };
+        self.raw(&frame(FIN | TEXT, message.as_bytes())).await;
     }
 
     /// The next message, control frame or end.

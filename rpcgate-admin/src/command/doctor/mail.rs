@@ -15,13 +15,13 @@ pub(super) async fn check(examination: &Examination) -> Vec<Finding> {
         return vec![Finding::warning(CHECK, "admin.mail.smtp", text, advice)];
     };
     let (subject, mut findings) = (url.masked(), Vec::new());
-    let greeted = match Mailer::smtp(url.expose(), mail.smtp_ca.as_deref(), &mail.from) {
+    let greeted = match Mailer::smtp(url.expose(), mail) {
         Ok(mailer) => mailer.greet().await,
         Err(error) => Err(error),
     };
     findings.push(match greeted {
         Ok(()) => Finding::ok(CHECK, subject, "would take a mail; none was sent"),
-        Err(error @ MailError::Unavailable(_)) => {
+        Err(error @ (MailError::Unavailable(_) | MailError::Rejected(_))) => {
             let advice = "start the mail server, or correct admin.mail.smtp with its user and password; mails wait for a day";
             Finding::failure(CHECK, subject, error.to_string(), advice)
         }

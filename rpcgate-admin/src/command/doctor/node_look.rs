@@ -4,9 +4,10 @@ use crate::services::watcher::NodeSession;
 use http::{HeaderValue, Method, Uri};
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe};
 use rpcgate_core::clock::{Clock, Time};
-use rpcgate_core::config::NodeSettings;
+use rpcgate_core::config::{ANY_NETWORK, NodeSettings};
 use rpcgate_core::event::{NodeCalls, ReadError};
-use rpcgate_layers::nodes::{NodeIndex, Pool};
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_layers::nodes::{NodeIndex, NodeRequestError, Pool};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -30,6 +31,8 @@ pub(super) enum NetworkShown {
     Other(String),
     /// It does not show any.
     Hidden,
+    /// The configuration takes a node of any network.
+    Unchecked,
     /// It could not be asked for it, for this reason.
     Unknown(String),
 }
@@ -56,13 +59,13 @@ pub(super) struct NodeLook {
 }
 
 impl NodeLook {
-    /// Takes a look at node `index` of `pool`, which has these settings.
+    /// Takes a look at node `index` of `pool`, which has these settings and has to belong to the `expected` network.
     pub(super) async fn take(
         pool: Arc<Pool>,
         index: NodeIndex,
         name: String,
         adapter: Arc<dyn Adapter>,
-        settings: &NodeSettings,
+        (settings, expected): (&NodeSettings, Option<&str>),
         clock: &dyn Clock,
     ) -> Self {
         let session = NodeSession::new(pool.clone(), index, adapter.clone(), LIMIT);
@@ -74,11 +77,11 @@ impl NodeLook {
         let (after, took, date) = (clock.now(), clock.elapsed().saturating_sub(began), session.date());
         let status = match first {
             None => Ok(None),
-            Some(Err(error)) => Err(error.to_string()),
+            Some(Err(error)) => Err(with_cause(&pool, index, reason(error))),
             Some(Ok(answer)) => status(&session, &*adapter, &answer).await.map(Some),
         };
         let (network, expected) = match &status {
-            Ok(Some(_)) => network(&session, &*adapter).await,
+            Ok(Some(_)) => network(&session, &*adapter, expected).await,
             _ => (NetworkShown::Unknown("it was not asked".into()), String::new()),
         };
         let mut unreached = Vec::new();
@@ -86,7 +89,11 @@ impl NodeLook {
             let opened = timeout(LIMIT, pool.open_messages(index, MESSAGE)).await;
             let why = match opened {
                 Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(error.to_string()),
+                // The status is all that a refused handshake has to say.
+                Ok(Err(error @ NodeRequestError::Fault(Fault { cause: Cause::Status(_), .. }))) => {
+                    Some(error.to_string())
+                }
+                Ok(Err(error)) => Some(with_cause(&pool, index, error.to_string())),
                 Err(_) => Some("no answer in time".into()),
             };
             unreached.extend(why.map(|why| ("WebSocket", why)));
@@ -95,6 +102,23 @@ impl NodeLook {
             unreached.extend(connect(url.expose()).await.err().map(|why| ("gRPC", why)));
         }
         NodeLook { name, status, network, expected, unreached, date, before, after, took }
+    }
+}
+
+/// This failure of a node with the cause that the pool has noted, such as "connection refused".
+fn with_cause(pool: &Pool, index: NodeIndex, failure: String) -> String {
+    match pool.unreachable_reason(index) {
+        Some(why) => format!("{failure}: {why}"),
+        None => failure,
+    }
+}
+
+/// The reason why the only node that was asked gave no answer. The text of [`ReadError::Unreachable`] is about all nodes of a
+/// chain.
+fn reason(error: ReadError) -> String {
+    match error {
+        ReadError::Unreachable(why) => why,
+        other => other.to_string(),
     }
 }
 
@@ -114,16 +138,27 @@ async fn status(session: &NodeSession, adapter: &dyn Adapter, first: &[u8]) -> R
     let strange = || format!("its answer is not that of a node of {}", adapter.facts().title);
     let status = adapter.seen(first).ok_or_else(strange)?;
     let Some(second) = adapter.second_probe() else { return Ok(status) };
-    let answer = ask(session, second).await.map_err(|error| error.to_string())?;
+    let answer = ask(session, second).await.map_err(reason)?;
     adapter.seen_second(status, &answer).ok_or_else(strange)
 }
 
-async fn network(session: &NodeSession, adapter: &dyn Adapter) -> (NetworkShown, String) {
+async fn network(
+    session: &NodeSession,
+    adapter: &dyn Adapter,
+    expected: Option<&str>,
+) -> (NetworkShown, String) {
+    if expected == Some(ANY_NETWORK) {
+        return (NetworkShown::Unchecked, String::new());
+    }
     let Some(network) = adapter.network() else {
         return (NetworkShown::Hidden, String::new());
     };
+    let network = match expected {
+        Some(name) => network.with_expected(name),
+        None => network,
+    };
     let shown = match ask(session, network.probe).await {
-        Err(error) => NetworkShown::Unknown(error.to_string()),
+        Err(error) => NetworkShown::Unknown(reason(error)),
         Ok(answer) => match network.shown(&answer) {
             Ok(()) => NetworkShown::Own,
             Err(Some(other)) => NetworkShown::Other(other.chars().take(NAME).collect()),

@@ -51,13 +51,14 @@ async fn chain(
         Ok(None) => return Vec::new(),
         Err(why) => {
             let subject = format!("chains.{}", facts.name);
-            return vec![Finding::failure(CHECK, subject, why, "correct this address or header")];
+            return vec![Finding::failure(CHECK, subject, why, "correct this address, header or file")];
         }
     };
     let nodes = settings.nodes.iter().filter(|node| has_address(node));
     let indexes: Vec<_> = pool.nodes().map(|view| (view.index, view.name.to_string())).collect();
     let looks = indexes.into_iter().zip(nodes).map(|((index, name), node)| {
-        NodeLook::take(pool.clone(), index, name, adapter.clone(), node, &*examination.clock)
+        let of_network = (node, settings.network_of(node));
+        NodeLook::take(pool.clone(), index, name, adapter.clone(), of_network, &*examination.clock)
     });
     let looks = join_all(looks).await;
     judge(facts, &looks, pool.max_lag())
@@ -116,7 +117,9 @@ fn node(facts: &Facts, look: &NodeLook, reference: u64, max_lag: u64) -> Finding
     if let NetworkShown::Other(other) = &look.network {
         let text =
             format!("belongs to another network: it shows {other:?}, {} {:?}", facts.title, look.expected);
-        let advice = format!("remove it from {nodes}: its answers are about another chain");
+        let advice = format!(
+            "remove it from {nodes}, because its answers are about another chain, or name the network that it should have (`network`)"
+        );
         return Finding::failure(CHECK, subject, text, advice);
     }
     if let Some((protocol, why)) = look.unreached.first() {
@@ -150,6 +153,10 @@ fn node(facts: &Facts, look: &NodeLook, reference: u64, max_lag: u64) -> Finding
             let text = format!("at height {height}, but its network is unknown: {why}");
             let advice = "make sure that it belongs to the main network, and let the node answer the call that shows it";
             Finding::warning(CHECK, subject, text, advice)
+        }
+        NetworkShown::Unchecked => {
+            let text = format!("at height {height} of any network, answers in {took} ms");
+            Finding::ok(CHECK, subject, text)
         }
         NetworkShown::Hidden => {
             let text = format!("at height {height}, does not show its network, answers in {took} ms");

@@ -104,6 +104,15 @@ impl Actor {
         self.run.map_or_else(|| store.clone(), |run| store.in_run(run))
     }
 
+    /// Checks that the user's address is confirmed. Without that the account may belong to another person than the
+    /// address, and is removed after a week, so it cannot order anything or invite anyone.
+    ///
+    /// # Errors
+    /// [`ErrorCode::EmailUnconfirmed`](crate::management::error::ErrorCode::EmailUnconfirmed).
+    pub fn expect_confirmed(&self) -> Result<(), ActionError> {
+        self.user.confirmed_at.map(drop).ok_or(ActionError::UNCONFIRMED)
+    }
+
     /// The tenant that the user belongs to.
     ///
     /// # Errors

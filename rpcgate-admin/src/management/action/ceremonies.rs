@@ -30,7 +30,7 @@ pub(super) async fn open_once(
     now: Time,
 ) -> Result<OpenedCeremony, ActionError> {
     let opened = passkey::open(&app.sealing, token, whose, now).map_err(|_| void())?;
-    if !app.store.use_once(&opened.token, opened.expires_at, now).await? {
+    if !app.store.use_once(&opened.token, opened.expires_at).await? {
         return Err(void());
     }
     Ok(opened)

@@ -5,15 +5,17 @@
 
 use super::actor::Actor;
 use super::billing::dunning::confirm_payment;
+use super::notifications::raise_with;
 use super::plans::RequestedPlan;
 use super::suspensions;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::mail::{Address, Mail};
 use crate::management::payment::{EventError, PaymentError, PaymentEvent, PaymentOrder, PaymentProvider};
 use crate::store::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, InvoiceFilter, InvoiceNumber, InvoiceStatus,
-    fresh_id,
+    NotificationKind, PaymentReport, UnmatchedPayment, User, fresh_id,
 };
 use http::HeaderMap;
 use rpcgate_core::caller::TenantId;
@@ -90,7 +92,8 @@ async fn subject(
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant and an unknown invoice; [`ActionError::Conflict`] without a provider, for
 /// an invoice that is not open, for the plan in force, and while an invoice is overdue; [`ActionError::Full`] for too many
-/// in a day; [`ActionError::Invalid`] for a plan that costs nothing or that the caller cannot see; [`ActionError::Unavailable`].
+/// in a day; [`ActionError::Invalid`] for a plan that costs nothing or that the caller cannot see;
+/// `ActionError::UNCONFIRMED` if the caller's address is not confirmed; [`ActionError::Unavailable`].
 pub async fn begin(
     app: &AppState,
     actor: &Actor,
@@ -98,6 +101,7 @@ pub async fn begin(
     wish: &CheckoutWish,
 ) -> Result<String, ActionError> {
     let tenant = own_tenant(actor, tenant)?;
+    actor.expect_confirmed()?;
     let provider = app.payments.as_ref().ok_or(NO_PROVIDER)?;
     let (subject, cents, detail) = subject(app, &**provider, actor, tenant, wish).await?;
     let now = app.now();
@@ -108,6 +112,7 @@ pub async fn begin(
         subject,
         cents,
         url: None,
+        session: None,
         created_at: now,
         completed_at: None,
     };
@@ -126,18 +131,18 @@ pub async fn begin(
         email: actor.user.email.clone(),
         return_url: format!("{}/", app.settings.dash_url),
     };
-    let url = match provider.begin(&order).await {
-        Ok(url) => url,
+    let begun = match provider.begin(&order).await {
+        Ok(begun) => begun,
         Err(error) => {
             if let PaymentError::Refused(_) = error {
                 // The provider would refuse it again.
-                app.store.end_checkout(checkout.id).await?;
+                app.store.end_checkout(checkout.id, None).await?;
             }
             return Err(error.into());
         }
     };
-    app.store.set_checkout_url(checkout.id, &url).await?;
-    Ok(url)
+    app.store.set_checkout_page(checkout.id, &begun.url, &begun.session).await?;
+    Ok(begun.url)
 }
 
 /// Takes an event of the payment provider: the headers and the unchanged body of a request.
@@ -165,18 +170,19 @@ pub async fn receive(
     };
     match event {
         PaymentEvent::Other => Ok(()),
-        PaymentEvent::Ended { id } => Ok(app.store.end_checkout(id).await?),
-        PaymentEvent::Completed { id, cents } => complete(app, id, cents).await,
+        PaymentEvent::Ended { id, session } => Ok(app.store.end_checkout(id, Some(&session)).await?),
+        PaymentEvent::Completed(report) => complete(app, &report).await,
     }
 }
 
-async fn complete(app: &AppState, id: CheckoutId, cents: u64) -> Result<(), ActionError> {
-    match app.store.complete_checkout(id, cents, app.now()).await? {
-        CheckoutOutcome::Paid(settled, over) => {
+async fn complete(app: &AppState, report: &PaymentReport) -> Result<(), ActionError> {
+    let session = &report.session;
+    match app.store.complete_checkout(report, app.now()).await? {
+        CheckoutOutcome::Paid(settled, rest) => {
             let invoice = &settled.invoice;
-            tracing::info!(checkout = %id, number = %invoice.number, "an invoice was paid");
-            if over > 0 {
-                tracing::error!(checkout = %id, number = %invoice.number, cents = over, "more was paid than was owed: return the rest");
+            tracing::info!(session, number = %invoice.number, "an invoice was paid");
+            if let Some(rest) = &rest {
+                report_unmatched(app, rest).await;
             }
             confirm_payment(app, invoice).await;
             if settled.reactivates {
@@ -184,21 +190,26 @@ async fn complete(app: &AppState, id: CheckoutId, cents: u64) -> Result<(), Acti
             }
         }
         CheckoutOutcome::Moved(tenant) => {
-            tracing::info!(checkout = %id, %tenant, "a tenant has moved to a plan");
+            tracing::info!(session, %tenant, "a tenant has moved to a plan");
         }
-        CheckoutOutcome::PlanGone(tenant) => {
-            tracing::error!(checkout = %id, %tenant, "a tenant was to move to a plan that has been deleted: it stays on its own");
-        }
-        CheckoutOutcome::Before => tracing::debug!(checkout = %id, "a payment was reported again"),
-        CheckoutOutcome::Unknown => {
-            tracing::warn!(checkout = %id, "a payment of an unknown checkout was reported");
-        }
-        CheckoutOutcome::Needless(number) => {
-            tracing::error!(checkout = %id, %number, cents, "a payment came for an invoice that is not open: return it");
-        }
-        CheckoutOutcome::TooLittle(number) => {
-            tracing::error!(checkout = %id, %number, cents, "a payment is less than what is owed: the invoice stays open");
-        }
+        CheckoutOutcome::Before => tracing::debug!(session, "a payment was reported again"),
+        CheckoutOutcome::Unmatched(payment) => report_unmatched(app, &payment).await,
     }
     Ok(())
+}
+
+/// Reports a payment that fits nothing: in the log to operators, and in a notification to the members who may
+/// read the bills of its tenant. It is recorded already, so an error is only logged.
+async fn report_unmatched(app: &AppState, payment: &UnmatchedPayment) {
+    let (amount, why, session) = (payment.amount(), &payment.reason, &payment.session);
+    tracing::error!(session, amount, why, "a payment fits nothing that is to be paid");
+    let Some(tenant) = payment.tenant else { return };
+    let about = payment.invoice.map_or_else(String::new, |number| format!(" for invoice {number}"));
+    let text = format!("A payment of {amount}{about} could not be booked: {why}");
+    let page = payment.invoice.map_or_else(|| "billing".to_owned(), |number| format!("invoices/{number}"));
+    let dash_url = &app.settings.dash_url;
+    let mail = |_: &User, to: Address| Mail::notification(to, &text, dash_url, &page);
+    if let Err(error) = raise_with(app, tenant, NotificationKind::Invoice, &text, mail).await {
+        tracing::warn!(%error, %tenant, "members could not be notified of a payment");
+    }
 }

@@ -3,6 +3,7 @@
 //! A request does not reveal which addresses have an account: a taken address gets a mail as well, which says that it
 //! is taken.
 
+use super::factors::expect_proof;
 use super::me::check_password;
 use super::sessions::limit_attempts;
 use super::{audit, security};
@@ -25,22 +26,26 @@ fn stored(email: &str) -> Result<Address, ActionError> {
     mail::address(email).map_err(|error| ActionError::Broken(error.to_string()))
 }
 
-/// Sends a mail with a token to the new address and informs the current one. Once begun, the work is finished even if
+/// Sends a mail with a token to the new address and informs the current one. The password can be left out if the session
+/// has a recent proof. Once begun, the work is finished even if
 /// the client disconnects.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] for an invalid or unchanged address; [`ErrorCode::EmailUnconfirmed`] if the current
+/// [`ErrorCode::ProofRequired`] with neither; [`ActionError::InvalidField`] for an invalid or unchanged address; [`ErrorCode::EmailUnconfirmed`] if the current
 /// address is not confirmed; [`ErrorCode::PasswordWrong`], or [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::TooMany`] after too many
 /// mails, or while too many passwords are being verified; [`ActionError::Unavailable`].
 pub async fn request(
     app: &Arc<AppState>,
     session: &AuthSession,
     email: &str,
-    password: Typed,
+    password: Option<Typed>,
     client: &Client,
 ) -> Result<Address, ActionError> {
-    let email = mail::address(email).map_err(|error| ActionError::field("email", error))?;
     let (user, now) = (&session.user, app.now());
+    if password.is_none() {
+        expect_proof(session, now)?;
+    }
+    let email = mail::address(email).map_err(|error| ActionError::field("email", error))?;
     if user.confirmed_at.is_none() {
         let text = "confirm your e-mail address before you change it";
         return Err(ActionError::Refused(ErrorCode::EmailUnconfirmed, text));
@@ -49,7 +54,9 @@ pub async fn request(
         return Err(ActionError::field("email", "this is your e-mail address already"));
     }
     let before = stored(&user.email)?;
-    check_password(app, session, password, client, now).await?;
+    if let Some(password) = password {
+        check_password(app, session, password, client, now).await?;
+    }
     limit_attempts(app, AttemptKind::EmailChanges(&user.email), now).await?;
     limit_attempts(app, AttemptKind::NewEmails(email.as_str()), now).await?;
     let token = Opaque::make(OpaqueKind::EmailChange)?;

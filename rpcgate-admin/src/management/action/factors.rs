@@ -78,6 +78,19 @@ pub(super) fn is_recent(session: &AuthSession, now: Time) -> bool {
     session.factor_at.is_some_and(|at| now.since(at) < RECENT)
 }
 
+/// Returns whether the user of a session has given a proof in it in the last ten minutes.
+pub fn is_proved(session: &AuthSession, now: Time) -> bool {
+    session.proved_at.is_some_and(|at| now.since(at) < RECENT)
+}
+
+/// Checks that the user of a session has given a proof in it in the last ten minutes.
+///
+/// # Errors
+/// [`ErrorCode::ProofRequired`].
+pub(super) fn expect_proof(session: &AuthSession, now: Time) -> Result<(), ActionError> {
+    if is_proved(session, now) { Ok(()) } else { Err(ActionError::PROOF_REQUIRED) }
+}
+
 /// What a user whose factors this attempt has locked is told.
 fn locked_by(ticket: &AttemptTicket) -> Option<SecurityEvent<'static>> {
     ticket.locks().then_some(SecurityEvent::Locked { tries: "wrong second factors" })
@@ -168,11 +181,12 @@ pub(super) async fn prove(
     }
 }
 
-/// Verifies and uses up one of the factors of a logged-in user who adds another one, if the user has any: the new one could
-/// switch it off. The error without one says `missing`.
+/// Checks that the user who adds a factor has proven to be the account's owner. A user who has factors gives one of them,
+/// which is used up: the new one could switch it off. The error without one says `missing`.
 ///
 /// # Errors
-/// [`ErrorCode::FactorRequired`] without a factor, and those of [`prove`] and [`accept`].
+/// [`ErrorCode::ProofRequired`] without a recent proof, [`ErrorCode::FactorRequired`] without a factor, and those of
+/// [`prove`] and [`accept`].
 pub(super) async fn prove_for_another(
     app: &AppState,
     session: &AuthSession,
@@ -182,21 +196,27 @@ pub(super) async fn prove_for_another(
     now: Time,
 ) -> Result<(), ActionError> {
     let user = session.user.id;
-    if !app.store.factors(user).await?.any() {
-        return Ok(());
-    }
-    let given = given.ok_or(ActionError::Refused(ErrorCode::FactorRequired, missing))?;
-    if matches!(given, GivenFactor::Recent) {
-        let is_recent = is_recent(session, now);
-        return if is_recent {
-            Ok(())
-        } else {
-            Err(ActionError::Refused(ErrorCode::FactorRequired, missing))
-        };
-    }
+    let has_factors = app.store.factors(user).await?.any();
+    let given = match given {
+        // A factor that is verified below is a proof itself.
+        Some(given) if has_factors && !matches!(given, GivenFactor::Recent) => given,
+        given => {
+            let is_recent = given.is_some() && is_recent(session, now);
+            let lacks_factor = has_factors && !is_recent;
+            // A page leads to its own question for the factor; the API asks for any proof first.
+            if given.is_none() || !lacks_factor {
+                expect_proof(session, now)?;
+            }
+            return if lacks_factor {
+                Err(ActionError::Refused(ErrorCode::FactorRequired, missing))
+            } else {
+                Ok(())
+            };
+        }
+    };
     let proof = prove(app, session, &given, client, now).await?;
     let entry = audit::entry(session, client, "factor.given", user.to_string(), now);
-    let is_done = app.store.use_factor(user, &proof.used, &entry).await?;
+    let is_done = app.store.give_factor((user, session.id), &proof.used, &entry).await?;
     accept(app, &proof, is_done, (session, client), now).await
 }
 

@@ -104,7 +104,8 @@ pub async fn begin(
 const LOST: &str = "the same request was carried out, but its answer is not known any more";
 
 impl RequestParts<'_> {
-    fn digest(&self, user: u128) -> Digest {
+    /// The digest of these parts and their sender.
+    pub(super) fn digest(&self, user: u128) -> Digest {
         let mut context = Context::new(&SHA256);
         context.update(&user.to_be_bytes());
         for part in [self.method.as_bytes(), self.target.as_bytes(), self.body] {

@@ -10,7 +10,7 @@ use super::sessions::limit_attempts;
 use super::tenants::own_tenant;
 use super::text;
 use crate::management::app_state::AppState;
-use crate::management::error::{ActionError, ErrorCode};
+use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
@@ -45,10 +45,10 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant; [`ActionError::Forbidden`] if the caller's role does not permit it;
-/// [`ErrorCode::EmailUnconfirmed`] if the caller's own address, which the mail names, is not confirmed;
+/// `ActionError::UNCONFIRMED` if the caller's own address, which the mail names, is not confirmed;
 /// [`ActionError::InvalidField`] for an invalid
 /// address; [`ActionError::Taken`] for a member's address; [`ActionError::Conflict`] if there are too many;
-/// [`ActionError::TooMany`] after too many attempts from one client, or mails to one address;
+/// [`ActionError::TooMany`] after too many attempts from one client, or mails to one address, whichever tenants sent them;
 /// [`ActionError::Unavailable`].
 pub async fn invite(
     app: &Arc<AppState>,
@@ -59,17 +59,14 @@ pub async fn invite(
 ) -> Result<Invitation, ActionError> {
     let tenant = own_tenant(actor, tenant)?;
     app.admit_attempt(actor.address).await?;
-    if actor.user.confirmed_at.is_none() {
-        let text = "confirm your e-mail address before you invite somebody";
-        return Err(ActionError::Refused(ErrorCode::EmailUnconfirmed, text));
-    }
+    actor.expect_confirmed()?;
     if !actor.covers(needed(None, Some(role))) {
         return Err(REFUSED);
     }
     let now = app.now();
     let email = mail::address(email).map_err(|error| ActionError::field("email", error))?;
     let inviter = mail::address(&actor.user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    limit_attempts(app, AttemptKind::Invitations(&email.to_string(), tenant), now).await?;
+    limit_attempts(app, AttemptKind::Invitations(&email.to_string()), now).await?;
     let token = Opaque::make(OpaqueKind::Invitation)?;
     let invitation = Invitation {
         id: InvitationId(fresh_id(now)),
@@ -123,7 +120,7 @@ pub async fn withdraw(
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being hashed;
-/// [`ActionError::Invalid`] says what is wrong with the name or the password; [`ErrorCode::TokenInvalid`] if the token
+/// [`ActionError::Invalid`] says what is wrong with the name or the password; `ActionError::BAD_TOKEN` if the token
 /// is unknown or has expired; [`ActionError::Taken`] if the address has an account by now; [`ActionError::Unavailable`].
 pub async fn accept(
     app: &Arc<AppState>,

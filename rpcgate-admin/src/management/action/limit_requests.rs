@@ -11,7 +11,8 @@ use crate::store::{LimitRequest, LimitRequestId, RequestStatus, StoreError, fres
 ///
 /// # Errors
 /// [`ErrorCode::LimitRequestPending`] while another request of the tenant is pending, [`ActionError::Invalid`] for an invalid
-/// reason, and for a plan that the caller cannot see.
+/// reason, and for a plan that the caller cannot see, [`ErrorCode::EmailUnconfirmed`] if the caller's address is not
+/// confirmed.
 pub async fn create(
     app: &AppState,
     actor: &Actor,
@@ -19,6 +20,7 @@ pub async fn create(
     reason: &str,
 ) -> Result<LimitRequest, ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
+    actor.expect_confirmed()?;
     let plan = requested.find(app, actor, "requested_plan").await?;
     let request = LimitRequest {
         id: LimitRequestId(fresh_id(now)),

@@ -1,5 +1,6 @@
 //! Changes to the user's own account.
 
+use super::factors::expect_proof;
 use super::sessions::{begin_password_attempt, limit_attempts, reserve_hash, verify};
 use super::versions::IfMatch;
 use super::{audit, security, text};
@@ -72,23 +73,30 @@ pub(super) async fn check_password<'s>(
     Err(ActionError::Refused(ErrorCode::PasswordWrong, "the current password is wrong"))
 }
 
-/// Changes the user's password and ends all other sessions.
+/// Changes the user's password and ends all other sessions. The current password can be left out if the session has a
+/// recent proof.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] says what is wrong with the new password; [`ErrorCode::PasswordWrong`] if the current one
+/// [`ErrorCode::ProofRequired`] with neither; [`ActionError::Invalid`] says what is wrong with the new password; [`ErrorCode::PasswordWrong`] if the current one
 /// is wrong, [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Conflict`] if it was changed at the same time;
 /// [`ActionError::TooMany`] while too many passwords are being hashed; [`ActionError::Unavailable`].
 pub async fn change_password(
     app: &AppState,
     session: &AuthSession,
-    current: Typed,
+    current: Option<Typed>,
     new: Typed,
     client: &Client,
 ) -> Result<(), ActionError> {
-    let new = new.choose().map_err(|error| ActionError::field("new_password", error))?;
     let now = app.now();
     let user = &session.user;
-    let verified = check_password(app, session, current, client, now).await?;
+    if current.is_none() {
+        expect_proof(session, now)?;
+    }
+    let new = new.choose().map_err(|error| ActionError::field("new_password", error))?;
+    let verified = match current {
+        Some(current) => check_password(app, session, current, client, now).await?,
+        None => user.password.as_deref().ok_or(ActionError::PROOF_REQUIRED)?,
+    };
     let new = app.passwords.hash(new).await?;
     let entry = audit::entry(session, client, "password.changed", user.id.to_string(), now);
     if !app.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {

@@ -208,7 +208,7 @@ pub async fn raise(
     text: impl Into<String>,
 ) -> Result<(), ActionError> {
     let text = text.into();
-    raise_with(app, tenant, kind, &text, |_, to| plain_mail(app, to, &text)).await
+    raise_with(app, tenant, kind, &text, |_, to| plain_mail(app, to, kind, &text)).await
 }
 
 /// Raises a notification whose mail to each member is the one that `mail` writes.
@@ -284,8 +284,23 @@ pub(super) async fn prepare(
 }
 
 /// The mail with no more than the text of a notification.
-fn plain_mail(app: &AppState, to: Address, text: &str) -> Mail {
-    Mail::notification(to, text, &app.settings.dash_url)
+fn plain_mail(app: &AppState, to: Address, kind: NotificationKind, text: &str) -> Mail {
+    Mail::notification(to, text, &app.settings.dash_url, page_of(kind))
+}
+
+/// The page of the dashboard that notifications of a kind are about, below its root.
+const fn page_of(kind: NotificationKind) -> &'static str {
+    match kind {
+        NotificationKind::DailyRequests80
+        | NotificationKind::DailyRequests95
+        | NotificationKind::DailyRequests100
+        | NotificationKind::RateLimitedSpike => "usage",
+        NotificationKind::Invoice | NotificationKind::Suspension => "billing",
+        NotificationKind::Security => "account/security",
+        NotificationKind::WebhookHealth => "webhooks",
+        NotificationKind::Prices => "chains",
+        NotificationKind::LimitDecision => "plan/request",
+    }
 }
 
 /// Mails the notifications about usage that were raised since, and returns whether there were any. They are raised by
@@ -302,7 +317,8 @@ pub async fn mail_new(app: &AppState) -> Result<bool, ActionError> {
     for one in new {
         if one.at.plus(MAILED_WITHIN) > now {
             let one = UserNotification::from(one);
-            let mails = mails_to_members(app, one.tenant, one.kind, |_, to| plain_mail(app, to, &one.text));
+            let mails =
+                mails_to_members(app, one.tenant, one.kind, |_, to| plain_mail(app, to, one.kind, &one.text));
             app.mails.send_once(one.id, &mails.await?, now).await?;
         }
     }

@@ -2,8 +2,9 @@
 
 use super::actor::Actor;
 use super::ceremonies::{open_once, site, verified_by, void};
-use super::factors::{GivenFactor, accept, pending, prove, prove_for_another, to_the_end};
+use super::factors::{GivenFactor, accept, expect_proof, pending, prove, prove_for_another, to_the_end};
 use super::sessions::{DISABLED, SessionTokens, new_session, opened, user_entry};
+use super::totp::UNCONFIRMED;
 use super::{audit, security, text};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
@@ -36,7 +37,7 @@ async fn credentials(app: &AppState, user: UserId) -> Result<Vec<Vec<u8>>, Actio
 /// can switch the other factors off.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] before the user's address is confirmed, if a factor is missing or wrong, or after too many
+/// [`ErrorCode::ProofRequired`] without a recent proof; [`ActionError::Forbidden`] before the user's address is confirmed, if a factor is missing or wrong, or after too many
 /// wrong ones; [`ActionError::Conflict`] if the service has no host name; [`ActionError::Unavailable`].
 pub async fn start_registration(
     app: &Arc<AppState>,
@@ -47,10 +48,7 @@ pub async fn start_registration(
     let (user, now) = (session.user.clone(), app.now());
     let site = site(app)?;
     if user.confirmed_at.is_none() {
-        return Err(ActionError::Refused(
-            ErrorCode::EmailUnconfirmed,
-            "confirm your e-mail address before you add a second factor",
-        ));
+        return Err(UNCONFIRMED);
     }
     let missing = "give one of your second factors to add a passkey";
     prove_for_another(app, session, given, missing, client, now).await?;
@@ -81,7 +79,9 @@ pub async fn finish_registration(
     (ceremony, answer): (&str, &RegistrationAnswer),
     name: &str,
 ) -> Result<RegisteredPasskey, ActionError> {
-    let (user, now, name) = (session.user.clone(), app.now(), text::name("name", name)?);
+    let (user, now) = (session.user.clone(), app.now());
+    expect_proof(session, now)?;
+    let name = text::name("name", name)?;
     let opened = open_once(app, ceremony, (CeremonyPurpose::Register, Some(user.id)), now).await?;
     let begun_at = opened.begun_at();
     let made = site(app)?.finish_registration(opened, answer).map_err(|error| match error {

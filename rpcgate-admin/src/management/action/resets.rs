@@ -9,7 +9,7 @@ use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::mail::{self, Address, Mail, SecurityEvent};
-use crate::store::{Attempt, AttemptKind, Audit, Digest, Purpose};
+use crate::store::{Attempt, AttemptKind, Audit, Digest, Purpose, YoungFactors};
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,13 +75,20 @@ pub(in crate::management::action) fn reset_mail(app: &AppState, email: Address, 
 }
 
 /// Sets the password of the account for which `token` was mailed. This also confirms the address, ends a lock, and
-/// ends all its sessions.
+/// ends all its sessions and access tokens. `young` says what becomes of second factors that were added in the last seven
+/// days: a thief with a stolen session may have added them.
 ///
 /// # Errors
 /// [`ActionError::Refused`] for a token that is unknown or has expired, [`ActionError::InvalidField`] for a password
 /// that is too weak; [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being hashed;
 /// [`ActionError::Unavailable`].
-pub async fn reset(app: &AppState, token: &str, password: Typed, client: &Client) -> Result<(), ActionError> {
+pub async fn reset(
+    app: &AppState,
+    token: &str,
+    password: Typed,
+    young: YoungFactors,
+    client: &Client,
+) -> Result<(), ActionError> {
     app.limits.attempts.admit(client.address)?;
     let hash = OpaqueHash::of(OpaqueKind::Reset, token).ok_or(ActionError::BAD_TOKEN)?;
     let password = password.choose().map_err(|error| ActionError::field("password", error))?;
@@ -92,7 +99,7 @@ pub async fn reset(app: &AppState, token: &str, password: Typed, client: &Client
     }
     let password = app.passwords.hash(password).await?;
     let entry = entry("password.reset", client, now);
-    let user = app.store.reset_password(&hash, &password, &entry, now).await?;
+    let user = app.store.reset_password(&hash, &password, young, &entry).await?;
     let user = user.ok_or(ActionError::BAD_TOKEN)?;
     security::tell(app, &user, SecurityEvent::PasswordReset, client.address).await;
     Ok(())

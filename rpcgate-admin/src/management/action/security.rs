@@ -17,7 +17,7 @@ pub(super) const WRITES: usize = 2;
 
 /// Tells a user by mail, and by a notification that others do not see, of something that has happened to the account,
 /// caused by a client with this `address`. It happened whether the user can be told or not, so an error is only logged.
-/// Of keys and access tokens the user is told a few times in a quarter of an hour, and of keys by mail alone. A user whose
+/// Of keys the user is told a few times in a quarter of an hour, and by mail alone. A user whose
 /// address was never confirmed is not told, since the address may be somebody else's.
 pub async fn tell(app: &AppState, user: &User, event: SecurityEvent<'_>, address: IpAddr) {
     if user.confirmed_at.is_none() {

@@ -281,6 +281,7 @@ pub(super) fn new_session(
         method,
         seen_address: client.address.to_string(),
         factor_at: method.has_second_factor().then_some(now),
+        proved_at: None,
     }
 }
 

@@ -1,15 +1,31 @@
-//! Giving a second factor again in a session: before keys are shown and before factors are added, so that a browser that
-//! was left open is not enough.
+//! Step-up authentication: the user proves again to be the account's owner before something that a stolen token or a
+//! browser that was left open must not do.
+//!
+//! There are two rules. Whatever changes who may enter an account needs a proof, the password or a second factor, that was
+//! given in the session in the last ten minutes; otherwise a token that is valid for 15 minutes would open the account for
+//! ever. Pages that show a key also want the second factor of users who have one.
 
 use super::audit;
-use super::factors::{GivenFactor, accept, is_recent, prove, to_the_end};
+pub use super::factors::is_proved;
+use super::factors::{GivenFactor, accept, expect_proof, is_recent, prove, to_the_end};
+use super::me::check_password;
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
+use crate::management::identity::password::Typed;
 use std::sync::Arc;
 
-/// Whether the user of a session has to give a factor again. A user without one has none to give.
+/// A proof that a user gives.
+#[derive(Clone, Debug)]
+pub enum GivenProof {
+    /// The password of the account.
+    Password(Typed),
+    /// A second factor of the account.
+    Factor(GivenFactor),
+}
+
+/// Returns whether the user of a session has to give a factor again. A user without one has none to give.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -17,7 +33,7 @@ pub async fn is_needed(app: &AppState, session: &AuthSession) -> Result<bool, Ac
     Ok(!is_recent(session, app.now()) && app.store.factors(session.user.id).await?.any())
 }
 
-/// Gives a factor again.
+/// Gives a proof, which is enough for ten minutes, and returns the session as it is afterwards.
 ///
 /// # Errors
 /// [`ActionError::Forbidden`] if it is wrong or was used before, or after too many wrong ones;
@@ -25,9 +41,70 @@ pub async fn is_needed(app: &AppState, session: &AuthSession) -> Result<bool, Ac
 pub async fn give(
     app: &Arc<AppState>,
     session: &AuthSession,
+    given: GivenProof,
+    client: &Client,
+) -> Result<AuthSession, ActionError> {
+    match given {
+        GivenProof::Password(password) => give_password(app, session, password, client).await,
+        GivenProof::Factor(factor) => give_factor(app, session, &factor, client).await,
+    }
+}
+
+/// Gives the proof that a request has, if it has one, and checks that there is a recent one. Returns the session as it is
+/// afterwards. A personal access token needs none: it does only what its owner has allowed it for its whole life.
+///
+/// # Errors
+/// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired), and those of [`give`].
+pub async fn require(
+    app: &Arc<AppState>,
+    session: &AuthSession,
+    given: Option<GivenProof>,
+    client: &Client,
+) -> Result<AuthSession, ActionError> {
+    if session.is_of_token() {
+        return Ok(session.clone());
+    }
+    match given {
+        Some(given) => give(app, session, given, client).await,
+        None => expect_proof(session, app.now()).map(|()| session.clone()),
+    }
+}
+
+/// Gives the password, if there is one, and returns the session as it is afterwards.
+///
+/// # Errors
+/// Those of [`give`].
+pub async fn give_if_any(
+    app: &Arc<AppState>,
+    session: &AuthSession,
+    password: Option<Typed>,
+    client: &Client,
+) -> Result<AuthSession, ActionError> {
+    match password {
+        Some(password) => give(app, session, GivenProof::Password(password), client).await,
+        None => Ok(session.clone()),
+    }
+}
+
+async fn give_password(
+    app: &AppState,
+    session: &AuthSession,
+    password: Typed,
+    client: &Client,
+) -> Result<AuthSession, ActionError> {
+    let now = app.now();
+    check_password(app, session, password, client, now).await?;
+    let entry = audit::entry(session, client, "password.given", session.user.id.to_string(), now);
+    app.store.note_proof((session.user.id, session.id), &entry).await?;
+    Ok(AuthSession { proved_at: Some(now), ..session.clone() })
+}
+
+async fn give_factor(
+    app: &Arc<AppState>,
+    session: &AuthSession,
     given: &GivenFactor,
     client: &Client,
-) -> Result<(), ActionError> {
+) -> Result<AuthSession, ActionError> {
     let now = app.now();
     let proof = prove(app, session, given, client, now).await?;
     let entry = audit::entry(session, client, "factor.given", session.user.id.to_string(), now);
@@ -35,7 +112,8 @@ pub async fn give(
     to_the_end(async move {
         let whose = (session.user.id, session.id);
         let is_done = app.store.give_factor(whose, &proof.used, &entry).await?;
-        accept(&app, &proof, is_done, (&session, &client), now).await
+        accept(&app, &proof, is_done, (&session, &client), now).await?;
+        Ok(AuthSession { proved_at: Some(now), factor_at: Some(now), ..session })
     })
     .await
 }

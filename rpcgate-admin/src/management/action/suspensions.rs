@@ -18,7 +18,7 @@ pub(super) async fn tell(app: &AppState, tenant: TenantId, is_suspended: bool, u
     let text = if is_suspended { SUSPENDED } else { ACTIVE };
     let told = raise_with(app, tenant, NotificationKind::Suspension, text, |user, to| match unpaid {
         Some(invoice) if user.role.allows(Permission::ReadBilling) => Mail::suspended(to, invoice, dash_url),
-        _ => Mail::notification(to, text, dash_url),
+        _ => Mail::notification(to, text, dash_url, ""),
     });
     if let Err(error) = told.await {
         tracing::warn!(%error, %tenant, is_suspended, "the members of a tenant could not be told of its state");

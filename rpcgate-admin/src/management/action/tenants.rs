@@ -4,8 +4,11 @@ use super::actor::Actor;
 use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Tenant, TenantChange, Versioned};
+use crate::store::{BillingParty, Tenant, TenantChange, Versioned};
 use rpcgate_core::caller::TenantId;
+
+/// Lines of an address, at most.
+pub const MAX_ADDRESS_LINES: usize = 10;
 
 const UNKNOWN: ActionError = ActionError::NotFound("tenant");
 
@@ -34,14 +37,85 @@ pub async fn get(app: &AppState, actor: &Actor, id: TenantId) -> Result<Tenant, 
     app.store.tenant(own_tenant(actor, id)?).await?.ok_or(UNKNOWN)
 }
 
+/// What invoices say about the caller's tenant.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant.
+pub async fn billing_party(app: &AppState, actor: &Actor, id: TenantId) -> Result<BillingParty, ActionError> {
+    Ok(app.store.billing_party(own_tenant(actor, id)?).await?)
+}
+
 /// Renames the caller's tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for an invalid name.
 pub async fn rename(app: &AppState, actor: &Actor, id: TenantId, name: &str) -> Result<Tenant, ActionError> {
+    update(app, actor, id, TenantUpdate { name: Some(name.to_owned()), ..TenantUpdate::default() }).await
+}
+
+/// A change that a member makes to its tenant; what is `None` stays as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TenantUpdate {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its name on invoices; an empty one is that of the tenant.
+    pub billing_name: Option<String>,
+    /// The lines of its address on invoices.
+    pub billing_address: Option<Vec<String>>,
+    /// Its tax number; an empty one removes it.
+    pub billing_tax_id: Option<String>,
+}
+
+impl TenantUpdate {
+    fn changes_billing(&self) -> bool {
+        self.billing_name.is_some() || self.billing_address.is_some() || self.billing_tax_id.is_some()
+    }
+
+    /// `before` with this change.
+    fn billing(self, before: BillingParty) -> Result<BillingParty, ActionError> {
+        let optional = |field: &str, text: String| {
+            text::line(field, &text).map(|line| Some(line).filter(|line| !line.is_empty()))
+        };
+        let name = self.billing_name.map_or(Ok(before.name), |name| optional("billing_name", name))?;
+        let tax_id = self.billing_tax_id.map_or(Ok(before.tax_id), |id| optional("billing_tax_id", id))?;
+        let address = match self.billing_address {
+            None => before.address,
+            Some(lines) if lines.len() > MAX_ADDRESS_LINES => {
+                let why = format!("`billing_address` must have at most {MAX_ADDRESS_LINES} lines");
+                return Err(ActionError::Invalid(why));
+            }
+            Some(lines) => lines
+                .iter()
+                .map(|line| text::line("billing_address", line))
+                .filter(|line| !line.as_ref().is_ok_and(String::is_empty))
+                .collect::<Result<_, _>>()?,
+        };
+        Ok(BillingParty { name, address, tax_id })
+    }
+}
+
+/// Changes the name of the caller's tenant, and what invoices say about it. Issued invoices stay as they are.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for an invalid text.
+pub async fn update(
+    app: &AppState,
+    actor: &Actor,
+    id: TenantId,
+    update: TenantUpdate,
+) -> Result<Tenant, ActionError> {
     let (tenant, now) = (own_tenant(actor, id)?, app.now());
-    let name = text::name("name", name)?;
-    let store = actor.audited_store(&app.store, Some(tenant), ("tenant.renamed", tenant, &name), now);
-    let change = TenantChange { name: Some(name), ..TenantChange::default() };
+    let name = update.name.as_deref().map(|name| text::name("name", name)).transpose()?;
+    let billing = if update.changes_billing() {
+        Some(update.billing(app.store.billing_party(tenant).await?)?)
+    } else {
+        None
+    };
+    let event = match &name {
+        Some(name) => ("tenant.renamed", tenant, name.clone()),
+        None => ("tenant.billing_changed", tenant, String::new()),
+    };
+    let store = actor.audited_store(&app.store, Some(tenant), event, now);
+    let change = TenantChange { name, billing, ..TenantChange::default() };
     Ok(actor.expecting(&store, Versioned::Tenant(tenant)).update_tenant(tenant, &change, now).await?)
 }

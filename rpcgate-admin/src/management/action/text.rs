@@ -4,6 +4,7 @@ use crate::management::error::ActionError;
 use rpcgate_core::clock::Time;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
 /// Characters of a name or a description, at most.
 pub const MAX_LINE: usize = 200;
@@ -23,7 +24,8 @@ fn invalid<T>(text: String) -> Result<T, ActionError> {
 /// A single line, which may be empty, with surrounding whitespace removed.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] if it is too long or contains control characters.
+/// [`ActionError::Invalid`] if it is too long, contains control characters or such as change the direction of text, or has
+/// no visible character.
 pub fn line(field: &str, text: &str) -> Result<String, ActionError> {
     let text = text.trim();
     if text.chars().count() > MAX_LINE {
@@ -32,7 +34,42 @@ pub fn line(field: &str, text: &str) -> Result<String, ActionError> {
     if text.chars().any(char::is_control) {
         return invalid(format!("`{field}` must not hold control characters"));
     }
+    if text.chars().any(reorders) {
+        return invalid(format!("`{field}` must not hold characters that change the direction of text"));
+    }
+    if !text.is_empty() {
+        expect_visible(field, text)?;
+    }
     Ok(text.to_owned())
+}
+
+/// Whether a character makes text around it appear in another order, so that a name looks like another one. The marks that
+/// writing from right to left needs (U+200E, U+200F, U+061C) do not.
+fn reorders(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Checks that a text shows something: a link with an invisible name cannot be opened. Joiners and marks are allowed next to
+/// what is seen, as emoji and many scripts need them.
+fn expect_visible(field: &str, text: &str) -> Result<(), ActionError> {
+    if text.chars().any(is_visible) {
+        return Ok(());
+    }
+    invalid(format!("`{field}` must have at least one visible character"))
+}
+
+/// Whether a character by itself leaves something on a page.
+fn is_visible(c: char) -> bool {
+    // Letters and symbols that are drawn as nothing: Hangul fillers, and the blank pattern of braille.
+    let is_blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
+    let is_ignorable = matches!(c, '\u{fff0}'..='\u{fff8}' | '\u{e0000}'..='\u{e0fff}');
+    let draws = !matches!(
+        c.general_category_group(),
+        GeneralCategoryGroup::Mark | GeneralCategoryGroup::Separator | GeneralCategoryGroup::Other
+    );
+    // An emoji that is younger than our tables is seen.
+    let is_unknown = c.general_category() == GeneralCategory::Unassigned;
+    (draws || is_unknown) && !is_blank && !is_ignorable
 }
 
 /// A line that is not empty.
@@ -80,6 +117,7 @@ fn prose_within(field: &str, text: &str, max: usize) -> Result<String, ActionErr
     if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
         return invalid(format!("`{field}` must not hold control characters"));
     }
+    expect_visible(field, text)?;
     Ok(text.to_owned())
 }
 
@@ -139,6 +177,46 @@ mod tests {
         for strange in ["a\nb", "a\u{0}b", "a\u{9b}b"] {
             assert_eq!(wrong(line("name", strange)), "`name` must not hold control characters");
         }
+    }
+
+    #[test]
+    fn a_name_is_seen_and_reads_in_its_own_order() {
+        let unseen = "`name` must have at least one visible character";
+        for text in [
+            "\u{200b}\u{200b}",
+            "\u{2060}",
+            "\u{ad}",
+            "\u{e0041}\u{e0042}",
+            "\u{feff}",
+            "\u{200d}",
+            "\u{200e}\u{200f}",
+            "\u{fe0f}",
+            "\u{34f}",
+            "\u{115f}\u{3164}",
+            "\u{2800}",
+            "\u{180e}",
+            "a\u{300}".trim_start_matches('a'),
+        ] {
+            assert_eq!(wrong(name("name", text)), unseen, "{text:?}");
+            assert_eq!(wrong(line("name", text)), unseen, "{text:?}");
+        }
+        let turned = "`name` must not hold characters that change the direction of text";
+        for text in ["a\u{202e}b", "\u{202d}a", "\u{2067}a\u{2069}", "\u{202a}a"] {
+            assert_eq!(wrong(name("name", text)), turned, "{text:?}");
+        }
+        for text in [
+            "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467} team",
+            "\u{645}\u{6cc}\u{200c}\u{62e}\u{648}\u{627}\u{647}\u{645}",
+            "\u{2764}\u{fe0f}",
+            "\u{1f3f4}\u{e0067}\u{e0062}\u{e007f}",
+            "o\u{308}",
+            "\u{200f}\u{5d0}",
+            "7",
+            "-",
+        ] {
+            assert_eq!(name("name", text).unwrap(), text);
+        }
+        assert_eq!(wrong(prose("reason", "\u{200b}")), "`reason` must have at least one visible character");
     }
 
     #[test]

@@ -89,8 +89,8 @@ pub(super) async fn create_in(
         return Err(ActionError::Invalid("the file is empty".into()));
     }
     let kind = sniff(&content).ok_or_else(|| {
-        let text =
-            "this kind of file is not accepted: send PNG, JPEG, GIF, WebP, PDF, ZIP, gzip or text in UTF-8";
+        let text = "this kind of file is not accepted: send text, PNG, JPEG, GIF, WebP, PDF, a packet capture, or an \
+                    archive (ZIP, tar, gzip, bzip2, xz, Zstandard, 7-Zip)";
         ActionError::Invalid(text.into())
     })?;
     if let Some(scanner) = &app.scanner {

@@ -1,6 +1,6 @@
 //! Authenticator apps: the second factor that shows codes.
 
-use super::factors::{GivenFactor, accept, prove, prove_for_another, sealed_for, to_the_end};
+use super::factors::{GivenFactor, accept, expect_proof, prove, prove_for_another, sealed_for, to_the_end};
 use super::{audit, security};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
@@ -13,6 +13,12 @@ use std::sync::Arc;
 
 /// What users are told that the factor is.
 const APP: &str = "authenticator app";
+
+/// The address of an account is confirmed before it gets a second factor.
+pub(in crate::management) const UNCONFIRMED: ActionError = ActionError::Refused(
+    ErrorCode::EmailUnconfirmed,
+    "confirm your e-mail address before you add a second factor",
+);
 
 /// The secret of a new authenticator app, in each form in which an app can take it. It is shown once.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,8 +34,8 @@ pub struct OfferedTotp {
 /// Makes a secret for an authenticator app, in place of an earlier one that was not activated.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] before the user's address is confirmed, [`ActionError::Conflict`] if an app is activated,
-/// [`ActionError::Unavailable`].
+/// [`ActionError::Forbidden`] before the user's address is confirmed, [`ErrorCode::ProofRequired`] without a recent proof,
+/// [`ActionError::Conflict`] if an app is activated, [`ActionError::Unavailable`].
 pub async fn enroll(
     app: &AppState,
     session: &AuthSession,
@@ -39,11 +45,9 @@ pub async fn enroll(
     // An account whose address is not confirmed may have been registered by another person than the address's owner, to
     // whom its factor would deny the account for ever.
     if user.confirmed_at.is_none() {
-        return Err(ActionError::Refused(
-            ErrorCode::EmailUnconfirmed,
-            "confirm your e-mail address before you add a second factor",
-        ));
+        return Err(UNCONFIRMED);
     }
+    expect_proof(session, now)?;
     let secret = TotpSecret::make(&user.email)?;
     let sealed = app.sealing.seal(sealed_for(user), secret.bytes())?;
     let entry = audit::entry(session, client, "totp.offered", user.id.to_string(), now);
@@ -58,7 +62,8 @@ pub async fn enroll(
 /// switch that one off.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] if the code is wrong; [`ActionError::Conflict`] without a secret to be activated;
+/// [`ErrorCode::ProofRequired`] without a recent proof; [`ActionError::Invalid`] if the code is wrong;
+/// [`ActionError::Conflict`] without a secret to be activated;
 /// [`ActionError::Forbidden`] if another factor is missing or wrong, or after too many wrong ones;
 /// [`ActionError::Unavailable`].
 pub async fn activate(
@@ -71,6 +76,9 @@ pub async fn activate(
     const NONE: ActionError =
         ActionError::Conflict("no authenticator app waits for its activation: enroll one first");
     let (user, now) = (session.user.clone(), app.now());
+    if given.is_none() {
+        expect_proof(session, now)?;
+    }
     let offered = app.store.totp(user.id).await?.filter(|totp| totp.activated_at.is_none()).ok_or(NONE)?;
     let secret = TotpSecret::of(&app.sealing.open(sealed_for(&user), &offered.sealed)?, &user.email);
     let step = secret.step_of(code, now);

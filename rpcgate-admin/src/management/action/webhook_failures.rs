@@ -1,6 +1,7 @@
 //! What users are told of endpoints whose deliveries fail, and when such an endpoint is switched off.
 
 use super::notifications::raise;
+use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{EndpointTurns, FailingEndpoint, NotificationKind, WebhookId};
@@ -19,8 +20,8 @@ const STEP: u64 = 500;
 /// Letters of a URL that are shown.
 const MAX_SHOWN: usize = 200;
 
-/// Tells users of endpoints that fail and of those that work again, and switches off those to which nothing was delivered
-/// for `webhooks.disable_after`: when a delivery is given up, and when an attempt fails at an endpoint that `is_left_alone`,
+/// Tells users of endpoints that fail and of those that work again, and switches off those whose receiver is gone, and those
+/// to which nothing was delivered for `webhooks.disable_after`: when a delivery is given up, and when an attempt fails at an endpoint that `is_left_alone`,
 /// whose single attempts may be at another delivery each time, so that none is given up. Users are not told again of an
 /// endpoint that `is_told`.
 ///
@@ -33,6 +34,18 @@ pub async fn take_turns(
     is_left_alone: impl Fn(WebhookId) -> bool,
 ) -> Result<(), ActionError> {
     let now = app.now();
+    for (webhook, url) in &turns.gone {
+        if let Some(tenant) = app.store.disable_gone_webhook(*webhook, url, now).await? {
+            tracing::info!(%webhook, "an endpoint is switched off: its receiver answers 410 (Gone)");
+            let text = format!(
+                "The webhook {} was switched off, because its receiver answers 410: it is gone for good. Give it another \
+                 address, or switch it on again when it works: deliveries wait for it for a day.",
+                shown(url)
+            );
+            notify(app, tenant, text).await?;
+        }
+    }
+    let is_gone = |webhook| turns.gone.iter().any(|(gone, _)| *gone == webhook);
     for FailingEndpoint { webhook, since, has_given_up } in turns.failing.iter().copied() {
         if is_due(app.settings.config.webhooks.disable_after, since, now)
             && (has_given_up || is_left_alone(webhook))
@@ -48,6 +61,7 @@ pub async fn take_turns(
             continue;
         }
         if has_given_up
+            && !is_gone(webhook)
             && !is_told(webhook)
             && let Some((tenant, url)) = app.store.tell_failing(webhook, PAUSE, now).await?
         {
@@ -62,6 +76,27 @@ pub async fn take_turns(
     for webhook in &turns.recovered {
         if let Some((tenant, url)) = app.store.tell_recovered(*webhook, PAUSE, now).await? {
             notify(app, tenant, format!("Deliveries to the webhook {} succeed again.", shown(&url))).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Notifies users of endpoints from which events are withheld, because too many of their deliveries wait.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn tell_withheld(app: &AppState) -> Result<(), ActionError> {
+    let now = app.now();
+    for webhook in app.store.withheld_webhooks(PAUSE, STEP).await? {
+        if let Some((tenant, url)) = app.store.tell_withheld(webhook, PAUSE, now).await? {
+            tracing::info!(%webhook, "events are withheld from an endpoint: too many of its deliveries wait");
+            let text = format!(
+                "Too many deliveries wait for the webhook {}. Events from about {} on are kept in the log of events and \
+                 are not sent by themselves: replay that time when the webhook works again.",
+                shown(&url),
+                text::moment(now)
+            );
+            notify(app, tenant, text).await?;
         }
     }
     Ok(())

@@ -48,14 +48,15 @@ pub struct NewWebhook {
     pub standard_headers: bool,
 }
 
-/// The URL of an endpoint, if it is one to which deliveries can be sent. Whether its host is a public one is decided at
-/// each delivery, since names can lead elsewhere later.
-fn target(url: String) -> Result<String, ActionError> {
+/// The URL of an endpoint, if it is one to which deliveries can be sent: without blanks around it, and with its scheme in
+/// lower case. Whether its host is a public one is decided at each delivery, since names can lead elsewhere later.
+fn target(url: &str) -> Result<String, ActionError> {
+    let url = url.trim();
     let invalid = |why: &str| ActionError::Invalid(format!("`url` {why}"));
     if url.len() > MAX_URL {
         return Err(invalid(&format!("must be at most {MAX_URL} bytes long")));
     }
-    Url::parse(&url, &["http", "https"]).map_err(|why| invalid(&why))?;
+    let url = Url::parse(url, &["http", "https"]).map_err(|why| invalid(&why))?.expose().to_owned();
     if !url.is_ascii() {
         return Err(invalid("must not contain characters beyond ASCII: escape them"));
     }
@@ -99,7 +100,7 @@ pub async fn create(
     let webhook = Webhook {
         id,
         project: project.id,
-        url: target(new.url)?,
+        url: target(&new.url)?,
         secret: secret.seal(&app.sealing, id, SecretUse::Current)?,
         next_secret: None,
         active: true,
@@ -162,7 +163,7 @@ pub async fn update(
     change: WebhookChange,
 ) -> Result<Webhook, ActionError> {
     let WebhookChange { url, active, standard_headers } = change;
-    let change = WebhookChange { url: url.map(target).transpose()?, active, standard_headers };
+    let change = WebhookChange { url: url.as_deref().map(target).transpose()?, active, standard_headers };
     let (tenant, now) = (actor.tenant()?, app.now());
     if change == WebhookChange::default() {
         actor.check_version(&app.store, &Versioned::Webhook(tenant, id)).await?;
@@ -293,7 +294,16 @@ mod tests {
             "http://127.0.0.1:9/",
             "https://[2001:db8::1]/x",
         ] {
-            assert_eq!(target(good.into()).unwrap(), good);
+            assert_eq!(target(good).unwrap(), good);
+        }
+        for (given, stored) in [
+            ("HTTPS://hooks.example/X", "https://hooks.example/X"),
+            ("Https://hooks.example/x", "https://hooks.example/x"),
+            (" \thttps://hooks.example/x \r\n", "https://hooks.example/x"),
+            ("https://hooks.example/x\u{2028}", "https://hooks.example/x"),
+            ("http://hooks.example?token=abc", "http://hooks.example?token=abc"),
+        ] {
+            assert_eq!(target(given).unwrap(), stored);
         }
         let long = format!("https://hooks.example/{}", "a".repeat(MAX_URL));
         for (bad, why) in [
@@ -306,7 +316,7 @@ mod tests {
             ("https://hooks.example/#a", "must not have a fragment (#…)"),
             ("https://hooks.example/a b", "must not contain the character ' '"),
             ("https://hooks.example/\r\nx-a: b", "must not contain the character '\\r'"),
-            ("https://hooks.example/\u{2028}", "must not contain the character '\\u{2028}'"),
+            ("https://hooks.example/\u{2028}x", "must not contain the character '\\u{2028}'"),
             ("https://hooks.example:0/", "has a port that is not between 1 and 65535"),
             ("https://user:secret@hooks.example/", "must not contain a user name or a password"),
             ("https://user@hooks.example/", "must not contain a user name or a password"),
@@ -315,7 +325,7 @@ mod tests {
             ("https://1.2.3.4.5/", "has an address that cannot be read"),
             (long.as_str(), "must be at most 2048 bytes long"),
         ] {
-            assert_eq!(target(bad.into()).unwrap_err().to_string(), format!("`url` {why}"), "{bad}");
+            assert_eq!(target(bad).unwrap_err().to_string(), format!("`url` {why}"), "{bad}");
         }
     }
 }

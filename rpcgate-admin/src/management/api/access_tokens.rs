@@ -2,11 +2,14 @@
 
 use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
+use crate::management::access::AuthSession;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::step_up::{self, GivenProof};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::{Body, Id};
+use crate::management::extract::{Body, Client, Id};
+use crate::management::identity::password::Typed;
 use crate::store::{AccessToken, AccessTokenId};
 use axum::Json;
 use axum::extract::State;
@@ -74,7 +77,7 @@ impl fmt::Debug for CreatedAccessToken {
 }
 
 /// The properties of a new token.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewAccessToken)]
 pub struct NewAccessTokenJson {
@@ -88,24 +91,34 @@ pub struct NewAccessTokenJson {
     /// When it expires, at most 366 days ahead; after 90 days by default.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Moment>,
+    /// The password of the account, unless the session has a proof from the last ten minutes.
+    #[schema(value_type = Option<String>, format = Password)]
+    #[serde(default)]
+    pub current_password: Option<Typed>,
 }
 
 /// Create a personal access token
 ///
 /// For programs that act as the caller, with a part of what the caller may do. Only this response contains the token.
 /// It works where an access token of a session works, except for the account itself: passwords, sessions, second
-/// factors and other tokens need a log-in. A user can have 50.
+/// factors and other tokens need a log-in. A user can have 50. It needs a proof: `current_password`, or one that the session
+/// has from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/auth/tokens", operation_id = "create_access_token", tag = "account",
     request_body = NewAccessTokenJson,
     responses((status = 201, description = "The token.", body = CreatedAccessToken),
+        (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 403, description = "The e-mail address is not confirmed."),
         (status = 409, description = "The user has as many tokens as are allowed.")))]
 pub async fn create(
     State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
     actor: Actor,
     Body(new): Body<NewAccessTokenJson>,
 ) -> Result<(StatusCode, Json<CreatedAccessToken>), ActionError> {
-    let NewAccessTokenJson { name, scopes, expires_at } = new;
+    let NewAccessTokenJson { name, scopes, expires_at, current_password } = new;
+    let proof = current_password.map(GivenProof::Password);
+    step_up::require(&app, &session, proof, &client).await?;
     let expires_at = expires_at.map(|Moment(time)| time);
     let new = action::access_tokens::NewAccessToken { name, scopes, expires_at };
     let (kept, text) = action::access_tokens::create(&app, &actor, new).await?;
@@ -130,15 +143,19 @@ pub async fn list(
 
 /// Revoke a personal access token
 ///
-/// It is refused from the next request on.
+/// It is refused from the next request on. The session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(delete, path = "/auth/tokens/{id}", operation_id = "revoke_access_token", tag = "account",
     params(("id" = String, Path, format = "uuid", description = "The token's identifier.")),
-    responses((status = 204, description = "It is revoked.")))]
+    responses((status = 204, description = "It is revoked."),
+        (status = 401, description = "The session has no recent proof (`proof_required`).")))]
 pub async fn revoke(
     State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
     actor: Actor,
     Id(id): Id<AccessTokenId>,
 ) -> Result<StatusCode, ActionError> {
+    step_up::require(&app, &session, None, &client).await?;
     action::access_tokens::revoke(&app, &actor, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

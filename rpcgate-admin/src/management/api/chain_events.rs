@@ -33,6 +33,8 @@ pub struct LoggedEventJson {
     pub block_hash: String,
     /// Whether it takes back an earlier event, whose block is no longer part of the chain.
     pub removed: bool,
+    /// Whether it was withheld from an endpoint, because too many of its deliveries waited. A replay sends it.
+    pub withheld: bool,
     /// The `data` of its deliveries.
     #[schema(value_type = Object)]
     pub data: Value,
@@ -41,8 +43,8 @@ pub struct LoggedEventJson {
     pub created_at: Moment,
 }
 
-impl From<store::LoggedEvent> for LoggedEventJson {
-    fn from(event: store::LoggedEvent) -> Self {
+impl LoggedEventJson {
+    fn of(event: store::LoggedEvent, withheld: bool) -> Self {
         // Every body is an object with a `data`.
         let mut body: Value = serde_json::from_slice(&event.body).unwrap_or_default();
         LoggedEventJson {
@@ -52,6 +54,7 @@ impl From<store::LoggedEvent> for LoggedEventJson {
             block_num: event.block_num,
             block_hash: event.block_hash,
             removed: event.removed,
+            withheld,
             data: body.get_mut("data").map(Value::take).unwrap_or_default(),
             created_at: event.created_at.into(),
         }
@@ -99,7 +102,11 @@ pub async fn list(
     let before = page.time_cursor()?;
     let log = action::chain_events::list(&app, &actor, project, query.into(), before, page.limit).await?;
     let next = log.next.map(|(at, id)| time_cursor(at, id));
-    Ok(page.page(log.events, next).map(LoggedEventJson::from))
+    let withheld = log.withheld;
+    Ok(page.page(log.events, next).map(|event| {
+        let is_withheld = withheld.contains(&event.id);
+        LoggedEventJson::of(event, is_withheld)
+    }))
 }
 
 #[cfg(test)]

@@ -6,6 +6,11 @@ use http::header::ACCEPT;
 /// The media type of CSV whose first line has the names of the columns.
 pub(super) const MEDIA_TYPE: &str = "text/csv; charset=utf-8; header=present";
 
+/// An empty file. It begins with a byte order mark, without which spreadsheet programs read another coding than UTF-8.
+pub(super) fn file() -> String {
+    String::from('\u{feff}')
+}
+
 /// Whether a client prefers CSV to JSON (RFC 9110, section 12.5.1). CSV must be named explicitly: a client that
 /// accepts anything gets JSON.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {

@@ -30,6 +30,8 @@ pub enum DeliveryStatusJson {
     Delivered,
     /// All attempts have failed.
     Failed,
+    /// It was not sent, because too many deliveries of the endpoint waited. A replay sends it.
+    Withheld,
 }
 
 impl From<store::DeliveryStatus> for DeliveryStatusJson {
@@ -39,6 +41,7 @@ impl From<store::DeliveryStatus> for DeliveryStatusJson {
             store::DeliveryStatus::Pending => DeliveryStatusJson::Pending,
             store::DeliveryStatus::Delivered => DeliveryStatusJson::Delivered,
             store::DeliveryStatus::Failed => DeliveryStatusJson::Failed,
+            store::DeliveryStatus::Withheld => DeliveryStatusJson::Withheld,
         }
     }
 }
@@ -50,6 +53,7 @@ impl From<DeliveryStatusJson> for store::DeliveryStatus {
             DeliveryStatusJson::Pending => store::DeliveryStatus::Pending,
             DeliveryStatusJson::Delivered => store::DeliveryStatus::Delivered,
             DeliveryStatusJson::Failed => store::DeliveryStatus::Failed,
+            DeliveryStatusJson::Withheld => store::DeliveryStatus::Withheld,
         }
     }
 }

@@ -20,9 +20,10 @@ pub struct ChangeEmail {
     /// The new address of the account.
     #[schema(example = "ada@example.com")]
     pub email: String,
-    /// The password of the account.
-    #[schema(value_type = String, format = Password)]
-    pub current_password: Typed,
+    /// The password of the account. It can be left out if the session has a proof from the last ten minutes.
+    #[schema(value_type = Option<String>, format = Password)]
+    #[serde(default)]
+    pub current_password: Option<Typed>,
 }
 
 /// An address that awaits its confirmation.
@@ -44,6 +45,7 @@ pub struct AwaitedEmail {
     request_body = ChangeEmail,
     responses(
         (status = 202, description = "A mail is on its way.", body = AwaitedEmail),
+        (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 403, description = "The current password is wrong, the account is temporarily locked, or its \
             address is not confirmed.")))]
 pub async fn change(

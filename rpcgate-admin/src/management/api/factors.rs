@@ -106,6 +106,14 @@ impl GiveFactor {
         self.given_if_any()?.ok_or_else(wrong_number)
     }
 
+    /// The factor, where it is the proof that the request needs.
+    ///
+    /// # Errors
+    /// [`ActionError::PROOF_REQUIRED`] if none is given, [`ActionError::Invalid`] if several forms are given.
+    pub(crate) fn given_as_proof(self) -> Result<GivenFactor, ActionError> {
+        self.given_if_any()?.ok_or(ActionError::PROOF_REQUIRED)
+    }
+
     /// The factor, if one is given.
     ///
     /// # Errors

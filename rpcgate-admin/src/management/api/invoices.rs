@@ -265,8 +265,12 @@ pub struct InvoiceJson {
     pub summary: InvoiceSummaryJson,
     /// The seller.
     pub seller: SellerJson,
-    /// The tenant's name at the date of the invoice.
+    /// The customer's name at the date of the invoice: its name for invoices, or the tenant's.
     pub customer: String,
+    /// The lines of the customer's address at the date of the invoice.
+    pub customer_address: Vec<String>,
+    /// The customer's tax number at the date of the invoice, or null.
+    pub customer_tax_id: Option<String>,
     /// Its lines.
     pub lines: Vec<InvoiceLineJson>,
     /// The sum of the lines, rounded to cents.
@@ -289,6 +293,8 @@ impl InvoiceJson {
             summary,
             seller: SellerJson { name, address, tax_id },
             customer: invoice.customer,
+            customer_address: invoice.customer_address,
+            customer_tax_id: invoice.customer_tax_id,
             lines: lines.into_iter().map(InvoiceLineJson::from).collect(),
             subtotal_cents: invoice.amounts.subtotal,
             taxes: taxes(&invoice.amounts),

@@ -163,7 +163,7 @@ impl<T> ListPage<T> {
         columns: [&str; N],
         cells: impl Fn(T) -> [String; N],
     ) -> Response {
-        let mut text = String::new();
+        let mut text = csv::file();
         csv::line(&mut text, columns.into_iter().map(str::to_owned));
         for entry in self.entries {
             csv::line(&mut text, cells(entry).into_iter().map(csv::harmless));

@@ -65,9 +65,10 @@ pub struct Rename {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangePassword {
-    /// The current password.
-    #[schema(value_type = String, format = Password)]
-    pub current_password: Typed,
+    /// The current password. It can be left out if the session has a proof from the last ten minutes.
+    #[schema(value_type = Option<String>, format = Password)]
+    #[serde(default)]
+    pub current_password: Option<Typed>,
     /// The new password, at least 10 characters.
     #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
     pub new_password: Typed,
@@ -100,6 +101,7 @@ pub async fn put(
     request_body = ChangePassword,
     responses(
         (status = 204, description = "Changed."),
+        (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 403, description = "The current password is wrong, or the account is temporarily locked."),
         (status = 409, description = "The password has been changed meanwhile.")))]
 pub async fn change_password(

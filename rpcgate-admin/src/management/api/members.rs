@@ -3,12 +3,14 @@
 use super::etag::Tagged;
 use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
+use crate::management::access::AuthSession;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::step_up;
 use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::{Body, Id, Ids};
+use crate::management::extract::{Body, Client, Id, Ids};
 use crate::store::{Role, User, UserId, Versioned};
 use axum::Json;
 use axum::extract::State;
@@ -115,19 +117,26 @@ pub async fn update(
 /// Remove a member
 ///
 /// Deletes the account with its sessions and the open invitations that it made; keys stay. Every member may leave;
-/// removing others requires the role for it, and only an owner may remove owners.
+/// removing others requires the role for it, and only an owner may remove owners. To leave, the session needs a proof from
+/// the last ten minutes (`POST /auth/proof`), because it deletes the own account.
 #[utoipa::path(delete, path = "/tenants/{id}/members/{user_id}", operation_id = "remove_member", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
         ("user_id" = String, Path, format = "uuid", description = "The member."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
             description = "The `ETag` of the version that is to be changed.")),
     responses((status = 204, description = "Deleted."),
+        (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "It is the last owner.")))]
 pub async fn remove(
     State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
     actor: Actor,
     Ids(tenant, id): Ids<TenantId, UserId>,
 ) -> Result<StatusCode, ActionError> {
+    if id == session.user.id {
+        step_up::require(&app, &session, None, &client).await?;
+    }
     action::members::remove(&app, &actor, tenant, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

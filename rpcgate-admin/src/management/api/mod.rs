@@ -34,6 +34,7 @@ pub mod passkeys;
 pub mod plan_change;
 pub mod plans;
 pub mod projects;
+pub mod proofs;
 pub mod quotas;
 pub mod recovery_codes;
 pub mod resets;

@@ -1,4 +1,4 @@
-//! Times on the wire: RFC 3339, in UTC.
+//! Times on the wire: RFC 3339 in UTC, always to the millisecond, so that their texts have one width and sort like the times.
 
 use rpcgate_core::clock::Time;
 use serde::de::{Error, Unexpected, Visitor};
@@ -7,7 +7,8 @@ use std::fmt;
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 
-/// A time between the years 1970 and 9999. It is written in UTC and read with any offset.
+/// A time between the years 1970 and 9999. It is written in UTC as `YYYY-MM-DDTHH:MM:SS.mmmZ`, where what is less than a
+/// millisecond is cut off, and read with any offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Moment(pub Time);
 
@@ -23,7 +24,13 @@ impl Moment {
     fn text(self) -> Option<String> {
         let nanos = i128::from(self.0.micros()) * 1_000;
         let moment = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
-        moment.to_offset(UtcOffset::UTC).format(&Rfc3339).ok()
+        let moment = moment.to_offset(UtcOffset::UTC);
+        let (date, [hour, minute, second]) =
+            (moment.date(), [moment.hour(), moment.minute(), moment.second()]);
+        let (year, month, day) = date.to_calendar_date();
+        let (month, millis) = (u8::from(month), moment.millisecond());
+        (year <= 9_999)
+            .then(|| format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"))
     }
 }
 
@@ -36,7 +43,7 @@ impl From<Time> for Moment {
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // There is no RFC 3339 text beyond the year 9999.
-        f.write_str(self.text().as_deref().unwrap_or("9999-12-31T23:59:59Z"))
+        f.write_str(self.text().as_deref().unwrap_or("9999-12-31T23:59:59.999Z"))
     }
 }
 
@@ -81,17 +88,37 @@ mod tests {
     #[test]
     fn times_are_accepted_with_any_offset_and_returned_in_utc() {
         for (given, reported) in [
-            ("2027-01-31T12:00:00Z", "2027-01-31T12:00:00Z"),
-            ("2027-01-31T14:00:00.5+02:00", "2027-01-31T12:00:00.5Z"),
-            ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
-            ("9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.999999Z"),
+            ("2027-01-31T12:00:00Z", "2027-01-31T12:00:00.000Z"),
+            ("2027-01-31T14:00:00.5+02:00", "2027-01-31T12:00:00.500Z"),
+            ("2027-01-31T12:00:00.0129999Z", "2027-01-31T12:00:00.012Z"),
+            ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z"),
+            ("9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.999Z"),
         ] {
             let form = read(&format!("\"{given}\"")).unwrap();
             assert_eq!(serde_json::to_string(&form).unwrap(), format!("{{\"at\":\"{reported}\"}}"));
         }
         assert_eq!(read("null").unwrap(), Form { at: None });
         let end = serde_json::to_string(&Moment(Time::from_micros(u64::MAX))).unwrap();
-        assert_eq!(end, "\"9999-12-31T23:59:59Z\"");
+        assert_eq!(end, "\"9999-12-31T23:59:59.999Z\"");
+    }
+
+    #[test]
+    fn texts_of_times_have_one_width_and_sort_like_the_times() {
+        let micros = [
+            0,
+            1,
+            999,
+            1_000,
+            500_000,
+            1_798_718_400_543_210,
+            1_798_718_400_500_000,
+            253_402_300_799_999_999,
+        ];
+        let mut times = micros.map(Time::from_micros);
+        times.sort_unstable();
+        let texts = times.map(|time| Moment(time).to_string());
+        assert!(texts.iter().all(|text| text.len() == 24), "{texts:?}");
+        assert!(texts.is_sorted(), "{texts:?}");
     }
 
     #[test]

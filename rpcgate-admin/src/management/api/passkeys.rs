@@ -3,10 +3,12 @@
 use super::factors::{GiveFactor, RecoveryCodesJson};
 use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
+use super::proofs::GiveProof;
 use super::sessions::LoggedIn;
 use crate::management::access::AuthSession;
 use crate::management::action::actor::Actor;
 use crate::management::action::passkeys::{self, RegisteredPasskey};
+use crate::management::action::step_up;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id};
@@ -140,11 +142,13 @@ impl fmt::Debug for FinishLogIn {
 
 /// Begin to add a passkey
 ///
-/// A caller who has a second factor has to give one; otherwise the body is an empty object.
+/// It needs a proof: `current_password` or a factor in the body, or one that the session has from the last ten minutes
+/// (`POST /auth/proof`). A caller who has a second factor has to give one. The second half needs no other proof.
 #[utoipa::path(post, path = "/auth/passkeys/register/start", operation_id = "start_passkey_registration",
-    tag = "account", request_body = GiveFactor,
+    tag = "account", request_body = GiveProof,
     responses(
         (status = 200, description = "What the browser needs to make a passkey.", body = Ceremony),
+        (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 403, description = "The address is not confirmed, or a factor is missing or wrong, or the factors are \
             temporarily locked."),
         (status = 409, description = "The service has no host name for which browsers make passkeys.")))]
@@ -152,10 +156,11 @@ pub async fn start_registration(
     State(app): State<Arc<AppState>>,
     session: AuthSession,
     client: Client,
-    Body(factor): Body<GiveFactor>,
+    Body(proof): Body<GiveProof>,
 ) -> Result<Json<Ceremony>, ActionError> {
-    let given = factor.given_if_any()?;
-    Ok(Json(passkeys::start_registration(&app, &session, given, &client).await?.into()))
+    let (password, factor) = proof.parts()?;
+    let session = step_up::give_if_any(&app, &session, password, &client).await?;
+    Ok(Json(passkeys::start_registration(&app, &session, factor, &client).await?.into()))
 }
 
 /// Add a passkey
@@ -166,6 +171,7 @@ pub async fn start_registration(
     tag = "account", request_body = FinishRegistration,
     responses(
         (status = 201, description = "The passkey.", body = AddedPasskey),
+        (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "The credential is registered already, or the caller has too many passkeys.")))]
 pub async fn finish_registration(
     State(app): State<Arc<AppState>>,
@@ -201,6 +207,7 @@ pub async fn list(
     request_body = GiveFactor,
     responses(
         (status = 204, description = "Removed."),
+        (status = 401, description = "The factor is missing (`proof_required`)."),
         (status = 403, description = "The factor is wrong or was used before, or the factors are temporarily locked.")))]
 pub async fn remove(
     State(app): State<Arc<AppState>>,
@@ -209,7 +216,7 @@ pub async fn remove(
     Id(id): Id<PasskeyId>,
     Body(factor): Body<GiveFactor>,
 ) -> Result<StatusCode, ActionError> {
-    passkeys::remove(&app, &session, id, &factor.given()?, &client).await?;
+    passkeys::remove(&app, &session, id, &factor.given_as_proof()?, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

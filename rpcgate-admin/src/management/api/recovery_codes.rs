@@ -17,6 +17,7 @@ use std::sync::Arc;
     request_body = GiveFactor,
     responses(
         (status = 200, description = "The recovery codes.", body = RecoveryCodesJson),
+        (status = 401, description = "The factor is missing (`proof_required`)."),
         (status = 403, description = "The factor is wrong or was used before, or the factors are temporarily locked."),
         (status = 409, description = "The caller has no second factor.")))]
 pub async fn renew(
@@ -25,5 +26,5 @@ pub async fn renew(
     client: Client,
     Body(factor): Body<GiveFactor>,
 ) -> Result<Json<RecoveryCodesJson>, ActionError> {
-    Ok(Json(recovery_codes::renew(&app, &session, &factor.given()?, &client).await?.into()))
+    Ok(Json(recovery_codes::renew(&app, &session, &factor.given_as_proof()?, &client).await?.into()))
 }

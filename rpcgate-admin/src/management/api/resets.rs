@@ -5,6 +5,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client};
 use crate::management::identity::password::Typed;
+use crate::store::YoungFactors;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
@@ -30,6 +31,10 @@ pub struct Reset {
     /// The new password, at least 10 characters.
     #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
     pub password: Typed,
+    /// Whether second factors that were added in the last seven days stay. By default they are removed, because a thief
+    /// may have added them.
+    #[serde(default)]
+    pub keep_factors: bool,
 }
 
 impl fmt::Debug for Reset {
@@ -56,17 +61,19 @@ pub async fn forgot(
 
 /// Set a new password
 ///
-/// With the token from the mail, which is valid for an hour and can be used once. All sessions of the account and a
-/// lock end, and its address is confirmed, because the mail has reached its reader.
+/// With the token from the mail, which is valid for an hour and can be used once. All sessions, personal access tokens and
+/// a lock of the account end, and its address is confirmed, because the mail has reached its reader. Second factors that
+/// were added in the last seven days are removed, with all recovery codes, unless `keep_factors` is true.
 #[utoipa::path(post, path = "/auth/password/reset", operation_id = "reset_password", tag = "account",
     request_body = Reset,
     responses((status = 204, description = "The password is set.")))]
 pub async fn reset(
     State(app): State<Arc<AppState>>,
     client: Client,
-    Body(Reset { token, password }): Body<Reset>,
+    Body(Reset { token, password, keep_factors }): Body<Reset>,
 ) -> Result<StatusCode, ActionError> {
-    resets::reset(&app, &token, password, &client).await?;
+    let young = if keep_factors { YoungFactors::Keep } else { YoungFactors::Remove };
+    resets::reset(&app, &token, password, young, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -6,6 +6,7 @@ use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::plans::PlanNames;
+use crate::management::action::tenants::TenantUpdate;
 use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -109,13 +110,50 @@ impl TenantJson {
     }
 }
 
-/// A change to the caller's tenant.
+/// A tenant with what invoices say about it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = TenantProfile)]
+pub struct TenantProfileJson {
+    /// The tenant.
+    #[serde(flatten)]
+    pub tenant: TenantJson,
+    /// Its name on invoices, or null if that is its name.
+    pub billing_name: Option<String>,
+    /// The lines of its address on invoices.
+    pub billing_address: Vec<String>,
+    /// Its tax number on invoices, or null.
+    pub billing_tax_id: Option<String>,
+}
+
+impl TenantProfileJson {
+    /// A tenant with what invoices say about it.
+    pub fn of(tenant: TenantJson, party: store::BillingParty) -> Self {
+        let store::BillingParty { name, address, tax_id } = party;
+        TenantProfileJson { tenant, billing_name: name, billing_address: address, billing_tax_id: tax_id }
+    }
+
+    async fn read(app: &AppState, actor: &Actor, tenant: store::Tenant) -> Result<Self, ActionError> {
+        let party = action::tenants::billing_party(app, actor, tenant.id).await?;
+        Ok(TenantProfileJson::of(TenantJson::named(app, tenant).await?, party))
+    }
+}
+
+/// A change to the caller's tenant. Fields that are absent or null stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TenantName {
+pub struct TenantProfileChange {
     /// Its name, at most 200 characters.
     #[schema(min_length = 1, max_length = 200)]
-    pub name: String,
+    pub name: Option<String>,
+    /// Its name on invoices, at most 200 characters; an empty text for its name.
+    #[schema(max_length = 200)]
+    pub billing_name: Option<String>,
+    /// The lines of its address on invoices, at most 10 of at most 200 characters.
+    #[schema(max_items = 10)]
+    pub billing_address: Option<Vec<String>>,
+    /// Its tax number on invoices, at most 200 characters; an empty text removes it.
+    #[schema(max_length = 200)]
+    pub billing_tax_id: Option<String>,
 }
 
 /// List the caller's tenants
@@ -136,33 +174,40 @@ pub async fn list(
 /// Read a tenant
 #[utoipa::path(get, path = "/tenants/{id}", operation_id = "get_tenant", tag = "tenants",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
-    responses((status = 200, description = "The tenant.", body = TenantJson,
+    responses((status = 200, description = "The tenant.", body = TenantProfileJson,
         headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<TenantId>,
-) -> Result<Tagged<TenantJson>, ActionError> {
+) -> Result<Tagged<TenantProfileJson>, ActionError> {
     let version = current(&app, Versioned::Tenant(id)).await?;
     let tenant = action::tenants::get(&app, &actor, id).await?;
-    Ok(Tagged::new(version, TenantJson::named(&app, tenant).await?))
+    Ok(Tagged::new(version, TenantProfileJson::read(&app, &actor, tenant).await?))
 }
 
-/// Rename a tenant
+/// Change the name of a tenant, and what invoices say about it
+///
+/// Issued invoices stay as they are.
 #[utoipa::path(put, path = "/tenants/{id}", operation_id = "update_tenant", tag = "tenants",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
             description = "The `ETag` of the version that is to be changed.")),
-    request_body = TenantName,
-    responses((status = 200, description = "The tenant as it is now.", body = TenantJson)))]
+    request_body = TenantProfileChange,
+    responses((status = 200, description = "The tenant as it is now.", body = TenantProfileJson)))]
 pub async fn update(
     State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<TenantId>,
-    Body(new): Body<TenantName>,
-) -> Result<Json<TenantJson>, ActionError> {
-    let tenant = action::tenants::rename(&app, &actor, id, &new.name).await?;
-    Ok(Json(TenantJson::named(&app, tenant).await?))
+    Body(change): Body<TenantProfileChange>,
+) -> Result<Json<TenantProfileJson>, ActionError> {
+    let TenantProfileChange { name, billing_name, billing_address, billing_tax_id } = change;
+    if name.is_none() && billing_name.is_none() && billing_address.is_none() && billing_tax_id.is_none() {
+        return Err(ActionError::Invalid("at least one field must be given".into()));
+    }
+    let update = TenantUpdate { name, billing_name, billing_address, billing_tax_id };
+    let tenant = action::tenants::update(&app, &actor, id, update).await?;
+    Ok(Json(TenantProfileJson::read(&app, &actor, tenant).await?))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 
 /// What a file is, as its content tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 #[schema(as = AttachmentKind)]
 pub enum AttachmentKindJson {
     /// A picture in the Portable Network Graphics format.
@@ -42,8 +42,22 @@ pub enum AttachmentKindJson {
     Zip,
     /// A file compressed by gzip.
     Gzip,
+    /// A file compressed by bzip2.
+    Bzip2,
+    /// A file compressed by xz.
+    Xz,
+    /// A file compressed by Zstandard.
+    Zstd,
+    /// An archive of tar.
+    Tar,
+    /// An archive of 7-Zip.
+    SevenZip,
+    /// A packet capture (pcap or pcapng).
+    Capture,
     /// Text in UTF-8.
     Text,
+    /// Text in a coding of one byte for each character.
+    ByteText,
 }
 
 impl From<store::AttachmentKind> for AttachmentKindJson {
@@ -56,7 +70,14 @@ impl From<store::AttachmentKind> for AttachmentKindJson {
             store::AttachmentKind::Pdf => AttachmentKindJson::Pdf,
             store::AttachmentKind::Zip => AttachmentKindJson::Zip,
             store::AttachmentKind::Gzip => AttachmentKindJson::Gzip,
+            store::AttachmentKind::Bzip2 => AttachmentKindJson::Bzip2,
+            store::AttachmentKind::Xz => AttachmentKindJson::Xz,
+            store::AttachmentKind::Zstd => AttachmentKindJson::Zstd,
+            store::AttachmentKind::Tar => AttachmentKindJson::Tar,
+            store::AttachmentKind::SevenZip => AttachmentKindJson::SevenZip,
+            store::AttachmentKind::Capture => AttachmentKindJson::Capture,
             store::AttachmentKind::Text => AttachmentKindJson::Text,
+            store::AttachmentKind::ByteText => AttachmentKindJson::ByteText,
         }
     }
 }
@@ -121,14 +142,14 @@ pub struct UploadQuery {
 
 /// Attach a file to a support ticket
 ///
-/// The body is the file itself, at most 10 MiB. What it is, its content alone decides: PNG, JPEG, GIF, WebP, PDF, ZIP,
-/// gzip or text in UTF-8; other kinds are refused. A ticket has at most 10 files. An organisation uploads one file at
+/// The body is the file itself, at most 10 MiB. What it is, its content alone decides: text, PNG, JPEG, GIF, WebP,
+/// PDF, a packet capture, or an archive (ZIP, tar, gzip, bzip2, xz, Zstandard, 7-Zip); other kinds are refused. A ticket has at most 10 files. An organisation uploads one file at
 /// a time, and all its files together have at most 100 MiB by default.
 #[utoipa::path(post, path = "/support/tickets/{id}/attachments", operation_id = "create_ticket_attachment",
     tag = "support",
     params(("id" = String, Path, format = "uuid", description = "The ticket."),
         ("filename" = Option<String>, Query, description = "The name of the file, for people. Folders and what could \
-            mislead are removed, and an extension that does not belong to the content is followed by one that does.")),
+            mislead are removed, and an extension of files that systems run is followed by one that belongs to the content.")),
     request_body(content = FileContent, content_type = "application/octet-stream", description = "The file."),
     responses((status = 201, description = "The file, without its content.", body = TicketAttachmentJson),
         (status = 400, description = "The file is empty, of a kind that is not accepted, or refused by the check for malware."),
@@ -178,7 +199,7 @@ pub async fn list(
     operation_id = "get_ticket_attachment", tag = "support",
     params(("id" = String, Path, format = "uuid", description = "The ticket."),
         ("attachment_id" = String, Path, format = "uuid", description = "The file.")),
-    responses((status = 200, description = "The file.", content((FileContent = "application/gzip"), (FileContent = "application/pdf"), (FileContent = "application/zip"), (FileContent = "image/gif"), (FileContent = "image/jpeg"), (FileContent = "image/png"), (FileContent = "image/webp"), (FileContent = "text/plain")))))]
+    responses((status = 200, description = "The file.", content((FileContent = "application/gzip"), (FileContent = "application/pdf"), (FileContent = "application/vnd.tcpdump.pcap"), (FileContent = "application/x-7z-compressed"), (FileContent = "application/x-bzip2"), (FileContent = "application/x-tar"), (FileContent = "application/x-xz"), (FileContent = "application/zip"), (FileContent = "application/zstd"), (FileContent = "image/gif"), (FileContent = "image/jpeg"), (FileContent = "image/png"), (FileContent = "image/webp"), (FileContent = "text/plain")))))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
     actor: Actor,

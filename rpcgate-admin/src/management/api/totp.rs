@@ -3,11 +3,14 @@
 #[cfg(feature = "passkeys")]
 use super::factors::GivePasskey;
 use super::factors::{GiveFactor, RecoveryCodesJson};
+use super::proofs::GiveProof;
 use crate::management::access::AuthSession;
+use crate::management::action::step_up;
 use crate::management::action::totp::{self, OfferedTotp};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::{Body, Client};
+use crate::management::extract::{Body, Client, OptionalBody};
+use crate::management::identity::password::Typed;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -52,6 +55,10 @@ pub struct ActivateTotp {
     /// The code that the app shows.
     #[schema(example = "123456")]
     pub code: String,
+    /// The password of the account, unless the session has a recent proof.
+    #[schema(value_type = Option<String>, format = Password)]
+    #[serde(default)]
+    pub current_password: Option<Typed>,
     /// A recovery code, if the caller has another second factor.
     #[schema(example = "0123-4567-89ab-cdef")]
     #[serde(default)]
@@ -71,17 +78,25 @@ impl fmt::Debug for ActivateTotp {
 /// Add an authenticator app
 ///
 /// Returns a new secret for an app. The app becomes a second factor when it is activated by a code; until then the
-/// secret can be replaced by another call.
+/// secret can be replaced by another call. It needs a proof: `current_password` or a factor in the body, or one that the
+/// session has from the last ten minutes (`POST /auth/proof`). The activation then needs no other one.
 #[utoipa::path(post, path = "/auth/mfa/totp/enroll", operation_id = "enroll_totp", tag = "account",
+    request_body = GiveProof,
     responses(
         (status = 200, description = "The secret of the app.", body = TotpSecretJson),
+        (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 403, description = "The address is not confirmed."),
         (status = 409, description = "An app is activated already.")))]
 pub async fn enroll(
     State(app): State<Arc<AppState>>,
     session: AuthSession,
     client: Client,
+    OptionalBody(proof): OptionalBody<GiveProof>,
 ) -> Result<Json<TotpSecretJson>, ActionError> {
+    if session.user.confirmed_at.is_none() {
+        return Err(totp::UNCONFIRMED);
+    }
+    let session = step_up::require(&app, &session, proof.given_if_any()?, &client).await?;
     Ok(Json(totp::enroll(&app, &session, &client).await?.into()))
 }
 
@@ -93,6 +108,7 @@ pub async fn enroll(
     request_body = ActivateTotp,
     responses(
         (status = 200, description = "The recovery codes.", body = RecoveryCodesJson),
+        (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 403, description = "Another factor is missing or wrong, or the factors are temporarily locked."),
         (status = 409, description = "No app waits for its activation.")))]
 pub async fn activate(
@@ -107,7 +123,9 @@ pub async fn activate(
         #[cfg(feature = "passkeys")]
         passkey: form.passkey,
     };
-    Ok(Json(totp::activate(&app, &session, &form.code, other.given_if_any()?, &client).await?.into()))
+    let other = other.given_if_any()?;
+    let session = step_up::give_if_any(&app, &session, form.current_password, &client).await?;
+    Ok(Json(totp::activate(&app, &session, &form.code, other, &client).await?.into()))
 }
 
 /// Switch the authenticator app off
@@ -118,6 +136,7 @@ pub async fn activate(
     request_body = GiveFactor,
     responses(
         (status = 204, description = "Switched off."),
+        (status = 401, description = "The factor is missing (`proof_required`)."),
         (status = 403, description = "The factor is wrong or was used before, or the factors are temporarily locked."),
         (status = 409, description = "No app is activated.")))]
 pub async fn disable(
@@ -126,7 +145,7 @@ pub async fn disable(
     client: Client,
     Body(factor): Body<GiveFactor>,
 ) -> Result<StatusCode, ActionError> {
-    totp::disable(&app, &session, &factor.given()?, &client).await?;
+    totp::disable(&app, &session, &factor.given_as_proof()?, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

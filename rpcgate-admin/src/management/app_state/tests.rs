@@ -136,6 +136,7 @@ impl Site {
             agent: "a test".into(),
             method: LogInMethod::Password,
             factor_at: None,
+            proved_at: Some(now),
             seen_address: "192.0.2.1".into(),
         };
         let refresh = Digest::of(&session.id.to_string());

@@ -17,22 +17,62 @@ pub const MAX_BYTES: usize = 10 << 20;
 /// assert_eq!(sniff(b"MZ\x90\x00\x03"), None);
 /// ```
 pub fn sniff(content: &[u8]) -> Option<AttachmentKind> {
-    match infer::get(content).map(|found| found.mime_type()) {
+    // Of the kinds that are ZIP archives inside (documents of office programs and others), only this matters.
+    if content.starts_with(b"PK\x03\x04") || content.starts_with(b"PK\x05\x06") {
+        return Some(AttachmentKind::Zip);
+    }
+    if is_capture(content) {
+        return Some(AttachmentKind::Capture);
+    }
+    let found = infer::get(content);
+    match found.map(|found| found.mime_type()) {
         Some("image/png") => Some(AttachmentKind::Png),
         Some("image/jpeg") => Some(AttachmentKind::Jpeg),
         Some("image/gif") => Some(AttachmentKind::Gif),
         Some("image/webp") => Some(AttachmentKind::Webp),
         Some("application/pdf") => Some(AttachmentKind::Pdf),
-        Some("application/zip") => Some(AttachmentKind::Zip),
         Some("application/gzip") => Some(AttachmentKind::Gzip),
+        Some("application/x-bzip2") => Some(AttachmentKind::Bzip2),
+        Some("application/x-xz") => Some(AttachmentKind::Xz),
+        Some("application/zstd") => Some(AttachmentKind::Zstd),
+        Some("application/x-tar") => Some(AttachmentKind::Tar),
+        Some("application/x-7z-compressed") => Some(AttachmentKind::SevenZip),
         // Text may begin like a file of another kind: with "BM", as a bitmap does.
-        _ => is_text(content).then_some(AttachmentKind::Text),
+        _ if is_text(content) => Some(AttachmentKind::Text),
+        // Programs have bytes beyond ASCII too, so what is known as one is no text.
+        None if is_byte_text(content) => Some(AttachmentKind::ByteText),
+        _ => None,
     }
 }
 
+/// Whether a file begins like a packet capture: pcap in both byte orders, with microseconds or nanoseconds, or pcapng.
+fn is_capture(content: &[u8]) -> bool {
+    const BEGINNINGS: [[u8; 4]; 5] = [
+        [0xd4, 0xc3, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0xc3, 0xd4],
+        [0x4d, 0x3c, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0x3c, 0x4d],
+        [0x0a, 0x0d, 0x0d, 0x0a],
+    ];
+    BEGINNINGS.iter().any(|beginning| content.starts_with(beginning))
+}
+
+/// Control characters that logs have: line breaks, tabs, page breaks, backspaces, bells, and the escapes of terminals.
+const fn is_of_logs(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r' | b'\t' | 0x0c | 0x08 | 0x07 | 0x1b)
+}
+
 fn is_text(content: &[u8]) -> bool {
-    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+    let is_plain = |c: char| !c.is_control() || u8::try_from(c).is_ok_and(is_of_logs);
     std::str::from_utf8(content).is_ok_and(|text| text.chars().all(is_plain))
+}
+
+/// Whether a file is text in a coding of one byte for each character: no control character of ASCII but those of logs, and
+/// most bytes are letters, digits and signs of ASCII.
+fn is_byte_text(content: &[u8]) -> bool {
+    let is_plain = |byte: &u8| *byte >= 0x80 || !byte.is_ascii_control() || is_of_logs(*byte);
+    let beyond = content.iter().filter(|byte| **byte >= 0x80).count();
+    content.iter().all(is_plain) && beyond <= content.len() / 2
 }
 
 /// The `Content-Type` with which a file is served.
@@ -45,7 +85,15 @@ pub const fn media_type(kind: AttachmentKind) -> &'static str {
         AttachmentKind::Pdf => "application/pdf",
         AttachmentKind::Zip => "application/zip",
         AttachmentKind::Gzip => "application/gzip",
+        AttachmentKind::Bzip2 => "application/x-bzip2",
+        AttachmentKind::Xz => "application/x-xz",
+        AttachmentKind::Zstd => "application/zstd",
+        AttachmentKind::Tar => "application/x-tar",
+        AttachmentKind::SevenZip => "application/x-7z-compressed",
+        AttachmentKind::Capture => "application/vnd.tcpdump.pcap",
         AttachmentKind::Text => "text/plain; charset=utf-8",
+        // Which coding it is, only its author knows.
+        AttachmentKind::ByteText => "text/plain",
     }
 }
 
@@ -66,6 +114,15 @@ mod tests {
             (b"at 12:00 it failed\r\n\tagain\n", AttachmentKind::Text),
             ("größer".as_bytes(), AttachmentKind::Text),
             (b"BM is what a bitmap begins with", AttachmentKind::Text),
+            (b"\x1b[32mINFO\x1b[0m started\r\n", AttachmentKind::Text),
+            (b"gr\xf6\xdfe: 5 \xb5s\n", AttachmentKind::ByteText),
+            (b"BZh91AY&SY\0\0", AttachmentKind::Bzip2),
+            (b"\xfd7zXZ\0\0\x04", AttachmentKind::Xz),
+            (b"\x28\xb5\x2f\xfd\x24\0", AttachmentKind::Zstd),
+            (b"7z\xbc\xaf\x27\x1c\0\x04", AttachmentKind::SevenZip),
+            (b"\xd4\xc3\xb2\xa1\x02\0\x04\0", AttachmentKind::Capture),
+            (b"\x0a\x0d\x0d\x0a\x1c\0\0\0", AttachmentKind::Capture),
+            (b"PK\x05\x06\0\0", AttachmentKind::Zip),
         ] {
             assert_eq!(sniff(content), Some(kind), "{kind}");
         }
@@ -87,13 +144,22 @@ mod tests {
             b"\xcf\xfa\xed\xfe\x07\0\0\x01",
             b"\xca\xfe\xba\xbe\0\0\0\x34",
             b"text\0with a zero",
-            b"\x1b[31mcolour\x1b[0m",
             b"\xff\xfea\0",
-            b"\xc3\x28",
+            b"\xc3\xa4\xf6\xfcx",
+            b"\x1b[0m\x01",
             b"\0asm\x01\0\0\0",
         ] {
             assert_eq!(sniff(content), None, "{content:?}");
         }
+    }
+
+    #[test]
+    fn a_document_of_an_office_program_is_an_archive() {
+        let mut document = b"PK\x03\x04\x14\0\x06\0\x08\0".to_vec();
+        document.extend([0; 16]);
+        document.extend(b"\x13\0\0\0[Content_Types].xml");
+        document.extend(b"PK\x03\x04word/document.xml");
+        assert_eq!(sniff(&document), Some(AttachmentKind::Zip));
     }
 
     #[test]

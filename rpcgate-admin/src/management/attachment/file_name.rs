@@ -6,6 +6,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 /// Characters of a name, at most.
 const MAX_CHARACTERS: usize = 100;
 
+/// Characters of an extension, at most.
+const MAX_EXTENSION: usize = 16;
+
 /// The name of a file that has none.
 const UNNAMED: &str = "file";
 
@@ -24,7 +27,15 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'|')
     .remove(b'~');
 
-/// The extensions that files of a kind may have. The first is added where none of them is given.
+/// Extensions of files that a browser or a system runs when they are opened. No file keeps one of them, since its content
+/// is something else.
+const RUN: [&str; 44] = [
+    "ade", "app", "appx", "bat", "cmd", "com", "cpl", "desktop", "dll", "dmg", "exe", "hta", "htm", "html",
+    "htc", "inf", "ins", "iso", "jar", "js", "jse", "lnk", "mht", "mjs", "msc", "msi", "msp", "pif", "pkg",
+    "ps1", "psm1", "reg", "scr", "sct", "sh", "svg", "url", "vb", "vbe", "vbs", "wsf", "wsh", "xht", "xhtml",
+];
+
+/// The extensions that files of a kind have for certain. The first is added to a name whose extension may not stay.
 const fn extensions(kind: AttachmentKind) -> &'static [&'static str] {
     match kind {
         AttachmentKind::Png => &["png"],
@@ -34,36 +45,53 @@ const fn extensions(kind: AttachmentKind) -> &'static [&'static str] {
         AttachmentKind::Pdf => &["pdf"],
         AttachmentKind::Zip => &["zip"],
         AttachmentKind::Gzip => &["gz", "tgz"],
-        AttachmentKind::Text => &["txt", "log", "json", "csv", "md", "toml", "yaml", "yml"],
+        AttachmentKind::Bzip2 => &["bz2", "tbz2"],
+        AttachmentKind::Xz => &["xz", "txz"],
+        AttachmentKind::Zstd => &["zst", "tzst"],
+        AttachmentKind::Tar => &["tar"],
+        AttachmentKind::SevenZip => &["7z"],
+        AttachmentKind::Capture => &["pcap", "pcapng", "cap"],
+        AttachmentKind::Text | AttachmentKind::ByteText => {
+            &["txt", "log", "json", "csv", "md", "toml", "yaml", "yml"]
+        }
     }
 }
 
 /// The name under which a file of this `kind` is shown and saved: the last part of `given`, without what could
-/// mislead or harm (control characters, characters that reverse the direction of text, what file systems forbid),
-/// with an extension that belongs to its kind.
+/// mislead or harm (control characters, characters that reverse the direction of text, what file systems forbid). An
+/// extension stays, unless systems run such files; then one of its kind follows.
 ///
 /// ```
 /// use rpcgate_admin::management::attachment::file_name;
 /// use rpcgate_admin::store::AttachmentKind;
 ///
-/// assert_eq!(file_name("../../etc/passwd", AttachmentKind::Text), "passwd.txt");
+/// assert_eq!(file_name("../../etc/passwd", AttachmentKind::Text), "passwd");
 /// assert_eq!(file_name("C:\\photo.exe", AttachmentKind::Png), "photo.exe.png");
-/// assert_eq!(file_name("report.PDF", AttachmentKind::Pdf), "report.PDF");
+/// assert_eq!(file_name("report.docx", AttachmentKind::Zip), "report.docx");
 /// ```
 pub fn file_name(given: &str, kind: AttachmentKind) -> String {
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
     let shown: String = last.chars().filter(|c| !is_invisible(*c)).map(harmless).collect();
     let name = shown.trim_matches(|c: char| c == '.' || c.is_whitespace());
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-    let known = extensions(kind);
-    let fits = extension.as_deref().is_some_and(|extension| known.contains(&extension));
+    let own = extensions(kind).first().copied().unwrap_or("bin");
     let (stem, extension) = match name.rsplit_once('.') {
-        Some((stem, extension)) if fits => (stem, extension),
-        _ => (name, known.first().copied().unwrap_or("bin")),
+        Some((stem, extension)) if is_kept(extension) => (stem, Some(extension)),
+        Some(_) => (name, Some(own)),
+        None if name.is_empty() => (UNNAMED, Some(own)),
+        None => (name, None),
     };
-    let stem: String = stem.chars().take(MAX_CHARACTERS - extension.len() - 1).collect();
-    let stem = if stem.is_empty() { UNNAMED } else { &stem };
-    format!("{stem}.{extension}")
+    let length = extension.map_or(0, |extension| extension.chars().count() + 1);
+    let stem: String = stem.chars().take(MAX_CHARACTERS - length).collect();
+    match extension {
+        Some(extension) => format!("{stem}.{extension}"),
+        None => stem.trim_end().to_owned(),
+    }
+}
+
+/// Whether a file may keep this extension.
+fn is_kept(extension: &str) -> bool {
+    let is_plain = !extension.is_empty() && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_plain && extension.len() <= MAX_EXTENSION && !RUN.contains(&extension.to_ascii_lowercase().as_str())
 }
 
 /// Characters that are not seen, or that change how the rest is seen.
@@ -91,11 +119,20 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_name_has_no_folder_and_an_extension_that_belongs_to_its_kind() {
+    fn a_file_keeps_its_name_without_folders_and_without_an_extension_that_systems_run() {
         for (given, kind, name) in [
             ("", AttachmentKind::Text, "file.txt"),
             (" . ", AttachmentKind::Png, "file.png"),
-            (".htaccess", AttachmentKind::Text, "htaccess.txt"),
+            (".htaccess", AttachmentKind::Text, "htaccess"),
+            ("report.docx", AttachmentKind::Zip, "report.docx"),
+            ("colours.log", AttachmentKind::Text, "colours.log"),
+            ("latin1.log", AttachmentKind::ByteText, "latin1.log"),
+            ("trace.pcap", AttachmentKind::Capture, "trace.pcap"),
+            ("old.log.bz2", AttachmentKind::Bzip2, "old.log.bz2"),
+            ("syslog.1", AttachmentKind::Text, "syslog.1"),
+            ("Dockerfile", AttachmentKind::Text, "Dockerfile"),
+            ("x.JaR", AttachmentKind::Zip, "x.JaR.zip"),
+            ("x.ex e", AttachmentKind::Text, "x.ex e.txt"),
             ("a/b\\c.log", AttachmentKind::Text, "c.log"),
             ("page.html", AttachmentKind::Text, "page.html.txt"),
             ("archive.tar.gz", AttachmentKind::Gzip, "archive.tar.gz"),
@@ -103,7 +140,7 @@ mod tests {
             ("photo\u{202e}gnp.exe", AttachmentKind::Zip, "photognp.exe.zip"),
             ("a\r\nSet-Cookie: x=1.txt", AttachmentKind::Text, "aSet-Cookie_ x=1.txt"),
             ("größe?.csv", AttachmentKind::Text, "größe_.csv"),
-            (".png", AttachmentKind::Png, "png.png"),
+            (".png", AttachmentKind::Png, "png"),
         ] {
             assert_eq!(file_name(given, kind), name, "{given:?}");
         }

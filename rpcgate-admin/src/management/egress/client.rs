@@ -1,7 +1,7 @@
 //! The client.
 
 use super::address::refusal;
-use super::connection::{Connection, IdleConnections};
+use super::connection::{Connection, IdleConnections, MAX_READ};
 use super::egress_error::EgressError;
 use super::proxy::EgressProxy;
 use super::resolver::{Resolver, SystemResolver};
@@ -9,7 +9,7 @@ use super::target::{EgressHost, EgressTarget};
 use super::tls;
 use crate::process::tls::authorities;
 use bytes::Bytes;
-use http::header::{HOST, HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
+use http::header::{HOST, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -24,8 +24,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Bytes of the body of an answer that are read, and that are kept.
-const MAX_READ: usize = 64 << 10;
+/// Bytes of the body of an answer that are kept.
 const MAX_KEPT: usize = 1 << 10;
 /// Addresses of a name that are tried, and the time that each but the last has.
 const MAX_ADDRESSES: usize = 4;
@@ -53,6 +52,8 @@ pub struct EgressAnswer {
     pub status: StatusCode,
     /// The beginning of its body, up to 1 KiB.
     pub beginning: Bytes,
+    /// Its `Retry-After`, as it came.
+    pub retry_after: Option<HeaderValue>,
 }
 
 impl std::fmt::Debug for EgressClient {
@@ -100,7 +101,7 @@ impl EgressClient {
     }
 
     /// Posts `body` to `target`, and returns the answer, whose head must come within `limit`. Its body is read within
-    /// the same time: what comes later, or after 64 KiB, is not.
+    /// the same time: what comes later is not. At most 64 KiB are read in all, interim answers (1xx) included.
     ///
     /// # Errors
     /// [`EgressError`]. Unless there was no connection, the receiver may have got the request nevertheless.
@@ -128,7 +129,8 @@ impl EgressClient {
         if is_complete {
             self.shared.idle.put_back(&target.origin, connection, self.shared.clock.elapsed());
         }
-        Ok(EgressAnswer { status: head.status, beginning: kept.into() })
+        let retry_after = head.headers.get(RETRY_AFTER).cloned();
+        Ok(EgressAnswer { status: head.status, beginning: kept.into(), retry_after })
     }
 
     fn request(
@@ -169,17 +171,20 @@ impl EgressClient {
             if waiting.sender.ready().await.is_err() {
                 continue;
             }
+            waiting.budget.refill();
             match waiting.sender.try_send_request(request).await {
                 Ok(answer) => return Ok((answer, waiting)),
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(error.into_error().into()),
+                    None => return Err(no_answer(error.into_error(), &waiting)),
                 },
             }
         }
         let mut connection = self.connect(target).await?;
-        let answer = connection.sender.send_request(request).await?;
-        Ok((answer, connection))
+        match connection.sender.send_request(request).await {
+            Ok(answer) => Ok((answer, connection)),
+            Err(error) => Err(no_answer(error, &connection)),
+        }
     }
 
     async fn connect(&self, target: &EgressTarget) -> Result<Connection, EgressError> {
@@ -204,7 +209,7 @@ impl EgressClient {
             EgressHost::Name(name) => ServerName::try_from(name.clone())
                 .map_err(|_| EgressError::Url("has a host that cannot be read"))?,
         };
-        let stream = tls.connect(name, tcp).await.map_err(tls::failure)?;
+        let stream = tls.connect(name, tcp).await.map_err(|error| tls::failure(&error))?;
         Connection::over(stream, clock.elapsed()).await
     }
 
@@ -244,6 +249,11 @@ impl EgressClient {
             (true, None) => Err(EgressError::Resolve(io::Error::other("it has no address"))),
         }
     }
+}
+
+/// Why a request that was sent has no answer.
+fn no_answer(error: hyper::Error, connection: &Connection) -> EgressError {
+    if connection.budget.is_spent() { EgressError::TooLong } else { EgressError::Answer(error) }
 }
 
 /// Connects to the first of these addresses that answers.

@@ -1,5 +1,6 @@
 //! Connections, and those that wait for their next request.
 
+use super::bounded_stream::{BoundedStream, ReadBudget};
 use super::egress_error::EgressError;
 use super::target::Origin;
 use bytes::Bytes;
@@ -22,12 +23,16 @@ const IDLE: Duration = Duration::from_secs(3);
 const LIFE: Duration = Duration::from_secs(60);
 /// Bytes and fields of the head of an answer, at most.
 const MAX_HEAD: usize = 64 << 10;
+/// Bytes that are read in one exchange: interim answers (1xx), the head of the answer and its body.
+pub(super) const MAX_READ: usize = 64 << 10;
 const MAX_FIELDS: usize = 100;
 
 /// A connection to an address that was checked.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) sender: SendRequest<Full<Bytes>>,
+    /// Bytes that may still be read in the current exchange.
+    pub(super) budget: ReadBudget,
     /// It ends with the connection.
     _driver: AbortOnDropHandle<()>,
     made: Duration,
@@ -38,14 +43,21 @@ impl Connection {
         stream: S,
         now: Duration,
     ) -> Result<Self, EgressError> {
+        let budget = ReadBudget::new(MAX_READ);
+        let stream = BoundedStream::new(stream, budget.clone());
+        // The status is what counts: receivers with a folded line (RFC 9112, 5.2), a blank before a colon or a line that is
+        // no field have taken the delivery as well.
         let (sender, connection) = Builder::new()
             .title_case_headers(true)
+            .allow_obsolete_multiline_headers_in_responses(true)
+            .allow_spaces_after_header_name_in_responses(true)
+            .ignore_invalid_headers_in_responses(true)
             .max_buf_size(MAX_HEAD)
             .max_headers(MAX_FIELDS)
             .handshake(TokioIo::new(stream))
             .await?;
         let driver = AbortOnDropHandle::new(tokio::spawn(async move { drop(connection.await) }));
-        Ok(Connection { sender, _driver: driver, made: now })
+        Ok(Connection { sender, budget, _driver: driver, made: now })
     }
 }
 

@@ -23,15 +23,18 @@ pub enum EgressError {
     /// There is no connection.
     #[error("no connection: {0}")]
     Connect(io::Error),
-    /// TLS failed: the certificate is not valid for this host, or the like.
+    /// TLS failed, and why, in a sentence.
     #[error("TLS failed: {0}")]
-    Tls(io::Error),
+    Tls(String),
     /// The proxy did not connect.
     #[error("the proxy did not connect: {0}")]
     Proxy(String),
     /// What came is no HTTP answer, or it broke off.
     #[error("no answer: {0}")]
     Answer(#[from] hyper::Error),
+    /// More bytes came than are read, and the status of the answer was not among them.
+    #[error("no answer: the receiver sent 64 KiB without a final status")]
+    TooLong,
     /// It took too long.
     #[error("no answer within {0:?}")]
     Late(Duration),

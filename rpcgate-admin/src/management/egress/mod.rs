@@ -6,6 +6,7 @@
 //! proxy is taken from the environment.
 
 mod address;
+mod bounded_stream;
 mod client;
 mod connection;
 mod egress_error;

@@ -89,9 +89,15 @@ impl EgressTarget {
         Ok(EgressTarget {
             origin,
             host: host.map_err(|_| EgressError::Url("cannot be read"))?,
-            path: url.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            path: path(&url),
         })
     }
+}
+
+/// Path and query for the request line. An empty path is `/` (RFC 9110, 4.2.3), also in front of a query.
+fn path(url: &Uri) -> String {
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }
 
 fn host(text: &str) -> Result<EgressHost, EgressError> {
@@ -192,6 +198,21 @@ mod tests {
         assert_eq!(target.host, "a.example:8443");
         let target = EgressTarget::parse("http://a.example").unwrap();
         assert_eq!((target.path.as_str(), target.origin.port, target.origin.tls), ("/", 80, false));
+        for (url, path) in [
+            ("http://a.example?token=abc", "/?token=abc"),
+            ("http://a.example:81?", "/?"),
+            ("https://a.example?a=/b?c", "/?a=/b?c"),
+            ("https://a.example/?x", "/?x"),
+        ] {
+            assert_eq!(EgressTarget::parse(url).unwrap().path, path, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_scheme_has_no_case() {
+        for (url, tls) in [("HTTPS://a.example/", true), ("Http://a.example/", false)] {
+            assert_eq!(EgressTarget::parse(url).unwrap().origin.tls, tls, "{url}");
+        }
     }
 
     #[test]

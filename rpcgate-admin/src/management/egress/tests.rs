@@ -247,6 +247,25 @@ async fn every_2xx_is_an_answer_and_so_is_every_other_status() {
 }
 
 #[tokio::test]
+async fn a_status_counts_whatever_the_lines_behind_it_look_like_and_interim_answers_are_skipped() {
+    let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(100);
+    for head in [
+        "HTTP/1.1 200 OK\r\nX-Long: a\r\n b\r\n\tc\r\nContent-Length: 2\r\n\r\nOK",
+        "HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nOK",
+        "HTTP/1.1 200 OK\r\nno field at all\r\nContent-Length: 2\r\n\r\nOK",
+        &format!("{interim}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"),
+    ] {
+        let (port, count, _requests) = receiver(vec![head.as_bytes().to_vec(), ok()]).await;
+        let client = open(Table::default());
+        let url = format!("http://127.0.0.1:{port}/");
+        let answer = post(&client, &url, SOON).await.unwrap();
+        assert_eq!((answer.status.as_u16(), &answer.beginning[..]), (200, &b"OK"[..]), "{head:?}");
+        let answer = post(&client, &url, SOON).await.unwrap();
+        assert_eq!((answer.status.as_u16(), count.load(Ordering::SeqCst)), (204, 1), "{head:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_answer_is_an_error() {
     for answer in [
         &b"220 smtp ready\r\nconnection: close\r\n\r\n"[..],
@@ -258,6 +277,11 @@ async fn what_is_no_answer_is_an_error() {
         let failed = post(&open(Table::default()), &format!("http://127.0.0.1:{port}/"), SOON).await;
         assert!(matches!(failed, Err(EgressError::Answer(_))), "{failed:?}");
     }
+    let interim = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+    let endless = [&interim.repeat(3_000)[..], &ok(), b"connection: close"].concat();
+    let (port, _, _requests) = receiver(vec![endless]).await;
+    let failed = post(&open(Table::default()), &format!("http://127.0.0.1:{port}/"), SOON).await;
+    assert!(matches!(failed, Err(EgressError::TooLong)), "interim answers count: {failed:?}");
     let endless =
         [&b"HTTP/1.1 200 OK\r\n"[..], &b"x: 123456789\r\n".repeat(10_000), b"connection: close"].concat();
     let (port, _, _requests) = receiver(vec![endless]).await;

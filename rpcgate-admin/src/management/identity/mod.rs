@@ -18,6 +18,7 @@ pub mod sealing;
 pub mod token;
 pub mod token_scope;
 pub mod totp;
+pub mod typed_code;
 pub mod verifier;
 pub mod webhook_secret;
 

@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use unicode_normalization::UnicodeNormalization;
 
 /// Characters of a new password, at least.
 pub const MIN_CHARACTERS: usize = 10;
@@ -63,18 +64,26 @@ impl Typed {
     /// # Errors
     /// [`WeakPassword`] says what is wrong with it.
     pub fn choose(self) -> Result<Password, WeakPassword> {
-        let characters = self.0.chars().count();
+        // What is too long has no place in memory a second time; a normalised text is never three times as long.
+        let text = if self.0.len() > 4 * MAX_BYTES { self.0 } else { self.normalised().into() };
+        let characters = text.chars().count();
         if characters < MIN_CHARACTERS {
             Err(WeakPassword::Short)
-        } else if characters > MAX_CHARACTERS || self.0.len() > MAX_BYTES {
+        } else if characters > MAX_CHARACTERS || text.len() > MAX_BYTES {
             Err(WeakPassword::Long)
-        } else if self.0.chars().all(|c| c.is_whitespace() || c.is_control()) {
+        } else if text.chars().all(|c| c.is_whitespace() || c.is_control()) {
             Err(WeakPassword::Blank)
-        } else if common::is_common(&self.0) {
+        } else if common::is_common(&text) {
             Err(WeakPassword::Common)
         } else {
-            Ok(Password(self))
+            Ok(Password(Typed(text)))
         }
+    }
+
+    /// The text in the form that is hashed: Unicode's NFC (NIST SP 800-63B, 5.1.1.2). Keyboards write the same letter in
+    /// different ways, for example `ü` as one character or as `u` with a mark.
+    fn normalised(&self) -> String {
+        self.0.nfc().collect()
     }
 }
 
@@ -189,8 +198,9 @@ impl Passwords {
     /// # Errors
     /// [`PasswordError::Busy`] if too many wait.
     pub async fn hash(&self, password: Password) -> Result<String, PasswordError> {
+        let text = password.0.normalised();
         self.compute(self.reserve()?, move |argon| {
-            argon.hash_password(password.0.0.as_bytes()).map(|hash| hash.to_string()).map_err(failed)
+            argon.hash_password(text.as_bytes()).map(|hash| hash.to_string()).map_err(failed)
         })
         .await
     }
@@ -216,7 +226,8 @@ impl Passwords {
         self.verify_with(self.reserve()?, password, stored).await
     }
 
-    /// Like [`verify`](Self::verify), in a place that was reserved.
+    /// Like [`verify`](Self::verify), in a place that was reserved. The password is compared in its normalised form, and
+    /// then as it was typed, because passwords that were stored earlier were not normalised.
     ///
     /// # Errors
     /// [`PasswordError::Failed`] if `stored` is not a PHC string of Argon2.
@@ -233,10 +244,19 @@ impl Passwords {
         }
         let stored = stored.filter(|_| known).unwrap_or(DUMMY);
         let hash = PasswordHash::new(stored).map_err(|error| PasswordError::Failed(error.to_string()))?;
-        self.compute(permit, move |argon| match argon.verify_password(password.as_bytes(), &hash) {
-            Ok(()) => Ok(known),
-            Err(HashError::PasswordInvalid) => Ok(false),
-            Err(error) => Err(failed(error)),
+        let normalised = Typed(password.clone()).normalised();
+        // Whether there are two forms depends on what was typed alone, so the time says nothing about the stored hash.
+        let as_typed = (normalised != *password).then_some(password);
+        self.compute(permit, move |argon| {
+            let matches = |text: &str| match argon.verify_password(text.as_bytes(), &hash) {
+                Ok(()) => Ok(known),
+                Err(HashError::PasswordInvalid) => Ok(false),
+                Err(error) => Err(failed(error)),
+            };
+            if matches(&normalised)? {
+                return Ok(true);
+            }
+            as_typed.map_or(Ok(false), |text| matches(&text))
         })
         .await
     }
@@ -320,6 +340,25 @@ mod tests {
         }
         assert_eq!(WeakPassword::Short.to_string(), "the password must have at least 10 characters");
         assert_eq!(WeakPassword::Long.to_string(), "the password must have at most 256 characters");
+    }
+
+    #[tokio::test]
+    async fn a_password_is_the_same_on_every_keyboard_and_old_ones_stay_valid() {
+        let passwords = Passwords::new(1, 9);
+        let (composed, decomposed) =
+            ("Gr\u{fc}\u{df}e f\u{fc}r Zo\u{eb}", "Gru\u{308}\u{df}e fu\u{308}r Zoe\u{308}");
+        for chosen in [composed, decomposed] {
+            let stored = passwords.hash(Password::new(chosen).unwrap()).await.unwrap();
+            for typed in [composed, decomposed] {
+                assert!(passwords.verify(typed, Some(&stored)).await.unwrap(), "{chosen} {typed}");
+            }
+            assert!(!passwords.verify("Grusse fur Zoe", Some(&stored)).await.unwrap());
+        }
+        let old = weak_hash(decomposed, ARGON2ID);
+        assert!(passwords.verify(decomposed, Some(&old)).await.unwrap(), "the very bytes that were set");
+        assert!(!passwords.verify(composed, Some(&old)).await.unwrap());
+        let renewed = passwords.renew(Typed::from(decomposed)).await.unwrap();
+        assert!(passwords.verify(composed, Some(&renewed)).await.unwrap());
     }
 
     #[test]

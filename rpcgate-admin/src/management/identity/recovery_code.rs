@@ -4,6 +4,7 @@
 //! `admin.jwt.secret`: 80 bits cannot be guessed, and somebody who has only a copy of the database cannot even try.
 
 use super::derive;
+use super::typed_code::code_of;
 use crate::store::{Digest, UserId};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -78,8 +79,8 @@ impl RecoveryCodes {
         Ok(made)
     }
 
-    /// The hash of a code that a user typed, or `None` if it does not have the form of a code. Case, hyphens and
-    /// spaces do not matter.
+    /// The hash of a code that a user typed, or `None` if it does not have the form of a code. Case and how it was typed
+    /// ([`code_of`]) do not matter.
     pub fn hash(&self, user: UserId, typed: &str) -> Option<Digest> {
         plain(typed).map(|plain| tag(&self.key, user, &plain))
     }
@@ -93,8 +94,7 @@ impl RecoveryCodes {
 
 /// The characters of a typed code, or `None` if it does not have the form of one.
 fn plain(typed: &str) -> Option<String> {
-    let plain = typed.chars().filter(|c| !matches!(c, '-' | ' ')).map(|c| c.to_ascii_lowercase());
-    let plain: String = plain.take(CHARACTERS + 1).collect();
+    let plain = code_of(typed).to_ascii_lowercase();
     let is_code = plain.len() == CHARACTERS && plain.bytes().all(|byte| ALPHABET.contains(&byte));
     is_code.then_some(plain)
 }

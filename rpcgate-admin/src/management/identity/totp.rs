@@ -3,6 +3,7 @@
 //! SHA-1, six digits and 30 seconds are the only parameters that all apps implement. What an attacker who finds
 //! collisions of SHA-1 can do is of no use against HMAC (RFC 4226, appendix B.2).
 
+use super::typed_code::code_of;
 use fast_qr::convert::svg::SvgBuilder;
 use fast_qr::qr::{QRBuilder, QRCodeError};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -112,9 +113,12 @@ impl TotpSecret {
     }
 
     /// The time step of a code, if an app shows it at `now` or one step before or after. Each step must be accepted
-    /// only once (RFC 6238, section 5.2). Spaces in the code, with which some apps show it, do not matter.
+    /// only once (RFC 6238, section 5.2). How the code was typed does not matter ([`code_of`]).
     pub fn step_of(&self, code: &str, now: Time) -> Option<u64> {
-        let digits: String = code.chars().filter(|c| *c != ' ').take(usize::from(DIGITS) + 1).collect();
+        let digits = code_of(code);
+        if digits.len() != usize::from(DIGITS) {
+            return None;
+        }
         self.0.check(&digits, now.secs())
     }
 }
@@ -202,10 +206,10 @@ pub(crate) mod tests {
     #[test]
     fn a_code_is_six_digits_and_spaces_do_not_matter() {
         let at = Time::from_secs(59);
-        for good in ["287082", "287 082", " 287082 "] {
+        for good in ["287082", "287 082", " 287082 ", "287082\n", "287-082", "28708２"] {
             assert_eq!(secret().step_of(good, at), Some(1), "{good}");
         }
-        for bad in ["", "28708", "2870820", "+87082", "28708２", "287082\n", "287-082"] {
+        for bad in ["", "28708", "2870820", "287082２", "+87082", "28708a", "28708ａ", "28708l", "O87082"] {
             assert_eq!(secret().step_of(bad, at), None, "{bad}");
         }
     }

@@ -31,7 +31,7 @@ impl Mail {
              Amount: {amount}\n\
              Due: {due}\n\n\
              You find it in the dashboard:\n\n\
-             {link}/\n"
+             {link}/invoices/{number}\n"
         );
         Mail::new(to, format!("Invoice {number}"), text)
     }
@@ -44,7 +44,7 @@ impl Mail {
             "Invoice {number} for your organisation at rpcgate is due on {due} and is not paid yet.\n\n\
              Amount: {amount}\n\n\
              You find it in the dashboard:\n\n\
-             {link}/\n\n\
+             {link}/invoices/{number}\n\n\
              If you have paid it in the meantime, you need not do anything.\n"
         );
         Mail::new(to, format!("Invoice {number} is due soon"), text)
@@ -70,7 +70,7 @@ impl Mail {
              Amount: {amount}\n\n\
              {consequence}\
              You find it in the dashboard:\n\n\
-             {link}/\n\n\
+             {link}/invoices/{number}\n\n\
              If you have paid it in the meantime, you need not do anything.\n"
         );
         Mail::new(to, format!("Invoice {number} is not paid"), text)
@@ -85,7 +85,7 @@ impl Mail {
              your organisation are refused now. The keys are kept.\n\n\
              Amount: {amount}\n\n\
              Calls are served again as soon as the payment has arrived. You find the invoice in the dashboard:\n\n\
-             {link}/\n"
+             {link}/invoices/{number}\n"
         );
         Mail::new(to, "Your organisation is suspended", text)
     }
@@ -96,8 +96,51 @@ impl Mail {
         let text = format!(
             "Invoice {number} for your organisation at rpcgate is paid. Thank you.\n\n\
              You find it in the dashboard:\n\n\
-             {link}/\n"
+             {link}/invoices/{number}\n"
         );
         Mail::new(to, format!("Invoice {number} is paid"), text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::mail::address;
+    use crate::store::{InvoiceAmounts, InvoiceNumber, InvoiceSeller, InvoiceStatus};
+    use rpcgate_core::caller::TenantId;
+
+    #[test]
+    fn each_mail_about_an_invoice_links_to_it() {
+        let now = Time::from_secs(1_800_000_000);
+        let invoice = Invoice {
+            number: InvoiceNumber { year: 2026, serial: 7 },
+            tenant: TenantId(1),
+            period: now..now,
+            issued_at: now,
+            due_at: now,
+            status: InvoiceStatus::Open,
+            customer: "Bank".into(),
+            customer_address: Vec::new(),
+            customer_tax_id: None,
+            seller: InvoiceSeller::default(),
+            amounts: InvoiceAmounts::default(),
+            credited: 0,
+            settled_at: None,
+            note: None,
+            reminders: 0,
+            suspended_at: None,
+            suspends_at: None,
+        };
+        let (to, dash_url) = (|| address("ada@example.com").unwrap(), "https://dash.example.com/app/");
+        for mail in [
+            Mail::invoice_issued(to(), &invoice, dash_url),
+            Mail::payment_due_soon(to(), &invoice, dash_url),
+            Mail::payment_reminder(to(), &invoice, None, dash_url),
+            Mail::suspended(to(), &invoice, dash_url),
+            Mail::payment_received(to(), &invoice, dash_url),
+        ] {
+            let link = "\nhttps://dash.example.com/app/invoices/2026-000007\n";
+            assert!(mail.text.contains(link), "{}", mail.text);
+        }
     }
 }

@@ -38,10 +38,14 @@ pub enum MailError {
     /// The mail cannot be stored until it is sent.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The server rejects this mail permanently, for example because the recipient does not exist.
-    #[error("the mail server refuses the mail: {0}")]
+    /// The server refuses the recipient, for example because the address does not exist. Another try is of no use.
+    #[error("the mail server refuses the recipient: {0}")]
     Refused(String),
-    /// The server cannot be reached, rejects the mail temporarily, or does not answer in time. A later try may
+    /// The server answers with a permanent error (5yz) that is not about the recipient: it does not relay for us, needs a
+    /// log-in, or refuses our name. The mail can be sent once an operator has corrected that.
+    #[error("the mail server rejects our mails: {0}")]
+    Rejected(String),
+    /// The server cannot be reached, answers with a temporary error, or does not answer in time. A later try may
     /// succeed. The mail may have been sent nevertheless.
     #[error("the mail server does not take the mail now: {0}")]
     Unavailable(String),

@@ -4,15 +4,16 @@ use super::Mail;
 use super::forms::{html_part, text_part};
 use super::mail_error::{MAX_SUBJECT, MAX_TEXT, MailError};
 use super::outbox_folder::OutboxFolder;
-use super::smtp::MailServer;
+use super::smtp::{MailServer, ServerOptions};
 use lettre::Message;
 use lettre::message::header::{Header, HeaderName, HeaderValue, MessageId};
 use lettre::message::{Mailbox, MultiPart};
 use rpcgate_core::clock::Time;
+use rpcgate_core::config::MailSettings;
 use std::error::Error;
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 enum Transport {
@@ -36,22 +37,30 @@ impl fmt::Debug for Mailer {
 }
 
 impl Mailer {
-    /// Sends through the server at `url` (`admin.mail.smtp`) with the sender `from`.
+    /// Sends through the server at `url` (`admin.mail.smtp`) as `settings` say.
     ///
     /// `smtps://user:password@host` is encrypted from the start (port 465). `smtp://…` is encrypted by STARTTLS (port
-    /// 587), which the server must offer; only a server on this machine is used without encryption (port 25), unless
-    /// the URL ends in `?tls=required`. The server's certificate must be signed by a public authority, or by one in the
-    /// PEM file `authorities` (`admin.mail.smtp_ca`). User and password are percent-encoded. Each mail uses a
-    /// connection of its own and is abandoned after 10 s.
+    /// 587), which the server must offer. A server on this machine is used without encryption (port 25), unless
+    /// the URL ends in `?tls=required` or `admin.mail.tls` is `required`; with `none`, every server with a private address
+    /// is. The server's certificate must be signed by a public authority, or by one in the PEM file `admin.mail.smtp_ca`.
+    /// User and password are percent-encoded. Each mail uses a connection of its own, and each step of its conversation has
+    /// the time that RFC 5321 gives it.
     ///
     /// # Errors
     /// [`MailError::Url`], [`MailError::Authorities`] and [`MailError::Sender`].
-    pub fn smtp(url: &str, authorities: Option<&Path>, from: &str) -> Result<Self, MailError> {
-        let pem = authorities.map(|file| {
+    pub fn smtp(url: &str, settings: &MailSettings) -> Result<Self, MailError> {
+        let pem = settings.smtp_ca.as_deref().map(|file| {
             fs::read(file).map_err(|why| MailError::Authorities { file: file.display().to_string(), why })
         });
-        let server = MailServer::read(url, pem.transpose()?.as_deref())?;
-        Ok(Mailer { from: sender(from)?, transport: Transport::Smtp(Box::new(server)) })
+        let (pem, from) = (pem.transpose()?, sender(&settings.from)?);
+        let options = ServerOptions {
+            authorities: pem.as_deref(),
+            tls: settings.tls,
+            hello: settings.hello.as_deref(),
+            sender_domain: from.email.domain(),
+        };
+        let server = MailServer::read(url, options)?;
+        Ok(Mailer { from, transport: Transport::Smtp(Box::new(server)) })
     }
 
     /// Writes each mail into `folder` (`admin.mail.outbox`) with the sender `from`. The folder is created if it is
@@ -173,6 +182,7 @@ impl Header for ListUnsubscribe {
 mod tests {
     use super::*;
     use crate::management::mail::address;
+    use std::path::Path;
 
     const NOW: Time = Time::from_micros(1_800_000_000_000_042);
     const FROM: &str = "rpcgate <post@rpcgate.example>";
@@ -201,7 +211,7 @@ mod tests {
         ] {
             assert!(matches!(Mailer::outbox(folder.path(), from), Err(MailError::Sender)), "{from:?}");
             assert!(
-                matches!(Mailer::smtp("smtp://localhost", None, from), Err(MailError::Sender)),
+                matches!(Mailer::smtp("smtp://localhost", &settings_of(from)), Err(MailError::Sender)),
                 "{from:?}"
             );
         }
@@ -210,6 +220,12 @@ mod tests {
         let text = only(folder.path());
         let (head, _) = text.split_once("\r\n\r\n").unwrap();
         assert!(!head.contains("Bcc") && head.is_ascii(), "{head}");
+    }
+
+    fn settings_of(from: &str) -> MailSettings {
+        let mut settings = MailSettings::default();
+        settings.from = from.into();
+        settings
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -311,7 +327,9 @@ mod tests {
     fn authorities_that_cannot_be_read_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.pem");
-        let open = || Mailer::smtp("smtps://mail.example.com", Some(&file), FROM).unwrap_err().to_string();
+        let mut settings = settings_of(FROM);
+        settings.smtp_ca = Some(file.clone());
+        let open = || Mailer::smtp("smtps://mail.example.com", &settings).unwrap_err().to_string();
         assert!(open().starts_with(&format!("admin.mail.smtp_ca: {}: ", file.display())), "{}", open());
         fs::write(&file, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
         assert!(open().starts_with("admin.mail.smtp: "), "{}", open());

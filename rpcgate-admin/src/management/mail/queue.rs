@@ -10,19 +10,27 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use rpcgate_core::clock::Time;
 use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 /// The table, for [`Sealing`].
 const TABLE: &str = "outgoing_mails";
-/// Mails that are sent at once.
-const BATCH: u64 = 8;
-/// How long a sender has for a mail that it has claimed. It is longer than the deadline of a mail server, so that no
-/// mail is claimed by two senders, unless one of them stops in the middle.
+/// Mails that are sent at once. It is more than the mails that can wait for one recipient, so that a server that is slow
+/// with one recipient does not delay the others.
+const AT_ONCE: usize = 24;
+/// How long a sender has for a mail that it has claimed, unless it renews the claim. If it is killed, the mail is due again
+/// after this time.
 const LEASE: Duration = Duration::from_secs(60);
+/// The pause between two renewals. A conversation with a slow server takes longer than [`LEASE`], and no other sender may
+/// send the same mail meanwhile.
+const RENEWAL: Duration = Duration::from_secs(20);
+/// Tries to remove a mail that was sent, one a second: if it stays, it is sent again.
+const REMOVALS: u32 = 60;
 /// A mail is sent within this time or not at all.
 const LIFE: Duration = Duration::from_secs(24 * 3_600);
 /// The pauses between the tries of a mail, which has one try more than there are pauses.
@@ -48,11 +56,12 @@ impl MailCounts {
 
     /// The names of all outcomes.
     #[cfg(test)]
-    pub(crate) fn outcomes() -> [&'static str; 5] {
+    pub(crate) fn outcomes() -> [&'static str; 6] {
         Outcome::ALL.map(Outcome::name)
     }
 
-    /// The number of mails with this outcome: `sent`, `postponed`, `refused`, `given_up` or `dropped`.
+    /// The number of mails with this outcome: `sent`, `postponed`, `rejected`, `refused`, `given_up` or
+    /// `dropped`.
     pub fn of(&self, outcome: &'static str) -> u64 {
         self.0.get_or_create(&[("outcome", outcome)]).get()
     }
@@ -70,7 +79,9 @@ enum Outcome {
     Sent,
     /// It will be tried again.
     Postponed,
-    /// The mail server refuses it permanently.
+    /// It will be tried again, but the mail server answers with a permanent error that an operator has to remedy.
+    Rejected,
+    /// The mail server refuses the recipient.
     Refused,
     /// It could not be sent in time, or cannot be read.
     GivenUp,
@@ -81,14 +92,21 @@ enum Outcome {
 impl Outcome {
     /// All of them.
     #[cfg(test)]
-    const ALL: [Outcome; 5] =
-        [Outcome::Sent, Outcome::Postponed, Outcome::Refused, Outcome::GivenUp, Outcome::Dropped];
+    const ALL: [Outcome; 6] = [
+        Outcome::Sent,
+        Outcome::Postponed,
+        Outcome::Rejected,
+        Outcome::Refused,
+        Outcome::GivenUp,
+        Outcome::Dropped,
+    ];
 
     /// Its name as a label.
     const fn name(self) -> &'static str {
         match self {
             Outcome::Sent => "sent",
             Outcome::Postponed => "postponed",
+            Outcome::Rejected => "rejected",
             Outcome::Refused => "refused",
             Outcome::GivenUp => "given_up",
             Outcome::Dropped => "dropped",
@@ -106,6 +124,8 @@ pub struct MailQueue {
     counts: MailCounts,
     /// Why the last mail could not be sent; none once one was.
     failure: Arc<Mutex<Option<String>>>,
+    /// The pause between two renewals of a claim.
+    renewal: Duration,
 }
 
 /// The stored form of a mail, before it is sealed.
@@ -121,7 +141,7 @@ impl MailQueue {
     /// The mails in `store`, sent by `mailer`.
     pub fn new(mailer: Mailer, sealing: Sealing, store: Store) -> Self {
         let (wake, counts, failure) = (Arc::default(), MailCounts::default(), Arc::default());
-        MailQueue { mailer: Arc::new(mailer), sealing, store, wake, counts, failure }
+        MailQueue { mailer: Arc::new(mailer), sealing, store, wake, counts, failure, renewal: RENEWAL }
     }
 
     /// This queue, whose counters and sender are those of `other`.
@@ -221,75 +241,141 @@ impl MailQueue {
         self.wake.notified().await;
     }
 
-    /// Sends the mails that are due, a few at once, and returns how many it has worked on: 0 once none is due. If it
-    /// stops in the middle, the mails are due again after a minute.
+    /// Sends the mails that are due, a few at once, and returns how many it has worked on: 0 once none is due.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn deliver(&self, now: Time) -> Result<usize, StoreError> {
+        let mut works = JoinSet::new();
+        let worked = self.begin(&mut works, AT_ONCE, now).await?;
+        while works.join_next().await.is_some() {}
+        Ok(worked)
+    }
+
+    /// Begins to send the mails that are due, in tasks of `works`. It waits for none of them, so that a mail for which the
+    /// server takes its time delays no other one.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub(crate) async fn begin_due(&self, works: &mut JoinSet<()>, now: Time) -> Result<(), StoreError> {
+        loop {
+            while works.try_join_next().is_some() {}
+            let free = AT_ONCE.saturating_sub(works.len());
+            if free == 0 || self.begin(works, free, now).await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Claims up to `limit` mails that are due, begins to send them, and returns how many there were, including those that
+    /// have expired. If this program stops in the middle, the mails are due again after a minute.
+    async fn begin(&self, works: &mut JoinSet<()>, limit: usize, now: Time) -> Result<usize, StoreError> {
         if !self.store.are_mails_due(now).await? {
             return Ok(0);
         }
-        let claimed = self.store.claim_mails(BATCH, LEASE, now).await?;
+        let claimed = self.store.claim_mails(limit as u64, LEASE, now).await?;
         for _ in 0..claimed.expired {
             tracing::error!("a mail was not sent in time and is given up");
             self.counts.add(Outcome::GivenUp);
         }
-        let mut works = JoinSet::new();
-        let mut worked = usize::try_from(claimed.expired).unwrap_or(usize::MAX);
+        let expired = usize::try_from(claimed.expired).unwrap_or(usize::MAX);
+        let worked = expired.saturating_add(claimed.mails.len());
         for mail in claimed.mails {
             let queue = self.clone();
-            works.spawn(async move { queue.attempt(&mail, now).await }.in_current_span());
+            let work = async move {
+                match queue.attempt(&mail, now).await {
+                    Ok(outcome) => queue.counts.add(outcome),
+                    Err(error) => tracing::debug!(%error, "mails wait for the database"),
+                }
+            };
+            works.spawn(work.in_current_span());
         }
-        let mut failed = None;
-        while let Some(done) = works.join_next().await {
-            worked = worked.saturating_add(1);
-            match done {
-                Ok(Ok(outcome)) => self.counts.add(outcome),
-                Ok(Err(error)) => failed = Some(error),
-                Err(error) => tracing::error!(%error, "sending a mail ended early"),
-            }
-        }
-        failed.map_or(Ok(worked), Err)
+        Ok(worked)
     }
 
+    /// Tries to send a mail that was claimed at `now`.
     async fn attempt(&self, claimed: &ClaimedMail, now: Time) -> Result<Outcome, StoreError> {
+        let begun = Instant::now();
         let sent = match self.open(claimed) {
-            Ok(mail) => self.mailer.send(&mail, claimed.id, claimed.created_at).await,
+            Ok(mail) => {
+                let sending = self.mailer.send(&mail, claimed.id, claimed.created_at);
+                self.renewing(claimed, now, sending).await
+            }
             Err(error) => Err(error),
         };
-        let outcome = match sent {
-            Ok(()) => {
+        let tries = usize::try_from(claimed.tries).unwrap_or(usize::MAX);
+        let pause = PAUSES.get(tries.saturating_sub(1));
+        let outcome = match (sent, pause) {
+            (Ok(()), _) => {
                 self.forget_failure();
                 Outcome::Sent
             }
-            Err(MailError::Refused(why)) => {
+            (Err(MailError::Refused(why)), _) => {
                 self.forget_failure();
-                tracing::info!(why, "a mail was refused");
+                tracing::warn!(why, "the recipient of a mail was refused");
                 Outcome::Refused
             }
-            Err(error @ (MailError::Unavailable(_) | MailError::Outbox { .. })) => {
-                let tries = usize::try_from(claimed.tries).unwrap_or(usize::MAX);
-                if let Some(pause) = PAUSES.get(tries.saturating_sub(1)) {
-                    // Of a server that is away all mails that wait say the same, again and again.
-                    if self.is_new_failure(&error.to_string()) {
-                        tracing::warn!(%error, tries, "a mail could not be sent and will be retried");
-                    } else {
-                        tracing::debug!(%error, tries, "a mail could not be sent and will be retried");
-                    }
-                    self.store.postpone_mail(claimed, now.plus(*pause)).await?;
-                    return Ok(Outcome::Postponed);
-                }
+            (
+                Err(error @ (MailError::Unavailable(_) | MailError::Rejected(_) | MailError::Outbox { .. })),
+                Some(pause),
+            ) => {
+                self.report(&error, tries);
+                // The pause begins with the end of the try, which may have taken minutes.
+                let taken = Duration::from_secs(begun.elapsed().as_secs());
+                self.store.postpone_mail(claimed, now.plus(taken).plus(*pause)).await?;
+                let is_rejected = matches!(error, MailError::Rejected(_));
+                return Ok(if is_rejected { Outcome::Rejected } else { Outcome::Postponed });
+            }
+            (Err(error), _) => {
                 tracing::error!(%error, tries, "a mail could not be sent and is given up");
                 Outcome::GivenUp
             }
-            Err(error) => {
-                tracing::error!(%error, "a mail could not be sent and is given up");
-                Outcome::GivenUp
-            }
         };
-        self.store.remove_mail(claimed.id).await?;
+        self.remove(claimed.id).await?;
         Ok(outcome)
+    }
+
+    /// Runs `sending` and renews the claim of its mail meanwhile.
+    async fn renewing<T>(&self, claimed: &ClaimedMail, now: Time, sending: impl Future<Output = T>) -> T {
+        tokio::select! {
+            sent = sending => sent,
+            never = self.renew(claimed, now) => match never {},
+        }
+    }
+
+    /// Renews the claim of a mail that was claimed at `now`, until it is dropped.
+    async fn renew(&self, claimed: &ClaimedMail, now: Time) -> Infallible {
+        let begun = Instant::now();
+        loop {
+            tokio::time::sleep(self.renewal).await;
+            let until = now.plus(begun.elapsed()).plus(LEASE);
+            if let Err(error) = self.store.renew_mail(claimed, until).await {
+                tracing::debug!(%error, "the claim of a mail could not be renewed");
+            }
+        }
+    }
+
+    /// Removes a mail. A database that is away for a moment must not make it be sent again.
+    async fn remove(&self, id: u128) -> Result<(), StoreError> {
+        for _ in 1..REMOVALS {
+            if self.store.remove_mail(id).await.is_ok() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        self.store.remove_mail(id).await
+    }
+
+    /// Logs why a mail could not be sent. While a server is away, all mails that wait fail for the same reason again and
+    /// again, and it is logged once.
+    fn report(&self, error: &MailError, tries: usize) {
+        if !self.is_new_failure(&error.to_string()) {
+            tracing::debug!(%error, tries, "a mail could not be sent and will be retried");
+        } else if matches!(error, MailError::Rejected(_)) {
+            tracing::error!(%error, tries, "a mail could not be sent and will be retried");
+        } else {
+            tracing::warn!(%error, tries, "a mail could not be sent and will be retried");
+        }
     }
 
     /// Remembers why a mail could not be sent; `false` if the one before could not be sent for the same reason.

@@ -168,14 +168,10 @@ impl SecurityEvent<'_> {
         )
     }
 
-    /// Whether a program that the user runs may cause many of them: then the user is told of some.
+    /// Whether a program that the user runs may cause many of them: then the user is notified about some. A personal access
+    /// token is not such an event: it can do what its owner can, so its owner always hears of it.
     pub const fn is_frequent(&self) -> bool {
-        matches!(
-            self,
-            SecurityEvent::KeyCreated { .. }
-                | SecurityEvent::KeyRevoked { .. }
-                | SecurityEvent::AccessTokenCreated { .. }
-        )
+        matches!(self, SecurityEvent::KeyCreated { .. } | SecurityEvent::KeyRevoked { .. })
     }
 
     /// Whether the user may be the one who did it, and is told what to do if not.

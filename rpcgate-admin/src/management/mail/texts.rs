@@ -185,13 +185,14 @@ impl Mail {
         Mail::new(to, subject, body)
     }
 
-    /// The mail with the text of a notification, which the user can switch off.
-    pub fn notification(to: Address, text: &str, dash_url: &str) -> Self {
-        let home = format!("{}/", dash_url.trim_end_matches('/'));
+    /// The mail with the text of a notification, which the user can switch off. `page` is the page of the dashboard that it
+    /// is about, below its root.
+    pub fn notification(to: Address, text: &str, dash_url: &str, page: &str) -> Self {
+        let link = format!("{}/{page}", dash_url.trim_end_matches('/'));
         let body = format!(
             "{text}.\n\n\
              More about it is in your dashboard:\n\n\
-             {home}\n\n\
+             {link}\n\n\
              You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
         );
         let subject: String = text.chars().filter(|c| !c.is_control()).take(150).collect();

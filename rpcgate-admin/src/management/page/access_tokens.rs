@@ -8,8 +8,9 @@ use super::form::{FieldList, PlainForm};
 use super::frame::{Frame, Place};
 use super::parts::Choice;
 use super::problems::{Labels, Problems};
-use super::step_up::SteppedUp;
-use super::view::{ok, rejected, shown};
+use super::step_up::Proven;
+use super::submissions::shown_once;
+use super::view::{ok, rejected};
 use crate::management::action::access_tokens::{self, NewAccessToken};
 use crate::management::action::step_up;
 use crate::management::app_state::AppState;
@@ -55,8 +56,8 @@ struct AccessTokensPage {
     scopes: Vec<Choice>,
     days: Vec<Choice>,
     filled: FilledToken,
-    /// Whether the user has to give a factor before.
-    needs_factor: bool,
+    /// Whether the user has to give the password or a factor before.
+    needs_proof: bool,
 }
 
 /// What was filled in.
@@ -97,7 +98,8 @@ async fn form(
         scopes: scopes.map(|scope| Choice::new(scope.as_str(), scope.as_str().replace('_', " "))).collect(),
         days: DAYS.map(days).into(),
         filled,
-        needs_factor: step_up::is_needed(app, &page.session).await?,
+        needs_proof: !step_up::is_proved(&page.session, app.now())
+            || step_up::is_needed(app, &page.session).await?,
     })
 }
 
@@ -108,11 +110,7 @@ async fn list(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
 }
 
 /// Creates a token and shows it once.
-async fn create(
-    State(app): State<Arc<AppState>>,
-    SteppedUp(page): SteppedUp,
-    fields: FieldList,
-) -> PageResult {
+async fn create(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: FieldList) -> PageResult {
     let filled = FilledToken {
         name: fields.one("name").to_owned(),
         scopes: fields.all("scopes").map(str::to_owned).collect(),
@@ -130,10 +128,10 @@ async fn create(
     };
     match made.await {
         Ok((token, text)) => {
-            let (frame, text) = (page.frame(Place::Nowhere), Secret::new(text.expose()));
+            let (frame, text) = (page.result_frame(Place::Nowhere), Secret::new(text.expose()));
             let (name, expires_at) = (token.name, token.expires_at);
             let created = AccessTokenCreatedPage { frame, name, expires_at, text };
-            Ok(shown(StatusCode::CREATED, &created))
+            Ok(shown_once(StatusCode::CREATED, &created))
         }
         Err(error) => {
             let form = form(&app, &page, filled).await?;
@@ -162,7 +160,7 @@ async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<Acc
 
 async fn revoke(
     State(app): State<Arc<AppState>>,
-    page: PageContext,
+    Proven(page): Proven,
     Id(id): Id<AccessTokenId>,
     _: PlainForm,
 ) -> PageResult {

@@ -7,7 +7,8 @@ use super::form::{Form, PlainForm, QueryFields};
 use super::frame::Frame;
 use super::offer::Offer;
 use super::problems::{Labels, Problems};
-use super::view::{Notice, ok, rejected, shown};
+use super::submissions::shown_once;
+use super::view::{Notice, ok, rejected};
 use super::way::redirect;
 use crate::management::action::accounts::{self, Application};
 use crate::management::app_state::AppState;
@@ -149,8 +150,8 @@ async fn register(
                 applicant.email
             );
             let (title, path, label) = ("Look into your mail", "login", "Log in");
-            let notice = Notice { frame: page.frame, title, text, tone: "ok", path, label };
-            Ok(shown(StatusCode::CREATED, &notice))
+            let notice = Notice { frame: page.result_frame(), title, text, tone: "ok", path, label };
+            Ok(shown_once(StatusCode::CREATED, &notice))
         }
         Err(error) => {
             let (frame, widget, offer) = (page.frame, Widget::of(&app), Offer::of(&app).await?);

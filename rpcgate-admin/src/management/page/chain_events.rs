@@ -44,13 +44,16 @@ struct EventLine {
     block_num: u64,
     block_hash: String,
     removed: bool,
+    /// Whether it was withheld from an endpoint.
+    withheld: bool,
     /// The body of its deliveries.
     body: String,
 }
 
-impl From<LoggedEvent> for EventLine {
-    fn from(event: LoggedEvent) -> Self {
+impl EventLine {
+    fn of(event: LoggedEvent, withheld: bool) -> Self {
         EventLine {
+            withheld,
             at: event.created_at,
             chain: event.chain,
             kind: event.kind.name(),
@@ -88,9 +91,13 @@ async fn list(
     page.permitted(Permission::Read)?;
     let project = projects::get(&app, &page.actor, id).await?;
     match read(&app, &page, id, &query).await {
-        Ok(LogPage { events, next }) => {
+        Ok(LogPage { events, withheld, next }) => {
             let links = cursor_links(&query, &format!("projects/{id}/events"), next);
-            let events = events.into_iter().map(EventLine::from).collect();
+            let line = |event: LoggedEvent| {
+                let is_withheld = withheld.contains(&event.id);
+                EventLine::of(event, is_withheld)
+            };
+            let events = events.into_iter().map(line).collect();
             Ok(ok(&EventsPage { events, links, ..empty_page(&page, project, &query) }))
         }
         Err(error) => {

@@ -7,6 +7,7 @@ use super::filters;
 use super::form::{FieldList, PlainForm};
 use super::frame::{Frame, Place};
 use super::invoices::SheetPage;
+use super::submissions::shown_once;
 use super::view::{ok, rejected};
 use crate::management::action::checkouts::{self, CheckoutWish};
 use crate::management::action::plans::RequestedPlan;
@@ -18,6 +19,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
+use http::StatusCode;
 use std::sync::Arc;
 
 /// The routes of these pages.
@@ -75,8 +77,8 @@ async fn pay(
     let tenant = page.permitted(Permission::ManageBilling)?;
     match checkouts::begin(&app, &page.actor, tenant, &CheckoutWish::Invoice(number)).await {
         Ok(url) => {
-            let (frame, back) = (page.frame(Place::Billing), format!("invoices/{number}"));
-            Ok(ok(&CheckoutPage::of(frame, format!("Invoice {number}"), url, back)))
+            let (frame, back) = (page.result_frame(Place::Billing), format!("invoices/{number}"));
+            Ok(shown_once(StatusCode::OK, &CheckoutPage::of(frame, format!("Invoice {number}"), url, back)))
         }
         Err(error) => {
             let sheet = SheetPage::of(&app, &page, number).await?;
@@ -93,7 +95,8 @@ async fn change_plan(State(app): State<Arc<AppState>>, page: PageContext, fields
     match checkouts::begin(&app, &page.actor, tenant, &wish).await {
         Ok(url) => {
             let what = format!("Plan {name}");
-            Ok(ok(&CheckoutPage::of(page.frame(Place::Plan), what, url, "plan".into())))
+            let page = CheckoutPage::of(page.result_frame(Place::Plan), what, url, "plan".into());
+            Ok(shown_once(StatusCode::OK, &page))
         }
         Err(error) => {
             // The question again: the reason stands above its button, which tries once more.

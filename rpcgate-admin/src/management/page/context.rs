@@ -3,6 +3,7 @@
 use super::cookies::{self, VisitorCookie};
 use super::done::Done;
 use super::frame::{Area, Frame, Place, Reader, Theme, WaitingWork, root_of};
+use super::submission_ids::SubmissionIds;
 use super::unattended::is_unattended;
 use super::way::page_of_form;
 pub(super) use super::way::{below_root, redirect};
@@ -13,7 +14,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::form_token::FormHolder;
-use crate::store::{OpenWork, Tenant};
+use crate::store::{OpenWork, Run, Tenant};
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::Method;
@@ -48,6 +49,12 @@ impl PageContext {
         Frame { place, ..self.frame.clone() }
     }
 
+    /// The frame of a page at `place` that shows the result of a form once, at an address of its own. A form without the
+    /// value that tells its submissions apart shows the result itself.
+    pub(crate) fn result_frame(&self, place: Place) -> Frame {
+        result_frame(self.frame(place), self.actor.run)
+    }
+
     /// The user's tenant.
     ///
     /// # Errors
@@ -66,6 +73,10 @@ impl PageContext {
     pub(crate) fn to(&self, to: &str) -> Response {
         redirect(&self.frame.root, to)
     }
+}
+
+fn result_frame(frame: Frame, run: Option<Run>) -> Frame {
+    if run.is_some() { Frame { root: "../".to_owned(), here: String::new(), ..frame } } else { frame }
 }
 
 /// The address of the page at `to` that says what was done.
@@ -115,7 +126,8 @@ impl FromRequestParts<Arc<AppState>> for PageContext {
         };
         let found = async {
             let client = Client::from_request_parts(parts, app).await?;
-            let actor = Actor::of_page(session.user.clone(), &client);
+            let run = parts.extensions.get().copied();
+            let actor = Actor { run, ..Actor::of_page(session.user.clone(), &client) };
             let frame = frame(app, parts, Some(&session), &client).await?;
             Ok(PageContext { actor, session, client, frame })
         };
@@ -146,9 +158,15 @@ pub(crate) struct GatePage {
     pub(crate) session: Option<AuthSession>,
     pub(crate) client: Client,
     pub(crate) frame: Frame,
+    run: Option<Run>,
 }
 
 impl GatePage {
+    /// The frame of a page that shows the result of a form once, at an address of its own.
+    pub(crate) fn result_frame(&self) -> Frame {
+        result_frame(self.frame.clone(), self.run)
+    }
+
     /// Leads to the page at `to`, below the root, which says what was done.
     pub(crate) fn done(&self, to: &str, done: Done) -> Response {
         redirect(&self.frame.root, &with_outcome(to, done))
@@ -163,7 +181,7 @@ impl FromRequestParts<Arc<AppState>> for GatePage {
         let found = async {
             let client = Client::from_request_parts(parts, app).await?;
             let frame = gate_frame(app, parts, session.as_ref());
-            Ok(GatePage { session, client, frame })
+            Ok(GatePage { session, client, frame, run: parts.extensions.get().copied() })
         };
         found.await.map_err(ActionError::into_response)
     }
@@ -188,6 +206,7 @@ pub(super) fn gate_frame(app: &AppState, parts: &Parts, session: Option<&AuthSes
         theme: cookie(THEME).map(Theme::of).unwrap_or_default(),
         language: cookie(LANGUAGE).map(str::to_owned),
         csrf: app.form_tokens.issue(holder),
+        submissions: SubmissionIds::of_page(app.now()),
         done,
         waiting: WaitingWork::default(),
         now: app.now(),

@@ -62,6 +62,7 @@ impl DeliveryState {
         match delivery.status {
             DeliveryStatus::Delivered => state("ok", "Delivered"),
             DeliveryStatus::Failed => state("bad", "Parked"),
+            DeliveryStatus::Withheld => state("warn", "Withheld"),
             DeliveryStatus::Held => match delivery.held_until {
                 Some(height) => state("info", &format!("Waits for block {}", grouped(height.into()))),
                 None => state("info", "Waits for confirmations"),
@@ -331,6 +332,9 @@ fn summary(delivery: &Delivery, is_active: bool) -> &'static str {
     match delivery.status {
         DeliveryStatus::Delivered => "It has arrived.",
         DeliveryStatus::Failed => "All attempts failed. It is sent again only when you ask for it.",
+        DeliveryStatus::Withheld => {
+            "It was not sent, because too many deliveries of this endpoint waited. A replay of its time sends it."
+        }
         DeliveryStatus::Held => "It is sent when its block has its confirmations.",
         DeliveryStatus::Pending if !is_active => "It waits until the endpoint is switched on.",
         DeliveryStatus::Pending if delivery.attempts == 0 => "It is sent in a moment.",

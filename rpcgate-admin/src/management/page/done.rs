@@ -66,6 +66,7 @@ outcomes! {
     ReplayBegun = "replay-begun": "The deliveries of that time are sent again now.",
     // plan, billing, team, notifications
     AllRead = "all-read": "All notifications are marked as read.",
+    BillingDetailsSaved = "billing-details-saved": "The details are saved. They are on invoices from the next one on.",
     MemberInvited = "member-invited": "The invitation is on its way by mail. It is valid for seven days.",
     InvitationWithdrawn = "invitation-withdrawn": "The invitation is withdrawn. Its link works no more.",
     RoleChanged = "role-changed": "The role is changed. It counts from now on.",
@@ -101,6 +102,7 @@ outcomes! {
     ContractEnded = "contract-ended": "The contract has ended.",
     ChainSwitchedOn = "chain-switched-on": "The chain is switched on.",
     ChainSwitchedOff = "chain-switched-off": "The chain is switched off.",
+    CacheCleared = "cache-cleared": "The cache of the chain is emptied at every gateway within a second.",
     RolledBack = "rolled-back": "The settings are those of that version again. Every gateway applies them within a second.",
     RolledBackInPart = "rolled-back-in-part": "Most of that version is in force again. A rule kept the rest: compare it below.",
     NodeDrained = "node-drained": "The node is drained. Gateways send it nothing new within a second.",

@@ -53,7 +53,7 @@ async fn change(
     page: PageContext,
     Form(AddressForm { email, password }): Form<AddressForm>,
 ) -> PageResult {
-    match emails::request(&app, &page.session, &email, password, &page.client).await {
+    match emails::request(&app, &page.session, &email, Some(password), &page.client).await {
         Ok(_) => Ok(page.done("", Done::AddressChangeSent)),
         Err(error) => {
             let (frame, before) = (page.frame(Place::Nowhere), page.actor.user.email.clone());

@@ -79,7 +79,7 @@ impl<T: Priced> Priced for &T {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// `2026-11-19T14:26:25Z` as the day `19 Nov 2026` and the time `14:26:25`.
+/// `2026-11-19T14:26:25.000Z` as the day `19 Nov 2026` and the time `14:26:25`.
 fn parts(at: Time) -> (String, String, String) {
     let moment = Moment(Time::from_secs(at.secs())).to_string();
     let part = |from: usize, to: usize| moment.get(from..to).unwrap_or_default();

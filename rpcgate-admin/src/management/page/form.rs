@@ -36,7 +36,7 @@ pub(crate) struct FormGuard {
 }
 
 impl FormGuard {
-    fn of(parts: &Parts, app: &AppState) -> Self {
+    pub(super) fn of(parts: &Parts, app: &AppState) -> Self {
         let session = parts.extensions.get::<AuthSession>().cloned();
         // A page of a link in a mail is opened without the session's cookie, because the mail is another site.
         let is_visitors = session.is_none() || takes_visitors(parts.uri.path());
@@ -83,6 +83,11 @@ impl FieldList {
     /// The first value of a field, without space around it; empty if there is none.
     pub(crate) fn one(&self, name: &str) -> &str {
         self.all(name).next().unwrap_or_default()
+    }
+
+    /// The first value of a field as it was sent, with space around it; empty if there is none.
+    pub(crate) fn exact(&self, name: &str) -> &str {
+        self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
     /// The value of a field unless it is empty.

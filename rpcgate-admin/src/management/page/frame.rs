@@ -1,6 +1,7 @@
 //! What the frame of every page shows: where the page is, who reads it, and the navigation.
 
 use super::done::Done;
+use super::submission_ids::SubmissionIds;
 use crate::management::action::notifications::MAX_COUNTED;
 use crate::management::identity::role::{Permission, Role};
 use rpcgate_core::clock::Time;
@@ -255,6 +256,8 @@ pub(crate) struct Frame {
     pub(crate) language: Option<String>,
     /// The value of the hidden field of every form that posts.
     pub(crate) csrf: String,
+    /// Makes the value of the other one, by which a form that is sent twice is recognised.
+    pub(crate) submissions: SubmissionIds,
     /// What the action before has done.
     pub(crate) done: Option<Done>,
     pub(crate) waiting: WaitingWork,

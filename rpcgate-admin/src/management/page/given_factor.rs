@@ -6,6 +6,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 #[cfg(feature = "passkeys")]
 use crate::management::identity::passkey::PasskeyAnswer;
+use crate::management::identity::typed_code::code_of;
 use crate::store::Factors;
 
 /// The field for a code.
@@ -33,6 +34,11 @@ impl FactorChoice {
             recovery_code: factors.recovery_codes > 0,
             passkey: factors.passkeys > 0 && takes_passkeys(app),
         }
+    }
+
+    /// Whether the user can give any factor.
+    pub(crate) fn any(self) -> bool {
+        self.code() || self.passkey
     }
 
     /// Whether the form has a field for a code.
@@ -64,9 +70,9 @@ pub(crate) fn takes_passkeys(_: &AppState) -> bool {
 
 /// A code of an app consists of as many digits; everything else is taken for a recovery code.
 pub(super) fn code(text: &str) -> GivenFactor {
-    let plain = text.chars().filter(|c| !c.is_whitespace());
-    let is_of_app = plain.clone().count() == APP_DIGITS && plain.clone().all(|c| c.is_ascii_digit());
-    if is_of_app { GivenFactor::Code(plain.collect()) } else { GivenFactor::RecoveryCode(text.to_owned()) }
+    let plain = code_of(text);
+    let is_of_app = plain.len() == APP_DIGITS && plain.bytes().all(|byte| byte.is_ascii_digit());
+    if is_of_app { GivenFactor::Code(plain) } else { GivenFactor::RecoveryCode(text.to_owned()) }
 }
 
 /// The factor that a form holds: a passkey if its script has put one there, or what is in the field `name`.
@@ -100,9 +106,14 @@ mod tests {
 
     #[test]
     fn six_digits_are_of_an_app_and_the_rest_are_recovery_codes() {
-        for (text, is_of_app) in
-            [("123456", true), ("123 456", true), ("12345", false), ("0123-4567-89ab-cdef", false)]
-        {
+        for (text, is_of_app) in [
+            ("123456", true),
+            ("123 456", true),
+            ("123\u{a0}456", true),
+            ("１２３-４５６", true),
+            ("12345", false),
+            ("0123-4567-89ab-cdef", false),
+        ] {
             assert_eq!(matches!(code(text), GivenFactor::Code(_)), is_of_app, "{text}");
         }
     }

@@ -5,7 +5,8 @@ use super::filters;
 use super::form::{Form, QueryFields};
 use super::frame::Frame;
 use super::problems::{Labels, Problems};
-use super::view::{Notice, ok, rejected, shown};
+use super::submissions::shown_once;
+use super::view::{Notice, ok, rejected};
 use crate::management::action::invitations::{self, MAIL_PATH};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
@@ -59,8 +60,8 @@ async fn accept(
             let text =
                 format!("You can log in with {} and the password that you have chosen.", applicant.email);
             let (title, path, label) = ("Your account is ready", "login", "Log in");
-            let notice = Notice { frame: page.frame, title, text, tone: "ok", path, label };
-            Ok(shown(StatusCode::CREATED, &notice))
+            let notice = Notice { frame: page.result_frame(), title, text, tone: "ok", path, label };
+            Ok(shown_once(StatusCode::CREATED, &notice))
         }
         Err(error) => {
             rejected(error, LABELS, |problems| InvitationPage { frame: page.frame, problems, token, name })

@@ -14,6 +14,7 @@ use super::parts::{Choice, CodeSnippet, LimitMeter, PageLinks};
 use super::problems::{Labels, Problems};
 use super::projects::{is_usable, warning};
 use super::step_up::SteppedUp;
+use super::submissions::shown_once;
 use super::view::{ok, rejected, shown};
 use crate::management::action::chains::chains;
 use crate::management::action::usage::recent::{KeyUsage, SeenCall, by_key, recent_use, seen_call};
@@ -273,8 +274,8 @@ impl KeyForm {
     }
 }
 
-/// Makes a key and shows it, once. A browser that keeps the page open asks for the address again, which then shows the
-/// first call of the newest key, and never a key.
+/// Makes a key and shows it, once. A browser that keeps the page open asks for the address of the form, which then shows
+/// the first call of the newest key, and never a key.
 async fn create(
     State(app): State<Arc<AppState>>,
     SteppedUp(page): SteppedUp,
@@ -328,8 +329,10 @@ async fn created_page(
     };
     let adapter = rpcgate_chains::by_path(&chain).ok_or(ActionError::NotFound("chain"))?;
     let call = ExampleCall::of(&*adapter, &GatewayUrls::of(&config));
+    let is_result = text.is_some();
+    let frame = if is_result { page.result_frame(Place::Projects) } else { page.frame(Place::Projects) };
     let created = KeyCreatedPage {
-        frame: page.frame(Place::Projects),
+        frame,
         name: name_of(&key),
         chains: chains_of(&key.scope),
         snippet: call.snippet(text.as_deref().unwrap_or(PLACEHOLDER)),
@@ -345,7 +348,7 @@ async fn created_page(
         key,
         text,
     };
-    Ok(shown(status, &created))
+    Ok(if is_result { shown_once(status, &created) } else { shown(status, &created) })
 }
 
 async fn ask(

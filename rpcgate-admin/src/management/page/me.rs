@@ -95,7 +95,7 @@ async fn change_password(
     page: PageContext,
     Form(PasswordForm { current_password, new_password }): Form<PasswordForm>,
 ) -> PageResult {
-    match me::change_password(&app, &page.session, current_password, new_password, &page.client).await {
+    match me::change_password(&app, &page.session, Some(current_password), new_password, &page.client).await {
         Ok(()) => Ok(page.done(PROFILE, Done::PasswordChanged)),
         Err(error) => rejected(error, LABELS, |problems| ProfilePage::of(&page, problems)),
     }

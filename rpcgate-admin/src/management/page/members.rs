@@ -8,9 +8,10 @@ use super::form::{FieldList, PlainForm};
 use super::frame::{Frame, Place};
 use super::parts::Choice;
 use super::problems::{Labels, Problems};
+use super::step_up::to_step_up;
 use super::versions::FormVersion;
 use super::view::{ok, rejected};
-use crate::management::action::{factor_policy, invitations, members, tenants, versions};
+use crate::management::action::{factor_policy, invitations, members, step_up, tenants, versions};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -233,6 +234,9 @@ async fn remove(
     fields: FieldList,
 ) -> PageResult {
     let tenant = page.permitted(Permission::Read)?;
+    if id == page.actor.user.id && !step_up::is_proved(&page.session, app.now()) {
+        return Ok(to_step_up(&page, &format!("team/members/{id}/remove")));
+    }
     let version = FormVersion::current(&app, Versioned::Member(tenant, id)).await?;
     let (question, email) = question(&app, &page, id).await?;
     let removed = async {

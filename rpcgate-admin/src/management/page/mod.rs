@@ -10,6 +10,7 @@ pub(crate) mod accounts;
 pub(crate) mod assets;
 pub(crate) mod audit;
 pub(crate) mod billing;
+pub(crate) mod billing_details;
 pub(crate) mod call_snippet;
 pub(crate) mod chain_events;
 pub(crate) mod chains;
@@ -61,6 +62,8 @@ mod session_cookie;
 pub(crate) mod sessions;
 mod sheet;
 pub(crate) mod step_up;
+mod submission_ids;
+pub(crate) mod submissions;
 pub(crate) mod subscriptions;
 pub(crate) mod theme;
 pub(crate) mod ticket_attachments;
@@ -94,6 +97,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(accounts::routes())
         .merge(audit::routes())
         .merge(billing::routes())
+        .merge(billing_details::routes())
         .merge(chain_events::routes())
         .merge(chains::routes())
         .merge(checkouts::routes())
@@ -120,6 +124,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(security::routes())
         .merge(sessions::routes())
         .merge(step_up::routes())
+        .merge(submissions::routes())
         .merge(subscriptions::routes())
         .merge(theme::routes())
         .merge(ticket_attachments::routes())
@@ -133,10 +138,11 @@ fn pages() -> Router<Arc<AppState>> {
     pages
 }
 
-/// All pages, in the layers that every page has: what browsers may load, errors in the frame, the check of forms, and
-/// the session.
+/// All pages, in the layers that every page has: what browsers may load, errors in the frame, the check of forms, the
+/// session, and the forms that were sent before.
 pub(crate) fn routes(app: &Arc<AppState>) -> Router<Arc<AppState>> {
     pages()
+        .route_layer(from_fn_with_state(app.clone(), submissions::once))
         .route_layer(from_fn_with_state(app.clone(), session_cookie::authenticate))
         .route_layer(from_fn_with_state(app.clone(), guard::check))
         .route_layer(from_fn_with_state(app.clone(), view::present))

@@ -51,6 +51,8 @@ fn sheet(next: NextInvoice) -> InvoiceSheet {
         sums: sums_to("Total so far in USD", &next.amounts),
         seller: next.seller,
         customer: next.customer,
+        customer_address: next.customer_address,
+        customer_tax_id: next.customer_tax_id,
         facts,
     }
 }

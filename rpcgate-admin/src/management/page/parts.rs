@@ -29,6 +29,8 @@ impl LimitMeter {
     fn permille(&self) -> u64 {
         let used = u128::from(self.used) * 1_000;
         match self.limit {
+            // A new tenant without keys may make no requests yet, and has made none.
+            _ if self.used == 0 => 0,
             None => 0,
             Some(0) => 1_000,
             Some(limit) => (used / u128::from(limit)).min(1_000) as u64,
@@ -180,7 +182,8 @@ mod tests {
             (80_000, Some(100_000), 80, "80.0%", "warn"),
             (86_200, Some(100_000), 86, "86.2%", "warn"),
             (100_012, Some(100_000), 100, "100.0%", "bad"),
-            (0, Some(0), 100, "100.0%", "bad"),
+            (0, Some(0), 0, "0.0%", ""),
+            (1, Some(0), 100, "100.0%", "bad"),
             (u64::MAX, Some(u64::MAX), 100, "100.0%", "bad"),
             (5_228_140, None, 0, "0.0%", ""),
         ] {

@@ -12,7 +12,8 @@ use super::problems::{Labels, Problems};
 use super::recovery_codes::RecoveryCodesPage;
 use super::security::SECURITY;
 use super::session_cookie::logged_in;
-use super::step_up::SteppedUp;
+use super::step_up::Proven;
+use super::submissions::shown_once;
 use super::view::{Notice, ok, rejected, sentence};
 use super::way::below_root;
 use crate::management::action::factors::{self, GivenFactor};
@@ -27,6 +28,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use http::StatusCode;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -66,7 +68,7 @@ fn begun(started: Result<StartedCeremony, ActionError>) -> Response {
     }
 }
 
-async fn form(SteppedUp(page): SteppedUp) -> PageResult {
+async fn form(Proven(page): Proven) -> PageResult {
     let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
     Ok(ok(&NewPasskeyPage { frame, problems, name: String::new() }))
 }
@@ -78,19 +80,23 @@ async fn start(State(app): State<Arc<AppState>>, page: PageContext, _: FieldList
 }
 
 /// Adds a passkey. With the first factor the recovery codes are shown.
-async fn finish(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
+async fn finish(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: FieldList) -> PageResult {
     let (ceremony, name) = (fields.one("ceremony"), fields.one("name").to_owned());
     let added = async {
         let answer = RegistrationAnswer::read(credential(&fields)?)?;
         passkeys::finish_registration(&app, &page.session, &page.actor, (ceremony, &answer), &name).await
     };
-    let frame = page.frame(Place::Nowhere);
     match added.await {
         Ok(RegisteredPasskey { recovery_codes: Some(codes), .. }) => {
-            Ok(ok(&RecoveryCodesPage { frame, what: "Your passkey is added.", codes }))
+            let frame = page.result_frame(Place::Nowhere);
+            let codes = RecoveryCodesPage { frame, what: "Your passkey is added.", codes };
+            Ok(shown_once(StatusCode::OK, &codes))
         }
         Ok(RegisteredPasskey { recovery_codes: None, .. }) => Ok(page.done(SECURITY, Done::PasskeyAdded)),
-        Err(error) => rejected(error, LABELS, |problems| NewPasskeyPage { frame, problems, name }),
+        Err(error) => rejected(error, LABELS, |problems| {
+            let frame = page.frame(Place::Nowhere);
+            NewPasskeyPage { frame, problems, name }
+        }),
     }
 }
 

@@ -7,6 +7,7 @@ use super::form::FieldList;
 use super::frame::{Frame, Place};
 use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
+use super::submissions::shown_once;
 use super::view::{ok, rejected};
 use crate::management::action::{factors, recovery_codes};
 use crate::management::app_state::AppState;
@@ -15,6 +16,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use http::StatusCode;
 use rpcgate_core::config::Secret;
 use std::sync::Arc;
 
@@ -60,7 +62,8 @@ async fn renew(State(app): State<Arc<AppState>>, page: PageContext, fields: Fiel
     match made.await {
         Ok(codes) => {
             let what = "Your earlier codes are invalid now.";
-            Ok(ok(&RecoveryCodesPage { frame: page.frame(Place::Nowhere), what, codes }))
+            let frame = page.result_frame(Place::Nowhere);
+            Ok(shown_once(StatusCode::OK, &RecoveryCodesPage { frame, what, codes }))
         }
         Err(error) => {
             let form = question(&app, &page).await?;

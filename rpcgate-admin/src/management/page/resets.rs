@@ -6,11 +6,13 @@ use super::filters;
 use super::form::{Form, QueryFields};
 use super::frame::Frame;
 use super::problems::{Labels, Problems};
-use super::view::{Notice, ok, rejected, shown};
+use super::submissions::shown_once;
+use super::view::{Notice, ok, rejected};
 use super::way::redirect;
 use crate::management::action::resets::{self, RESET_PATH};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
+use crate::store::YoungFactors;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -57,6 +59,8 @@ struct Forgot {
 struct Reset {
     token: String,
     password: Typed,
+    /// Present if the box was ticked.
+    keep_factors: Option<String>,
 }
 
 /// Leads to where the page is now, with the token of the link.
@@ -81,8 +85,8 @@ async fn forgot(
                 "If {email} has an account, a mail is on its way. Open the link in it to choose a new password."
             );
             let (title, path, label) = ("Look into your mail", "login", "Log in");
-            let notice = Notice { frame: page.frame, title, text, tone: "ok", path, label };
-            Ok(shown(StatusCode::ACCEPTED, &notice))
+            let notice = Notice { frame: page.result_frame(), title, text, tone: "ok", path, label };
+            Ok(shown_once(StatusCode::ACCEPTED, &notice))
         }
         Err(error) => rejected(error, LABELS, |problems| ForgotPage { frame: page.frame, problems, email }),
     }
@@ -98,9 +102,10 @@ async fn link(page: GatePage, QueryFields(query): QueryFields) -> PageResult {
 async fn reset(
     State(app): State<Arc<AppState>>,
     page: GatePage,
-    Form(Reset { token, password }): Form<Reset>,
+    Form(Reset { token, password, keep_factors }): Form<Reset>,
 ) -> PageResult {
-    match resets::reset(&app, &token, password, &page.client).await {
+    let young = if keep_factors.is_some() { YoungFactors::Keep } else { YoungFactors::Remove };
+    match resets::reset(&app, &token, password, young, &page.client).await {
         Ok(()) => Ok(page.done("login", Done::PasswordReset)),
         Err(error) => rejected(error, LABELS, |problems| ResetPage { frame: page.frame, problems, token }),
     }

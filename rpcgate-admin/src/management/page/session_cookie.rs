@@ -50,8 +50,9 @@ const GATES: [&str; 16] = [
     "/static",
 ];
 
-/// The pages on which a user who lacks a second factor that is required adds one.
-const FACTOR_PAGES: [&str; 3] = ["/totp", "/account/security", "/account/security/"];
+/// The pages on which a user who lacks a second factor that is required adds one. The secret of a new app is the result of
+/// a form, which is shown below `/result`.
+const FACTOR_PAGES: [&str; 5] = ["/totp", "/step-up", "/account/security", "/account/security/", "/result/"];
 
 /// Whether the page at `path` needs no log-in.
 pub(super) fn is_gate(path: &str) -> bool {
@@ -73,7 +74,7 @@ fn is_open_without_factor(path: &str) -> bool {
 pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let authenticated = match received(request.headers(), &app.settings) {
         Some(token) => match session_of(&app, &app.page_tokens, token).await {
-            Ok(authenticated) => Some(authenticated),
+            Ok((claims, session)) => Some((claims, session.proved_by_log_in())),
             Err(ActionError::Unauthenticated(_)) => None,
             Err(error) => return error.into_response(),
         },

@@ -12,6 +12,10 @@ pub(super) struct InvoiceSheet {
     pub(super) warning: Option<&'static str>,
     pub(super) seller: InvoiceSeller,
     pub(super) customer: String,
+    /// The lines of the customer's address.
+    pub(super) customer_address: Vec<String>,
+    /// The customer's tax number.
+    pub(super) customer_tax_id: Option<String>,
     /// Its number, its dates and the like.
     pub(super) facts: Vec<SheetFact>,
     pub(super) lines: Vec<SheetLine>,
@@ -53,6 +57,8 @@ impl InvoiceSheet {
             warning: None,
             seller: invoice.seller.clone(),
             customer: invoice.customer.clone(),
+            customer_address: invoice.customer_address.clone(),
+            customer_tax_id: invoice.customer_tax_id.clone(),
             facts,
             lines: rows(&whole.lines, period),
             sums: sums(whole),

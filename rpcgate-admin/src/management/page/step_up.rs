@@ -1,7 +1,9 @@
-//! Giving a second factor again before something that a browser which was left open must not do.
+//! Step-up authentication: asks for the password or a second factor before something that a browser which was left open
+//! must not do.
 //!
-//! A page that needs it has [`SteppedUp`] in place of [`PageContext`]. A user who has a factor and has not given it for a
-//! while is led to the page of this module, and back after success.
+//! A page that shows a key has [`SteppedUp`] instead of [`PageContext`]: a user who has a factor and has not given it for a
+//! while is led to the page of this module, and back after success. A page that changes who may enter the account has
+//! [`Proven`]: it also asks users without a factor, for their password.
 
 use super::context::{PageContext, PageResult, sender};
 use super::filters;
@@ -11,9 +13,11 @@ use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
 use super::way::below_root;
+use crate::management::action::step_up::GivenProof;
 use crate::management::action::{factors, step_up};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::identity::password::Typed;
 use askama::Template;
 use axum::Router;
 use axum::extract::{FromRequestParts, State};
@@ -23,7 +27,10 @@ use http::Method;
 use http::request::Parts;
 use std::sync::Arc;
 
-const LABELS: Labels = &[(given_factor::CODE, "the code")];
+/// The field for the password.
+const PASSWORD: &str = "current_password";
+
+const LABELS: Labels = &[(given_factor::CODE, "the code"), (PASSWORD, "the password")];
 
 /// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
@@ -42,15 +49,33 @@ impl FromRequestParts<Arc<AppState>> for SteppedUp {
         let page = PageContext::from_request_parts(parts, app).await?;
         match step_up::is_needed(app, &page.session).await {
             Ok(false) => Ok(SteppedUp(page)),
-            Ok(true) => {
-                let next = way_back(&page, parts, app);
-                let query =
-                    form_urlencoded::Serializer::new(String::new()).append_pair("next", &next).finish();
-                Err(page.to(&format!("step-up?{query}")))
-            }
+            Ok(true) => Err(to_step_up(&page, &way_back(&page, parts, app))),
             Err(error) => Err(error.into_response()),
         }
     }
+}
+
+/// A page for a user who has given the password or a second factor in the last minutes: a factor if the user has one.
+/// Others are led to give it, and then back to this page, or to the page whose form was sent here.
+#[derive(Clone, Debug)]
+pub(crate) struct Proven(pub(crate) PageContext);
+
+impl FromRequestParts<Arc<AppState>> for Proven {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Response> {
+        let SteppedUp(page) = SteppedUp::from_request_parts(parts, app).await?;
+        if step_up::is_proved(&page.session, app.now()) {
+            return Ok(Proven(page));
+        }
+        Err(to_step_up(&page, &way_back(&page, parts, app)))
+    }
+}
+
+/// Leads to the page of this module, which then leads to `next`, below the root.
+pub(crate) fn to_step_up(page: &PageContext, next: &str) -> Response {
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+    page.to(&format!("step-up?{query}"))
 }
 
 /// The page to which the user returns, below the root.
@@ -66,6 +91,7 @@ fn way_back(page: &PageContext, parts: &Parts, app: &AppState) -> String {
 struct StepUpPage {
     frame: Frame,
     problems: Problems,
+    /// What the user can give; without any factor, the password.
     choice: FactorChoice,
     /// Where to go on, below the root.
     next: String,
@@ -77,7 +103,8 @@ async fn form(
     QueryFields(query): QueryFields,
 ) -> PageResult {
     let next = below_root(query.one("next"));
-    if !step_up::is_needed(&app, &page.session).await? {
+    let is_proved = step_up::is_proved(&page.session, app.now());
+    if is_proved && !step_up::is_needed(&app, &page.session).await? {
         return Ok(page.to(next));
     }
     shown(&app, &page, next, None).await
@@ -98,15 +125,19 @@ async fn shown(
     }
 }
 
-/// Takes the factor and leads back.
+/// Takes the proof and leads back.
 async fn give(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let next = below_root(fields.one("next"));
     let given = async {
-        let factor = given_factor::of_form(&fields, given_factor::CODE)?;
-        step_up::give(&app, &page.session, &factor, &page.client).await
+        let proof = if factors::overview(&app, &page.session).await?.any() {
+            GivenProof::Factor(given_factor::of_form(&fields, given_factor::CODE)?)
+        } else {
+            GivenProof::Password(Typed::from(fields.exact(PASSWORD)))
+        };
+        step_up::give(&app, &page.session, proof, &page.client).await
     };
     match given.await {
-        Ok(()) => Ok(page.to(next)),
+        Ok(_) => Ok(page.to(next)),
         Err(error) => shown(&app, &page, next, Some(error)).await,
     }
 }

@@ -10,7 +10,8 @@ use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
 use super::recovery_codes::RecoveryCodesPage;
 use super::security::SECURITY;
-use super::step_up::SteppedUp;
+use super::step_up::Proven;
+use super::submissions::shown_once;
 use super::view::{ok, rejected};
 use crate::management::action::factors::{self, GivenFactor};
 use crate::management::action::totp::{self, OfferedTotp};
@@ -20,6 +21,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
+use http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -58,37 +60,41 @@ async fn moved(page: PageContext) -> PageResult {
 }
 
 /// Offers to add an app.
-async fn show(SteppedUp(page): SteppedUp) -> PageResult {
+async fn show(Proven(page): Proven) -> PageResult {
     let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
     Ok(ok(&TotpPage { frame, problems, offered: None, is_begun: false }))
 }
 
 /// Makes a secret and shows it.
-async fn enroll(State(app): State<Arc<AppState>>, SteppedUp(page): SteppedUp, _: PlainForm) -> PageResult {
-    let form = |problems, offered, is_begun| TotpPage {
-        frame: page.frame(Place::Nowhere),
-        problems,
-        offered,
-        is_begun,
-    };
+async fn enroll(State(app): State<Arc<AppState>>, Proven(page): Proven, _: PlainForm) -> PageResult {
     match totp::enroll(&app, &page.session, &page.client).await {
-        Ok(offered) => Ok(ok(&form(Problems::default(), Some(offered), true))),
-        Err(error) => rejected(error, LABELS, |problems| form(problems, None, false)),
+        Ok(offered) => {
+            let frame = page.result_frame(Place::Nowhere);
+            let (problems, offered) = (Problems::default(), Some(offered));
+            Ok(shown_once(StatusCode::OK, &TotpPage { frame, problems, offered, is_begun: true }))
+        }
+        Err(error) => rejected(error, LABELS, |problems| {
+            let frame = page.frame(Place::Nowhere);
+            TotpPage { frame, problems, offered: None, is_begun: false }
+        }),
     }
 }
 
 /// Activates the app and shows the recovery codes.
 async fn activate(
     State(app): State<Arc<AppState>>,
-    SteppedUp(page): SteppedUp,
+    Proven(page): Proven,
     Form(FirstCode { code }): Form<FirstCode>,
 ) -> PageResult {
-    let frame = page.frame(Place::Nowhere);
     match totp::activate(&app, &page.session, &code, Some(GivenFactor::Recent), &page.client).await {
-        Ok(codes) => Ok(ok(&RecoveryCodesPage { frame, what: "Your app is added.", codes })),
-        Err(error) => {
-            rejected(error, LABELS, |problems| TotpPage { frame, problems, offered: None, is_begun: true })
+        Ok(codes) => {
+            let frame = page.result_frame(Place::Nowhere);
+            Ok(shown_once(StatusCode::OK, &RecoveryCodesPage { frame, what: "Your app is added.", codes }))
         }
+        Err(error) => rejected(error, LABELS, |problems| {
+            let frame = page.frame(Place::Nowhere);
+            TotpPage { frame, problems, offered: None, is_begun: true }
+        }),
     }
 }
 

@@ -11,10 +11,11 @@ use super::frame::{Frame, Place};
 use super::parts::{Choice, CodeSnippet, PageLinks};
 use super::problems::{Labels, Problems};
 use super::step_up::SteppedUp;
+use super::submissions::shown_once;
 use super::utc_field::time_field;
 use super::verifying;
 use super::versions::FormVersion;
-use super::view::{ok, rejected, shown};
+use super::view::{ok, rejected};
 use crate::management::action::{projects, webhooks};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -247,7 +248,7 @@ fn secret_page(
 ) -> Response {
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let once = WebhookSecretPage {
-        frame: page.frame(Place::Webhooks),
+        frame: page.result_frame(Place::Webhooks),
         address: address(&webhook),
         overlap_until: overlap_until(&webhook, app.now()),
         webhook,
@@ -255,7 +256,7 @@ fn secret_page(
         is_new,
         snippet: verifying::snippet(),
     };
-    shown(status, &once)
+    shown_once(status, &once)
 }
 
 /// Until when two secrets sign, if they do.

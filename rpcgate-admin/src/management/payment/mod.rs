@@ -6,7 +6,7 @@
 
 pub mod stripe;
 
-use crate::store::{CheckoutId, CheckoutSubject};
+use crate::store::{CheckoutId, CheckoutSubject, PaymentReport};
 use http::HeaderMap;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Time;
@@ -27,20 +27,26 @@ pub struct PaymentOrder {
     pub return_url: String,
 }
 
+/// A payment that the provider has begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BegunPayment {
+    /// The page on which the customer pays.
+    pub url: String,
+    /// The provider's identifier of the payment. Only events with it are about this payment.
+    pub session: String,
+}
+
 /// What a provider reports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PaymentEvent {
-    /// The customer has paid this many cents; for a plan it has left a means of payment.
-    Completed {
-        /// The order.
-        id: CheckoutId,
-        /// The amount in cents.
-        cents: u64,
-    },
+    /// The customer has paid; for a plan it has left a means of payment.
+    Completed(PaymentReport),
     /// The customer can no longer pay on the page of the order.
     Ended {
         /// The order.
         id: CheckoutId,
+        /// The provider's identifier of the payment.
+        session: String,
     },
     /// Something that does not concern us.
     Other,
@@ -73,12 +79,11 @@ pub trait PaymentProvider: fmt::Debug + Send + Sync {
     /// The smallest amount that it takes, in cents.
     fn least_cents(&self) -> u64;
 
-    /// Begins a payment and returns the URL of the page on which the customer pays. Doing it again with the same
-    /// identifier begins no second payment.
+    /// Begins a payment. Doing it again with the same identifier begins no second payment.
     ///
     /// # Errors
     /// [`PaymentError`].
-    fn begin<'a>(&'a self, order: &'a PaymentOrder) -> BoxFuture<'a, Result<String, PaymentError>>;
+    fn begin<'a>(&'a self, order: &'a PaymentOrder) -> BoxFuture<'a, Result<BegunPayment, PaymentError>>;
 
     /// Verifies and reads an event: the headers and the unchanged body of a request.
     ///

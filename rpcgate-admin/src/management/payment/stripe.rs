@@ -3,9 +3,9 @@
 //! An invoice is paid in the mode `payment`. A plan is paid later, by invoices, so its checkout has the mode `setup`, in
 //! which the customer leaves a means of payment. Our identifier travels as `client_reference_id`.
 
-use super::{EventError, PaymentError, PaymentEvent, PaymentOrder, PaymentProvider};
+use super::{BegunPayment, EventError, PaymentError, PaymentEvent, PaymentOrder, PaymentProvider};
 use crate::management::outgoing::{OutgoingClient, OutgoingError, ServiceUrl};
-use crate::store::CheckoutSubject;
+use crate::store::{CheckoutId, CheckoutSubject, PaymentReport};
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use ring::hmac;
@@ -74,7 +74,7 @@ impl Stripe {
         }))
     }
 
-    async fn create_session(&self, order: &PaymentOrder) -> Result<String, PaymentError> {
+    async fn create_session(&self, order: &PaymentOrder) -> Result<BegunPayment, PaymentError> {
         let id = order.id.to_string();
         let idempotency_key = HeaderValue::try_from(&id);
         let headers = [
@@ -87,9 +87,9 @@ impl Stripe {
         let answer = self.client.post_form(&self.url, headers.into_iter().collect(), &form, DEADLINE).await;
         let (status, body) = answer.map_err(|error| PaymentError::Unavailable(error.to_string()))?;
         if status.is_success() {
-            let session: SessionUrl = serde_json::from_slice(&body)
+            let NewSession { id: session, url } = serde_json::from_slice(&body)
                 .map_err(|error| PaymentError::Unavailable(format!("the answer cannot be read: {error}")))?;
-            return Ok(session.url);
+            return Ok(BegunPayment { url, session });
         }
         let answer: ErrorAnswer = serde_json::from_slice(&body).unwrap_or_default();
         let why = format!("{status} {}", answer.error.message);
@@ -140,7 +140,8 @@ fn form(order: &PaymentOrder, id: &str) -> Vec<(&'static str, String)> {
 }
 
 #[derive(Deserialize)]
-struct SessionUrl {
+struct NewSession {
+    id: String,
     url: String,
 }
 
@@ -166,6 +167,8 @@ struct Event {
 /// The parts of a session that events are read for.
 #[derive(Deserialize)]
 struct Session {
+    id: String,
+    mode: Option<String>,
     client_reference_id: Option<String>,
     payment_status: Option<String>,
     amount_total: Option<u64>,
@@ -197,30 +200,39 @@ fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
         "checkout.session.completed" => false,
         "checkout.session.async_payment_succeeded" => true,
         "checkout.session.async_payment_failed" | "checkout.session.expired" => {
-            return Ok(session(event.data)?.1.map_or(PaymentEvent::Other, |id| PaymentEvent::Ended { id }));
+            let session = session(event.data)?;
+            let id = session.checkout();
+            return Ok(id.map_or(PaymentEvent::Other, |id| PaymentEvent::Ended { id, session: session.id }));
         }
         _ => return Ok(PaymentEvent::Other),
     };
-    let (session, id) = session(event.data)?;
-    // A session of another application of the same account has no identifier of ours.
-    let Some(id) = id else { return Ok(PaymentEvent::Other) };
+    let session = session(event.data)?;
+    let checkout = session.checkout();
     let status = session.payment_status.as_deref().unwrap_or_default();
     if !is_paid_later && !matches!(status, "paid" | "no_payment_required") {
         // The means of payment takes days; another event follows.
         return Ok(PaymentEvent::Other);
     }
-    let is_in_dollars = session.currency.as_deref().is_none_or(|currency| currency == "usd");
-    let cents = session.amount_total.filter(|_| is_in_dollars).unwrap_or_default();
-    Ok(PaymentEvent::Completed { id, cents })
+    let cents = session.amount_total.unwrap_or_default();
+    if checkout.is_none() && cents == 0 {
+        // A session of another application of the same account in which nothing was paid.
+        return Ok(PaymentEvent::Other);
+    }
+    let Session { id: session, mode, currency, .. } = session;
+    Ok(PaymentEvent::Completed(PaymentReport { session, checkout, mode, cents, currency }))
 }
 
-/// The session of an event, and our identifier in it.
-fn session(mut data: Value) -> Result<(Session, Option<crate::store::CheckoutId>), EventError> {
-    let session: Session =
-        serde_json::from_value(data.get_mut("object").map(Value::take).unwrap_or_default())
-            .map_err(|_| EventError::Form)?;
-    let id = session.client_reference_id.as_deref().and_then(|id| id.parse().ok());
-    Ok((session, id))
+impl Session {
+    /// Our identifier in it.
+    fn checkout(&self) -> Option<CheckoutId> {
+        self.client_reference_id.as_deref().and_then(|id| id.parse().ok())
+    }
+}
+
+/// The session of an event.
+fn session(mut data: Value) -> Result<Session, EventError> {
+    serde_json::from_value(data.get_mut("object").map(Value::take).unwrap_or_default())
+        .map_err(|_| EventError::Form)
 }
 
 impl PaymentProvider for Stripe {
@@ -228,7 +240,7 @@ impl PaymentProvider for Stripe {
         LEAST_CENTS
     }
 
-    fn begin<'a>(&'a self, order: &'a PaymentOrder) -> BoxFuture<'a, Result<String, PaymentError>> {
+    fn begin<'a>(&'a self, order: &'a PaymentOrder) -> BoxFuture<'a, Result<BegunPayment, PaymentError>> {
         Box::pin(self.create_session(order))
     }
 

@@ -145,6 +145,19 @@ async fn the_document_is_served_where_clients_look_for_it_and_can_be_browsed() {
         (moved.status, &moved.headers[http::header::LOCATION]),
         (StatusCode::SEE_OTHER, &"swagger/".parse().unwrap())
     );
+    for path in ["/swagger/", "/swagger", "/swagger/swagger-ui-bundle.js", "/swagger/nothing.js"] {
+        let answer = site.ask(None, Method::GET, path, Body::empty()).await;
+        let policy = answer.headers[http::header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(
+            policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"),
+            "{path}: {policy}"
+        );
+        assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
+    }
+    // Scripts and styles are files of their own, as the policy requires.
+    let text = site.text("/swagger/").await;
+    assert_eq!(text.matches("<script").count(), text.matches("<script src=\"./").count(), "{text}");
+    assert!(!text.contains("<style"), "{text}");
     let start = site.text("/swagger/swagger-initializer.js").await;
     assert!(start.contains("\"../openapi.json\""), "from where the page is: {start}");
 }

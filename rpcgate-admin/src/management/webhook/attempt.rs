@@ -1,13 +1,14 @@
 //! One attempt at a delivery.
 
 use super::request::headers;
-use super::schedule::DeliverySchedule;
+use super::schedule::{DeliverySchedule, requested_wait};
 use super::signature::SigningSecrets;
 use crate::management::app_state::AppState;
 use crate::management::egress::{EgressAnswer, EgressError, EgressTarget};
 use crate::management::identity::sealing::SealingError;
 use crate::store::{AfterAttempt, DueDelivery, EndedAttempt};
 use bytes::Bytes;
+use http::StatusCode;
 use rpcgate_core::clock::Time;
 use std::time::Duration;
 
@@ -38,9 +39,16 @@ pub async fn attempt(app: &AppState, delivery: &DueDelivery) -> EndedAttempt {
     let number = delivery.attempts.saturating_add(1);
     let answered = send(app, delivery, number, started_at).await;
     let took = app.clock.elapsed().saturating_sub(began);
+    let is_gone = answered.as_ref().is_ok_and(|answer| answer.status == StatusCode::GONE);
+    let requested = answered.as_ref().ok().and_then(|answer| answer.retry_after.as_ref());
+    let requested = requested.and_then(|value| requested_wait(value.to_str().ok()?, app.now()));
     let (status, error, answer) = match answered {
-        Ok(EgressAnswer { status, beginning }) => {
-            let why = if status.is_redirection() { ": redirects are not followed" } else { "" };
+        Ok(EgressAnswer { status, beginning, .. }) => {
+            let why = match status {
+                StatusCode::GONE => ": the endpoint is gone",
+                status if status.is_redirection() => ": redirects are not followed",
+                _ => "",
+            };
             let error =
                 (!status.is_success()).then(|| format!("the receiver answers {}{why}", status.as_u16()));
             (Some(status.as_u16()), error, Some(beginning.to_vec()))
@@ -49,9 +57,10 @@ pub async fn attempt(app: &AppState, delivery: &DueDelivery) -> EndedAttempt {
     };
     let then = match &error {
         None => AfterAttempt::Delivered,
+        Some(_) if is_gone => AfterAttempt::Failed,
         Some(_) => {
             let schedule = DeliverySchedule::of(&app.settings.config.webhooks);
-            let wait = schedule.wait(number, delivery.id);
+            let wait = schedule.wait_as_requested(number, delivery.id, requested);
             wait.map_or(AfterAttempt::Failed, |wait| AfterAttempt::Again(app.now().plus(wait)))
         }
     };
@@ -64,6 +73,7 @@ pub async fn attempt(app: &AppState, delivery: &DueDelivery) -> EndedAttempt {
         status,
         error,
         answer: answer.filter(|answer| !answer.is_empty()),
+        gone_url: is_gone.then(|| delivery.webhook.url.clone()),
         then,
     }
 }

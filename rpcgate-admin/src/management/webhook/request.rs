@@ -1,6 +1,6 @@
 //! The headers of a delivery.
 
-use super::signature::{SigningSecrets, signature, standard_signature};
+use super::signature::{SigningSecrets, signature, standard_signatures};
 use crate::store::DueDelivery;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use rpcgate_core::clock::Time;
@@ -44,7 +44,7 @@ pub(super) fn headers(
     }
     if delivery.webhook.standard_headers {
         let both = [Some(first), next.as_ref()].into_iter().flatten();
-        let both: Vec<_> = both.map(|secret| standard_signature(secret, &id, now.secs(), body)).collect();
+        let both: Vec<_> = both.map(|secret| standard_signatures(secret, &id, now.secs(), body)).collect();
         headers.insert(STANDARD_ID, value(&id));
         headers.insert(STANDARD_TIME, HeaderValue::from(now.secs()));
         headers.insert(STANDARD_SIGNATURE, value(&both.join(" ")));

@@ -14,6 +14,7 @@
 //! ```
 
 use crate::store::DeliveryId;
+use rpcgate_core::clock::Time;
 use rpcgate_core::config::Webhooks;
 use std::time::Duration;
 
@@ -43,6 +44,31 @@ impl DeliverySchedule {
         let more = wait.as_micros().saturating_mul(share.into()) / 1_000_000;
         Some(wait.saturating_add(Duration::from_micros(u64::try_from(more).unwrap_or(u64::MAX))))
     }
+
+    /// The same, if the receiver has named a wait in `Retry-After`: the later of both (RFC 9110, 10.2.3). What a receiver
+    /// names counts up to the longest wait of the schedule, so that no header keeps a delivery back for days.
+    pub fn wait_as_requested(
+        &self,
+        ended: u32,
+        delivery: DeliveryId,
+        requested: Option<Duration>,
+    ) -> Option<Duration> {
+        let own = self.wait(ended, delivery)?;
+        let used = usize::try_from(self.attempts.saturating_sub(1)).unwrap_or(usize::MAX);
+        let longest = self.waits.iter().take(used).max().copied().unwrap_or_default();
+        Some(own.max(requested.unwrap_or_default().min(longest)))
+    }
+}
+
+/// The wait that the value of a `Retry-After` names at `now`: a number of seconds, or a date. `None` if it is neither.
+pub fn requested_wait(value: &str, now: Time) -> Option<Duration> {
+    let value = value.trim();
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // A number that is too large for us asks for a long time all the same.
+        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
+    }
+    let date = httpdate::parse_http_date(value).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(date.saturating_sub(Duration::from_micros(now.micros())))
 }
 
 /// The bits of a delivery and an attempt, mixed (the finalizer of MurmurHash3).
@@ -78,6 +104,46 @@ mod tests {
             for ended in [0, attempts, attempts + 1, u32::MAX] {
                 prop_assert_eq!(schedule.wait(ended, DeliveryId(id)), None);
             }
+        }
+    }
+
+    #[test]
+    fn a_wait_that_a_receiver_names_counts_if_it_is_later_and_up_to_the_longest_of_the_schedule() {
+        let seconds = Duration::from_secs;
+        let schedule = DeliverySchedule {
+            attempts: 4,
+            waits: vec![seconds(1), seconds(5), seconds(30), seconds(300), seconds(1_800)],
+        };
+        let wait = |ended, requested| schedule.wait_as_requested(ended, DeliveryId(7), requested);
+        assert_eq!(wait(1, None), schedule.wait(1, DeliveryId(7)));
+        assert_eq!(wait(1, Some(Duration::ZERO)), schedule.wait(1, DeliveryId(7)));
+        assert_eq!(wait(1, Some(seconds(20))), Some(seconds(20)));
+        assert_eq!(
+            wait(1, Some(seconds(86_400))),
+            Some(seconds(30)),
+            "the waits of unused attempts do not count"
+        );
+        assert_eq!(wait(3, Some(seconds(20))), schedule.wait(3, DeliveryId(7)), "the own wait is later");
+        assert_eq!(wait(4, Some(seconds(20))), None, "no attempt is left");
+    }
+
+    #[test]
+    fn a_retry_after_is_a_number_of_seconds_or_a_date() {
+        let now = Time::from_secs(784_111_777);
+        for (value, wait) in [
+            ("20", Some(20)),
+            (" 0 ", Some(0)),
+            ("99999999999999999999", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("Sunday, 06-Nov-94 08:49:47 GMT", Some(10)),
+            ("Sun Nov  6 08:49:47 1994", Some(10)),
+            ("Sun, 06 Nov 1994 08:00:00 GMT", Some(0)),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(requested_wait(value, now), wait.map(Duration::from_secs), "{value:?}");
         }
     }
 

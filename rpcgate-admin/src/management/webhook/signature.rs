@@ -1,7 +1,9 @@
 //! The signatures of deliveries.
 //!
-//! `X-Signature` signs the body with the whole text of the secret (`whsec_` and 64 hexadecimal digits). The signature of
-//! Standard Webhooks signs identifier, time and body, with the 32 bytes that these digits spell.
+//! `X-Signature` signs the body with the whole text of the secret (`whsec_` and 64 hexadecimal digits). The signatures of
+//! Standard Webhooks sign identifier, time and body. There are two for each secret, since its libraries take a secret for
+//! `whsec_` and base64: one with the 48 bytes that the 64 digits are in base64, so that the secret works in them as it is
+//! shown, and one with the 32 bytes that the digits spell, for receivers that were given the base64 form of these.
 //!
 //! ```
 //! use rpcgate_admin::management::webhook::signature::signature;
@@ -72,14 +74,20 @@ pub fn signature(secret: &[u8], body: &[u8]) -> String {
     format!("sha256={}", hex::encode(hmac_sha256(secret, &[body])))
 }
 
-/// A signature of Standard Webhooks: `v1,` and the base64 form of the HMAC of identifier, time and body
-/// (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>).
-pub fn standard_signature(secret: &[u8], id: &str, seconds: u64, body: &[u8]) -> String {
+/// The signatures of Standard Webhooks for this secret, with a space between them: each is `v1,` and the base64 form of the
+/// HMAC of identifier, time and body
+/// (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>). A receiver accepts a
+/// delivery if one of them holds.
+pub fn standard_signatures(secret: &[u8], id: &str, seconds: u64, body: &[u8]) -> String {
     let digits = secret.strip_prefix(SECRET_PREFIX.as_bytes()).unwrap_or(secret);
-    let key = hex::decode(digits).unwrap_or_else(|_| digits.to_vec());
     let seconds = seconds.to_string();
-    let tag = hmac_sha256(&key, &[id.as_bytes(), b".", seconds.as_bytes(), b".", body]);
-    format!("v1,{}", STANDARD.encode(tag))
+    let sign = |key: &[u8]| {
+        let tag = hmac_sha256(key, &[id.as_bytes(), b".", seconds.as_bytes(), b".", body]);
+        format!("v1,{}", STANDARD.encode(tag))
+    };
+    let keys = [STANDARD.decode(digits).ok(), hex::decode(digits).ok()];
+    let signatures: Vec<_> = keys.into_iter().flatten().map(|key| sign(&key)).collect();
+    if signatures.is_empty() { sign(digits) } else { signatures.join(" ") }
 }
 
 /// Whether `given` is the value of `X-Signature` for this secret and body, compared in constant time.

@@ -5,7 +5,7 @@ mod receiver;
 
 use super::request::headers;
 use super::signature::{
-    SEALED_NEXT_SECRET, SEALED_SECRET, SigningSecrets, holds, signature, standard_signature,
+    SEALED_NEXT_SECRET, SEALED_SECRET, SigningSecrets, holds, signature, standard_signatures,
 };
 use crate::management::identity::sealing::{SealedFor, Sealing};
 use crate::store::{ChainEventId, DeliveryId, DueDelivery, Webhook, WebhookId};
@@ -68,7 +68,7 @@ fn signatures_are_those_of_another_implementation() {
         assert!(holds(secret, body.as_bytes(), text(&vector, "x_signature")));
         assert!(!holds(secret, format!("{body} ").as_bytes(), text(&vector, "x_signature")));
         let seconds = text(&vector, "webhook_timestamp").parse().unwrap();
-        let standard = standard_signature(secret, text(&vector, "webhook_id"), seconds, body.as_bytes());
+        let standard = standard_signatures(secret, text(&vector, "webhook_id"), seconds, body.as_bytes());
         assert_eq!(standard, vector["webhook_signature"], "{}", vector["name"]);
         long |= body.len() > 20 << 10;
         foreign |= !body.is_ascii();
@@ -79,15 +79,41 @@ fn signatures_are_those_of_another_implementation() {
 
 #[test]
 fn a_vector_of_standard_webhooks_itself_holds() {
-    // From the test of the reference implementation, whose secret is the base64 form of the same bytes.
-    let key = "31f290f6bf06298aab4f08d43c3f082cf648a362da2da4b0";
-    let made = standard_signature(
-        format!("whsec_{key}").as_bytes(),
-        "msg_p5jXN8AQM9LWM0D4loKWxJek",
-        1_614_265_330,
-        br#"{"test": 2432232314}"#,
-    );
-    assert_eq!(made, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    // From the test of the reference implementation: the secret as its libraries take it, and the same bytes in hexadecimal
+    // digits, as ours are shown.
+    let keys = ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "31f290f6bf06298aab4f08d43c3f082cf648a362da2da4b0"];
+    for (key, number) in keys.into_iter().zip([0, 1]) {
+        let made = standard_signatures(
+            format!("whsec_{key}").as_bytes(),
+            "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            1_614_265_330,
+            br#"{"test": 2432232314}"#,
+        );
+        let expected = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        assert_eq!(made.split(' ').nth(number), Some(expected), "{made}");
+    }
+}
+
+#[test]
+fn a_secret_as_it_is_shown_verifies_as_the_libraries_of_standard_webhooks_read_it() {
+    use base64::Engine;
+    let secret = "whsec_9aa1ca7c6d9f91a868e07d7813fb6ccc702b39edab0e04dc3d164a28de41572a";
+    let made = standard_signatures(secret.as_bytes(), "id", 7, b"{}");
+    let decode = |text: &str| base64::engine::general_purpose::STANDARD.decode(text).unwrap();
+    // What such a library does: https://github.com/standard-webhooks/standard-webhooks/tree/main/libraries
+    let verifies = |secret: &str| {
+        let key = decode(secret.strip_prefix("whsec_").unwrap());
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
+        let versions = made.split(' ').map(|one| one.split_once(',').unwrap());
+        versions
+            .filter(|(version, _)| *version == "v1")
+            .any(|(_, tag)| ring::hmac::verify(&key, b"id.7.{}", &decode(tag)).is_ok())
+    };
+    assert!(verifies(secret), "{made}");
+    let bytes = hex::decode(&secret[6..]).unwrap();
+    let before = format!("whsec_{}", base64::engine::general_purpose::STANDARD.encode(bytes));
+    assert!(verifies(&before), "receivers that were given the other form keep working: {made}");
+    assert!(!verifies("whsec_AAAA"));
 }
 
 #[test]
@@ -114,7 +140,7 @@ fn while_two_secrets_are_in_force_both_sign_and_then_the_next_one_alone() {
     assert_eq!(during["x-signature"], signature(&old, b"{}"));
     assert_eq!(during["x-signature-next"], signature(&new, b"{}"));
     let id = DeliveryId(7).to_string();
-    let standard = |secret| standard_signature(secret, &id, NOON.secs(), b"{}");
+    let standard = |secret| standard_signatures(secret, &id, NOON.secs(), b"{}");
     assert_eq!(during["webhook-signature"], format!("{} {}", standard(&old), standard(&new)));
     assert_eq!(during["webhook-id"], id);
     assert_eq!(during["x-delivery-id"], id);
@@ -124,7 +150,8 @@ fn while_two_secrets_are_in_force_both_sign_and_then_the_next_one_alone() {
     let after = at(alone);
     assert_eq!(after["x-signature"], signature(&new, b"{}"));
     assert!(after.get("x-signature-next").is_none());
-    assert!(!after["webhook-signature"].to_str().unwrap().contains(' '));
+    let alone_signed = standard_signatures(&new, &id, alone.secs(), b"{}");
+    assert_eq!(after["webhook-signature"], alone_signed);
 }
 
 #[test]

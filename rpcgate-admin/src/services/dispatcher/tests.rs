@@ -1,6 +1,7 @@
 //! The dispatcher, with receivers on sockets.
 
 use super::*;
+use crate::management::action::webhook_failures::tell_withheld;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::egress::tests::secure::SecureReceiver;
 use crate::management::identity::sealing::SealedFor;
@@ -36,6 +37,8 @@ impl Received {
 #[derive(Clone, Debug)]
 enum Answer {
     Status(u16),
+    /// The status, with `Retry-After`.
+    Later(u16, &'static str),
     Hang,
     /// The status, once this is notified.
     After(Arc<Notify>, u16),
@@ -61,8 +64,13 @@ impl Receiver {
                     while let Some(request) = read(&mut tcp).await {
                         let what = answer(&request);
                         seen.lock().push(request);
+                        let mut more = String::new();
                         let status = match what {
                             Answer::Status(status) => status,
+                            Answer::Later(status, value) => {
+                                more = format!("Retry-After: {value}\r\n");
+                                status
+                            }
                             Answer::Hang => return std::future::pending().await,
                             Answer::After(notify, status) => {
                                 notify.notified().await;
@@ -70,7 +78,7 @@ impl Receiver {
                             }
                         };
                         let body = if status == 204 { "\r\n" } else { "content-length: 2\r\n\r\nhi" };
-                        let head = format!("HTTP/1.1 {status} X\r\n{body}");
+                        let head = format!("HTTP/1.1 {status} X\r\n{more}{body}");
                         if tcp.write_all(head.as_bytes()).await.is_err() {
                             return;
                         }
@@ -252,6 +260,68 @@ async fn promise_28_attempts_follow_the_schedule_with_the_same_bytes_and_signatu
     dispatcher.stop().await;
 }
 
+#[tokio::test]
+async fn a_receivers_retry_after_is_honoured_within_the_schedule() {
+    let place = Place::of("waits = [\"1s\", \"5s\", \"30s\", \"5m\"]\n").await;
+    let receiver = Receiver::start(|request| match request.path.as_str() {
+        "/1" => Answer::Later(429, "20"),
+        "/2" => Answer::Later(503, "86400"),
+        "/3" => Answer::Later(503, "Fri, 31 Dec 1999 23:59:59 GMT"),
+        "/4" => Answer::Later(500, "whenever"),
+        _ => Answer::Later(302, "7"),
+    })
+    .await;
+    for number in 1..=5 {
+        let endpoint = place.endpoint(number, &receiver.url(number)).await;
+        place.due(&endpoint, number..number + 1).await;
+    }
+    let dispatcher = Dispatcher::start(&place.site.app);
+    for (number, least, most) in [(1, 20, 20), (2, 300, 300), (3, 1, 2), (4, 1, 2), (5, 7, 7)] {
+        until("an attempt", async || place.stored(number).await.attempts == 1).await;
+        let after = place.stored(number).await.due_at.since(place.site.app.now());
+        assert!(
+            (Duration::from_secs(least)..=Duration::from_secs(most)).contains(&after),
+            "{number}: {after:?}"
+        );
+    }
+    dispatcher.stop().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_whose_receiver_is_gone_is_switched_off_after_one_attempt_and_its_owner_is_notified() {
+    let place = Place::of("").await;
+    let receiver = Receiver::start(|_| Answer::Status(410)).await;
+    let endpoint = place.endpoint(1, &format!("{}?token=secret", receiver.url(1))).await;
+    place.due(&endpoint, 1..2).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    place.until_status(1, "failed").await;
+    until("it is switched off", async || !place.site.app.store.any_webhook(endpoint.id).await.active).await;
+    until("users are notified", async || !place.notices().await.is_empty()).await;
+    let stored = place.stored(1).await;
+    assert_eq!(stored.last_error.as_deref(), Some("the receiver answers 410: the endpoint is gone"));
+    let disabled = place.site.app.store.any_webhook(endpoint.id).await;
+    assert_eq!(disabled.disabled_at, Some(place.site.app.now()));
+    let notices = place.notices().await;
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(notices[0].contains("was switched off, because its receiver answers 410"), "{notices:?}");
+    assert!(!notices[0].contains("secret"), "{notices:?}");
+    place.due(&endpoint, 2..3).await;
+    assert!(claim_all(&place.site.app).await.is_empty(), "what comes later waits");
+    assert_eq!(receiver.count(), 1);
+    dispatcher.stop().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_has_another_address_meanwhile_is_not_switched_off() {
+    let place = Place::of("").await;
+    let endpoint = place.endpoint(1, "http://127.0.0.1:1/new").await;
+    let store = &place.site.app.store;
+    let gone = store.disable_gone_webhook(endpoint.id, "http://127.0.0.1:1/old", NOON).await.unwrap();
+    assert_eq!((gone, store.any_webhook(endpoint.id).await.active), (None, true));
+    let gone = store.disable_gone_webhook(endpoint.id, "http://127.0.0.1:1/new", NOON).await.unwrap();
+    assert_eq!((gone, store.any_webhook(endpoint.id).await.active), (Some(place.tenant), false));
+}
+
 /// Claims everything that is due.
 async fn claim_all(app: &AppState) -> Vec<crate::store::DueDelivery> {
     let room = crate::store::ClaimRoom::for_each(1_000);
@@ -322,7 +392,7 @@ async fn a_receiver_with_a_certificate_of_the_operators_authority_is_delivered_t
     until("an attempt", async || place.stored(2).await.attempts == 1).await;
     dispatcher.stop().await;
     let refused = place.stored(2).await.last_error.unwrap();
-    assert!(refused.starts_with("TLS failed: ") && refused.contains("not valid for name"), "{refused}");
+    assert!(refused.starts_with("TLS failed: ") && refused.contains("not valid for 127.0.0.1"), "{refused}");
     let request = receiver.requests.recv().await.unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     let head = head.to_lowercase();
@@ -727,4 +797,86 @@ fn a_lease_is_longer_than_an_attempt_whatever_is_configured() {
         assert!(lease(timeout) >= timeout + Duration::from_secs(20));
     }
     assert_eq!(lease(Duration::from_secs(10)), Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn users_are_notified_once_that_events_of_an_endpoint_are_withheld() {
+    let place = Place::of("").await;
+    place.endpoint(1, "https://a.example/in?token=secret").await;
+    let withhold = async |secs: u64| {
+        let at = NOON.plus(Duration::from_secs(secs)).micros();
+        let upsert = format!(
+            "INSERT INTO webhook_tellings (webhook_id, withheld_at) SELECT id, {at} FROM webhooks WHERE true
+             ON CONFLICT (webhook_id) DO UPDATE SET withheld_at = excluded.withheld_at"
+        );
+        place.site.app.store.execute(&upsert).await;
+    };
+    withhold(0).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    until("a notification", async || !place.notices().await.is_empty()).await;
+    let notices = place.notices().await;
+    assert!(
+        notices[0].starts_with("Too many deliveries wait for the webhook https://a.example/in. "),
+        "{notices:?}"
+    );
+    for secs in [1, 3_600, 86_399] {
+        withhold(secs).await;
+        tell_withheld(&place.site.app).await.unwrap();
+    }
+    assert_eq!(place.notices().await.len(), 1, "once");
+    withhold(2 * 86_400).await;
+    tell_withheld(&place.site.app).await.unwrap();
+    assert_eq!(place.notices().await.len(), 2, "and again if it goes on for longer than a day");
+    dispatcher.stop().await;
+}
+
+/// URLs as people write them: in any case, with blanks around, with or without a path, a query and a port.
+fn urls(port: u16) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for scheme in ["http", "HTTP", "Http"] {
+        for host in ["127.0.0.1", "127.1", "2130706433"] {
+            for path in
+                ["", "/", "?token=abc", "/?a=b", "/in", "/in/%C3%BC?x=1&y=%20", "?", "//x", "/a;b=c", "/~u"]
+            {
+                for (before, after) in [("", ""), (" ", "\n"), ("\t", " ")] {
+                    let sent = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+                    all.push((format!("{before}{scheme}://{host}:{port}{path}{after}"), sent));
+                }
+            }
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn promise_86_every_url_that_is_accepted_is_delivered_to() {
+    let place = Place::of("").await;
+    let receiver = Receiver::start(|_| Answer::Status(200)).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    let mut accepted = 0;
+    let all = urls(receiver.port);
+    for (url, path) in all.iter().step_by(7) {
+        let before = receiver.count();
+        let form = serde_json::json!({"url": url}).to_string();
+        let webhooks = format!("/api/v1/projects/{}/webhooks", place.project);
+        let made = place.site.ask(Some(&place.owner), http::Method::POST, &webhooks, form).await;
+        if made.status == http::StatusCode::BAD_REQUEST {
+            continue;
+        }
+        assert_eq!(made.status, http::StatusCode::CREATED, "{url:?}: {}", made.body);
+        accepted += 1;
+        let id = made.body["id"].as_str().unwrap();
+        let test = format!("/api/v1/webhooks/{id}/test");
+        let tested =
+            place.site.ask(Some(&place.owner), http::Method::POST, &test, axum::body::Body::empty()).await;
+        assert_eq!(tested.status, http::StatusCode::CREATED, "{}", tested.body);
+        until("it arrives", async || receiver.count() == before + 1).await;
+        assert_eq!(receiver.all()[before].path, *path, "{url:?}");
+        let gone = format!("/api/v1/webhooks/{id}");
+        place.site.ask(Some(&place.owner), http::Method::DELETE, &gone, axum::body::Body::empty()).await;
+        // A tenant may ask for 30 tests in a minute.
+        place.site.clock.advance(Duration::from_secs(3));
+    }
+    assert!(accepted > all.len() / 14, "most of them are accepted: {accepted} of {}", all.len() / 7);
+    dispatcher.stop().await;
 }

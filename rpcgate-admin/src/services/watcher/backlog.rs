@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// Deliveries of an endpoint that may wait. An endpoint that takes 100 a second has taken as many after a quarter of an hour;
-/// one that has not will get the rest by a replay from the log.
+/// from one that has not, the rest is withheld: it is in the log, and a replay sends it.
 pub(super) const MOST_WAITING: u64 = 100_000;
 
 /// For how long a count is trusted. What other watchers add meanwhile may exceed the bound.

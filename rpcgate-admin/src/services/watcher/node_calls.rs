@@ -10,7 +10,7 @@ use rpcgate_core::envelope::{Replies, replies};
 use rpcgate_core::event::{NodeCalls, ReadError};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
-use rpcgate_layers::nodes::{NodeIndex, NodeRequestError, Pool};
+use rpcgate_layers::nodes::{NodeIndex, NodeRequestError, Pool, next_call_number};
 use rpcgate_layers::transport::h1::{AnswerBody, NodeRequest};
 use rpcgate_layers::transport::ws::NodeMessages;
 use serde::Deserialize;
@@ -88,8 +88,10 @@ impl NodeSession {
     }
 
     async fn call_by_http(&self, method: &str, params: &str) -> Result<Bytes, ReadError> {
-        let body = self.envelope(1, method, params);
-        let request = NodeRequest::json_rpc(body.into()).posted_to(self.adapter.rpc_path());
+        let number = next_call_number();
+        let body = self.envelope(number as u64, method, params);
+        let request =
+            NodeRequest::json_rpc(body.into()).with_number(number).posted_to(self.adapter.rpc_path());
         match self.ask(request).await {
             Ok((status, body)) => self.result(status, &body),
             // It has a WebSocket alone.

@@ -24,7 +24,7 @@ pub(super) struct UsableNode {
 
 /// The nodes of a chain.
 pub(super) trait ChainNodes: Send + Sync + Debug {
-    /// The nodes that are well, or all if none is.
+    /// The nodes that are well, or all of the chain's network if none is.
     fn usable(&self) -> Vec<UsableNode>;
 
     /// The height of the chain, as they show it.
@@ -62,7 +62,9 @@ impl ChainNodes for PoolNodes {
         // A stream that was lost is opened anew by another session.
         sessions.retain(|_, session| !session.is_lost());
         let any_well = self.pool.nodes().any(|node| node.health == NodeHealth::Well);
-        let usable = self.pool.nodes().filter(|node| node.health == NodeHealth::Well || !any_well);
+        let is_usable =
+            |health| health == NodeHealth::Well || (!any_well && health != NodeHealth::WrongNetwork);
+        let usable = self.pool.nodes().filter(|node| is_usable(node.health));
         usable
             .map(|node| {
                 let (pool, adapter) = (&self.pool, &self.adapter);

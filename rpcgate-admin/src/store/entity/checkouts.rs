@@ -22,6 +22,8 @@ pub(crate) struct Model {
     pub(crate) is_over: bool,
     /// The plan of an operator's own to move to, whose base is `tier`.
     pub(crate) custom_plan_id: Option<Uuid>,
+    /// The provider's identifier of the payment; null until the provider has answered.
+    pub(crate) session: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -36,6 +36,11 @@ pub(crate) struct Model {
     pub(crate) reminders: i32,
     /// When its tenant was suspended because of it.
     pub(crate) suspended_at: Option<i64>,
+    /// The lines of the customer's address, a JSON array.
+    pub(crate) customer_address: String,
+    pub(crate) customer_tax_id: Option<String>,
+    /// The time of the suspension that a mail has announced.
+    pub(crate) suspends_at: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

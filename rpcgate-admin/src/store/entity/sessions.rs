@@ -19,6 +19,8 @@ pub(crate) struct Model {
     pub(crate) seen_address: String,
     /// When the user has last given a second factor in it.
     pub(crate) factor_at: Option<i64>,
+    /// When the user has last given the password or a second factor in it.
+    pub(crate) proved_at: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -19,6 +19,11 @@ pub(crate) struct Model {
     pub(crate) deleted_at: Option<i64>,
     /// Whether it was deleted and nothing is left of it but its invoices.
     pub(crate) is_empty: bool,
+    /// The name on invoices, if it is another one.
+    pub(crate) billing_name: Option<String>,
+    /// The lines of the address on invoices, a JSON array.
+    pub(crate) billing_address: String,
+    pub(crate) billing_tax_id: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

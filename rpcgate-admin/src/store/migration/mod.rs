@@ -4,6 +4,7 @@
 mod access_tokens;
 mod accounts;
 mod billing;
+mod billing_terms;
 mod checkout_plans;
 mod config_versions;
 mod contracts;
@@ -29,6 +30,7 @@ mod notifications;
 mod outgoing_mails;
 mod ready_deliveries;
 mod session_factors;
+mod session_proofs;
 mod summed_place;
 mod sums;
 mod ticket_bytes;
@@ -36,6 +38,7 @@ mod ticket_file_authors;
 mod tickets;
 mod usage;
 mod watchers;
+mod webhook_replays;
 mod webhooks;
 mod ws_connections;
 
@@ -79,6 +82,9 @@ impl MigratorTrait for Management {
             Box::new(config_versions::ConfigVersions),
             Box::new(ready_deliveries::ReadyDeliveries),
             Box::new(watchers::Watchers),
+            Box::new(webhook_replays::WebhookReplays),
+            Box::new(session_proofs::SessionProofs),
+            Box::new(billing_terms::FeesAndPayments),
         ]
     }
 

@@ -7,7 +7,7 @@ use super::attempts::{
     micros,
 };
 use super::digest::Digest;
-use super::removal::remove;
+use super::removal::{remove, try_to_remove};
 use super::value::{moment, time, unreadable};
 use crate::store::StoreError;
 use crate::store::entity::attempts::{ActiveModel, Column, Entity};
@@ -79,7 +79,10 @@ impl Batch {
         let times = || new.iter().map(|attempt| attempt.now);
         let (Some(first), Some(last)) = (times().min(), times().max()) else { return Ok(batch) };
         let surplus = REMOVED_PER_ATTEMPT.saturating_mul(new.len() as u64);
-        remove::<Entity>(transaction, Column::Id, is_old(first), surplus).await?;
+        let remove_old = async |transaction: &DatabaseTransaction| {
+            remove::<Entity>(transaction, Column::Id, is_old(first), surplus).await.map(drop)
+        };
+        try_to_remove(transaction, "attempts", remove_old).await?;
         let mut locking = HashSet::new();
         // The attempts and the lowest limit.
         let mut limited: HashMap<Digest, (u64, u64)> = HashMap::new();

@@ -38,11 +38,11 @@ pub enum AttemptKind<'c> {
     EmailChanges(&'c str),
     /// Mails to this address because a user wants to change to it.
     NewEmails(&'c str),
-    /// Mails that invite this address to join a tenant.
-    Invitations(&'c str, TenantId),
+    /// Mails that invite this address to join any tenant.
+    Invitations(&'c str),
     /// Name changes of the user with this address.
     Names(&'c str),
-    /// Mails to this address about keys and tokens that its owner has created or revoked.
+    /// Mails to this address about keys that its owner has created or revoked.
     KeyMails(&'c str),
     /// Mails to operators about tickets of this tenant.
     TicketMails(TenantId),
@@ -61,7 +61,7 @@ impl AttemptKind<'_> {
             AttemptKind::Resets(email) => ("reset", email, None),
             AttemptKind::EmailChanges(email) => ("e-mail change", email, None),
             AttemptKind::NewEmails(email) => ("new e-mail", email, None),
-            AttemptKind::Invitations(email, tenant) => ("invitation", email, Some(tenant)),
+            AttemptKind::Invitations(email) => ("invitation", email, None),
             AttemptKind::Names(email) => ("name", email, None),
             AttemptKind::KeyMails(email) => ("key mail", email, None),
             AttemptKind::TicketMails(tenant) => ("ticket mail", "", Some(tenant)),

@@ -1,7 +1,7 @@
 //! The audit log: which user did what, and when.
 
 use super::id::UserId;
-use super::removal::remove;
+use super::removal::{remove, try_to_remove};
 use super::value::{moment, time};
 use crate::store::entity::audit::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
@@ -120,7 +120,10 @@ pub(super) async fn append_or_simulate(
 
 async fn trim_sometimes(transaction: &DatabaseTransaction, entry: &Audit) -> Result<(), StoreError> {
     match entry.tenant {
-        Some(tenant) if entry.at.micros().is_multiple_of(CHECK_INTERVAL) => trim(transaction, tenant).await,
+        Some(tenant) if entry.at.micros().is_multiple_of(CHECK_INTERVAL) => {
+            let trim = async |transaction: &DatabaseTransaction| trim(transaction, tenant).await;
+            try_to_remove(transaction, "audit entries", trim).await.map(drop)
+        }
         _ => Ok(()),
     }
 }

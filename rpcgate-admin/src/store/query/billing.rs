@@ -4,7 +4,8 @@ use super::audit::{Audit, append};
 use super::billing_accounts::forget_suspension;
 use super::changes::{NewChange, record};
 use super::invoices::{
-    Invoice, InvoiceAmounts, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus, find, line_row,
+    Invoice, InvoiceAmounts, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus, address_text, find,
+    line_row,
 };
 use super::live_tenants::{live_tenant, live_tenants};
 use super::value::{moment, number, time, unreadable};
@@ -47,6 +48,10 @@ pub struct NewInvoice {
     pub due_at: Time,
     /// The tenant's name.
     pub customer: String,
+    /// The lines of the customer's address.
+    pub customer_address: Vec<String>,
+    /// The customer's tax number.
+    pub customer_tax_id: Option<String>,
     /// The seller.
     pub seller: InvoiceSeller,
     /// Its lines.
@@ -196,6 +201,8 @@ async fn insert(transaction: &DatabaseTransaction, new: &NewInvoice) -> Result<I
         due_at: Set(moment(new.due_at)),
         status: Set(status.name().into()),
         customer: Set(new.customer.clone()),
+        customer_address: Set(address_text(&new.customer_address)),
+        customer_tax_id: Set(new.customer_tax_id.clone()),
         seller: Set(seller),
         subtotal_cents: Set(number("cents", amounts.subtotal)?),
         tax_name: Set(amounts.tax_name.clone()),
@@ -208,6 +215,7 @@ async fn insert(transaction: &DatabaseTransaction, new: &NewInvoice) -> Result<I
         announced: Set(false),
         reminders: Set(0),
         suspended_at: Set(None),
+        suspends_at: Set(None),
     };
     invoices::Entity::insert(row).exec_without_returning(transaction).await?;
     for (chunk, lines) in new.lines.chunks(LINES).enumerate() {

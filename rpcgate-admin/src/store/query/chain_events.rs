@@ -1,10 +1,11 @@
 //! The log of events that were matched for a project.
 
+use super::delivery_status::WITHHELD;
 use super::id::ChainEventId;
 use super::subscriptions::kind;
 use super::value::{count, moment, time};
 use crate::store::entity::chain_events::{Column, Entity, Model};
-use crate::store::entity::{project_events, projects};
+use crate::store::entity::{deliveries, project_events, projects, webhooks};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
@@ -14,7 +15,11 @@ use sea_orm::{
     ColumnTrait, DatabaseConnection, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect,
     RelationTrait, Select,
 };
+use std::collections::HashSet;
 use uuid::Uuid;
+
+/// Identifiers in one statement.
+const IDS: usize = 500;
 
 /// Events that are read at once.
 const STEP: u64 = 100;
@@ -84,6 +89,8 @@ pub type LogPosition = (Time, ChainEventId);
 pub struct LogPage {
     /// The events, the newest first.
     pub events: Vec<LoggedEvent>,
+    /// Those of them that were withheld from an endpoint of the project: a replay sends them.
+    pub withheld: HashSet<ChainEventId>,
     /// The place after which to continue, unless these are the last.
     pub next: Option<LogPosition>,
 }
@@ -121,9 +128,33 @@ fn position(entry: &project_events::Model) -> LogPosition {
     (time(entry.created_at), ChainEventId(entry.event_id.as_u128()))
 }
 
+/// A page with these events of a project.
+async fn finished(
+    database: &DatabaseConnection,
+    project: ProjectId,
+    events: Vec<LoggedEvent>,
+    next: Option<LogPosition>,
+) -> Result<LogPage, StoreError> {
+    use deliveries::Column::{EventId, Status};
+    let mut withheld = HashSet::new();
+    for some in events.chunks(IDS) {
+        let found = deliveries::Entity::find()
+            .select_only()
+            .column(EventId)
+            .distinct()
+            .inner_join(webhooks::Entity)
+            .filter(webhooks::Column::ProjectId.eq(Uuid::from_u128(project.0)))
+            .filter(EventId.is_in(some.iter().map(|event| Uuid::from_u128(event.id.0))))
+            .filter(Status.eq(WITHHELD))
+            .into_tuple::<Uuid>();
+        withheld.extend(found.all(database).await?.into_iter().map(|id| ChainEventId(id.as_u128())));
+    }
+    Ok(LogPage { events, withheld, next })
+}
+
 async fn page(
     database: &DatabaseConnection,
-    all: Select<project_events::Entity>,
+    (project, all): (ProjectId, Select<project_events::Entity>),
     filter: &ChainEventFilter,
     before: Option<LogPosition>,
     limit: u64,
@@ -152,7 +183,7 @@ async fn page(
     loop {
         let step = limit.saturating_sub(events.len() as u64).min(STEP);
         if step == 0 || bytes >= MAX_BYTES {
-            return Ok(LogPage { events, next: at });
+            return finished(database, project, events, at).await;
         }
         let some = after(at)
             .join(JoinType::InnerJoin, project_events::Relation::Event.def())
@@ -168,7 +199,7 @@ async fn page(
             events.push(event.try_into()?);
         }
         if are_all {
-            return Ok(LogPage { events, next: last });
+            return finished(database, project, events, last).await;
         }
     }
 }
@@ -189,6 +220,6 @@ impl Store {
         limit: u64,
     ) -> Result<LogPage, StoreError> {
         let all = entries(tenant, project, filter);
-        self.read(async |database| page(database, all, filter, before, limit).await).await
+        self.read(async |database| page(database, (project, all), filter, before, limit).await).await
     }
 }

@@ -1,4 +1,4 @@
-//! Switches that operators set for chains.
+//! Switches that operators set for chains, and their commands to gateways.
 
 use super::changes::{NewChange, record};
 use crate::store::entity::chain_switches::{ActiveModel, Column, Entity};
@@ -21,5 +21,13 @@ impl Store {
             record(transaction, NewChange::Chain(chain), now).await
         })
         .await
+    }
+
+    /// Has every gateway empty the cache of a chain.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn clear_cache(&self, chain: &str, now: Time) -> Result<(), StoreError> {
+        self.write(async |transaction| record(transaction, NewChange::Cache(chain), now).await).await
     }
 }

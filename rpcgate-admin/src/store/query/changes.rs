@@ -23,6 +23,7 @@ const TENANT: &str = "tenant";
 const PLAN: &str = "plan";
 const CUSTOM_PLAN: &str = "custom_plan";
 const CHAIN: &str = "chain";
+const CACHE: &str = "cache";
 
 /// A change that a write announces to the gateways.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,7 @@ pub(super) enum NewChange<'n> {
     Plan(Tier),
     CustomPlan(CustomPlanId),
     Chain(&'n str),
+    Cache(&'n str),
 }
 
 /// Appends a change to the feed, in the transaction of the write that makes it.
@@ -48,6 +50,7 @@ pub(super) async fn record(
         NewChange::Plan(tier) => (PLAN, tier.name().to_owned()),
         NewChange::CustomPlan(id) => (CUSTOM_PLAN, id.to_string()),
         NewChange::Chain(name) => (CHAIN, name.to_owned()),
+        NewChange::Cache(name) => (CACHE, name.to_owned()),
     };
     let row =
         ActiveModel { number: NotSet, kind: Set(kind.into()), subject: Set(subject), at: Set(moment(now)) };
@@ -65,6 +68,7 @@ fn read(row: &Model) -> Result<Change, StoreError> {
         PLAN => Change::Plan(row.subject.parse().map_err(|_| invalid())?),
         CUSTOM_PLAN => Change::CustomPlan(row.subject.parse().map_err(|_| invalid())?),
         CHAIN => Change::Chain(row.subject.clone()),
+        CACHE => Change::Cache(row.subject.clone()),
         _ => Change::Other,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::billing::{SettledInvoice, next_number, reactivate};
 use super::id::UserId;
-use super::invoices::{InvoiceNumber, InvoiceStatus, NotInvoiceNumber, find};
+use super::invoices::{InvoiceAmounts, InvoiceNumber, InvoiceStatus, NotInvoiceNumber, find};
 use super::value::{count, moment, number, time, unreadable};
 use crate::store::entity::credit_notes::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::invoices;
@@ -73,6 +73,8 @@ pub struct NewCreditNote {
     pub reason: String,
     /// The operator who issues it; none at the command line.
     pub user: Option<UserId>,
+    /// The sum of the credit notes that the operator has seen; `None` if any is accepted.
+    pub seen_credited: Option<u64>,
 }
 
 impl TryFrom<Model> for CreditNote {
@@ -106,11 +108,16 @@ pub(super) async fn credit_notes_of(
     oldest.all(database).await?.into_iter().map(CreditNote::try_from).collect()
 }
 
-/// The tax that is contained in an amount with tax, in cents, rounded to the nearest one.
-const fn contained_tax(cents: u64, basis_points: u32) -> u64 {
-    let (cents, rate) = (cents as u128, basis_points as u128);
-    let whole = 10_000 + rate;
-    ((2 * cents * rate + whole) / (2 * whole)) as u64
+/// The tax in the part `cents` of an invoice, in cents. `credited` of the invoice is credited before, `credited_tax` of that as tax. It is what
+/// the tax in both parts together, rounded to the nearest cent, adds to the tax that is credited, so that all credit notes
+/// together never credit more tax than was charged and the last one takes the rest.
+fn part_of_tax(amounts: &InvoiceAmounts, credited: u64, credited_tax: u64, cents: u64) -> u64 {
+    let total = u128::from(amounts.total.max(1));
+    let all = u128::from(credited.saturating_add(cents).min(amounts.total));
+    let tax_in_all = (2 * all * u128::from(amounts.tax) + total) / (2 * total);
+    // It is at most the tax of the invoice, so it fits.
+    let tax_in_all = u64::try_from(tax_in_all).unwrap_or(amounts.tax).min(amounts.tax);
+    tax_in_all.saturating_sub(credited_tax).min(cents)
 }
 
 impl Store {
@@ -119,7 +126,8 @@ impl Store {
     /// no other such debt.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::Decided`] for a cancelled invoice; [`StoreError::Full`] for an amount that
+    /// [`StoreError::NotFound`]; [`StoreError::Decided`] for a cancelled invoice; [`StoreError::WrongState`] if another
+    /// sum was credited than `seen_credited` says; [`StoreError::Full`] for an amount that
     /// is too large, and for too many credit notes; [`StoreError::Unavailable`].
     pub async fn issue_credit_note(
         &self,
@@ -130,6 +138,12 @@ impl Store {
             let invoice = find(transaction, new.invoice).await?.ok_or(StoreError::NotFound("invoice"))?;
             if invoice.status == InvoiceStatus::Void {
                 return Err(StoreError::Decided("invoice"));
+            }
+            // Compared here, because of two credit notes at the same moment the second must see the first.
+            if new.seen_credited.is_some_and(|seen| seen != invoice.credited) {
+                return Err(StoreError::WrongState(
+                    "the invoice was credited after you were asked: look at it again",
+                ));
             }
             let left = invoice.amounts.total.saturating_sub(invoice.credited);
             if new.cents > left {
@@ -142,7 +156,9 @@ impl Store {
                 let why = format!("an invoice has at most {MAX_CREDIT_NOTES} credit notes");
                 return Err(StoreError::Full(why));
             }
-            let tax = contained_tax(new.cents, invoice.amounts.tax_basis_points);
+            let credited_tax: u64 =
+                credit_notes_of(transaction, new.invoice).await?.iter().map(|note| note.tax).sum();
+            let tax = part_of_tax(&invoice.amounts, invoice.credited, credited_tax, new.cents);
             let note = CreditNote {
                 number: CreditNoteNumber(next_number(transaction, SERIES, new.year).await?),
                 invoice: new.invoice,
@@ -191,19 +207,53 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    fn amounts(subtotal: u64, tax: u64) -> InvoiceAmounts {
+        InvoiceAmounts { subtotal, tax, total: subtotal + tax, ..InvoiceAmounts::default() }
+    }
 
     #[test]
-    fn contained_tax_is_rounded_to_the_nearest_cent() {
-        for (cents, rate, tax) in [
-            (119, 1_900, 19),
-            (100, 1_900, 16),
-            (1, 1_900, 0),
-            (3, 10_000, 2),
-            (0, 1_900, 0),
-            (500, 0, 0),
-            (u64::MAX, 10_000, u64::MAX / 2 + 1),
+    fn the_tax_in_a_part_is_rounded_to_the_nearest_cent_and_the_last_part_takes_the_rest() {
+        for (subtotal, tax, parts, expected) in [
+            (100, 19, &[119][..], &[19][..]),
+            (100, 19, &[100, 19], &[16, 3]),
+            (881, 167, &[600, 448], &[96, 71]),
+            (881, 167, &[1, 1, 1, 1_045], &[0, 0, 0, 167]),
+            (3, 3, &[3, 3], &[2, 1]),
+            (500, 0, &[200, 300], &[0, 0]),
         ] {
-            assert_eq!(contained_tax(cents, rate), tax, "{cents} {rate}");
+            let (mut credited, mut credited_tax, mut found) = (0, 0, Vec::new());
+            for cents in parts {
+                let part = part_of_tax(&amounts(subtotal, tax), credited, credited_tax, *cents);
+                credited += cents;
+                credited_tax += part;
+                found.push(part);
+            }
+            assert_eq!(found, expected, "{subtotal} {tax} {parts:?}");
+        }
+        // Credit notes from before may have credited a cent too much.
+        assert_eq!(part_of_tax(&amounts(881, 167), 600, 97, 448), 70);
+        assert_eq!(part_of_tax(&amounts(u64::MAX / 2, u64::MAX / 2), 0, 0, u64::MAX - 1), u64::MAX / 2);
+    }
+
+    proptest! {
+        #[test]
+        fn credit_notes_never_credit_more_tax_than_was_charged(
+            subtotal in 0_u64..100_000, rate in 0_u64..=10_000, parts in prop::collection::vec(1_u64..5_000, 1..60),
+        ) {
+            let amounts = amounts(subtotal, (subtotal * rate + 5_000) / 10_000);
+            let (mut credited, mut credited_tax) = (0, 0);
+            for cents in parts {
+                let cents = cents.min(amounts.total - credited);
+                let tax = part_of_tax(&amounts, credited, credited_tax, cents);
+                credited += cents;
+                credited_tax += tax;
+                prop_assert!(tax <= cents && credited_tax <= amounts.tax);
+                prop_assert!(credited - credited_tax <= amounts.subtotal);
+            }
+            let rest = amounts.total - credited;
+            prop_assert_eq!(credited_tax + part_of_tax(&amounts, credited, credited_tax, rest), amounts.tax);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::changes::{NewChange, record};
 use super::figures::Figures;
+use super::plan_fees::record_fee;
 use super::tier_changes::TenantPlan;
 use super::value::{moment, tier, time};
 use crate::store::entity::custom_plans::{ActiveModel, Column, Entity, Model};
@@ -208,6 +209,10 @@ impl Store {
             if *change != CustomPlanChange::default() {
                 let its = Column::Id.eq(Uuid::from_u128(id.0));
                 Entity::update_many().set(row).filter(its).exec(transaction).await?;
+            }
+            if let Some(figures) = &change.figures {
+                let fees = (plan.figures.monthly_fee, figures.monthly_fee);
+                record_fee(transaction, plan.plan(), fees, now).await?;
             }
             record(transaction, NewChange::CustomPlan(id), now).await?;
             Ok(CustomPlan {

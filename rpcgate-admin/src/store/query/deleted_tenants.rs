@@ -10,7 +10,7 @@ use super::config_versions;
 use super::invoices::InvoiceStatus;
 use super::live_tenants::live_tenant;
 use super::projects;
-use super::removal::{remove, remove_pairs};
+use super::removal::{RemovalBatch, remove, remove_pairs};
 use super::value::moment;
 use crate::store::entity::tenants::{Column, Entity};
 use crate::store::entity::{
@@ -42,10 +42,10 @@ pub(super) enum RemovalStep {
     Nothing,
 }
 
-/// Removes up to `limit` rows of one deleted tenant.
+/// Removes up to `batch.limit` rows of one deleted tenant, which is the one after `batch.skip` others.
 pub(super) async fn remove_some(
     transaction: &DatabaseTransaction,
-    limit: u64,
+    batch: RemovalBatch,
 ) -> Result<RemovalStep, StoreError> {
     let deleted = Entity::find()
         .select_only()
@@ -53,17 +53,22 @@ pub(super) async fn remove_some(
         .filter(Column::DeletedAt.is_not_null())
         .filter(Column::IsEmpty.eq(false))
         .order_by_asc(Column::Id)
+        .offset(batch.skip)
         .limit(1);
     let Some(id) = deleted.into_tuple::<Uuid>().one(transaction).await? else {
         return Ok(RemovalStep::Nothing);
     };
-    if remove_some_of(transaction, id, limit).await? > 0 {
+    if remove_some_of(transaction, id, batch.limit).await? > 0 {
         return Ok(RemovalStep::Some);
     }
     if invoices::Entity::find().filter(invoices::Column::TenantId.eq(id)).count(transaction).await? == 0 {
         Entity::delete_by_id(id).exec(transaction).await?;
     } else {
-        let update = Entity::update_many().col_expr(Column::IsEmpty, Expr::value(true));
+        let update = Entity::update_many()
+            .col_expr(Column::IsEmpty, Expr::value(true))
+            .col_expr(Column::BillingName, Expr::value(None::<String>))
+            .col_expr(Column::BillingAddress, Expr::value("[]"))
+            .col_expr(Column::BillingTaxId, Expr::value(None::<String>));
         update.filter(Column::Id.eq(id)).exec(transaction).await?;
     }
     Ok(RemovalStep::Last)

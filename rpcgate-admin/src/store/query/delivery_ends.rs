@@ -1,8 +1,7 @@
 //! How attempts to deliver end, and what that says about their endpoints.
 
 use super::changes::{NewChange, record};
-use super::delivery_list::DeliveryStatus;
-use super::due_deliveries::{FAILED, PENDING};
+use super::delivery_status::{DeliveryStatus, FAILED, PENDING};
 use super::id::{DeliveryId, WebhookId};
 use super::value::{moment, time};
 use crate::store::entity::{deliveries, delivery_attempts, projects, webhook_tellings, webhooks};
@@ -11,7 +10,7 @@ use deliveries::Column;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::{Expr, LockType, OnConflict};
+use sea_orm::sea_query::{Expr, LockType, OnConflict, SimpleExpr};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -41,6 +40,8 @@ pub struct EndedAttempt {
     pub error: Option<String>,
     /// The beginning of the body of the answer.
     pub answer: Option<Vec<u8>>,
+    /// The URL that was called, if the receiver answered that it is gone for good (410).
+    pub gone_url: Option<String>,
     /// What happens to the delivery.
     pub then: AfterAttempt,
 }
@@ -63,6 +64,8 @@ pub struct EndpointTurns {
     pub failing: Vec<FailingEndpoint>,
     /// Endpoints to which something was delivered again.
     pub recovered: Vec<WebhookId>,
+    /// Endpoints whose receiver answered that it is gone for good, with the URL that was called.
+    pub gone: Vec<(WebhookId, String)>,
 }
 
 /// An endpoint whose last attempt has failed.
@@ -278,6 +281,8 @@ async fn turn(
     let is_good = |(_, then): &(&WebhookId, &AfterAttempt)| **then == AfterAttempt::Delivered;
     let (good, bad): (BTreeMap<_, _>, BTreeMap<_, _>) = last.iter().partition(is_good);
     let mut turns = EndpointTurns::default();
+    let gone = ended.iter().filter_map(|end| Some((end.webhook, end.gone_url.clone()?)));
+    turns.gone = gone.collect::<BTreeMap<_, _>>().into_iter().collect();
     if !good.is_empty() {
         let recovered = locked(transaction, good.into_keys().copied(), true).await?;
         turns.recovered = recovered.iter().map(|id| WebhookId(id.as_u128())).collect();
@@ -373,15 +378,23 @@ impl Store {
         .await
     }
 
-    async fn tell(
+    /// The tenant and the URL of an endpoint, if `decide` has its users notified: it gets when they were notified before, and
+    /// returns the row to store.
+    pub(super) async fn tell(
         &self,
         webhook: WebhookId,
         now: Time,
         decide: impl Fn(webhook_tellings::Model) -> Option<webhook_tellings::Model>,
     ) -> Result<Option<(TenantId, String)>, StoreError> {
-        use webhook_tellings::Column::{FailingAt, WebhookId as Of, WorkingAt};
+        use webhook_tellings::Column::{FailingAt, WebhookId as Of, WithheldToldAt, WorkingAt};
         let id = Uuid::from_u128(webhook.0);
-        let nothing = webhook_tellings::Model { webhook_id: id, failing_at: None, working_at: None };
+        let nothing = webhook_tellings::Model {
+            webhook_id: id,
+            failing_at: None,
+            working_at: None,
+            withheld_at: None,
+            withheld_told_at: None,
+        };
         // Most often there is nothing to tell, which is found without the lock of a write.
         let known = webhook_tellings::Entity::find_by_id(id);
         let known = self.read(async |database| Ok::<_, StoreError>(known.one(database).await?)).await?;
@@ -396,8 +409,12 @@ impl Store {
                 webhook_id: Set(row.webhook_id),
                 failing_at: Set(row.failing_at),
                 working_at: Set(row.working_at),
+                withheld_at: Set(row.withheld_at),
+                withheld_told_at: Set(row.withheld_told_at),
             };
-            let upsert = OnConflict::column(Of).update_columns([FailingAt, WorkingAt]).to_owned();
+            // Only watchers write when events were withheld.
+            let upsert =
+                OnConflict::column(Of).update_columns([FailingAt, WorkingAt, WithheldToldAt]).to_owned();
             let insert = webhook_tellings::Entity::insert(row).on_conflict(upsert);
             insert.exec_without_returning(transaction).await?;
             tracing::debug!(webhook = %webhook, at = ?now, "users are told of an endpoint");
@@ -417,7 +434,32 @@ impl Store {
         failing_since: Time,
         now: Time,
     ) -> Result<Option<(TenantId, String)>, StoreError> {
-        use webhooks::Column::{Active, DisabledAt, FailingSince, Id, UpdatedAt};
+        let fails = webhooks::Column::FailingSince.lte(moment(failing_since));
+        self.disable_webhook_if(webhook, fails, now).await
+    }
+
+    /// Switches off an endpoint whose receiver at `url` is gone, and returns its tenant; `None` if it is not active or has
+    /// another URL meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn disable_gone_webhook(
+        &self,
+        webhook: WebhookId,
+        url: &str,
+        now: Time,
+    ) -> Result<Option<TenantId>, StoreError> {
+        let disabled = self.disable_webhook_if(webhook, webhooks::Column::Url.eq(url), now).await?;
+        Ok(disabled.map(|(tenant, _)| tenant))
+    }
+
+    async fn disable_webhook_if(
+        &self,
+        webhook: WebhookId,
+        condition: SimpleExpr,
+        now: Time,
+    ) -> Result<Option<(TenantId, String)>, StoreError> {
+        use webhooks::Column::{Active, DisabledAt, Id, UpdatedAt};
         let id = Uuid::from_u128(webhook.0);
         self.transact(async |transaction| {
             let Some((endpoint, project)) = with_project(transaction, id).await? else { return Ok(None) };
@@ -427,7 +469,7 @@ impl Store {
                 .col_expr(UpdatedAt, Expr::value(moment(now)))
                 .filter(Id.eq(id))
                 .filter(Active.eq(true))
-                .filter(FailingSince.lte(moment(failing_since)))
+                .filter(condition.clone())
                 .exec(transaction)
                 .await?;
             if done.rows_affected == 0 {
@@ -441,7 +483,7 @@ impl Store {
     }
 }
 
-fn later(at: i64, pause: Duration) -> i64 {
+pub(super) fn later(at: i64, pause: Duration) -> i64 {
     at.saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
 }
 

@@ -1,9 +1,10 @@
 //! Deliveries of events, as their receivers look at them.
 
 use super::chain_events::LoggedEvent;
+use super::delivery_status::DeliveryStatus;
 use super::id::{ChainEventId, DeliveryId, SubscriptionId, WebhookId};
 use super::subscriptions::kind;
-use super::value::{moment, time, unreadable};
+use super::value::{moment, time};
 use super::webhooks::{Webhook, expect_active, of_tenants_webhooks};
 use crate::store::entity::deliveries::{ActiveModel, Column, Entity, Model, Relation};
 use crate::store::entity::{chain_events, delivery_attempts, webhooks};
@@ -18,8 +19,6 @@ use sea_orm::{
     Select,
 };
 use std::collections::HashMap;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -28,55 +27,6 @@ const MAX_RETURNED: u64 = 1_000;
 
 /// Attempts after which a delivery is not tried again.
 const MAX_ATTEMPTS: i16 = 100;
-
-/// The state of a delivery.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DeliveryStatus {
-    /// It waits for the confirmations of its block.
-    Held,
-    /// It waits for its next attempt, or for the end of one.
-    Pending,
-    /// The receiver has acknowledged it.
-    Delivered,
-    /// All attempts have failed.
-    Failed,
-}
-
-impl DeliveryStatus {
-    /// Every state.
-    pub const ALL: [DeliveryStatus; 4] =
-        [DeliveryStatus::Held, DeliveryStatus::Pending, DeliveryStatus::Delivered, DeliveryStatus::Failed];
-
-    /// Its name in the API and in the database.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DeliveryStatus::Held => "held",
-            DeliveryStatus::Pending => "pending",
-            DeliveryStatus::Delivered => "delivered",
-            DeliveryStatus::Failed => "failed",
-        }
-    }
-
-    /// Whether no attempt follows.
-    pub const fn is_final(self) -> bool {
-        matches!(self, DeliveryStatus::Delivered | DeliveryStatus::Failed)
-    }
-}
-
-impl fmt::Display for DeliveryStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for DeliveryStatus {
-    type Err = StoreError;
-
-    fn from_str(name: &str) -> Result<Self, StoreError> {
-        let found = DeliveryStatus::ALL.into_iter().find(|status| status.name() == name);
-        found.ok_or_else(|| unreadable("status of a delivery", name))
-    }
-}
 
 /// Which deliveries of an endpoint are asked for; a field that is `None` restricts nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -230,8 +180,8 @@ impl Store {
         self.filtered_deliveries(tenant, webhook, &filter, before, limit).await
     }
 
-    /// The same of the deliveries that `filter` selects. An endpoint has a bounded number of deliveries, so a filter that
-    /// hardly matches any costs no more than reading those.
+    /// The same of the deliveries that `filter` selects. A filter that hardly matches any reads all deliveries of the
+    /// endpoint, within the deadline.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

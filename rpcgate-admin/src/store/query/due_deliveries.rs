@@ -10,7 +10,7 @@
 //! endpoints have such deliveries.
 
 use super::claim_room::{ClaimChoice, ClaimRoom, DueEndpoint};
-use super::delivery_list::DeliveryStatus;
+use super::delivery_status::{FAILED, PENDING};
 use super::id::{ChainEventId, DeliveryId};
 use super::value::{moment, time, unreadable};
 use super::webhooks::Webhook;
@@ -29,10 +29,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The status of a delivery that is due at some time.
-pub(super) const PENDING: &str = DeliveryStatus::Pending.name();
-/// The status of a delivery that was given up.
-pub(super) const FAILED: &str = DeliveryStatus::Failed.name();
 /// Due deliveries that a claim looks at, for each one that it may take.
 const LOOKED_AT: u64 = 4;
 /// Deliveries that a claim puts in line.

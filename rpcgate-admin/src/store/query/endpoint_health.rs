@@ -1,6 +1,6 @@
 //! How well an endpoint gets its deliveries, and the endpoints of a tenant.
 
-use super::delivery_list::DeliveryStatus;
+use super::delivery_status::DeliveryStatus;
 use super::due_deliveries::any_place;
 use super::id::WebhookId;
 use super::value::{moment, time};
@@ -72,7 +72,7 @@ async fn read_health(
         match status.parse::<DeliveryStatus>()? {
             DeliveryStatus::Delivered => health.delivered = number.unsigned_abs(),
             DeliveryStatus::Failed => health.failed = number.unsigned_abs(),
-            DeliveryStatus::Pending | DeliveryStatus::Held => {}
+            DeliveryStatus::Pending | DeliveryStatus::Held | DeliveryStatus::Withheld => {}
         }
     }
     let waiting = deliveries::Entity::find()

@@ -1,8 +1,9 @@
 //! Removes old events, old deliveries, and what belongs to deleted webhooks and projects.
 
-use super::delivery_list::DeliveryStatus;
+use super::delivery_status::DeliveryStatus;
 use super::projects::HAS_LOG;
 use super::removal::{remove, remove_pairs};
+use super::sweep::{FailedStep, SweepFailed};
 use super::value::moment;
 use crate::store::entity::{chain_events, deliveries, project_events, projects, subscriptions, webhooks};
 use crate::store::error::RemovalStopped;
@@ -126,38 +127,50 @@ impl Store {
     /// the newest `DELIVERIES_KEPT` of an endpoint, deleted endpoints, and the logs of deleted projects. The work is done in small transactions, so that
     /// other writes hardly wait; after an error, the finished ones stay.
     ///
-    /// Any program may call this at any time; while another program does the work, this one stops.
+    /// Each kind of rows is removed on its own: one that cannot be removed keeps no other. Any program may call this at any
+    /// time; while another program does the work, this one stops.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`].
-    pub async fn sweep_events(&self, kept: Duration, now: Time) -> Result<SweptEvents, StoreError> {
+    /// [`SweepFailed`] lists the kinds of rows that could not all be removed.
+    pub async fn sweep_events(&self, kept: Duration, now: Time) -> Result<SweptEvents, SweepFailed> {
         let mut swept = SweptEvents::default();
-        RemovalStopped::failed(self.sweep_all_events(&mut swept, kept, now).await)?;
-        Ok(swept)
+        let then = moment(now).saturating_sub(i64::try_from(kept.as_micros()).unwrap_or(i64::MAX));
+        let webhooks = self.remove_webhooks(&mut swept).await;
+        let logs = self.remove_logs().await;
+        let events = self.remove_old_events(&mut swept, then).await;
+        let deliveries = self.trim_deliveries(&mut swept).await;
+        let mut failed = SweepFailed { steps: Vec::new() };
+        for (step, ended) in
+            [("webhooks", webhooks), ("event_logs", logs), ("events", events), ("deliveries", deliveries)]
+        {
+            if let Err(error) = RemovalStopped::failed(ended) {
+                failed.steps.push(FailedStep { step, error });
+            }
+        }
+        if failed.steps.is_empty() { Ok(swept) } else { Err(failed) }
     }
 
-    async fn sweep_all_events(
-        &self,
-        swept: &mut SweptEvents,
-        kept: Duration,
-        now: Time,
-    ) -> Result<(), RemovalStopped> {
-        let then = moment(now).saturating_sub(i64::try_from(kept.as_micros()).unwrap_or(i64::MAX));
+    /// Removes deleted endpoints.
+    async fn remove_webhooks(&self, swept: &mut SweptEvents) -> Result<(), RemovalStopped> {
         let mut is_more = true;
         while is_more {
             let step = self.remove_expired(async |transaction| remove_webhook(transaction).await).await?;
             swept.add(step.0);
             is_more = step.1;
         }
-        self.remove_logs().await?;
-        is_more = true;
+        Ok(())
+    }
+
+    /// Removes events that were stored before `then`.
+    async fn remove_old_events(&self, swept: &mut SweptEvents, then: i64) -> Result<(), RemovalStopped> {
+        let mut is_more = true;
         while is_more {
             let step =
                 self.remove_expired(async |transaction| remove_events(transaction, then).await).await?;
             swept.add(step.0);
             is_more = step.1;
         }
-        self.trim_deliveries(swept).await
+        Ok(())
     }
 
     /// Removes the logs of deleted projects, which nobody reads any more. They would go with their projects as well, but each

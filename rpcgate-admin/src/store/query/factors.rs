@@ -182,6 +182,31 @@ pub(super) async fn remove_all(transaction: &DatabaseTransaction, user: Uuid) ->
     Ok(true)
 }
 
+/// Removes the second factors of a user that were added after `then`, and apps that were never activated. If a factor was
+/// removed, the recovery codes go as well: they may be known to the person who added it. Returns whether one was removed.
+pub(super) async fn remove_younger(
+    transaction: &DatabaseTransaction,
+    user: Uuid,
+    then: Time,
+) -> Result<bool, StoreError> {
+    let offers = totp::Entity::delete_many().filter(totp::Column::UserId.eq(user));
+    offers.filter(totp::Column::ActivatedAt.is_null()).exec(transaction).await?;
+    let apps = totp::Entity::delete_many()
+        .filter(totp::Column::UserId.eq(user))
+        .filter(totp::Column::ActivatedAt.gt(moment(then)));
+    let mut removed = apps.exec(transaction).await?.rows_affected;
+    let young = passkeys::Entity::delete_many()
+        .filter(passkeys::Column::UserId.eq(user))
+        .filter(passkeys::Column::CreatedAt.gt(moment(then)));
+    removed += young.exec(transaction).await?.rows_affected;
+    if removed == 0 {
+        return Ok(false);
+    }
+    let codes = recovery_codes::Entity::delete_many().filter(recovery_codes::Column::UserId.eq(user));
+    codes.exec(transaction).await?;
+    Ok(true)
+}
+
 /// Uses up a factor, and returns whether it was still usable. Of parallel transactions with the same factor one
 /// succeeds.
 pub(super) async fn consume(
@@ -226,6 +251,7 @@ async fn note_given(
 ) -> Result<bool, StoreError> {
     let update = sessions::Entity::update_many()
         .col_expr(sessions::Column::FactorAt, Expr::value(moment(at)))
+        .col_expr(sessions::Column::ProvedAt, Expr::value(moment(at)))
         .filter(sessions::Column::Id.eq(Uuid::from_u128(session.0)))
         .filter(sessions::Column::UserId.eq(Uuid::from_u128(user.0)));
     Ok(update.exec(transaction).await?.rows_affected > 0)

@@ -3,7 +3,8 @@
 //! Only the watcher that holds the chain's lease writes here. Each write ends in one transaction, unless it is too large for
 //! one; then the block's `state` says that it is not finished, and whoever follows the chain next finishes it.
 
-use super::matched_events::{AT_ONCE, EventRows, MatchedEvent, PENDING, event_ids, height, parts, store};
+use super::delivery_status::PENDING;
+use super::matched_events::{AT_ONCE, EventRows, MatchedEvent, event_ids, height, parts, store};
 use super::removal::remove;
 use super::removed_events::{Position, take_back_part};
 use super::value::{moment, time, unreadable};

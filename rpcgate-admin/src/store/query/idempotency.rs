@@ -101,6 +101,11 @@ fn outcome(row: Model, request: &Digest, now: Time) -> Result<Option<RunOutcome>
     })
 }
 
+/// The key of something that is read once.
+fn result_key(id: u128) -> Digest {
+    Digest::of(&format!("result {id:032x}"))
+}
+
 impl Store {
     /// This store, but each of its writes records in its own transaction that `run` had an effect.
     pub fn in_run(&self, run: Run) -> Store {
@@ -154,6 +159,75 @@ impl Store {
             };
             Entity::insert(row).exec_without_returning(transaction).await?;
             Ok(RunOutcome::Begun)
+        })
+        .await
+    }
+
+    /// The state of a request whose run has begun, or `None` if no run of it exists any more.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn run_state(&self, keyed: &KeyedRequest, now: Time) -> Result<Option<RunOutcome>, StoreError> {
+        let KeyedRequest { owner, key, request } = keyed;
+        self.read(async |database| {
+            let found = Entity::find_by_id((Uuid::from_u128(*owner), key.bytes())).one(database).await?;
+            match found.filter(|row| row.expires_at > moment(now)) {
+                Some(row) => outcome(row, request, now),
+                None => Ok(None),
+            }
+        })
+        .await
+    }
+
+    /// Stores something encrypted that its owner reads once, as `id`, until `expires_at`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn put_result(
+        &self,
+        (owner, id): (u128, u128),
+        sealed: Vec<u8>,
+        expires_at: Time,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        let key = result_key(id);
+        self.transact(async |transaction| {
+            let row = ActiveModel {
+                owner: Set(Uuid::from_u128(owner)),
+                key: Set(key.bytes()),
+                request: Set(key.bytes()),
+                run: Set(Uuid::from_u128(id)),
+                started_at: Set(moment(now)),
+                expires_at: Set(moment(expires_at)),
+                carried_out: Set(true),
+                status: Set(Some(200)),
+                answer: Set(Some(sealed)),
+            };
+            Entity::insert(row).exec_without_returning(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes what was stored for this owner as `id`; a second call gets nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn take_result(
+        &self,
+        (owner, id): (u128, u128),
+        now: Time,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let row = (Uuid::from_u128(owner), result_key(id).bytes());
+        let is_there = self.read(async |database| Ok(Entity::find_by_id(row.clone()).one(database).await?));
+        // An unknown identifier takes no place in the queue of writers.
+        if is_there.await?.is_none() {
+            return Ok(None);
+        }
+        self.transact(async |transaction| {
+            let found = Entity::find_by_id(row.clone()).one(transaction).await?;
+            Entity::delete_by_id(row.clone()).exec(transaction).await?;
+            Ok(found.filter(|row| row.expires_at > moment(now)).and_then(|row| row.answer))
         })
         .await
     }

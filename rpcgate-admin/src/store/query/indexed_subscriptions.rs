@@ -1,6 +1,6 @@
 //! Subscriptions as watchers load them: those of active endpoints, of projects and tenants that get deliveries.
 
-use super::delivery_list::DeliveryStatus;
+use super::delivery_status::DeliveryStatus;
 use super::id::{SubscriptionId, WebhookId};
 use super::value::{count, unreadable};
 use crate::store::entity::{deliveries, projects, subscriptions, tenants, webhooks};

@@ -3,9 +3,11 @@
 use super::invoices::{InvoiceNumber, InvoiceStatus};
 use super::notices::{MailedNotice, put_mailed};
 use super::outgoing_mails::MailRoom;
+use super::value::moment;
 use crate::store::entity::invoices::{Column, Entity};
 use crate::store::{Store, StoreError};
-use sea_orm::sea_query::{Condition, Expr};
+use rpcgate_core::clock::Time;
+use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 
 /// What is told of an invoice.
@@ -19,6 +21,8 @@ pub enum InvoiceNews {
         sent: u32,
         /// Those that count as sent from now on.
         now: u32,
+        /// The time of the suspension, if this reminder announces it first.
+        suspends_at: Option<Time>,
     },
 }
 
@@ -38,18 +42,24 @@ impl Store {
         news: InvoiceNews,
         told: Option<MailedNotice<'_>>,
     ) -> Result<Option<Vec<MailRoom>>, StoreError> {
-        let (is_free, column, value) = match news {
+        let update = Entity::update_many().filter(number.row());
+        let update = match news {
             InvoiceNews::Issued => {
-                (Condition::all().add(Column::Announced.eq(false)), Column::Announced, Expr::value(true))
+                let update = update.col_expr(Column::Announced, Expr::value(true));
+                update.filter(Column::Announced.eq(false))
             }
-            InvoiceNews::Reminder { sent, now } => {
+            InvoiceNews::Reminder { sent, now, suspends_at } => {
+                let mut update = update.col_expr(Column::Reminders, Expr::value(small(now)));
+                if let Some(at) = suspends_at {
+                    update = update.col_expr(Column::SuspendsAt, Expr::value(moment(at)));
+                    update = update.filter(Column::SuspendsAt.is_null());
+                }
                 let is_open = Column::Status.eq(InvoiceStatus::Open.name());
-                let is_next = Condition::all().add(Column::Reminders.eq(small(sent))).add(is_open);
-                (is_next, Column::Reminders, Expr::value(small(now)))
+                update.filter(Column::Reminders.eq(small(sent))).filter(is_open)
             }
         };
         self.transact(async |transaction| {
-            let update = Entity::update_many().col_expr(column, value).filter(number.row()).filter(is_free);
+            let update = update.clone();
             if update.exec(transaction).await?.rows_affected == 0 {
                 return Ok(None);
             }
@@ -57,6 +67,19 @@ impl Store {
                 Some(told) => put_mailed(transaction, told).await.map(Some),
                 None => Ok(Some(Vec::new())),
             }
+        })
+        .await
+    }
+
+    /// Forgets the suspension that was announced for an invoice, because tenants are not suspended any more.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn withdraw_suspension(&self, number: InvoiceNumber) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            let update = Entity::update_many().col_expr(Column::SuspendsAt, Expr::value(None::<i64>));
+            update.filter(number.row()).exec(transaction).await?;
+            Ok(())
         })
         .await
     }

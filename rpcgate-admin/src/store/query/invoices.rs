@@ -84,6 +84,27 @@ pub struct InvoiceSeller {
     pub tax_id: Option<String>,
 }
 
+/// What invoices say about a customer.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct BillingParty {
+    /// Its name, if it is not that of the tenant.
+    pub name: Option<String>,
+    /// The lines of its address.
+    pub address: Vec<String>,
+    /// Its tax number.
+    pub tax_id: Option<String>,
+}
+
+/// The stored form of the lines of an address.
+pub(super) fn address_text(lines: &[String]) -> String {
+    serde_json::json!(lines).to_string()
+}
+
+/// The lines of an address that [`address_text`] has written.
+pub(super) fn read_address(stored: &str) -> Result<Vec<String>, StoreError> {
+    serde_json::from_str(stored).map_err(|_| unreadable("address", stored))
+}
+
 /// The stored status of an invoice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum InvoiceStatus {
@@ -191,8 +212,12 @@ pub struct Invoice {
     pub due_at: Time,
     /// Its status.
     pub status: InvoiceStatus,
-    /// The tenant's name at its date.
+    /// The customer's name at its date: that for invoices, or the tenant's.
     pub customer: String,
+    /// The lines of the customer's address at its date.
+    pub customer_address: Vec<String>,
+    /// The customer's tax number at its date.
+    pub customer_tax_id: Option<String>,
     /// The seller at its date.
     pub seller: InvoiceSeller,
     /// Its amounts.
@@ -207,6 +232,8 @@ pub struct Invoice {
     pub reminders: u32,
     /// When its tenant was suspended because of it.
     pub suspended_at: Option<Time>,
+    /// The time of the suspension that was announced to its tenant.
+    pub suspends_at: Option<Time>,
 }
 
 impl Invoice {
@@ -238,6 +265,8 @@ impl TryFrom<Model> for Invoice {
             due_at: time(row.due_at),
             status: row.status.parse().map_err(|_| unreadable("status", row.status))?,
             customer: row.customer,
+            customer_address: read_address(&row.customer_address)?,
+            customer_tax_id: row.customer_tax_id,
             seller: serde_json::from_str(&row.seller).map_err(|_| unreadable("seller", row.seller))?,
             amounts: InvoiceAmounts {
                 subtotal: cents(row.subtotal_cents)?,
@@ -251,6 +280,7 @@ impl TryFrom<Model> for Invoice {
             note: row.note,
             reminders: small(row.reminders)?,
             suspended_at: row.suspended_at.map(time),
+            suspends_at: row.suspends_at.map(time),
         })
     }
 }

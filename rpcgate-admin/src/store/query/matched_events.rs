@@ -3,9 +3,10 @@
 //! All identifiers are derived from what they identify, so that a row that is stored twice is stored once: what is too much
 //! for one transaction is stored in several, and after a crash anew from the first.
 
-use super::delivery_list::DeliveryStatus;
+use super::delivery_status::{HELD, PENDING, WITHHELD};
 use super::id::{ChainEventId, DeliveryId, SubscriptionId, WebhookId};
 use super::value::moment;
+use super::withheld_events::note_withheld;
 use crate::store::StoreError;
 use crate::store::entity::{chain_events, deliveries, project_events, projects, tenants, webhooks};
 use rpcgate_core::caller::ProjectId;
@@ -17,7 +18,7 @@ use sea_orm::sea_query::OnConflict;
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, JoinType, QueryFilter, QuerySelect, RelationTrait, Select,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use uuid::Uuid;
 
 /// Deliveries that one transaction makes. It has to end within the deadline of writes, and others wait for it.
@@ -28,11 +29,6 @@ pub(super) const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// Rows of one statement, by the number of values that SQLite takes.
 const ROWS: usize = 500;
-
-/// Waiting for confirmations.
-pub(super) const HELD: &str = DeliveryStatus::Held.name();
-/// Waiting for its next attempt.
-pub(super) const PENDING: &str = DeliveryStatus::Pending.name();
 
 /// An event with those who are told of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,7 +52,8 @@ pub struct MatchedSubscription {
     pub project: ProjectId,
     /// Blocks on top of the event's block before it is delivered.
     pub confirmations: u32,
-    /// Whether it is delivered. If not, because too many deliveries of the endpoint wait, it is in the project's log.
+    /// Whether it is delivered. If not, because too many deliveries of the endpoint wait, it is in the project's log, and its
+    /// delivery is marked as withheld until a replay sends it.
     pub is_delivered: bool,
 }
 
@@ -170,6 +167,7 @@ pub(super) async fn store(
         || matched().filter(|(_, _, matched)| told_now.contains(&Uuid::from_u128(matched.webhook.0)));
     let created_at = moment(appended_at);
     let (mut stored, mut logged) = (HashSet::new(), HashSet::new());
+    let mut withheld = BTreeSet::new();
     let (mut event_rows, mut log_rows, mut delivery_rows) = (Vec::new(), Vec::new(), Vec::new());
     for (event, id, matched) in told_matched() {
         if stored.insert(id) {
@@ -191,14 +189,16 @@ pub(super) async fn store(
                 created_at: Set(created_at),
             });
         }
-        if matched.is_delivered {
-            delivery_rows.push(delivery(chain, block, (id, matched), (appended_at, now)));
+        delivery_rows.push(delivery(chain, block, (id, matched), (appended_at, now)));
+        if !matched.is_delivered {
+            withheld.insert(Uuid::from_u128(matched.webhook.0));
         }
     }
     insert_new(transaction, event_rows, &[chain_events::Column::Id]).await?;
     let pair = [project_events::Column::ProjectId, project_events::Column::EventId];
     insert_new(transaction, log_rows, &pair).await?;
-    insert_new(transaction, delivery_rows, &[deliveries::Column::Id]).await
+    insert_new(transaction, delivery_rows, &[deliveries::Column::Id]).await?;
+    note_withheld(transaction, withheld, now).await
 }
 
 fn delivery(
@@ -208,14 +208,19 @@ fn delivery(
     (appended_at, now): (Time, Time),
 ) -> deliveries::ActiveModel {
     let confirmations = matched.confirmations;
-    let is_held = confirmations > 0;
+    let is_held = confirmations > 0 && matched.is_delivered;
+    let status = match matched.is_delivered {
+        false => WITHHELD,
+        true if is_held => HELD,
+        true => PENDING,
+    };
     let id = delivery_id(event, matched.webhook, confirmations, appended_at);
     deliveries::ActiveModel {
         id: Set(Uuid::from_u128(id.0)),
         webhook_id: Set(Uuid::from_u128(matched.webhook.0)),
         subscription_id: Set(Some(Uuid::from_u128(matched.subscription.0))),
         event_id: Set(Uuid::from_u128(event.0)),
-        status: Set(if is_held { HELD } else { PENDING }.to_owned()),
+        status: Set(status.to_owned()),
         replay: Set(false),
         attempts: Set(0),
         due_at: Set(moment(now)),

@@ -1,39 +1,50 @@
-//! Deliveries that users ask for: tests of an endpoint, and replays.
+//! Deliveries of test events, and what all deliveries that users ask for have in common.
 
 use super::chain_events::LoggedEvent;
-use super::delivery_list::{Delivery, DeliveryStatus};
+use super::delivery_list::Delivery;
+use super::delivery_status::DeliveryStatus;
 use super::due_deliveries::any_place;
 use super::id::{DeliveryId, WebhookId};
 use super::value::{moment, number};
 use super::webhooks::expect_active;
-use crate::store::entity::deliveries::{ActiveModel, Column, Entity, Model};
-use crate::store::entity::{chain_events, project_events};
-use crate::store::{Store, StoreError, fresh_id};
+#[cfg(test)]
+use crate::store::entity::deliveries::ActiveModel;
+use crate::store::entity::deliveries::{Column, Entity, Model};
+#[cfg(test)]
+use crate::store::entity::project_events;
+use crate::store::entity::{chain_events, webhook_replays};
+use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, IntoActiveModel,
-    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, PaginatorTrait,
+    QueryFilter, QuerySelect,
 };
-use std::collections::HashSet;
-use std::ops::Range;
 use uuid::Uuid;
-
-/// Deliveries that one replay may repeat.
-pub const MAX_REPLAYED: u64 = 10_000;
 
 /// Deliveries of an endpoint that may wait when more are asked for.
 pub const MAX_WAITING: u64 = 20_000;
 
-/// Rows of one insert.
-const ROWS: usize = 500;
+/// The deliveries of an endpoint that its replays have not made yet.
+async fn in_replays(transaction: &DatabaseTransaction, webhook: Uuid) -> Result<u64, StoreError> {
+    use webhook_replays::Column::{Remaining, WebhookId};
+    let all = webhook_replays::Entity::find()
+        .select_only()
+        .column(Remaining)
+        .filter(WebhookId.eq(webhook))
+        .into_tuple::<i64>();
+    let all = all.all(transaction).await?;
+    Ok(all.into_iter().map(i64::unsigned_abs).sum())
+}
 
-/// An event that was sent, and the subscription that it was sent for.
-type SentEvent = (Uuid, Option<Uuid>);
-
-/// Refuses more deliveries to an endpoint for which too many wait.
-async fn expect_room(transaction: &DatabaseTransaction, webhook: Uuid, new: u64) -> Result<(), StoreError> {
+/// Refuses more deliveries to an endpoint for which too many wait, those of replays that are not made yet included.
+pub(super) async fn expect_room(
+    transaction: &DatabaseTransaction,
+    webhook: Uuid,
+    new: u64,
+) -> Result<(), StoreError> {
+    let new = new.saturating_add(in_replays(transaction, webhook).await?);
     let waiting = Entity::find()
         .filter(Column::WebhookId.eq(webhook))
         .filter(Column::Status.eq(DeliveryStatus::Pending.name()))
@@ -44,25 +55,6 @@ async fn expect_room(transaction: &DatabaseTransaction, webhook: Uuid, new: u64)
     Err(StoreError::Full(format!(
         "at most {MAX_WAITING} deliveries of a webhook may wait: try again when they have been made"
     )))
-}
-
-/// Those of these events that the sweep has not removed meanwhile.
-async fn still_stored(
-    transaction: &DatabaseTransaction,
-    sent: &[SentEvent],
-) -> Result<Vec<SentEvent>, StoreError> {
-    use chain_events::Column::Id;
-    let mut stored = Vec::with_capacity(sent.len());
-    for some in sent.chunks(ROWS) {
-        let found = chain_events::Entity::find()
-            .select_only()
-            .column(Id)
-            .filter(Id.is_in(some.iter().map(|(event, _)| *event)));
-        let found: Vec<Uuid> = found.into_tuple().all(transaction).await?;
-        let found: HashSet<Uuid> = found.into_iter().collect();
-        stored.extend(some.iter().filter(|(event, _)| found.contains(event)));
-    }
-    Ok(stored)
 }
 
 /// A delivery that is due now.
@@ -126,67 +118,6 @@ impl Store {
             let columns = row.clone().into_active_model().reset_all();
             Entity::insert(columns).exec_without_returning(transaction).await?;
             Delivery::of(row, event.chain.clone(), event.kind)
-        })
-        .await
-    }
-
-    /// Makes new deliveries of what was sent to an endpoint of a tenant before: of the events of the project's log that
-    /// were stored in this time. Returns their number.
-    ///
-    /// # Errors
-    /// [`StoreError::NotFound`] if the endpoint is not this tenant's, [`StoreError::WrongState`] if it is switched off,
-    /// [`StoreError::TooWide`] for more than [`MAX_REPLAYED`], [`StoreError::Full`] if too many of its deliveries wait;
-    /// [`StoreError::Unavailable`].
-    pub async fn replay(
-        &self,
-        tenant: TenantId,
-        webhook: WebhookId,
-        stored: Range<Time>,
-        now: Time,
-    ) -> Result<u64, StoreError> {
-        use project_events::Column::{CreatedAt, EventId, ProjectId};
-        // Found before the transaction begins, which other writes wait for.
-        let found = async |database: &DatabaseConnection| -> Result<Vec<SentEvent>, StoreError> {
-            let endpoint = expect_active(database, tenant, webhook).await?;
-            let in_log = project_events::Entity::find()
-                .select_only()
-                .column(EventId)
-                .filter(ProjectId.eq(endpoint.project_id))
-                .filter(CreatedAt.gte(moment(stored.start)))
-                .filter(CreatedAt.lt(moment(stored.end)))
-                .into_query();
-            let sent = Entity::find()
-                .select_only()
-                .columns([Column::EventId, Column::SubscriptionId])
-                .filter(Column::WebhookId.eq(endpoint.id))
-                .filter(Column::Replay.eq(false))
-                .filter(Column::Status.ne(DeliveryStatus::Held.name()))
-                .filter(Column::EventId.in_subquery(in_log))
-                .order_by_asc(Column::CreatedAt)
-                .order_by_asc(Column::Id)
-                .limit(MAX_REPLAYED + 1);
-            Ok(sent.into_tuple().all(database).await?)
-        };
-        let sent = self.read(found).await?;
-        if sent.len() as u64 > MAX_REPLAYED {
-            let text = format!("more than {MAX_REPLAYED} deliveries are in this time: name a shorter one");
-            return Err(StoreError::TooWide(text));
-        }
-        self.write(async |transaction| {
-            let endpoint = expect_active(transaction, tenant, webhook).await?;
-            let sent = still_stored(transaction, &sent).await?;
-            let many = sent.len() as u64;
-            expect_room(transaction, endpoint.id, many).await?;
-            for some in sent.chunks(ROWS) {
-                let rows = some.iter().map(|(event, subscription)| {
-                    let delivery = due(fresh_id(now), endpoint.id, *event, now);
-                    let again = Model { subscription_id: *subscription, replay: true, ..delivery };
-                    again.into_active_model().reset_all()
-                });
-                let rows: Vec<ActiveModel> = rows.collect();
-                Entity::insert_many(rows).exec_without_returning(transaction).await?;
-            }
-            Ok(many)
         })
         .await
     }

@@ -245,6 +245,21 @@ impl Store {
         .await
     }
 
+    /// Renews the claim of a mail until `due_at`. Nothing is done if another sender has claimed it since.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn renew_mail(&self, mail: &ClaimedMail, due_at: Time) -> Result<(), StoreError> {
+        let tries = i32::try_from(mail.tries).unwrap_or(i32::MAX);
+        self.transact(async |transaction| {
+            let due = Entity::update_many().col_expr(Column::DueAt, Expr::value(moment(due_at)));
+            let this = due.filter(Column::Id.eq(Uuid::from_u128(mail.id))).filter(Column::Tries.eq(tries));
+            this.exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
     /// Removes a mail, because it was sent or is given up.
     ///
     /// # Errors

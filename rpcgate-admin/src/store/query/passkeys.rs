@@ -61,11 +61,9 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn use_once(&self, token: &Digest, expires_at: Time, now: Time) -> Result<bool, StoreError> {
-        self.transact(async |transaction| {
-            registrations::use_solution(transaction, token, expires_at, now).await
-        })
-        .await
+    pub async fn use_once(&self, token: &Digest, expires_at: Time) -> Result<bool, StoreError> {
+        self.transact(async |transaction| registrations::use_solution(transaction, token, expires_at).await)
+            .await
     }
 
     /// Uses a factor up for something that the store does not do itself. Returns false if it was used before.

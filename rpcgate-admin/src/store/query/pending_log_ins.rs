@@ -14,7 +14,8 @@ use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
-    ColumnTrait, DatabaseConnection, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -27,6 +28,12 @@ pub const FACTOR_TRIES: u64 = 5;
 
 /// Log-ins of one user that may wait at once; a new one removes the oldest.
 pub const MAX_PENDING_LOG_INS: u64 = 10;
+
+/// Ends the log-ins of a user that wait for a factor.
+pub(super) async fn end_all(transaction: &DatabaseTransaction, user: Uuid) -> Result<(), StoreError> {
+    Entity::delete_many().filter(Column::UserId.eq(user)).exec(transaction).await?;
+    Ok(())
+}
 
 impl Store {
     /// Stores the token of a log-in that waits for a second factor. `verified` is the hash against which the password

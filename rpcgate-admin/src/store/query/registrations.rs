@@ -4,20 +4,22 @@ use super::audit::{Audit, append_or_simulate};
 use super::confirmations;
 use super::digest::Digest;
 use super::id::UserId;
-use super::removal::remove;
+use super::removal::{RemovalBatch, try_to_remove};
 use super::tenants::{self, Tenant};
 use super::users::{self, User, stored_email};
 use super::value::moment;
 use crate::store::entity::{
-    keys, limit_requests, projects, quotas, solved, tenants as tenant_rows, users as user_rows,
+    checkouts, confirmations as stored_confirmations, contracts, invoices, keys, limit_requests, mail_tokens,
+    projects, quotas, sessions, solved, tenants as tenant_rows, tier_changes, users as user_rows,
 };
 use crate::store::{Store, StoreError, fresh_id};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::{Condition, Expr, OnConflict};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, OnConflict};
 use sea_orm::{
-    ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -28,9 +30,6 @@ const UNCONFIRMED_KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// How long a solution is kept after it has expired: a request may verify it just before and use it up only
 /// afterwards.
 const SOLUTION_GRACE: Duration = Duration::from_secs(10 * 60);
-
-/// Old rows that each registration removes: more than it adds.
-const REMOVED_PER_REGISTRATION: u64 = 8;
 
 /// A registration.
 #[derive(Clone, Copy, Debug)]
@@ -66,23 +65,66 @@ pub(super) fn is_stale(now: Time) -> Condition {
 }
 
 /// Removes some accounts that were not confirmed in time, with everything that belongs to them, and returns how many.
-/// Their audit entries stay. Gateways are not notified: an unconfirmed account cannot make keys, and a tenant that
-/// has one nevertheless stays.
+/// Their audit entries stay, and so does an account whose tenant [is in use](in_use). Gateways are not notified: an
+/// unconfirmed account cannot make keys.
 pub(super) async fn remove_unconfirmed(
     transaction: &DatabaseTransaction,
     now: Time,
-    limit: u64,
+    batch: RemovalBatch,
 ) -> Result<u64, StoreError> {
     let micros = i64::try_from(UNCONFIRMED_KEPT.as_micros()).unwrap_or(i64::MAX);
+    let used = tenant_rows::Entity::find().select_only().column(tenant_rows::Column::Id).filter(in_use());
+    let led = user_rows::Entity::find()
+        .select_only()
+        .column(user_rows::Column::TenantId)
+        .filter(user_rows::Column::TenantId.is_not_null())
+        .filter(user_rows::Column::ConfirmedAt.is_not_null());
+    // A member who never confirmed may go, whatever the tenant of other members owes.
+    let may_go = Condition::any()
+        .add(user_rows::Column::TenantId.not_in_subquery(used.into_query()))
+        .add(user_rows::Column::TenantId.in_subquery(led.into_query()));
     let late = user_rows::Entity::find()
         .select_only()
         .columns([user_rows::Column::Id, user_rows::Column::TenantId])
         .filter(user_rows::Column::ConfirmedAt.is_null())
         .filter(user_rows::Column::TenantId.is_not_null())
+        .filter(may_go)
         .filter(user_rows::Column::CreatedAt.lte(moment(now) - micros))
         .order_by_asc(user_rows::Column::CreatedAt)
-        .limit(limit);
+        .order_by_asc(user_rows::Column::Id)
+        .offset(batch.skip)
+        .limit(batch.limit);
     remove_accounts(transaction, late.into_tuple().all(transaction).await?).await
+}
+
+/// Of the tenants in a query, those that are not removed with an unconfirmed account: those that owe money, have paid, or
+/// have begun to pay, and those with keys, which a gateway may know.
+fn in_use() -> Condition {
+    let has_keys = Expr::exists(
+        keys::Entity::find()
+            .select_only()
+            .column(keys::Column::Id)
+            .filter(
+                Expr::col((keys::Entity, keys::Column::ProjectId))
+                    .equals((projects::Entity, projects::Column::Id)),
+            )
+            .into_query(),
+    );
+    let with_keys = of_its_own::<projects::Entity>(projects::Column::TenantId).filter(has_keys).into_query();
+    Condition::any()
+        .add(tenant_rows::Column::Tier.ne(Tier::Free.name()))
+        .add(tenant_rows::Column::CustomPlanId.is_not_null())
+        .add(Expr::exists(of_its_own::<invoices::Entity>(invoices::Column::TenantId).into_query()))
+        .add(Expr::exists(of_its_own::<checkouts::Entity>(checkouts::Column::TenantId).into_query()))
+        .add(Expr::exists(of_its_own::<contracts::Entity>(contracts::Column::TenantId).into_query()))
+        .add(Expr::exists(of_its_own::<tier_changes::Entity>(tier_changes::Column::TenantId).into_query()))
+        .add(Expr::exists(with_keys))
+}
+
+/// The rows of another table whose `column` names the tenant of the query around.
+fn of_its_own<E: EntityTrait>(column: E::Column) -> Select<E> {
+    let is_its_own = Expr::col((E::default(), column)).equals((tenant_rows::Entity, tenant_rows::Column::Id));
+    E::find().select_only().column(column).filter(is_its_own)
 }
 
 /// Removes the unconfirmed account with this address, if there is one: the next person to register or to be invited
@@ -97,10 +139,50 @@ pub(super) async fn remove_unconfirmed_account(
         .filter(user_rows::Column::Email.eq(stored_email(email)))
         .filter(user_rows::Column::ConfirmedAt.is_null())
         .filter(user_rows::Column::TenantId.is_not_null());
-    remove_accounts(transaction, existing.into_tuple().all(transaction).await?).await.map(drop)
+    release_addresses(transaction, existing.into_tuple().all(transaction).await?).await
 }
 
-/// Removes users, and those of their tenants that have no users left.
+/// Removes accounts whose addresses another account gets. If they cannot be removed, they lose their addresses,
+/// passwords and sessions and stay otherwise, so that the other account never depends on the removal.
+async fn release_addresses(
+    transaction: &DatabaseTransaction,
+    accounts: Vec<(Uuid, Uuid)>,
+) -> Result<(), StoreError> {
+    let users: Vec<Uuid> = accounts.iter().map(|(user, _)| *user).collect();
+    let remove =
+        async |transaction: &DatabaseTransaction| remove_accounts(transaction, accounts).await.map(drop);
+    if try_to_remove(transaction, "unconfirmed account", remove).await? {
+        return Ok(());
+    }
+    for user in users {
+        let email = stand_in_email(UserId(user.as_u128()));
+        user_rows::Entity::update_many()
+            .col_expr(user_rows::Column::Email, Expr::value(email))
+            .col_expr(user_rows::Column::Password, Expr::value(None::<String>))
+            .filter(user_rows::Column::Id.eq(user))
+            .exec(transaction)
+            .await?;
+        let over = Expr::value(0_i64);
+        sessions::Entity::update_many()
+            .col_expr(sessions::Column::ExpiresAt, over.clone())
+            .filter(sessions::Column::UserId.eq(user))
+            .exec(transaction)
+            .await?;
+        stored_confirmations::Entity::update_many()
+            .col_expr(stored_confirmations::Column::ExpiresAt, over.clone())
+            .filter(stored_confirmations::Column::UserId.eq(user))
+            .exec(transaction)
+            .await?;
+        mail_tokens::Entity::update_many()
+            .col_expr(mail_tokens::Column::ExpiresAt, over)
+            .filter(mail_tokens::Column::UserId.eq(user))
+            .exec(transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Removes users, and those of their tenants that have no users left and are not [in use](in_use).
 async fn remove_accounts(
     transaction: &DatabaseTransaction,
     accounts: Vec<(Uuid, Uuid)>,
@@ -114,19 +196,12 @@ async fn remove_accounts(
         .select_only()
         .column(user_rows::Column::TenantId)
         .filter(user_rows::Column::TenantId.is_not_null());
-    let with_keys =
-        projects::Entity::find()
-            .select_only()
-            .column(projects::Column::TenantId)
-            .filter(projects::Column::Id.in_subquery(
-                keys::Entity::find().select_only().column(keys::Column::ProjectId).into_query(),
-            ));
     let empty = tenant_rows::Entity::find()
         .select_only()
         .column(tenant_rows::Column::Id)
         .filter(tenant_rows::Column::Id.is_in(accounts.iter().map(|(_, tenant)| *tenant)))
         .filter(tenant_rows::Column::Id.not_in_subquery(with_users.into_query()))
-        .filter(tenant_rows::Column::Id.not_in_subquery(with_keys.into_query()));
+        .filter(in_use().not());
     let empty: Vec<Uuid> = empty.into_tuple().all(transaction).await?;
     let owned = projects::Entity::find()
         .select_only()
@@ -191,10 +266,7 @@ pub(super) async fn use_solution(
     transaction: &DatabaseTransaction,
     digest: &Digest,
     expires_at: Time,
-    now: Time,
 ) -> Result<bool, StoreError> {
-    remove::<solved::Entity>(transaction, solved::Column::Digest, is_stale(now), REMOVED_PER_REGISTRATION)
-        .await?;
     let row = solved::ActiveModel { digest: Set(digest.bytes()), expires_at: Set(moment(expires_at)) };
     let existing = OnConflict::column(solved::Column::Digest).do_nothing().to_owned();
     let inserted =
@@ -205,7 +277,8 @@ pub(super) async fn use_solution(
 impl Store {
     /// Creates a tenant, its owner and the token that confirms the owner's address, and adds `entry` to the audit. An
     /// unconfirmed account with the same address is removed. The solution of the challenge is used up even if the address
-    /// is taken; otherwise one solution would suffice to probe many addresses.
+    /// is taken; otherwise one solution would suffice to probe many addresses. Old rows are removed by the sweep alone,
+    /// so a row that cannot be removed fails no registration.
     ///
     /// Whether an account has the address must not show in the time that this takes, so the statements are the same in
     /// all cases: accounts are created under stand-in addresses, one account is removed, and the one that remains gets
@@ -221,9 +294,8 @@ impl Store {
     ) -> Result<Registered, StoreError> {
         let Registration { tenant, user, confirmation, confirmation_expires_at, solved } = *registration;
         self.transact(async |transaction| {
-            remove_unconfirmed(transaction, now, REMOVED_PER_REGISTRATION).await?;
             if let Some((digest, expires_at)) = &solved
-                && !use_solution(transaction, digest, *expires_at, now).await?
+                && !use_solution(transaction, digest, *expires_at).await?
             {
                 return Ok(Registered::SolutionUsed);
             }
@@ -247,7 +319,7 @@ impl Store {
             tenants::insert_all(transaction, &tenants).await?;
             users::insert_all(transaction, &users).await?;
             confirmations::put_all(transaction, &tokens, confirmation_expires_at).await?;
-            remove_accounts(transaction, vec![removed]).await?;
+            release_addresses(transaction, vec![removed]).await?;
             user_rows::Entity::update_many()
                 .col_expr(user_rows::Column::Email, Expr::value(stored_email(&user.email)))
                 .filter(user_rows::Column::Id.eq(Uuid::from_u128(user.id.0)))

@@ -1,7 +1,8 @@
 //! Taking back the events of a block that is no longer part of its chain, in transactions that each end within the deadline
 //! of writes, however many projects and endpoints were told.
 
-use super::matched_events::{BYTES_AT_ONCE, HELD, insert_new, taking_back, told_of};
+use super::delivery_status::{HELD, WITHHELD};
+use super::matched_events::{BYTES_AT_ONCE, insert_new, taking_back, told_of};
 use super::new_deliveries::due;
 use super::removal::remove;
 use super::value::moment;
@@ -169,7 +170,9 @@ async fn tell_removal(
         let id = taking_back(delivery.id).as_u128();
         let removal = due(id, delivery.webhook_id, taking_back(delivery.event_id), now);
         let subscription_id = delivery.subscription_id;
-        deliveries::Model { subscription_id, ..removal }.into_active_model().reset_all()
+        // What takes back an event that was withheld is withheld too: a replay sends both.
+        let status = if delivery.status == WITHHELD { delivery.status } else { removal.status };
+        deliveries::Model { subscription_id, status, ..removal }.into_active_model().reset_all()
     };
     let removals = made.into_iter().filter(is_told).map(removal).collect();
     insert_new(transaction, removals, &[deliveries::Column::Id]).await?;

@@ -5,13 +5,26 @@ use super::digest::Digest;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::moment;
-use super::{attempts, session_rows};
+use super::{attempts, factors, pending_log_ins, session_rows};
 use crate::store::entity::confirmations;
 use crate::store::entity::users::{Column, Entity};
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use std::time::Duration;
+
+/// Second factors that are not older than this may be those of a thief who had a session of the account.
+const YOUNG_FACTORS: Duration = Duration::from_secs(7 * 86_400);
+
+/// What becomes of second factors that were added shortly before a reset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum YoungFactors {
+    /// They are removed, and the recovery codes with them.
+    Remove,
+    /// They stay.
+    Keep,
+}
 
 impl Store {
     /// Stores a token with which the user with this address, in any spelling, can set a password; it replaces an
@@ -47,7 +60,8 @@ impl Store {
 
     /// Sets the password hash `new` of the user whose token has this digest, and consumes the token. This also
     /// confirms the user's address, ends a lock, and ends all its
-    /// sessions and access tokens. `entry` is added to the audit with that
+    /// sessions, access tokens and pending log-ins, and removes second factors that were added in the last seven days if
+    /// `young` says so. `entry` is added to the audit with that
     /// user and its tenant filled in. Returns `None` if there is no such token, it has expired, or operators have
     /// disabled the user.
     ///
@@ -57,9 +71,10 @@ impl Store {
         &self,
         hash: &Digest,
         new: &str,
+        young: YoungFactors,
         entry: &Audit,
-        now: Time,
     ) -> Result<Option<User>, StoreError> {
+        let now = entry.at;
         self.transact(async |transaction| {
             let taken = mail_tokens::take(transaction, Purpose::Reset, hash, now).await?;
             let Some((id, _)) = taken else { return Ok(None) };
@@ -81,10 +96,22 @@ impl Store {
             mail_tokens::withdraw(transaction, user.id).await?;
             session_rows::end_all(transaction, user.id, None).await?;
             session_rows::end_access_tokens(transaction, user.id).await?;
+            pending_log_ins::end_all(transaction, id).await?;
+            let removed = match young {
+                YoungFactors::Remove => {
+                    let micros = now.micros().saturating_sub(YOUNG_FACTORS.as_micros() as u64);
+                    factors::remove_younger(transaction, id, Time::from_micros(micros)).await?
+                }
+                YoungFactors::Keep => false,
+            };
             attempts::unlock(transaction, &user.email).await?;
             let subject = user.id.to_string();
             let entry = Audit { user: Some(user.id), tenant: user.tenant, subject, ..entry.clone() };
             append(transaction, &entry).await?;
+            if removed {
+                let entry = Audit { action: "factors.removed_by_reset".into(), ..entry };
+                append(transaction, &entry).await?;
+            }
             Ok(Some(user))
         })
         .await

@@ -44,6 +44,8 @@ pub struct Session {
     pub seen_address: String,
     /// When the user has last given a second factor in it.
     pub factor_at: Option<Time>,
+    /// When the user has last given the password or a second factor in it; the log-in does not count.
+    pub proved_at: Option<Time>,
 }
 
 impl TryFrom<Model> for Session {
@@ -61,6 +63,7 @@ impl TryFrom<Model> for Session {
             address: row.address,
             agent: row.agent,
             factor_at: row.factor_at.map(time),
+            proved_at: row.proved_at.map(time),
             method: row.method.parse().map_err(|_| unreadable("log-in method", row.method))?,
         })
     }
@@ -98,6 +101,7 @@ pub(super) async fn insert(
         method: Set(session.method.as_str().into()),
         seen_address: Set(session.seen_address.clone()),
         factor_at: Set(session.factor_at.map(moment)),
+        proved_at: Set(session.proved_at.map(moment)),
     };
     let done = Entity::insert(row).exec_without_returning(transaction).await;
     done.map_err(|error| insert_error(error, "session", "user", None))?;
@@ -163,6 +167,41 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn session(&self, id: SessionId, now: Time) -> Result<Option<(Session, User)>, StoreError> {
         self.read(async |database| live(database, Uuid::from_u128(id.0), now).await).await
+    }
+
+    /// Notes that the user of a session has given the password in it, and adds `entry` to the audit. Nothing happens if
+    /// the session has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn note_proof(
+        &self,
+        (user, session): (UserId, SessionId),
+        entry: &Audit,
+    ) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::ProvedAt, Expr::value(moment(entry.at)))
+                .filter(Column::Id.eq(Uuid::from_u128(session.0)))
+                .filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+            update.exec(transaction).await?;
+            append(transaction, entry).await
+        })
+        .await
+    }
+
+    /// Makes a session one whose user has given no proof in it.
+    #[cfg(test)]
+    pub(crate) async fn forget_proof(&self, id: SessionId) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::ProvedAt, Expr::value(None::<i64>))
+                .col_expr(Column::FactorAt, Expr::value(None::<i64>))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            update.exec(transaction).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// A user's sessions, the newest first.

@@ -1,14 +1,14 @@
 //! Removes expired rows.
 
 use super::deleted_tenants::RemovalStep;
-use super::removal::{remove, remove_pairs};
+use super::removal::{RemovalBatch, remove_batch, remove_batch_of_pairs};
 use super::value::moment;
 use super::{
     access_tokens, attempts, checkouts, config_versions, contracts, custom_plans, deleted_tenants,
     explanations, invitations, keys, known_devices, outgoing_mails, projects, registrations,
     ticket_attachments,
 };
-use crate::store::entity::checkouts as begun;
+use crate::store::entity::checkouts as stored_checkouts;
 use crate::store::entity::invitations as invited;
 use crate::store::entity::{
     access_tokens as stored_tokens, attempts as tries, audit, changes, config_versions as stored_versions,
@@ -19,13 +19,18 @@ use crate::store::entity::{
 };
 use crate::store::error::RemovalStopped;
 use crate::store::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::{Condition, Expr};
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use std::fmt;
 use std::time::Duration;
 
 /// Rows removed per transaction.
 const STEP: u64 = 500;
+
+/// Rows of one kind that a sweep leaves alone, because they cannot be removed, before it gives up the kind.
+const MAX_STUCK: u64 = 100;
 
 /// How long audit entries and read marks are kept: as long as the usage of the same time.
 const AUDIT_KEPT: Duration = Duration::from_secs(400 * 86_400);
@@ -94,170 +99,274 @@ pub struct Swept {
     pub config_versions: u64,
 }
 
+/// A part of a sweep that could not be finished.
+#[derive(Debug)]
+pub struct FailedStep {
+    /// The rows that it removes, as [`Swept`] names them.
+    pub step: &'static str,
+    /// The error of the last row that could not be removed.
+    pub error: StoreError,
+}
+
+/// The parts of a sweep that could not be finished; all others were.
+#[derive(Debug)]
+pub struct SweepFailed {
+    /// What could not be finished.
+    pub steps: Vec<FailedStep>,
+}
+
+impl fmt::Display for SweepFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("old rows could not be removed:")?;
+        self.steps.iter().try_for_each(|FailedStep { step, error }| write!(f, " {step}: {error};"))
+    }
+}
+
+impl std::error::Error for SweepFailed {}
+
+/// The removal of a batch of rows, which returns their number.
+type Removal<'t> = BoxFuture<'t, Result<u64, StoreError>>;
+
+/// The steps of a sweep that have run.
+struct Sweep<'s> {
+    store: &'s Store,
+    failed: Vec<FailedStep>,
+    /// Whether another program sweeps, which does the rest.
+    is_left: bool,
+}
+
+impl Sweep<'_> {
+    /// Removes rows by `remove`, batch by batch, until a batch is not full. If a batch fails, smaller ones find the row
+    /// that is in the way, which is then left alone. So one row delays no other, neither of its kind nor of the next.
+    async fn step(
+        &mut self,
+        step: &'static str,
+        removed: &mut u64,
+        remove: impl for<'t> Fn(&'t DatabaseTransaction, RemovalBatch) -> Removal<'t> + Send + Sync,
+    ) {
+        let mut batch = RemovalBatch::any(STEP);
+        let mut last_error = None;
+        while !self.is_left {
+            let work = async |transaction: &DatabaseTransaction| remove(transaction, batch).await;
+            match self.store.remove_expired(work).await {
+                Ok(rows) => {
+                    *removed += rows;
+                    if rows < batch.limit {
+                        break;
+                    }
+                    batch.limit = STEP.min(batch.limit * 2);
+                }
+                Err(RemovalStopped::LockHeld) => self.is_left = true,
+                Err(RemovalStopped::Failed(error)) => {
+                    let is_one_row = batch.is_ordered && batch.limit == 1;
+                    let is_hopeless = matches!(error, StoreError::Unavailable(_)) || batch.skip >= MAX_STUCK;
+                    last_error = Some(error);
+                    if is_hopeless {
+                        break;
+                    }
+                    batch = if is_one_row {
+                        RemovalBatch { skip: batch.skip + 1, limit: STEP, is_ordered: true }
+                    } else {
+                        RemovalBatch { limit: (batch.limit / 2).max(1), is_ordered: true, ..batch }
+                    };
+                }
+            }
+        }
+        self.failed.extend(last_error.map(|error| FailedStep { step, error }));
+    }
+
+    /// A [`step`](Self::step) that removes all `old` rows of a table.
+    async fn table<E: EntityTrait>(
+        &mut self,
+        step: &'static str,
+        removed: &mut u64,
+        id: E::Column,
+        old: Condition,
+    ) {
+        self.step(step, removed, |transaction, batch| {
+            Box::pin(remove_batch::<E>(transaction, id, old.clone(), batch))
+        })
+        .await;
+    }
+
+    /// Removes what is left of deleted tenants, and returns how many of them were finished. A tenant that cannot be
+    /// removed is left alone, like a row of another step.
+    async fn deleted_tenants(&mut self, removed: &mut u64) {
+        let mut batch = RemovalBatch { skip: 0, limit: STEP, is_ordered: true };
+        let mut last_error = None;
+        while !self.is_left {
+            let work = async |transaction: &DatabaseTransaction| {
+                deleted_tenants::remove_some(transaction, batch).await
+            };
+            match self.store.remove_expired(work).await {
+                Ok(RemovalStep::Some) => {}
+                Ok(RemovalStep::Last) => *removed += 1,
+                Ok(RemovalStep::Nothing) => break,
+                Err(RemovalStopped::LockHeld) => self.is_left = true,
+                Err(RemovalStopped::Failed(error)) => {
+                    let is_hopeless = matches!(error, StoreError::Unavailable(_)) || batch.skip >= MAX_STUCK;
+                    last_error = Some(error);
+                    if is_hopeless {
+                        break;
+                    }
+                    batch.skip += 1;
+                }
+            }
+        }
+        self.failed.extend(last_error.map(|error| FailedStep { step: "tenants", error }));
+    }
+}
+
 impl Store {
     /// Removes expired rows: sessions and tokens, attempts that no longer lock anything, used solutions, accounts
     /// not confirmed within 7 days, what is left of deleted tenants, audit entries and read marks after 400 days, changes and broken-off uploads after an hour. The work is
     /// done in small transactions, so that other writes hardly wait; after an error, the finished ones stay.
     ///
-    /// Any program may call this at any time; while another program does the work, this one stops.
+    /// Each kind of rows is removed on its own: a row that cannot be removed keeps neither the other rows of its kind
+    /// nor those of other kinds. Any program may call this at any time; while another program does the work, this one
+    /// stops.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`].
-    pub async fn sweep(&self, now: Time) -> Result<Swept, StoreError> {
+    /// [`SweepFailed`] lists the kinds of rows that could not all be removed.
+    pub fn sweep(&self, now: Time) -> BoxFuture<'_, Result<Swept, SweepFailed>> {
+        Box::pin(self.sweep_all(now))
+    }
+
+    async fn sweep_all(&self, now: Time) -> Result<Swept, SweepFailed> {
         let mut swept = Swept::default();
-        RemovalStopped::failed(self.sweep_all(&mut swept, now).await)?;
-        Ok(swept)
-    }
-
-    async fn sweep_all(&self, swept: &mut Swept, now: Time) -> Result<(), RemovalStopped> {
-        let over = |expires_at: &dyn Fn(i64) -> Expr| Condition::all().add(expires_at(moment(now)));
-        let ended = over(&|now| sessions::Column::ExpiresAt.lte(now));
-        let unused = over(&|now| confirmations::Column::ExpiresAt.lte(now));
-        let unread = over(&|now| mail_tokens::Column::ExpiresAt.lte(now));
-        let expired = over(&|now| refreshes::Column::ExpiresAt.lte(now));
-        let kept = i64::try_from(AUDIT_KEPT.as_micros()).unwrap_or(i64::MAX);
-        let past = over(&|now| audit::Column::At.lte(now - kept));
-        let old_reads = over(&|now| notification_reads::Column::ReadAt.lt(now.saturating_sub(kept)));
-        let old_changes = self.old_changes(now).await?;
-        let gone = invitations::is_over(now);
-        self.remove_all::<confirmations::Entity>(
-            &mut swept.confirmations,
-            confirmations::Column::UserId,
-            unused,
-        )
-        .await?;
-        self.remove_all::<mail_tokens::Entity>(&mut swept.mail_tokens, mail_tokens::Column::Hash, unread)
-            .await?;
-        self.remove_all::<invited::Entity>(&mut swept.invitations, invited::Column::Id, gone).await?;
-        let waited = over(&|now| pending_log_ins::Column::ExpiresAt.lte(now));
-        let pending = &mut swept.pending_log_ins;
-        self.remove_all::<pending_log_ins::Entity>(pending, pending_log_ins::Column::Hash, waited).await?;
-        self.remove_all::<sessions::Entity>(&mut swept.sessions, sessions::Column::Id, ended).await?;
-        self.remove_all::<refreshes::Entity>(&mut swept.refreshes, refreshes::Column::Hash, expired).await?;
-        self.remove_all::<tries::Entity>(&mut swept.attempts, tries::Column::Id, attempts::is_old(now))
-            .await?;
-        let stale = registrations::is_stale(now);
-        self.remove_all::<solved::Entity>(&mut swept.solved, solved::Column::Digest, stale).await?;
-        self.remove_unconfirmed(&mut swept.accounts, now).await?;
-        self.remove_all::<audit::Entity>(&mut swept.audit, audit::Column::Number, past).await?;
-        self.remove_all::<changes::Entity>(&mut swept.changes, changes::Column::Number, old_changes).await?;
-        self.remove_reads(&mut swept.reads, old_reads).await?;
-        let decided = over(&|now| limit_requests::Column::ReviewedAt.lte(now.saturating_sub(kept)));
-        let requests = &mut swept.limit_requests;
-        self.remove_all::<limit_requests::Entity>(requests, limit_requests::Column::Id, decided).await?;
-        let broken_off = ticket_attachments::is_broken_off(now);
-        self.remove_all::<attached::Entity>(&mut swept.ticket_attachments, attached::Column::Id, broken_off)
-            .await?;
-        let (deleted, old) = (&mut swept.custom_plans, custom_plans::are_old(now));
-        self.remove_all::<stored_plans::Entity>(deleted, stored_plans::Column::Id, old).await?;
-        let (ended, old) = (&mut swept.contracts, contracts::are_old(now));
-        self.remove_all::<stored_contracts::Entity>(ended, stored_contracts::Column::Id, old).await?;
-        let (tokens, old) = (&mut swept.access_tokens, access_tokens::is_old(now));
-        self.remove_all::<stored_tokens::Entity>(tokens, stored_tokens::Column::Id, old).await?;
-        let kept_answers = over(&|now| idempotency::Column::ExpiresAt.lte(now));
-        let answers = &mut swept.answers;
-        self.remove_all::<idempotency::Entity>(answers, idempotency::Column::Run, kept_answers).await?;
-        let old = checkouts::are_old(now);
-        self.remove_all::<begun::Entity>(&mut swept.checkouts, begun::Column::Id, old).await?;
-        let old = over(&|now| tier_changes::Column::At.lt(now.saturating_sub(kept)));
-        let changes = &mut swept.tier_changes;
-        self.remove_all::<tier_changes::Entity>(changes, tier_changes::Column::Number, old).await?;
-        let old_notices = over(&|now| notices::Column::At.lte(now.saturating_sub(kept)));
-        self.remove_all::<notices::Entity>(&mut swept.notices, notices::Column::Id, old_notices).await?;
-        let (mailed, id) = (&mut swept.mailed_notifications, mailed_notifications::Column::Notification);
-        let long_ago = outgoing_mails::is_mailed_long_ago(now);
-        self.remove_all::<mailed_notifications::Entity>(mailed, id, long_ago).await?;
-        let (asked, old) = (&mut swept.explanations, explanations::are_over(now));
-        self.remove_all::<explanation_requests::Entity>(asked, explanation_requests::Column::Id, old).await?;
-        let (versions, number) = (&mut swept.config_versions, stored_versions::Column::Number);
-        let old = config_versions::are_old(now);
-        self.remove_all::<stored_versions::Entity>(versions, number, old).await?;
-        let forgotten = known_devices::is_forgotten(now);
-        self.remove_all::<devices::Entity>(&mut swept.devices, devices::Column::Digest, forgotten).await?;
-        let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));
-        let ended = keys::ended(then);
-        self.remove_all::<stored_keys::Entity>(&mut swept.keys, stored_keys::Column::Id, ended).await?;
-        self.remove_deleted_projects(&mut swept.projects, then).await?;
-        self.remove_deleted_tenants(&mut swept.tenants).await
-    }
-
-    /// Removes all `old` rows.
-    async fn remove_all<E: EntityTrait>(
-        &self,
-        removed: &mut u64,
-        id: E::Column,
-        old: Condition,
-    ) -> Result<(), RemovalStopped> {
-        loop {
-            let step = self
-                .remove_expired(async |transaction| remove::<E>(transaction, id, old.clone(), STEP).await)
-                .await?;
-            *removed += step;
-            if step < STEP {
-                return Ok(());
+        let mut sweep = Sweep { store: self, failed: Vec::new(), is_left: false };
+        sweep_log_ins(&mut sweep, &mut swept, now).await;
+        sweep_accounts(&mut sweep, &mut swept, now).await;
+        match self.old_changes(now).await {
+            Ok(old) => {
+                let removed = &mut swept.changes;
+                sweep.table::<changes::Entity>("changes", removed, changes::Column::Number, old).await;
             }
+            Err(error) => sweep.failed.push(FailedStep { step: "changes", error }),
         }
+        sweep_records(&mut sweep, &mut swept, now).await;
+        sweep_ended(&mut sweep, &mut swept, now).await;
+        if sweep.failed.is_empty() {
+            return Ok(swept);
+        }
+        Err(SweepFailed { steps: sweep.failed })
     }
+}
 
-    async fn remove_deleted_projects(&self, removed: &mut u64, then: Time) -> Result<(), RemovalStopped> {
-        use stored_projects::{Column, Entity};
-        loop {
-            let step = self
-                .remove_expired(async |transaction| {
-                    let old = Column::DeletedAt.lte(moment(then));
-                    let rows = Entity::find().select_only().column(Column::Id).filter(old).limit(STEP);
-                    projects::remove(transaction, rows.into_tuple().all(transaction).await?).await
-                })
-                .await?;
-            *removed += step;
-            if step < STEP {
-                return Ok(());
-            }
-        }
-    }
+/// The rows whose `expires_at` has passed at `now`.
+fn over(now: Time, expires_at: impl Fn(i64) -> Expr) -> Condition {
+    Condition::all().add(expires_at(moment(now)))
+}
 
-    async fn remove_deleted_tenants(&self, removed: &mut u64) -> Result<(), RemovalStopped> {
-        loop {
-            let step = self
-                .remove_expired(async |transaction| deleted_tenants::remove_some(transaction, STEP).await)
-                .await?;
-            match step {
-                RemovalStep::Some => {}
-                RemovalStep::Last => *removed += 1,
-                RemovalStep::Nothing => return Ok(()),
-            }
-        }
-    }
+/// Removes what log-ins leave behind.
+async fn sweep_log_ins(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
+    let unused = over(now, |now| confirmations::Column::ExpiresAt.lte(now));
+    let user = confirmations::Column::UserId;
+    sweep.table::<confirmations::Entity>("confirmations", &mut swept.confirmations, user, unused).await;
+    let unread = over(now, |now| mail_tokens::Column::ExpiresAt.lte(now));
+    let hash = mail_tokens::Column::Hash;
+    sweep.table::<mail_tokens::Entity>("mail_tokens", &mut swept.mail_tokens, hash, unread).await;
+    let gone = invitations::is_over(now);
+    sweep.table::<invited::Entity>("invitations", &mut swept.invitations, invited::Column::Id, gone).await;
+    let waited = over(now, |now| pending_log_ins::Column::ExpiresAt.lte(now));
+    let (pending, hash) = (&mut swept.pending_log_ins, pending_log_ins::Column::Hash);
+    sweep.table::<pending_log_ins::Entity>("pending_log_ins", pending, hash, waited).await;
+    let ended = over(now, |now| sessions::Column::ExpiresAt.lte(now));
+    sweep.table::<sessions::Entity>("sessions", &mut swept.sessions, sessions::Column::Id, ended).await;
+    let expired = over(now, |now| refreshes::Column::ExpiresAt.lte(now));
+    sweep
+        .table::<refreshes::Entity>("refreshes", &mut swept.refreshes, refreshes::Column::Hash, expired)
+        .await;
+    let old = attempts::is_old(now);
+    sweep.table::<tries::Entity>("attempts", &mut swept.attempts, tries::Column::Id, old).await;
+    let stale = registrations::is_stale(now);
+    sweep.table::<solved::Entity>("solved", &mut swept.solved, solved::Column::Digest, stale).await;
+    let (tokens, old) = (&mut swept.access_tokens, access_tokens::is_old(now));
+    sweep.table::<stored_tokens::Entity>("access_tokens", tokens, stored_tokens::Column::Id, old).await;
+    let forgotten = known_devices::is_forgotten(now);
+    sweep.table::<devices::Entity>("devices", &mut swept.devices, devices::Column::Digest, forgotten).await;
+}
 
-    async fn remove_unconfirmed(&self, removed: &mut u64, now: Time) -> Result<(), RemovalStopped> {
-        loop {
-            let step = self
-                .remove_expired(async |transaction| {
-                    registrations::remove_unconfirmed(transaction, now, STEP).await
-                })
-                .await?;
-            *removed += step;
-            if step < STEP {
-                return Ok(());
-            }
-        }
-    }
+/// Removes accounts that were not confirmed in time.
+async fn sweep_accounts(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
+    sweep
+        .step("accounts", &mut swept.accounts, |transaction, batch| {
+            Box::pin(registrations::remove_unconfirmed(transaction, now, batch))
+        })
+        .await;
+}
 
-    async fn remove_reads(&self, removed: &mut u64, old: Condition) -> Result<(), RemovalStopped> {
-        use notification_reads::Column::{Notification, UserId};
-        loop {
-            let step = self
-                .remove_expired(async |transaction| {
-                    let names = [UserId, Notification];
-                    remove_pairs::<notification_reads::Entity>(transaction, names, old.clone(), STEP).await
-                })
-                .await?;
-            *removed += step;
-            if step < STEP {
-                return Ok(());
-            }
-        }
-    }
+/// Removes records of what has happened, after the time for which they are kept.
+async fn sweep_records(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
+    let kept = i64::try_from(AUDIT_KEPT.as_micros()).unwrap_or(i64::MAX);
+    let past = over(now, |now| audit::Column::At.lte(now - kept));
+    sweep.table::<audit::Entity>("audit", &mut swept.audit, audit::Column::Number, past).await;
+    let old_reads = over(now, |now| notification_reads::Column::ReadAt.lt(now.saturating_sub(kept)));
+    sweep
+        .step("reads", &mut swept.reads, |transaction, batch| {
+            use notification_reads::Column::{Notification, UserId};
+            let (names, old) = ([UserId, Notification], old_reads.clone());
+            Box::pin(remove_batch_of_pairs::<notification_reads::Entity>(transaction, names, old, batch))
+        })
+        .await;
+    let decided = over(now, |now| limit_requests::Column::ReviewedAt.lte(now.saturating_sub(kept)));
+    let (requests, id) = (&mut swept.limit_requests, limit_requests::Column::Id);
+    sweep.table::<limit_requests::Entity>("limit_requests", requests, id, decided).await;
+    let (uploads, broken_off) = (&mut swept.ticket_attachments, ticket_attachments::is_broken_off(now));
+    sweep.table::<attached::Entity>("ticket_attachments", uploads, attached::Column::Id, broken_off).await;
+    let kept_answers = over(now, |now| idempotency::Column::ExpiresAt.lte(now));
+    let (answers, run) = (&mut swept.answers, idempotency::Column::Run);
+    sweep.table::<idempotency::Entity>("answers", answers, run, kept_answers).await;
+    let (begun, old) = (&mut swept.checkouts, checkouts::are_old(now));
+    sweep.table::<stored_checkouts::Entity>("checkouts", begun, stored_checkouts::Column::Id, old).await;
+    let old = over(now, |now| tier_changes::Column::At.lt(now.saturating_sub(kept)));
+    let (changed, number) = (&mut swept.tier_changes, tier_changes::Column::Number);
+    sweep.table::<tier_changes::Entity>("tier_changes", changed, number, old).await;
+    let old = over(now, |now| notices::Column::At.lte(now.saturating_sub(kept)));
+    sweep.table::<notices::Entity>("notices", &mut swept.notices, notices::Column::Id, old).await;
+    let (mailed, id) = (&mut swept.mailed_notifications, mailed_notifications::Column::Notification);
+    let long_ago = outgoing_mails::is_mailed_long_ago(now);
+    sweep.table::<mailed_notifications::Entity>("mailed_notifications", mailed, id, long_ago).await;
+    let (requests, id) = (&mut swept.explanations, explanation_requests::Column::Id);
+    let old = explanations::are_over(now);
+    sweep.table::<explanation_requests::Entity>("explanations", requests, id, old).await;
+    let (versions, number) = (&mut swept.config_versions, stored_versions::Column::Number);
+    let old = config_versions::are_old(now);
+    sweep.table::<stored_versions::Entity>("config_versions", versions, number, old).await;
+}
+
+/// Removes what has ended: plans, contracts, keys, projects and tenants.
+async fn sweep_ended(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
+    let (deleted, old) = (&mut swept.custom_plans, custom_plans::are_old(now));
+    sweep.table::<stored_plans::Entity>("custom_plans", deleted, stored_plans::Column::Id, old).await;
+    let (ended, old) = (&mut swept.contracts, contracts::are_old(now));
+    sweep.table::<stored_contracts::Entity>("contracts", ended, stored_contracts::Column::Id, old).await;
+    let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));
+    let (removed, ended) = (&mut swept.keys, keys::ended(then));
+    sweep.table::<stored_keys::Entity>("keys", removed, stored_keys::Column::Id, ended).await;
+    sweep
+        .step("projects", &mut swept.projects, |transaction, batch| {
+            Box::pin(remove_deleted_projects(transaction, then, batch))
+        })
+        .await;
+    sweep.deleted_tenants(&mut swept.tenants).await;
+}
+
+/// Removes projects that were deleted before `then`.
+async fn remove_deleted_projects(
+    transaction: &DatabaseTransaction,
+    then: Time,
+    batch: RemovalBatch,
+) -> Result<u64, StoreError> {
+    use stored_projects::{Column, Entity};
+    let rows = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::DeletedAt.lte(moment(then)))
+        .order_by_asc(Column::Id)
+        .offset(batch.skip)
+        .limit(batch.limit);
+    projects::remove(transaction, rows.into_tuple().all(transaction).await?).await
 }
 
 #[cfg(test)]
@@ -280,7 +389,7 @@ mod tests {
         }
         let later = Time::from_secs(9 * 3_600);
         let swept = one.database.transact_exclusive(AdvisoryLock::Sweep, async |_| {
-            let swept = other.sweep(later).await?;
+            let swept = other.sweep(later).await.unwrap();
             other.switch_chain("toy", false, Time::from_secs(3)).await?;
             Ok::<_, StoreError>(swept)
         });

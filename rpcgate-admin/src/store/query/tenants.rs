@@ -3,6 +3,7 @@
 use super::billing_accounts::forget_suspension;
 use super::changes::{NewChange, record};
 use super::custom_plans;
+use super::invoices::{BillingParty, address_text, read_address};
 use super::live_tenants::{live_tenant, live_tenants};
 use super::tier_changes::{TenantPlan, move_to};
 use super::value::{insert_error, moment, tier, time};
@@ -79,6 +80,8 @@ pub struct TenantChange {
     pub custom_plan: Option<CustomPlanId>,
     /// Whether its calls are refused.
     pub suspended: Option<bool>,
+    /// All its particulars for invoices.
+    pub billing: Option<BillingParty>,
 }
 
 pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -> Result<(), StoreError> {
@@ -100,6 +103,9 @@ pub(super) async fn insert_all(
         custom_plan_id: Set(tenant.plan().custom_column()),
         deleted_at: NotSet,
         is_empty: NotSet,
+        billing_name: NotSet,
+        billing_address: NotSet,
+        billing_tax_id: NotSet,
     });
     let done = Entity::insert_many(rows.collect::<Vec<_>>()).exec_without_returning(transaction).await;
     done.map(drop).map_err(|error| insert_error(error, "tenant", "tenant", None))
@@ -158,7 +164,7 @@ impl Store {
     }
 
     /// Applies `change` in one transaction and returns the changed tenant. Gateways are notified of everything
-    /// but the name.
+    /// but the name and the particulars for invoices.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] of the tenant or the plan, [`StoreError::Unavailable`].
@@ -168,10 +174,13 @@ impl Store {
         change: &TenantChange,
         now: Time,
     ) -> Result<Tenant, StoreError> {
-        let uuid = Uuid::from_u128(id.0);
+        let (uuid, billing) = (Uuid::from_u128(id.0), change.billing.as_ref());
         let row = ActiveModel {
             name: change.name.clone().map_or(NotSet, Set),
             suspended: change.suspended.map_or(NotSet, Set),
+            billing_name: billing.map_or(NotSet, |party| Set(party.name.clone())),
+            billing_address: billing.map_or(NotSet, |party| Set(address_text(&party.address))),
+            billing_tax_id: billing.map_or(NotSet, |party| Set(party.tax_id.clone())),
             ..Default::default()
         };
         self.write(async |transaction| {
@@ -190,7 +199,7 @@ impl Store {
                 // The operator has decided, so a payment changes nothing any more.
                 forget_suspension(transaction, id).await?;
             }
-            if change.name.is_some() || change.suspended.is_some() {
+            if change.name.is_some() || change.suspended.is_some() || billing.is_some() {
                 Entity::update_many().set(row).filter(Column::Id.eq(uuid)).exec(transaction).await?;
             }
             let tenant = live_tenant(transaction, id).await?;
@@ -198,6 +207,20 @@ impl Store {
                 record(transaction, NewChange::Tenant(id), now).await?;
             }
             tenant.try_into()
+        })
+        .await
+    }
+
+    /// What invoices say about a tenant in addition to its name.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn billing_party(&self, id: TenantId) -> Result<BillingParty, StoreError> {
+        self.read(async |database| {
+            let row = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            let row = row.ok_or(StoreError::NotFound("tenant"))?;
+            let address = read_address(&row.billing_address)?;
+            Ok(BillingParty { name: row.billing_name, address, tax_id: row.billing_tax_id })
         })
         .await
     }

@@ -45,13 +45,27 @@ pub enum AttachmentKind {
     Zip,
     /// A file compressed by gzip.
     Gzip,
-    /// Text in UTF-8.
+    /// A file compressed by bzip2.
+    Bzip2,
+    /// A file compressed by xz.
+    Xz,
+    /// A file compressed by Zstandard.
+    Zstd,
+    /// An archive of tar.
+    Tar,
+    /// An archive of 7-Zip.
+    SevenZip,
+    /// A packet capture (pcap or pcapng).
+    Capture,
+    /// Text in UTF-8, which may have the escapes of a terminal.
     Text,
+    /// Text in a coding of one byte for each character, such as ISO 8859-1.
+    ByteText,
 }
 
 impl AttachmentKind {
     /// All kinds.
-    pub const ALL: [AttachmentKind; 8] = [
+    pub const ALL: [AttachmentKind; 15] = [
         AttachmentKind::Png,
         AttachmentKind::Jpeg,
         AttachmentKind::Gif,
@@ -59,7 +73,14 @@ impl AttachmentKind {
         AttachmentKind::Pdf,
         AttachmentKind::Zip,
         AttachmentKind::Gzip,
+        AttachmentKind::Bzip2,
+        AttachmentKind::Xz,
+        AttachmentKind::Zstd,
+        AttachmentKind::Tar,
+        AttachmentKind::SevenZip,
+        AttachmentKind::Capture,
         AttachmentKind::Text,
+        AttachmentKind::ByteText,
     ];
 
     /// Its name in the database and on the wire.
@@ -72,7 +93,14 @@ impl AttachmentKind {
             AttachmentKind::Pdf => "pdf",
             AttachmentKind::Zip => "zip",
             AttachmentKind::Gzip => "gzip",
+            AttachmentKind::Bzip2 => "bzip2",
+            AttachmentKind::Xz => "xz",
+            AttachmentKind::Zstd => "zstd",
+            AttachmentKind::Tar => "tar",
+            AttachmentKind::SevenZip => "seven_zip",
+            AttachmentKind::Capture => "capture",
             AttachmentKind::Text => "text",
+            AttachmentKind::ByteText => "byte_text",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The methods of Ogmios that need no session.
 
-use super::network::{EPOCH_SLOTS, START, epoch, era_start, parameters};
-use super::tx::{Reference, Tx, address};
+use super::network::{EPOCH_SLOTS, START, epoch, era_start, era_summaries, genesis, parameters};
+use super::tx::{Reference, Tx, address, reward_credential};
 use super::{CardanoNode, invalid};
 use crate::envelope::Fault;
 use crate::json::{Json, object};
@@ -22,6 +22,12 @@ impl CardanoNode {
             "queryNetwork/startTime" => START.into(),
             "queryLedgerState/epoch" => epoch(chain.slot(chain.head)).into(),
             "queryLedgerState/eraStart" => era_start(),
+            "queryLedgerState/eraSummaries" => era_summaries(),
+            "queryNetwork/genesisConfiguration" => {
+                let era = params["era"].as_str().and_then(genesis);
+                era.ok_or_else(|| invalid("field 'era' must be one of byron, shelley, alonzo, conway"))?
+            }
+            "queryLedgerState/rewardAccountSummaries" => chain.reward_accounts(&credentials(params)?),
             "queryLedgerState/protocolParameters" => parameters(),
             "queryLedgerState/utxo" => self.utxo(params)?,
             "queryLedgerState/stakePools" => {
@@ -118,6 +124,16 @@ impl CardanoNode {
             "network": "mainnet",
         }
     }
+}
+
+/// The hashes of keys in a query for reward accounts: in hex, or in reward accounts of Bech32.
+fn credentials(params: &Value) -> Result<Vec<[u8; 28]>, Fault> {
+    let lists = ["keys", "scripts"].map(|name| params[name].as_array().map_or(&[][..], Vec::as_slice));
+    let read = |item: &Value| {
+        let found = item.as_str().and_then(reward_credential);
+        found.ok_or_else(|| invalid("failed to decode a stake credential: neither Base16 nor Bech32"))
+    };
+    lists.concat().iter().map(read).collect()
 }
 
 /// The bytes of a transaction in hex.

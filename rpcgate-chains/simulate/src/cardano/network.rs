@@ -16,6 +16,8 @@ const SHELLEY: (u64, u64) = (4_492_800, 208);
 pub(super) const EPOCH_SLOTS: u64 = 432_000;
 /// The epoch in which the present era began.
 const CONWAY: u64 = 507;
+/// The Unix time at which the network started, in seconds.
+const NETWORK_START: u64 = 1_506_203_091;
 /// The start of the network.
 pub(super) const START: &str = "2017-09-23T21:44:51Z";
 
@@ -28,8 +30,90 @@ pub(super) fn epoch(slot: u64) -> u64 {
 pub(super) fn era_start() -> Json {
     let slot = (CONWAY - SHELLEY.1) * EPOCH_SLOTS + SHELLEY.0;
     // The network started this long before slot 0.
-    let seconds = SLOT_ZERO + slot - 1_506_203_091;
+    let seconds = SLOT_ZERO + slot - NETWORK_START;
     object! { "time": object! { "seconds": seconds }, "slot": slot, "epoch": CONWAY }
+}
+
+/// The eras, each with its first epoch, the slots of its epochs, and the milliseconds of its slots.
+const ERAS: [(u64, u64, u64); 7] = [
+    (0, 21_600, 20_000),
+    (208, EPOCH_SLOTS, 1_000),
+    (236, EPOCH_SLOTS, 1_000),
+    (251, EPOCH_SLOTS, 1_000),
+    (290, EPOCH_SLOTS, 1_000),
+    (365, EPOCH_SLOTS, 1_000),
+    (CONWAY, EPOCH_SLOTS, 1_000),
+];
+
+/// The eras from the first to the present one, by which clients convert slots to times.
+pub(super) fn era_summaries() -> Json {
+    let bound = |epoch: u64| {
+        let (seconds, slot) = match epoch.checked_sub(SHELLEY.1) {
+            Some(later) => {
+                let slot = SHELLEY.0 + later * EPOCH_SLOTS;
+                (SLOT_ZERO + slot - NETWORK_START, slot)
+            }
+            None => (epoch * 21_600 * 20, epoch * 21_600),
+        };
+        object! { "time": object! { "seconds": seconds }, "slot": slot, "epoch": epoch }
+    };
+    let ends = ERAS.iter().skip(1).map(|(epoch, ..)| Some(*epoch)).chain([None]);
+    let rows = ERAS.iter().zip(ends).map(|((start, slots, millis), end)| {
+        object! {
+            "start": bound(*start),
+            // The present era lasts as long as no other one is agreed on: it is certain for an epoch or two.
+            "end": bound(end.unwrap_or(CONWAY + 1_000)),
+            "parameters": object! {
+                "epochLength": *slots,
+                "slotLength": object! { "milliseconds": *millis },
+                "safeZone": if *slots == EPOCH_SLOTS { 129_600u64 } else { 4_320 },
+            },
+        }
+    });
+    rows.collect::<Vec<_>>().into()
+}
+
+/// The configuration with which an era began; `None` for an era without one.
+pub(super) fn genesis(era: &str) -> Option<Json> {
+    Some(match era {
+        "byron" => object! {
+            "era": era.to_owned(),
+            "genesisKeyHashes": Json::Array(Vec::new()),
+            "genesisDelegations": object! {},
+            "startTime": START,
+            "initialFunds": object! {},
+            "initialVouchers": object! {},
+            "securityParameter": 2_160u64,
+            "networkMagic": 764_824_073u64,
+            "updatableParameters": object! { "slotDuration": 20_000u64, "maxBlockSize": bytes(2_000_000) },
+        },
+        "shelley" => object! {
+            "era": era.to_owned(),
+            "startTime": START,
+            "networkMagic": 764_824_073u64,
+            "network": "mainnet",
+            "activeSlotsCoefficient": "1/20",
+            "securityParameter": 2_160u64,
+            "epochLength": EPOCH_SLOTS,
+            "slotsPerKesPeriod": 129_600u64,
+            "maxKesEvolutions": 62u64,
+            "slotLength": object! { "milliseconds": 1_000u64 },
+            "updateQuorum": 5u64,
+            "maxLovelaceSupply": 45_000_000_000_000_000u64,
+            "initialParameters": parameters(),
+            "initialDelegates": Json::Array(Vec::new()),
+            "initialFunds": object! {},
+            "initialStakePools": object! { "stakePools": object! {}, "delegators": object! {} },
+        },
+        "alonzo" => object! { "era": era.to_owned(), "updatableParameters": parameters() },
+        "conway" => object! {
+            "era": era.to_owned(),
+            "constitution": object! { "metadata": object! { "url": "", "hash": "0".repeat(64) } },
+            "constitutionalCommittee": object! { "members": Json::Array(Vec::new()), "quorum": "2/3" },
+            "updatableParameters": parameters(),
+        },
+        _ => return None,
+    })
 }
 
 /// A value of `lovelace` and no other asset.

@@ -50,6 +50,24 @@ impl Chain {
         Json::Object(rows.collect())
     }
 
+    /// The reward accounts of these credentials that are registered: those of the owners of pools, who delegate to them.
+    pub(super) fn reward_accounts(&self, credentials: &[[u8; 28]]) -> Json {
+        let found = |credential: &[u8; 28]| {
+            let n = (0..POOLS).find(|n| self.seed.bytes::<28>("owner", *n) == *credential)?;
+            let pool = || object! { "id": self.pool_id(n) };
+            Some(object! {
+                "from": "verificationKey",
+                "credential": hex::encode(credential),
+                "stakePool": pool(),
+                // The name of the same member for older clients.
+                "delegate": pool(),
+                "rewards": ada(self.seed.below("rewards", n, 1_000 * ADA)),
+                "deposit": ada(2 * ADA),
+            })
+        };
+        credentials.iter().filter_map(found).collect::<Vec<_>>().into()
+    }
+
     /// The rewards of the pools in the running epoch.
     pub(super) fn provenance(&self) -> Json {
         let epoch = epoch(self.slot(self.head));

@@ -322,3 +322,42 @@ fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
         result(&mut node, "queryLedgerState/rewardsProvenance", json!({}), now);
     }
 }
+
+#[test]
+fn the_eras_follow_one_another_to_the_present_one() {
+    let node = &mut CardanoNode::new(7);
+    let eras = result(node, "queryLedgerState/eraSummaries", json!({}), NOW);
+    let eras = eras.as_array().expect("a list");
+    assert!(eras.windows(2).all(|pair| pair[0]["end"] == pair[1]["start"]));
+    let present = eras.last().expect("one");
+    assert_eq!(present["start"], result(node, "queryLedgerState/eraStart", json!({}), NOW));
+    assert_eq!(present["parameters"]["slotLength"]["milliseconds"], 1_000);
+    let epoch = result(node, "queryLedgerState/epoch", json!({}), NOW).as_u64();
+    assert!(present["end"]["epoch"].as_u64() > epoch);
+}
+
+#[test]
+fn the_configuration_of_each_era_is_known() {
+    let node = &mut CardanoNode::new(7);
+    for era in ["byron", "shelley", "alonzo", "conway"] {
+        let genesis = result(node, "queryNetwork/genesisConfiguration", json!({ "era": era }), NOW);
+        assert_eq!(genesis["era"], era);
+    }
+    refusal(node, "queryNetwork/genesisConfiguration", json!({ "era": "babbage" }), NOW);
+}
+
+#[test]
+fn the_reward_accounts_of_pools_have_rewards_and_others_are_left_out() {
+    let node = &mut CardanoNode::new(7);
+    let pools = result(node, "queryLedgerState/stakePools", json!({}), NOW);
+    let (id, pool) = pools.as_object().and_then(|pools| pools.iter().next()).expect("a pool");
+    let (owner, account) = (&pool["owners"][0], &pool["rewardAccount"]);
+    for key in [owner, account] {
+        let params = json!({ "keys": [key, "00".repeat(28)] });
+        let found = result(node, "queryLedgerState/rewardAccountSummaries", params, NOW);
+        assert_eq!(found.as_array().map(Vec::len), Some(1));
+        assert_eq!((&found[0]["credential"], &found[0]["stakePool"]["id"]), (owner, &json!(id)));
+        assert!(found[0]["rewards"]["ada"]["lovelace"].is_u64());
+    }
+    refusal(node, "queryLedgerState/rewardAccountSummaries", json!({ "keys": ["x"] }), NOW);
+}

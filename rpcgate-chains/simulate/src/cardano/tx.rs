@@ -67,6 +67,16 @@ pub(super) fn address(text: &str) -> Option<Vec<u8>> {
     is_ours.then_some(bytes)
 }
 
+/// Reads the hash of a stake key: in hex, or as the reward account of this network that it makes.
+pub(super) fn reward_credential(text: &str) -> Option<[u8; 28]> {
+    if let Ok(bytes) = hex::decode(text) {
+        return bytes.try_into().ok();
+    }
+    let (word, bytes) = bech32::decode(text).ok()?;
+    let (kind, hash) = bytes.split_first()?;
+    (word.as_str() == "stake" && *kind == 0xe1).then_some(hash)?.try_into().ok()
+}
+
 /// An amount of the token by its name.
 pub(super) fn assets(amount: u64) -> Json {
     Json::Object(vec![(hex::encode(TOKEN).into(), amount.into())])

@@ -1,9 +1,10 @@
 //! Calls that change nothing: `eth_call`, `eth_estimateGas` and similar methods.
 
 use super::chain::{Chain, TOKEN_GAS};
-use super::network::Address;
+use super::multicall;
+use super::network::{Address, MULTICALL};
 use super::params::{bytes, fixed, invalid, number};
-use super::token;
+use super::token::{self, Revert};
 use super::tx::intrinsic_gas;
 use crate::envelope::Fault;
 use crate::json::{Json, object};
@@ -90,23 +91,41 @@ impl Chain {
         let mut output = Vec::new();
         match call.to {
             None => gas += 200 * call.input.len() as u64,
-            Some(to) if to == self.network.token => {
-                gas += TOKEN_GAS;
-                let result = token::call(self.network, &self.state, height, call.from, &call.input);
-                let outcome = result.map_err(|revert| Fault {
+            Some(to) => {
+                if to == self.network.token || to == MULTICALL {
+                    gas += TOKEN_GAS;
+                }
+                let result = self.output(call.from, to, height, &call.input);
+                output = result.map_err(|revert| Fault {
                     code: 3,
                     message: revert.message(),
                     data: Some(Json::data(&revert.data())),
                 })?;
-                output = outcome.output;
             }
-            Some(_) => {}
         }
         if u128::from(gas) > limit {
             let message = format!("intrinsic gas too low: have {limit}, want {gas}");
             return Err(Fault::new(-32000, message));
         }
         Ok(Ran { output, gas })
+    }
+
+    /// What a contract returns to `from` on the state after block `height`; nothing, if none of this address runs here.
+    pub(crate) fn output(
+        &self,
+        from: Address,
+        to: Address,
+        height: u64,
+        input: &[u8],
+    ) -> Result<Vec<u8>, Revert> {
+        if to == self.network.token {
+            let outcome = token::call(self.network, &self.state, height, from, input);
+            outcome.map(|outcome| outcome.output)
+        } else if to == MULTICALL {
+            multicall::call(self, height, input)
+        } else {
+            Ok(Vec::new())
+        }
     }
 
     /// `eth_simulateV1`: each call on its own, on the state of block `height`.

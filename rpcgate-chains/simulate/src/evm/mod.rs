@@ -5,6 +5,7 @@ mod call;
 mod chain;
 mod logs;
 mod method;
+mod multicall;
 mod network;
 mod params;
 mod pool;

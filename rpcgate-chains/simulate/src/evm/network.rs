@@ -5,6 +5,9 @@ pub(crate) type Address = [u8; 20];
 /// A 32-byte word: a hash, a topic, a storage value.
 pub(crate) type Word = [u8; 32];
 
+/// The address of the contract Multicall3, which is the same on every chain.
+pub(crate) const MULTICALL: Address = address("ca11bde05977b3631167028862be2a173976ca11");
+
 /// The members that a block has beyond the common ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
@@ -129,7 +132,7 @@ pub(crate) static DEVELOPERS: [Address; 10] = [
 ];
 
 /// Reads 40 hex digits at compile time.
-const fn address(hex: &str) -> Address {
+pub(crate) const fn address(hex: &str) -> Address {
     const fn digit(c: u8) -> u8 {
         match c {
             b'0'..=b'9' => c - b'0',

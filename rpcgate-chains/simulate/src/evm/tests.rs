@@ -728,3 +728,16 @@ fn a_clock_that_steps_back_takes_no_block_away() {
     assert_eq!(result(node, "eth_blockNumber", json!([]), NOW), head);
     assert_eq!(u128::from(node.height(NOW)), number(&head));
 }
+
+#[test]
+fn the_multicall_contract_has_code_and_answers_at_its_usual_address() {
+    for (chain, id) in CHAINS {
+        let node = &mut node(chain);
+        let to = "0xca11bde05977b3631167028862be2a173976ca11";
+        assert_ne!(result(node, "eth_getCode", json!([to, "latest"]), NOW), "0x", "{chain}");
+        let call = json!([{ "to": to, "data": "0x3408e470" }, "latest"]);
+        let answer = result(node, "eth_call", call, NOW);
+        let digits = answer.as_str().and_then(|text| text.strip_prefix("0x")).expect("hex");
+        assert_eq!(u64::from_str_radix(digits, 16).ok(), Some(id), "{chain}");
+    }
+}

@@ -1,6 +1,7 @@
 //! The chain: its blocks, with their transactions and receipts.
 
-use super::state::{Account, GAS_PRICE, State, gas, total_gas};
+use super::gas::{gas, total_gas};
+use super::state::{Account, GAS_PRICE, State};
 use super::tx::{Action, Hash, Permission, Tx, sha256};
 use crate::barter::{Barter, Turn};
 use crate::inbox::Inbox;

@@ -2,7 +2,7 @@
 
 use super::NearNode;
 use super::chain::{Chain, EPOCH_LENGTH, Refusal, SHARDS, shard};
-use super::state::{Account, GAS_PRICE, TOKEN, view};
+use super::state::{Account, GAS_PRICE, TOKEN, WRAPPED, view};
 use super::trouble::Trouble;
 use super::tx::{Hash, Key, base58, is_account_id, parse_hash};
 use crate::json::{Json, object};
@@ -400,8 +400,10 @@ impl NearNode {
                     None => Err(format!(
                         "CompilationError(CodeDoesNotExist {{ account_id: AccountId(\"{name}\") }})"
                     )),
-                    Some(_) if name != TOKEN => Err("MethodResolveError(MethodNotFound)".to_owned()),
-                    Some(_) => view(&chain.state, method, &args, find),
+                    Some(_) if ![TOKEN, WRAPPED].contains(&name) => {
+                        Err("MethodResolveError(MethodNotFound)".to_owned())
+                    }
+                    Some(_) => view(&chain.state, name, method, &args, find),
                 };
                 let value = ran.map_err(|why| {
                     let data = format!("Function call returned an error: {why}");

@@ -1,6 +1,7 @@
 //! The node of NEAR: the JSON-RPC 2.0 of nearcore.
 
 mod chain;
+mod gas;
 mod method;
 mod show;
 mod state;
@@ -19,8 +20,8 @@ use trouble::Trouble;
 /// A node of NEAR that keeps two and a half days of blocks.
 ///
 /// The account `test.near` holds a million NEAR; its key is the Ed25519 key of the secret 1, so that every client can send.
-/// Only one contract runs, the token `usdt.tether-token.near`; two of the residents pay each other with it. A transaction enters the next block, and its receipt runs in
-/// the block after that. A client that waits for a transaction gets its future outcome at once, and a client that reads an
+/// Two contracts run: the token `usdt.tether-token.near`, with which two of the residents pay each other, and `wrap.near`,
+/// which can only be read. A transaction enters the next block, and its receipt runs in the block after that. A client that waits for a transaction gets its future outcome at once, and a client that reads an
 /// account without naming a block gets the state after it.
 #[derive(Debug)]
 pub struct NearNode {

@@ -1,5 +1,6 @@
 //! Accounts: their balances, keys and code at each block.
 
+use super::gas::{gas, total_gas};
 use super::tx::{Action, Hash, Key, Permission, is_implicit, sha256};
 use crate::barter::{Barter, Turn};
 use crate::json::{Json, object};
@@ -20,6 +21,8 @@ const FAUCET_KEY: &str = "4cb5abf6ad79fbf5abbccafcc269d85cd2651ed4b885b5869f241a
 pub(crate) const REGISTRAR: &str = "near";
 /// The only contract that runs, a fungible token (NEP-141).
 pub(crate) const TOKEN: &str = "usdt.tether-token.near";
+/// A second fungible token: coins as tokens. It can be read, and no account holds any.
+pub(crate) const WRAPPED: &str = "wrap.near";
 const TOKEN_SUPPLY: u128 = 2_500_000_000_000_000;
 const FAUCET_TOKENS: u128 = 1_000_000_000_000;
 /// The pair of residents that pay each other tokens instead of coins.
@@ -30,8 +33,6 @@ const PAIR_TOKENS: u128 = 5_000_000_000;
 const LEAST_TOKENS: u64 = 10_000_000;
 /// The gas that a payment of tokens attaches.
 const TOKEN_GAS: u64 = 30_000_000_000_000;
-/// The gas of a call of the token.
-const CALL_GAS: u64 = 1_450_000_000_000;
 /// An empty module: enough for clients that check whether code exists.
 pub(crate) const CODE: &[u8] = b"\0asm\x01\0\0\0";
 
@@ -139,7 +140,7 @@ impl State {
                 let (code, code_length) = (Some(sha256(&[CODE])), CODE.len() as u64);
                 Some(Account { amount: 15_000 * NEAR, code, code_length, keys, ..Account::default() })
             }
-            TOKEN => {
+            TOKEN | WRAPPED => {
                 let (code, code_length) = (Some(sha256(&[CODE])), CODE.len() as u64);
                 Some(Account { amount: 5_000 * NEAR, code, code_length, ..Account::default() })
             }
@@ -378,8 +379,8 @@ impl Run<'_> {
         ran: &mut Ran,
     ) -> Result<(), Json> {
         if self.to != TOKEN || !matches!(method, "ft_transfer" | "storage_deposit") {
-            if self.to == TOKEN
-                && let Ok(value) = view(state, method, args, |name| state.account(name, self.height))
+            if matches!(self.to, TOKEN | WRAPPED)
+                && let Ok(value) = view(state, self.to, method, args, |name| state.account(name, self.height))
             {
                 ran.value = value;
                 return Ok(());
@@ -439,14 +440,21 @@ fn token_payment(to: &str, amount: u64) -> Action {
     Action::FunctionCall { method: "ft_transfer".into(), args, gas: TOKEN_GAS, deposit: 1 }
 }
 
-/// The result of a view call of the token, or the error of the virtual machine.
+/// The result of a view call of a token, or the error of the virtual machine.
 pub(crate) fn view(
     state: &State,
+    contract: &str,
     method: &str,
     args: &[u8],
     account: impl Fn(&str) -> Option<Account>,
 ) -> Result<Vec<u8>, String> {
     let value = match method {
+        "ft_total_supply" if contract == WRAPPED => "\"0\"".to_owned(),
+        "ft_metadata" if contract == WRAPPED => {
+            "{\"spec\":\"ft-1.0.0\",\"name\":\"Wrapped NEAR fungible token\",\"symbol\":\"wNEAR\",\"icon\":null,\
+             \"reference\":null,\"reference_hash\":null,\"decimals\":24}"
+                .to_owned()
+        }
         "ft_total_supply" => format!("\"{}\"", state.token_supply()),
         "ft_metadata" => "{\"spec\":\"ft-1.0.0\",\"name\":\"Tether USD\",\"symbol\":\"USDt\",\"icon\":null,\
                           \"reference\":null,\"reference_hash\":null,\"decimals\":6}"
@@ -457,6 +465,7 @@ pub(crate) fn view(
                          JSON.\" }))";
             let name = args["account_id"].as_str().ok_or_else(|| panic.to_owned())?;
             match (method, account(name)) {
+                ("ft_balance_of", _) if contract == WRAPPED => "\"0\"".to_owned(),
                 ("ft_balance_of", account) => format!("\"{}\"", account.map_or(0, |account| account.tokens)),
                 (_, Some(_)) => "{\"total\":\"1250000000000000000000\",\"available\":\"0\"}".to_owned(),
                 (_, None) => "null".to_owned(),
@@ -468,27 +477,4 @@ pub(crate) fn view(
         _ => return Err("MethodResolveError(MethodNotFound)".to_owned()),
     };
     Ok(value.into_bytes())
-}
-
-/// The gas for creating a receipt of these actions; running it costs the same again.
-pub(crate) fn gas(actions: &[Action]) -> u64 {
-    let of = |action: &Action| match action {
-        Action::CreateAccount => 3_850_000_000_000,
-        Action::DeployContract(code) => 184_765_750_000 + 6_812_999 * code.len() as u64,
-        Action::FunctionCall { method, args, .. } => {
-            200_000_000_000 + 2_235_934 * (method.len() + args.len()) as u64
-        }
-        Action::Transfer(_) => 115_123_062_500,
-        Action::Stake(..) => 141_715_687_500,
-        Action::AddKey(..) => 101_765_125_000,
-        Action::DeleteKey(_) => 94_946_625_000,
-        Action::DeleteAccount(_) => 147_489_000_000,
-    };
-    actions.iter().map(of).fold(108_059_500_000, u64::saturating_add)
-}
-
-/// The gas of a transaction and its receipt.
-pub(crate) fn total_gas(actions: &[Action]) -> u64 {
-    let calls = actions.iter().filter(|action| matches!(action, Action::FunctionCall { .. })).count() as u64;
-    gas(actions).saturating_mul(2).saturating_add(calls * CALL_GAS)
 }

@@ -78,10 +78,14 @@ fn amount(node: &mut NearNode, account: &str, block: Value, now: Time) -> u128 {
     amount.as_str().and_then(|digits| digits.parse().ok()).expect("a number")
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "callers write their parameters in place")]
 fn look(node: &mut NearNode, method: &str, args: Value, now: Time) -> Value {
+    look_at(node, "usdt.tether-token.near", method, args, now)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "callers write their parameters in place")]
+fn look_at(node: &mut NearNode, contract: &str, method: &str, args: Value, now: Time) -> Value {
     let params = json!({
-        "request_type": "call_function", "account_id": "usdt.tether-token.near", "method_name": method,
+        "request_type": "call_function", "account_id": contract, "method_name": method,
         "args_base64": STANDARD.encode(args.to_string()), "finality": "optimistic",
     });
     let bytes: Vec<u8> =
@@ -524,4 +528,17 @@ fn a_clock_far_in_the_past_is_harmless() {
         let height = node.height(now);
         result(node, "chunk", json!([[height, 0]]), now);
     }
+}
+
+#[test]
+fn wrapped_coins_are_a_token_with_the_decimals_of_the_coin() {
+    let node = &mut NearNode::new(1);
+    let look = |node: &mut NearNode, method, args| look_at(node, "wrap.near", method, args, NOW);
+    let metadata = look(node, "ft_metadata", json!({}));
+    assert_eq!((&metadata["symbol"], &metadata["decimals"]), (&json!("wNEAR"), &json!(24)));
+    assert_eq!(look(node, "ft_balance_of", json!({ "account_id": "test.near" })), "0");
+    assert_eq!(look(node, "ft_total_supply", json!({})), "0");
+    assert!(!look(node, "storage_balance_of", json!({ "account_id": "test.near" })).is_null());
+    let account = json!({ "request_type": "view_account", "account_id": "wrap.near", "finality": "final" });
+    assert_ne!(result(node, "query", account, NOW)["code_hash"], "11111111111111111111111111111111");
 }

@@ -5,6 +5,7 @@ use super::address::{from_base58, long, short};
 use super::chain::SOLID_DEPTH;
 use super::network::{BANDWIDTH_PRICES, ENERGY_PRICES, PARAMETERS};
 use super::params::Params;
+use super::signatures::signatures;
 use super::token::{self, Ask, TOKEN};
 use super::tx::{Body, Contract, Tx};
 use crate::json::{Json, object};
@@ -51,6 +52,8 @@ pub(super) const METHODS: MethodNames = MethodNames {
         "broadcasttransaction",
         "createtransaction",
         "estimateenergy",
+        "getapprovedlist",
+        "getsignweight",
         "triggerconstantcontract",
         "triggersmartcontract",
     ],
@@ -184,6 +187,9 @@ impl TronNode {
                         object! { "code": code, "txid": txid, "message": words }
                     }
                 }
+            }
+            "getsignweight" | "getapprovedlist" => {
+                signatures(method, &Tx::from_json(&params.whole, visible)?, visible)
             }
             "broadcasthex" => self.broadcast_hex(params, now)?,
             _ => self.trigger(method, params, moment),

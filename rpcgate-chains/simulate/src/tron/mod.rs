@@ -9,6 +9,7 @@ mod params;
 mod proto;
 mod run;
 mod show;
+mod signatures;
 mod token;
 mod tx;
 

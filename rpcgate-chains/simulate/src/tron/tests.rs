@@ -411,3 +411,22 @@ fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
         call(&mut node, "getaccount", json!({ "address": OWNER }), now);
     }
 }
+
+#[test]
+fn a_node_says_who_has_signed_a_transaction_and_whether_that_is_enough() {
+    let mut node = TronNode::new(7);
+    let tx = transfer(&mut node, OTHER, 5_000_000, NOW);
+    let weight = call(&mut node, "getsignweight", tx.clone(), NOW);
+    assert_eq!(weight["approved_list"].as_array().map(Vec::len), Some(1));
+    assert_eq!(weight["approved_list"][0], weight["permission"]["keys"][0]["address"]);
+    assert_eq!((&weight["current_weight"], &weight["result"]), (&json!(1), &json!({})));
+    assert_eq!(weight["transaction"]["txid"], tx["txID"]);
+    let approved = call(&mut node, "getapprovedlist", tx.clone(), NOW);
+    assert_eq!(approved["approved_list"], weight["approved_list"]);
+    assert!(approved.get("permission").is_none());
+    let mut unsigned = tx;
+    unsigned.as_object_mut().expect("an object").remove("signature");
+    let weight = call(&mut node, "getsignweight", unsigned, NOW);
+    assert_eq!(weight["result"]["code"], "NOT_ENOUGH_PERMISSION");
+    assert!(weight.get("approved_list").is_none() && weight.get("current_weight").is_none());
+}

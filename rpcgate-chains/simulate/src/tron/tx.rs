@@ -308,6 +308,21 @@ impl Tx {
         }
     }
 
+    /// The accounts that signed it, each once; an error is java-tron's reason.
+    pub(super) fn signers(&self) -> Result<Vec<Address>, String> {
+        let mut signers = Vec::new();
+        for bytes in &self.signatures {
+            if bytes.len() < 65 {
+                return Err(format!("Signature size is {}", bytes.len()));
+            }
+            let signer = recover(&self.id, bytes).ok_or("Header byte out of range")?;
+            if !signers.contains(&signer) {
+                signers.push(signer);
+            }
+        }
+        Ok(signers)
+    }
+
     /// Checks that the owner signed it; an error is java-tron's reason.
     pub(super) fn signed_by(&self, owner: &Address) -> Result<(), String> {
         let Some(bytes) = self.signatures.first() else {

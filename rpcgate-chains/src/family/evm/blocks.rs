@@ -9,13 +9,15 @@
 
 use super::Evm;
 use super::logs::{Log, RawLog};
+use super::shapes::shapes;
 use super::text;
 use crate::answer::read;
 use crate::following::{at_height, new_block};
 use crate::kinds::{KINDS, wants_transactions};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventShape, EventType, HeadSubscription, NodeCalls,
+    ReadError, Wanted,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -290,6 +292,10 @@ impl Evm {
 impl BlockReader for Evm {
     fn kinds(&self) -> &'static [EventType] {
         KINDS
+    }
+
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {

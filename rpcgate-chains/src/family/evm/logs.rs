@@ -1,52 +1,16 @@
 //! Logs of a block: events of contracts, and the transfers of tokens among them.
 
+use super::signatures::{BATCH, SINGLE, TOPICS, TRANSFER};
 use super::text;
 use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
 use serde::Deserialize;
 use serde_json::Value;
-use sha3::{Digest, Keccak256};
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::LazyLock;
 
 /// The most tokens of one batch (ERC-1155) that are told. A log may name a hundred thousand for the gas of a block.
 const MOST_OF_BATCH: usize = 4_096;
 /// The hexadecimal digits of a word.
 const WORD: usize = 64;
-
-const TRANSFER: &str = "Transfer(address,address,uint256)";
-const SINGLE: &str = "TransferSingle(address,address,address,uint256,uint256)";
-const BATCH: &str = "TransferBatch(address,address,address,uint256[],uint256[])";
-
-/// Events that so many contracts have that their names are told.
-const SIGNATURES: [&str; 20] = [
-    TRANSFER,
-    SINGLE,
-    BATCH,
-    "Approval(address,address,uint256)",
-    "ApprovalForAll(address,address,bool)",
-    "URI(string,uint256)",
-    "Deposit(address,uint256)",
-    "Withdrawal(address,uint256)",
-    "Swap(address,uint256,uint256,uint256,uint256,address)",
-    "Swap(address,address,int256,int256,uint160,uint128,int24)",
-    "Sync(uint112,uint112)",
-    "Mint(address,uint256,uint256)",
-    "Burn(address,uint256,uint256,address)",
-    "PairCreated(address,address,address,uint256)",
-    "OwnershipTransferred(address,address)",
-    "RoleGranted(bytes32,address,address)",
-    "RoleRevoked(bytes32,address,address)",
-    "Paused(address)",
-    "Unpaused(address)",
-    "Upgraded(address)",
-];
-
-/// The signatures by their topic.
-static TOPICS: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
-    let topic = |signature: &str| format!("0x{}", hex::encode(Keccak256::digest(signature)));
-    SIGNATURES.iter().map(|signature| (topic(signature), *signature)).collect()
-});
 
 /// A log as a node writes it.
 #[derive(Deserialize)]
@@ -290,6 +254,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::evm::signatures::SIGNATURES;
     use proptest::prelude::*;
 
     const OPERATOR: &str = "0x00000000000000000000000011111111111111111111111111111111111111aa";

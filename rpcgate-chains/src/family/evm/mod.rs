@@ -4,7 +4,7 @@
 //! Tags (`latest`, `safe`, `finalized`, …) name a new block every time, and their blocks are never kept.
 //!
 //! Filters (`eth_newFilter` and the like) exist only in the node that made them, and a call for their changes consumes
-//! these. Behind several nodes they need a pool that keeps a caller on one node; they are not cached.
+//! these. Their methods are marked, so that the calls of a filter reach its node; they are never cached or repeated.
 
 #[cfg(feature = "events")]
 mod blocks;
@@ -12,16 +12,24 @@ mod closed;
 #[cfg(feature = "events")]
 mod logs;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
+mod signatures;
+#[cfg(feature = "events")]
 mod text;
 
 pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
-use super::params::{member, positional, quantity};
-use super::{Closing, listed, mark, marks, matches, narrow, says, submits, table};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
+use super::params::{member, positional, positional_span, quantity};
+use super::{Closing, UnservedErrors, listed, mark, marks, matches, narrow, says, submits, table};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
+use rpcgate_core::json::Span;
+use std::time::Duration;
 
 /// How nodes say that they have pruned a state or a block: geth and its descendants, Erigon, Nethermind, Besu, Reth and
 /// OpenEthereum. All of them share the error of EIP-4444.
@@ -36,6 +44,51 @@ const PRUNED: &[&str] = &[
     "world state unavailable",
     "is pruned",
     "running with state pruning",
+];
+
+/// How nodes and providers say that they cannot serve a call now. The words of errors that are the caller's own come first:
+/// some nodes give the code of an internal error to a reverted call, and providers that of a limit to a query with too many
+/// results.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[
+        "revert",
+        "insufficient funds",
+        "insufficient balance",
+        "nonce too",
+        "underpriced",
+        "intrinsic gas",
+        "gas required exceeds",
+        "exceeds block gas limit",
+        "out of gas",
+        "invalid opcode",
+        "stack underflow",
+        "stack overflow",
+        "invalid argument",
+        "invalid params",
+        "query returned more than",
+        "block range",
+        "range is too large",
+        "too many results",
+        "response size",
+    ],
+    // EIP-1474 (limit exceeded), and the codes of proxyd (no backends, over capacity, over a rate limit).
+    node: (
+        &[-32005, -32011, -32012, -32016],
+        &["database closed", "not synced", "still syncing", "is starting up", "leveldb: closed"],
+    ),
+    // EIP-1474: internal error, method not supported.
+    method: (&[-32603, -32004], &[]),
+    data: (&[], &["header not found", "header for hash not found", "unknown block"]),
+};
+
+/// The methods whose answer is null if the node does not have the block whose number is their first parameter.
+const OF_BLOCK: &[&[u8]] = &[
+    b"eth_getBlockByNumber",
+    b"eth_getBlockReceipts",
+    b"eth_getBlockTransactionCountByNumber",
+    b"eth_getTransactionByBlockNumberAndIndex",
+    b"eth_getUncleByBlockNumberAndIndex",
+    b"eth_getUncleCountByBlockNumber",
 ];
 
 /// How long an answer is kept that a reorganisation could still change: as long as a block number is.
@@ -71,7 +124,7 @@ const METHODS: &[Method] = &[
 const DEBUGGING: Flags = Flags::HEAVY.and(Flags::OPENABLE);
 
 /// The facts of a chain at `/<path>`: JSON-RPC 2.0 with batches and a stream. `final_depth` is the number of blocks
-/// on top of a block that make it final for the cache.
+/// on top of a block that make it final for the cache. A block comes every two seconds.
 ///
 /// ```
 /// use rpcgate_chains::family::evm;
@@ -81,7 +134,11 @@ const DEBUGGING: Flags = Flags::HEAVY.and(Flags::OPENABLE);
 /// assert_eq!(FACTS.name.as_str(), "gno");
 /// ```
 pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
-    Facts::json_rpc(path, title).with_ws(true).with_final_depth(final_depth).with_max_lag(15)
+    Facts::json_rpc(path, title)
+        .with_ws(true)
+        .with_final_depth(final_depth)
+        .with_max_lag(15)
+        .with_block_time(Duration::from_secs(2))
 }
 
 /// An EVM chain.
@@ -156,7 +213,18 @@ impl Evm {
         if submits(verb) {
             marks = marks.and(Flags::BROADCAST);
         }
-        marks
+        marks.and(filter_marks(method))
+    }
+}
+
+/// The marks of the methods of filters, which have the same names in each namespace (`eth`, and `kaia` or `klay`, say).
+/// A name without a namespace is not a method of filters.
+fn filter_marks(method: &str) -> Flags {
+    let (_, verb) = method.split_once('_').unwrap_or_default();
+    match verb {
+        "getFilterChanges" | "getFilterLogs" | "uninstallFilter" => Flags::USES_STATE,
+        _ if verb.starts_with("new") && verb.ends_with("Filter") => Flags::MAKES_STATE,
+        _ => Flags::NONE,
     }
 }
 
@@ -168,6 +236,9 @@ impl Adapter for Evm {
     fn methods(&self) -> Vec<Method> {
         let mut rows = table(METHODS, self.own, &[]);
         mark(self.closed, &mut rows);
+        for row in &mut rows {
+            row.rule = row.rule.marked(filter_marks(row.name));
+        }
         rows
     }
 
@@ -218,9 +289,24 @@ impl Adapter for Evm {
         }
     }
 
+    /// The id is the first parameter (execution-apis, `eth_getFilterChanges`).
+    fn state_id(&self, call: CallView<'_>) -> Option<Span> {
+        positional_span(call.params, 0)
+    }
+
     /// By its words: the numbers of these errors mean much else.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, PRUNED)
+    }
+
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        if self.lacks_history(error.answer) { Some(Unserved::Data) } else { UNSERVED.judge(error) }
+    }
+
+    fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
+        let is_missing = answer.trim_ascii() == b"null" && OF_BLOCK.contains(&call.method);
+        // A hash has more digits than a number.
+        positional(call.params, 0).filter(|_| is_missing).and_then(quantity)
     }
 
     /// In the words of geth and most others, of Besu, of Nethermind and of OpenEthereum.
@@ -455,6 +541,31 @@ mod tests {
         assert_eq!(wrong(&chain, &submits, Flags::CLOSED, false), [""; 0]);
         let reads = ["eth_call", "eth_fillTransaction", "eth_callBundle", "eth_subscribe", "sender_x"];
         assert_eq!(wrong(&chain, &reads, Flags::BROADCAST, false), [""; 0]);
+    }
+
+    #[test]
+    fn the_calls_of_filters_are_marked_and_never_cached() {
+        let makes =
+            ["eth_newFilter", "eth_newBlockFilter", "eth_newPendingTransactionFilter", "kaia_newFilter"];
+        let uses = ["eth_getFilterChanges", "eth_getFilterLogs", "eth_uninstallFilter", "klay_getFilterLogs"];
+        for chain in [at(TOY, 0), at(crate::eth::ETH, 0)] {
+            assert_eq!(wrong(&chain, &makes, Flags::MAKES_STATE, true), [""; 0]);
+            assert_eq!(wrong(&chain, &uses, Flags::USES_STATE, true), [""; 0]);
+        }
+        for name in ["eth_getLogs", "eth_newHeads", "trace_filter", "newFilter", "eth_getFilter", "eth_call"]
+        {
+            assert!(!at(TOY, 0).look_up(name).rule.flags.has_state(), "{name}");
+        }
+        let changes = ["eth_newFilter", "eth_getFilterChanges", "eth_call"]
+            .into_iter()
+            .fold(ChainOverrides::default(), |all, name| all.with_cache(name, CacheRule::secs(9)));
+        let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
+        let cache = |name: &str| chain.look_up(name).rule.cache;
+        assert_eq!(
+            (cache("eth_newFilter"), cache("eth_getFilterChanges")),
+            (CacheRule::Never, CacheRule::Never)
+        );
+        assert_eq!(cache("eth_call"), CacheRule::secs(9));
     }
 
     #[test]

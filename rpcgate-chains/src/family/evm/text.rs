@@ -1,6 +1,7 @@
 //! Addresses, hashes and numbers in the form in which events have them: hexadecimal digits in lower case, amounts as
 //! decimal text.
 
+use super::signatures::is_known_event;
 use crate::form::{direction, is_hex, whole_number};
 use sha3::{Digest, Keccak256};
 
@@ -115,6 +116,7 @@ pub(super) fn canonical(key: &str, value: &str) -> Option<String> {
         "address" | "from" | "to" | "token" | "operator" | "miner" => typed_address(value),
         "tx_hash" | "block_hash" | "parent_hash" | "topic0" | "topic1" | "topic2" | "topic3" => hash(value),
         "data" => data(value),
+        "event" => is_known_event(value).then(|| value.to_owned()),
         "value" | "token_id" => whole_number(value),
         "direction" => direction(value),
         _ => Some(value.to_owned()),

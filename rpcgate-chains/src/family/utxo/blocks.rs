@@ -6,6 +6,7 @@
 //! each block; events of transactions of which an input stays unknown say `inputs_known: false`.
 
 use super::Utxo;
+use super::shapes::shapes;
 use super::transaction::{Place, Spent, Transaction};
 use crate::answer::read;
 use crate::following::{at_height, new_block};
@@ -13,7 +14,9 @@ use crate::form::{direction, is_hex, lower_hex, whole_number};
 use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
-use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventType, NodeCalls, ReadError, Wanted};
+use rpcgate_core::event::{
+    BlockEvents, BlockReader, BlockRef, EventShape, EventType, NodeCalls, ReadError, Wanted,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
@@ -211,6 +214,10 @@ impl Utxo {
 impl BlockReader for Utxo {
     fn kinds(&self) -> &'static [EventType] {
         KINDS
+    }
+
+    fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
+        shapes(kind)
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {

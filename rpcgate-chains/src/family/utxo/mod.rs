@@ -14,18 +14,23 @@ mod amount;
 mod blocks;
 mod closed;
 #[cfg(feature = "events")]
+mod shapes;
+#[cfg(feature = "events")]
 mod transaction;
 
 pub use address::AddressForms;
 pub use closed::{NAMES, PREFIXES};
 
 use super::params::{either, is_hash, whole};
-use super::{Closing, listed, mark, marks, narrow, says, submits, table};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
+use super::{Closing, UnservedErrors, listed, mark, marks, narrow, says, submits, table};
+use rpcgate_core::adapter::{
+    Adapter, ClosedMethods, NetworkProbe, NodeError, NodeStatus, Permanence, Probe, Unserved,
+};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
+use std::time::Duration;
 
 /// How long an answer is kept that counts confirmations or that a reorganisation could still change: as long as a block
 /// count.
@@ -60,7 +65,10 @@ const METHODS: &[Method] = &[
 /// The facts of a chain at `/<path>`: JSON-RPC 1.0 with batches, no stream. `final_depth` is the number of blocks on
 /// top of a block that make it final for the cache.
 pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
-    Facts::json_rpc(path, title).with_dialect(Dialect::Utxo).with_final_depth(final_depth)
+    Facts::json_rpc(path, title)
+        .with_dialect(Dialect::Utxo)
+        .with_final_depth(final_depth)
+        .with_block_time(Duration::from_secs(600))
 }
 
 /// A chain of the family.
@@ -160,6 +168,14 @@ impl Utxo {
     }
 }
 
+/// Bitcoin Core's `protocol.h`: warming up, downloading blocks, not connected, out of memory, database and internal errors.
+const UNSERVED: UnservedErrors = UnservedErrors {
+    own: &[],
+    node: (&[-28, -20, -10, -9, -7], &[]),
+    method: (&[-32603], &[]),
+    data: (&[], &["pruned data"]),
+};
+
 impl Adapter for Utxo {
     fn facts(&self) -> &Facts {
         &self.facts
@@ -255,6 +271,15 @@ impl Adapter for Utxo {
         )
     }
 
+    fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
+        UNSERVED.judge(error)
+    }
+
+    fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
+        let is_missing = call.method == b"getblockhash" && says(answer, &["block height out of range"]);
+        either(call.params, 0, "height").and_then(whole).filter(|_| is_missing)
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "getblockcount", params: "[]" }
     }
@@ -266,7 +291,10 @@ impl Adapter for Utxo {
     fn network(&self) -> Option<NetworkProbe> {
         let (params, hash) = self.block?;
         let probe = Probe::Rpc { method: "getblockhash", params };
-        let read = |answer: &[u8]| unescape(answer.trim_ascii()).map(Into::into);
+        let read = |answer: &[u8]| {
+            let hash = Some(answer.trim_ascii()).filter(|answer| is_hash(answer));
+            hash.and_then(unescape).map(Into::into)
+        };
         Some(NetworkProbe { probe, expected: hash.into(), read })
     }
 

@@ -149,7 +149,8 @@ where
         let found = tell(&request)
             .filter(|call| call.rule.cache.is_cached() && !call.rule.flags.has(Flags::BROADCAST))
             .map(|call| {
-                let sought = ReplySought::new(call.chain, call.sent, call.params);
+                let epoch = chain.as_ref().map_or(0, |chain| chain.head().epoch());
+                let sought = ReplySought::new(call.chain, call.sent, call.params).in_epoch(epoch);
                 match self.shared.find(&sought) {
                     Found::Stored(response) => Found::Stored(response),
                     Found::Leads(leads) => {

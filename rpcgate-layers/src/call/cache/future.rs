@@ -150,7 +150,8 @@ where
         let CacheTask { shared, mut inner, mut calls, mut split } = self;
         let (mut deadline, mut was_refused) = (None, false);
         loop {
-            let (follows, head) = (std::mem::take(&mut split.follows), split.head);
+            let follows = std::mem::take(&mut split.follows);
+            let asked = AskedAt { head: split.head, epoch: split.epoch };
             if !follows.is_empty() && deadline.is_none() {
                 deadline = Some(shared.clock.elapsed() + calls.tally().chain.timeout());
             }
@@ -163,9 +164,9 @@ where
             leads.land(
                 |place, lead| {
                     if let Some(CallState::Answered(Reply { form, from })) = state(tally, place)
-                        && *from != Source::NodeForAll
+                        && !matches!(from, Source::NodeForAll | Source::Unserved)
                     {
-                        keep(&shared, tally, (place, head), lead, form, &mut now);
+                        keep(&shared, tally, (place, asked), lead, form, &mut now);
                     }
                 },
                 |place| landing(tally, place),
@@ -177,6 +178,9 @@ where
                 let landing = tokio::time::timeout(left, follow.landing()).await;
                 let state = match landing.unwrap_or(LeadOutcome::Failed(Fault::unsent(Cause::Timeout))) {
                     LeadOutcome::Answered(form) => CallState::Answered(Reply { form, from: Source::Shared }),
+                    LeadOutcome::Unserved(form) => {
+                        CallState::Answered(Reply { form, from: Source::Unserved })
+                    }
                     // The bytes that were sent were the leader's.
                     LeadOutcome::Failed(fault) => CallState::Failed(Fault { sent: false, ..fault }),
                     // It may be that project alone for which nothing is left. If it is all, the next leader shows it.
@@ -219,6 +223,9 @@ fn landing(tally: &Tally, place: usize) -> LeadOutcome {
         Some(CallState::Failed(fault)) if fault.cause == Cause::Timeout && tally.deadline.is_some() => {
             LeadOutcome::Lost
         }
+        Some(CallState::Answered(reply)) if reply.from == Source::Unserved => {
+            LeadOutcome::Unserved(reply.form.shared())
+        }
         Some(CallState::Answered(reply)) => LeadOutcome::Answered(reply.form.shared()),
         Some(CallState::Failed(fault)) => LeadOutcome::Failed(*fault),
         Some(CallState::Refused(refusal)) => LeadOutcome::Refused(*refusal, tally.caller.project),
@@ -230,13 +237,21 @@ fn state(tally: &Tally, place: usize) -> Option<&CallState> {
     tally.entries.get(place).map(|entry| &entry.state)
 }
 
-/// Stores the content of `form`, which `lead` has brought, for as long as its adapter allows. `head` is the newest height from
-/// before the call was sent: a node may have answered it from a block that was replaced until the answer arrived. `now` is
-/// read once for all results of a set.
+/// The state of a chain before a set was sent to its nodes. They may have answered it from a block that was replaced until the answer
+/// arrived, or be of another network, as has become known meanwhile.
+#[derive(Clone, Copy)]
+struct AskedAt {
+    /// The newest height.
+    head: Option<u64>,
+    epoch: u32,
+}
+
+/// Stores the content of `form`, which `lead` has brought, for as long as its adapter allows. `now` is read once for all results of
+/// a set.
 fn keep(
     shared: &CacheState,
     tally: &Tally,
-    (place, head): (usize, Option<u64>),
+    (place, asked): (usize, AskedAt),
     lead: EndingLead<'_>,
     form: &Form,
     now: &mut Option<Duration>,
@@ -245,7 +260,7 @@ fn keep(
     let Some(result) = form.content().filter(|_| !form.is_error()) else { return };
     let rule: CacheRule = entry.call.rule.cache;
     let view = entry.call.view(&tally.body, tally.chain.name());
-    let keep = match tally.chain.adapter().settled(view, result, &tally.chain.finality().as_of(head)) {
+    let keep = match tally.chain.adapter().settled(view, result, &tally.chain.finality().as_of(asked.head)) {
         Permanence::Unknown => Keep::No,
         Permanence::Yes => rule.keep(true),
         Permanence::NotYet => rule.keep(false),
@@ -262,7 +277,8 @@ fn keep(
         }
     };
     if let Some(kept) = form.kept() {
-        let sought = ReplySought::again(lead.hash(), tally.chain.name(), view.sent, view.params);
+        let sought =
+            ReplySought::again(lead.hash(), tally.chain.name(), view.sent, view.params).in_epoch(asked.epoch);
         shared.replies.put(&sought, &kept, expires_at);
     }
 }

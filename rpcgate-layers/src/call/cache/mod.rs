@@ -159,6 +159,8 @@ struct Split {
     follows: SmallVec<[(usize, singleflight::Follow); 1]>,
     /// The newest height of the chain before anything was asked for.
     head: Option<u64>,
+    /// The epoch of the chain at that time.
+    epoch: u32,
 }
 
 impl Split {
@@ -186,7 +188,8 @@ impl CacheState {
     /// Answers the open calls that are stored, parks those that follow, and leaves those open that lead or have
     /// nothing to do with the cache.
     fn split(self: &Arc<Self>, tally: &mut Tally) -> Split {
-        let mut split = Split { head: tally.chain.head().height(), ..Split::default() };
+        let (head, epoch) = (tally.chain.head().height(), tally.chain.head().epoch());
+        let mut split = Split { head, epoch, ..Split::default() };
         // The time of the look-up, not of the request's arrival: its body may have arrived long after.
         let mut now = None;
         let (chain, all) = (tally.chain.name(), tally.entries.len());
@@ -201,7 +204,7 @@ impl CacheState {
                 continue;
             }
             let view = entry.call.view(&tally.body, chain);
-            let sought = ReplySought::new(chain, view.sent, view.params);
+            let sought = ReplySought::new(chain, view.sent, view.params).in_epoch(epoch);
             if !may_age {
                 // Another's call may be at a node that is behind this client. Only what never changes may come from the store.
                 let now = *now.get_or_insert_with(|| self.clock.elapsed());

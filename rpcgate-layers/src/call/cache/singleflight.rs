@@ -104,6 +104,7 @@ struct SharedCall {
     /// Whether a later one for the same is joined in its place.
     is_superseded: bool,
     chain: ChainName,
+    epoch: u32,
     /// Contains method and parameters; mostly the body of the request.
     text: Bytes,
     method: Range<usize>,
@@ -128,13 +129,23 @@ impl SharedCall {
                 ([method, params].concat().into(), 0..method.len(), method.len()..method.len() + params.len())
             }
         };
-        let chain = sought.chain();
-        SharedCall { name, begun_at, is_superseded: false, chain, text, method, params, followers: None }
+        SharedCall {
+            name,
+            begun_at,
+            is_superseded: false,
+            chain: sought.chain(),
+            epoch: sought.epoch(),
+            text,
+            method,
+            params,
+            followers: None,
+        }
     }
 
     fn is(&self, sought: &ReplySought<'_>) -> bool {
         self.name.hash == sought.hashed()
             && self.chain == sought.chain()
+            && self.epoch == sought.epoch()
             && self.text.get(self.method.clone()) == Some(sought.method())
             && self.text.get(self.params.clone()) == Some(sought.params())
     }
@@ -169,6 +180,8 @@ impl Followers {
 pub(super) enum LeadOutcome {
     /// A node answered, with a result or an error of its own.
     Answered(Form),
+    /// No node could serve it, as this error says.
+    Unserved(Form),
     /// No node answered.
     Failed(Fault),
     /// It was refused, as a call of this project.

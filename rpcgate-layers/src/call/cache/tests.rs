@@ -292,6 +292,7 @@ async fn errors_and_unknown_results_are_never_cached() {
         let form = Form::Whole(Whole {
             status: http::StatusCode::OK,
             body: Bytes::from_static(b"{\"error\":{}}"),
+            id: None,
             inner: Inner::Error(Bytes::from_static(b"{}")),
         });
         CallState::Answered(Reply { form, from: Source::Node })
@@ -326,7 +327,7 @@ async fn only_the_result_of_a_nodes_own_answer_is_stored() {
     site.node.says(|_| {
         let body = Bytes::from_static(br#"{"id":1,"result":[7],"took":3}"#);
         let inner = Inner::Result(body.slice(17..20));
-        let form = Form::Whole(Whole { status: http::StatusCode::OK, body, inner });
+        let form = Form::Whole(Whole { status: http::StatusCode::OK, body, id: None, inner });
         CallState::Answered(Reply { form, from: Source::Node })
     });
     assert_eq!(site.send(read(1)).await.0, r#"{"id":1,"result":[7],"took":3}"#);
@@ -404,6 +405,26 @@ async fn an_answer_whose_block_becomes_final_on_its_way_is_not_kept_for_ever() {
     site.fixture.clock.advance(Duration::from_secs(1_000_000));
     assert!(site.send(&*block).await.1);
     assert_eq!(site.node.calls(), 2);
+}
+
+#[tokio::test]
+async fn dropped_answers_are_not_found_again_and_those_on_their_way_are_neither_stored_nor_followed() {
+    let site = Site::held(Fixture::new());
+    site.node.release(1);
+    let block = one("1", "toy_block", "[1]");
+    site.send(&*block).await;
+    assert!(site.send(&*block).await.1);
+    site.fixture.chain.head().drop_replies();
+    let before = site.under_way(&*block);
+    assert_eq!(site.node.calls(), 2, "the stored answer is gone");
+    site.fixture.chain.head().drop_replies();
+    let after = site.under_way(&*block);
+    assert_eq!(site.node.calls(), 3, "the call of before is not followed");
+    site.node.release(2);
+    let Ok(_) = before.await;
+    let Ok(calls) = after.await;
+    assert_eq!(reported(calls).0, says("1", "toy_block [1] #3"));
+    assert_eq!(site.send(&*block).await, (says("1", "toy_block [1] #3"), true));
 }
 
 #[tokio::test]

@@ -5,9 +5,11 @@ use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::exchange::{Exchange, HttpExchange, Rejected};
 use crate::nodes::in_flight::{InFlightLimit, InFlightPermit};
-use crate::nodes::node::NodeIndex;
+use crate::nodes::node::{Node, NodeIndex};
+use crate::nodes::node_set::NodeSet;
 use crate::nodes::progress::{CallProgress, OnSent};
-use crate::nodes::retry::{NextTry, RetryPolicy, Tries, TryFailure};
+use crate::nodes::retry::{NextTry, Tries, TryFailure};
+use crate::nodes::transport_health::{Judged, Verdict};
 use crate::transport::h1::client::Reuse;
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use crate::transport::h2::client::H2Client;
@@ -15,19 +17,29 @@ use rpcgate_core::caller::ProjectId;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
 use rpcgate_core::node_try::{NodeChoice, NodeTries, TryEnd};
+use rpcgate_core::tally::Transport;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A call on its way to the nodes. If its client leaves or its time is over before a byte of it was sent, the node that it was
 /// for has not got it.
+/// If a try of it waited for a node, that counts against the node.
 struct CallUnderWay<'p, 's> {
     pool: &'p Pool,
+    transport: Transport,
     progress: CallProgress<'s>,
 }
 
 impl Drop for CallUnderWay<'_, '_> {
     fn drop(&mut self) {
+        let waited = self.progress.waits_since.take().zip(self.progress.node);
+        if let Some((since, index)) = waited
+            && let Some(node) = self.pool.nodes.get(index.0)
+        {
+            let waited = self.pool.clock.elapsed().saturating_sub(since);
+            node.health.by(self.transport).usefulness().record_silence(waited);
+        }
         let taken = self.progress.taken.take().filter(|_| !self.progress.sent);
         if let Some((index, calls, taken)) = taken
             && let Some(node) = self.pool.nodes.get(index.0)
@@ -63,7 +75,7 @@ impl Pool {
     /// # Errors
     /// As [`ask`](Pool::ask), but if an answer was rejected, the fault of the first such answer: it says more than that there
     /// was no second.
-    pub(crate) async fn ask_classified<T: Send>(
+    pub(crate) async fn ask_classified<T: Judged + Send>(
         &self,
         request: &NodeRequest,
         deadline: Option<Duration>,
@@ -76,10 +88,9 @@ impl Pool {
             Some(deadline) => self.limits.retry.deadline.min(deadline.saturating_sub(self.clock.elapsed())),
         };
         self.retries.deposit();
-        if let (Some(hedging), Some(method)) = (&self.hedging, request.hedge) {
-            // In a box of its own, so that calls that are not hedged are no larger.
-            return Box::pin(self.ask_hedged((hedging, method), request, limit, memory, noted, &classify))
-                .await;
+        if let Some(lanes) = self.lanes(request) {
+            // In a box of its own, so that calls that have one lane are no larger.
+            return Box::pin(self.ask_in_lanes(lanes, request, limit, memory, noted, &classify)).await;
         }
         if let Some(reader) = &request.reader {
             let several = self.ask_several(reader, request, limit, memory, noted, &classify);
@@ -118,8 +129,8 @@ impl Pool {
             return Err(Fault::unsent(Cause::Timeout).into());
         }
         let permit = in_flight.acquire(project).map_err(|_| NodeRequestError::Busy)?;
-        let mut under_way =
-            CallUnderWay { pool: self, progress: CallProgress::new(Some(permit), on_sent, tries) };
+        let progress = CallProgress::new(Some(permit), on_sent, tries);
+        let mut under_way = CallUnderWay { pool: self, transport: E::TRANSPORT, progress };
         let progress = &mut under_way.progress;
         let result = {
             // In a box of its own: two small boxes are allocated and filled sooner than one large one.
@@ -131,11 +142,14 @@ impl Pool {
             }
         };
         let result = result.unwrap_or_else(|| {
-            progress.tries.end(TryEnd::Failed(Fault::sent(Cause::Timeout)), self.clock.elapsed());
-            if let Some(node) = progress.node.and_then(|index| self.nodes.get(index.0))
-                && !exchange.is_limited_by_client()
-            {
-                node.health.record_failure(Fault::sent(Cause::Timeout), None, self.clock.elapsed());
+            let fault = Fault::sent(Cause::Timeout);
+            let now = self.clock.elapsed();
+            progress.tries.end(TryEnd::Failed(fault), now);
+            if let Some(node) = progress.node.and_then(|index| self.nodes.get(index.0)) {
+                record_silence::<E>(node, progress, now);
+                if !exchange.is_limited_by_client() {
+                    node.health.record_failure(E::TRANSPORT, fault, None, now);
+                }
             }
             Err(Fault::unsent(Cause::Timeout).into())
         });
@@ -158,43 +172,68 @@ impl Pool {
         permit: impl Fn() -> Result<InFlightPermit, NodeRequestError> + Send,
     ) -> Result<E::Answer, NodeRequestError> {
         let (among, avoid, calls) = (exchange.among(), exchange.avoid(), exchange.calls());
-        let candidates = |failed| Candidates { among, avoid: [avoid, failed] };
+        let method = exchange.method();
+        let candidates = |failed| Candidates { among, avoid: [avoid, failed], kind: (E::TRANSPORT, method) };
         let choose = |failed| self.choose(clients, candidates(failed), calls);
+        let first = exchange.first().and_then(|first| {
+            let among = [first].into_iter().collect::<NodeSet>().and(among);
+            self.choose(clients, Candidates { among, ..candidates(None) }, calls)
+        });
         let (mut client, mut choice, mut taken) =
-            choose(None).ok_or_else(|| self.unchosen(clients, candidates(None)))?;
+            first.or_else(|| choose(None)).ok_or_else(|| self.unchosen(clients, candidates(None)))?;
         choice = exchange.choice().unwrap_or(choice);
+        let mut limit = exchange.first_limit().filter(|_| exchange.first() == Some(client.as_ref().index));
+        if limit.is_some() {
+            choice = NodeChoice::Trial;
+        }
         let mut tries = Tries::new();
         let mut reuse = Reuse::Idle;
         loop {
             let node = client.as_ref();
             progress.tries.push((self.number, node.index.0), choice);
             progress.taken = Some((node.index, calls, taken));
-            let limit = self.limit(clients, exchange, node.index, tries.is_last(&self.limits.retry));
+            let health = node.health.by(E::TRANSPORT);
+            let waiting = health.usefulness().wait(|| self.clock.elapsed());
             let Rejected { failure, pause } =
-                match self.try_once(client, reuse, exchange, progress, limit).await {
+                match self.try_once(client, reuse, exchange, progress, limit.take()).await {
                     Ok(accepted) => {
                         progress.taken = None;
-                        node.health.record_success();
+                        let took = (progress.took.take(), || self.clock.elapsed());
+                        health.record_answer(accepted.verdict(), method, took);
                         progress.tries.accept();
                         return Ok(accepted);
                     }
                     Err(rejected) => rejected,
                 };
+            drop(waiting);
             progress.tries.end(failure.end(), self.clock.elapsed());
             let error = failure.error();
             tracing::debug!(chain = %self.chain, node = %node.config.name(), ?failure, "a try at a node failed: {error}");
-            let NodeRequestError::Fault(fault) = error else { return Err(error) };
+            let NodeRequestError::Fault(fault) = error else {
+                // The gateway has stopped it, for which the node is not the cause.
+                progress.waits_since = None;
+                return Err(error);
+            };
             progress.taken = None;
+            let now = self.clock.elapsed();
+            if fault.cause == Cause::Timeout {
+                record_silence::<E>(node, progress, now);
+            }
+            progress.waits_since = None;
             match failure {
                 TryFailure::IdleConnectionClosed { .. } => {}
+                TryFailure::Unserved { why, .. } => {
+                    progress.bad_answer.get_or_insert(fault);
+                    health.record_answer(Verdict::Unserved(why), method, (None, || now));
+                }
                 TryFailure::BadAnswer(_) => {
                     progress.bad_answer.get_or_insert(fault);
                     if !progress.is_shared_failure {
-                        node.health.record_failure(fault, pause, self.clock.elapsed());
+                        node.health.record_failure(E::TRANSPORT, fault, pause, now);
                     }
                 }
                 _ if progress.is_shared_failure => {}
-                _ => node.health.record_failure(fault, None, self.clock.elapsed()),
+                _ => node.health.record_failure(E::TRANSPORT, fault, None, now),
             }
             let next = tries.after(failure, exchange.may_repeat(), &self.limits.retry);
             if !fault.sent && next != NextTry::Reconnect {
@@ -212,7 +251,7 @@ impl Pool {
                 }
             };
             // A node that answers has working connections; after any other failure no idle one is trusted.
-            let is_bad_answer = matches!(failure, TryFailure::BadAnswer(_));
+            let is_bad_answer = matches!(failure, TryFailure::BadAnswer(_) | TryFailure::Unserved { .. });
             reuse = if is_bad_answer { Reuse::Idle } else { Reuse::No };
             if fault.sent && !self.retries.withdraw(self.clock.elapsed()) {
                 if next != NextTry::Reconnect {
@@ -228,24 +267,6 @@ impl Pool {
         }
     }
 
-    /// How long a try at this node may take, unless it has all the time that its call has left.
-    fn limit<E: Exchange>(
-        &self,
-        clients: &[E::Client],
-        exchange: &E,
-        index: NodeIndex,
-        is_last: bool,
-    ) -> Option<Duration> {
-        let RetryPolicy { per_try, next_node_after, .. } = self.limits.retry;
-        let next_node_after = next_node_after.filter(|_| {
-            // A gRPC call has the limit of its client, and one that lasts may be quiet.
-            let may_move = !is_last && exchange.may_repeat() && !exchange.is_limited_by_client();
-            let others = Candidates { among: exchange.among(), avoid: [exchange.avoid(), Some(index)] };
-            may_move && self.has_healthy(clients, others)
-        });
-        [per_try, next_node_after].into_iter().flatten().min()
-    }
-
     async fn try_once<E: Exchange>(
         &self,
         client: &E::Client,
@@ -254,7 +275,8 @@ impl Pool {
         progress: &mut CallProgress<'_>,
         limit: Option<Duration>,
     ) -> Result<E::Answer, Rejected> {
-        let Some(limit) = limit else {
+        self.confirm_network(client.as_ref()).await?;
+        let Some(limit) = [limit, self.limits.retry.per_try].into_iter().flatten().min() else {
             return exchange.try_once(client, reuse, progress).await;
         };
         let sent = {
@@ -267,6 +289,8 @@ impl Pool {
     /// Sends a call to one node and no other, regardless of its health and of what it may get, for at most `limit`. For a program's own calls, such as
     /// probes: they do not count among the calls in flight, so that a busy chain is not taken for a dead one, and they are not
     /// retried, save on a new connection in place of an idle one that the node had closed.
+    ///
+    /// If the request has a [number](NodeRequest::with_number), its answer must be the reply to that call.
     ///
     /// # Errors
     /// The [`Fault`] of the try; [`Cause::NoNode`] if the node has no address for HTTP.
@@ -291,8 +315,22 @@ impl Pool {
             }
         };
         match tokio::time::timeout(limit.min(self.limits.retry.deadline), tries).await {
-            Ok(result) => result.map_err(TryFailure::error),
+            Ok(result) => {
+                let mut answer = result.map_err(TryFailure::error)?;
+                if !answer.is_that_to(request.number) {
+                    return Err(Fault::sent(Cause::Undecodable).into());
+                }
+                client.give_back(answer.take_connection());
+                Ok(answer)
+            }
             Err(_) => Err(Fault::sent(Cause::Timeout).into()),
         }
+    }
+}
+
+/// A try ended without an answer: that counts against the node if it took longer than usual.
+fn record_silence<E: Exchange>(node: &Node, progress: &mut CallProgress<'_>, now: Duration) {
+    if let Some(since) = progress.waits_since.take() {
+        node.health.by(E::TRANSPORT).usefulness().record_silence(now.saturating_sub(since));
     }
 }

@@ -35,7 +35,7 @@ impl Pool {
         for _ in 0..=nodes.len() {
             let at = SpendingTime::of(&*self.clock);
             let (among, why) = least_costly(nodes, candidates, (calls, at), &mut passed_over);
-            let candidates = Candidates { among, ..candidates };
+            let candidates = Candidates { among: candidates.among.and(among), ..candidates };
             let (chosen, choice) = self.rotation.choose(nodes, candidates, || at.elapsed())?;
             if let Some(taken) = chosen.as_ref().take(calls, at) {
                 return Some((chosen, why.unwrap_or(choice), taken));
@@ -60,10 +60,23 @@ impl Pool {
         nodes.filter(|node| node.has_room(calls, at)).map(|node| node.index).collect()
     }
 
+    /// Whether a call over HTTP can be sent to one of these nodes at once: none of them may be drained or backed off from.
+    pub(crate) fn has_usable(&self, among: NodeSet) -> bool {
+        let candidates = Candidates { among, ..Candidates::from([None, None]) };
+        let is_usable = |node: &Node| {
+            candidates.has(node)
+                && node.health.grade(candidates.kind, || self.clock.elapsed()) < Grade::BackedOff
+        };
+        self.http.iter().map(AsRef::<Node>::as_ref).any(is_usable)
+    }
+
     /// Whether one of the `candidates` is healthy.
     pub(super) fn has_healthy<N: AsRef<Node>>(&self, nodes: &[N], candidates: Candidates) -> bool {
         let mut nodes = nodes.iter().map(AsRef::<Node>::as_ref);
-        nodes.any(|node| candidates.has(node) && node.health.is_healthy(|| self.clock.elapsed()))
+        nodes.any(|node| {
+            candidates.has(node)
+                && node.health.grade(candidates.kind, || self.clock.elapsed()) == Grade::Healthy
+        })
     }
 }
 
@@ -76,7 +89,8 @@ fn least_costly<N: AsRef<Node>>(
     passed_over: &mut NodeSet,
 ) -> (NodeSet, Option<NodeChoice>) {
     let all = || nodes.iter().map(AsRef::<Node>::as_ref).filter(|node| candidates.has(node));
-    let rank = |node: &Node| -> Rank { (node.health.grade(|| at.elapsed()), node.tier(), node.cost(at)) };
+    let grade = |node: &Node| node.health.grade(candidates.kind, || at.elapsed());
+    let rank = |node: &Node| -> Rank { (grade(node), node.tier(), node.cost(at)) };
     let with_room: NodeSet = all().filter(|node| node.has_room(calls, at)).map(|node| node.index).collect();
     let open = || all().filter(|node| with_room.has(node.index));
     let full = || all().filter(|node| !with_room.has(node.index));
@@ -90,7 +104,7 @@ fn least_costly<N: AsRef<Node>>(
             why = Some(NodeChoice::Room);
         }
     }
-    if best.0 != Grade::Healthy {
+    if best.0 > Grade::Doubtful {
         return (with_room, why);
     }
     let is_best = |node: &&Node| rank(node) == best;
@@ -381,7 +395,7 @@ mod tests {
         let nodes = ["http://a/", "http://b/"].map(|url| node(url, rate(1, 1)));
         let nodes: Vec<_> = nodes.into_iter().enumerate().map(|(at, config)| Node::new(at, config)).collect();
         let at = SpendingTime::of(&ManualClock::at(Time::from_secs(1_700_000_000)));
-        let candidates = Candidates { among: NodeSet::ALL, avoid: [None, None] };
+        let candidates = Candidates::from([None, None]);
         let mut passed_over = NodeSet::NONE;
         let mut look = || least_costly(&nodes, candidates, (1, at), &mut passed_over).0;
         assert!(nodes[0].take(1, at).is_some());

@@ -2,7 +2,7 @@
 
 use super::Pool;
 use crate::nodes::error::NodeRequestError;
-use crate::nodes::node::Node;
+use crate::nodes::node::{Node, NodeIndex};
 use crate::nodes::node_set::NodeSet;
 use rpcgate_core::caller::ProjectId;
 use std::sync::Arc;
@@ -29,10 +29,11 @@ impl Pool {
         Ok(found.unwrap_or_else(|| self.known_at(height)))
     }
 
-    fn known_at(&self, height: u64) -> NodeSet {
+    /// The nodes with HTTP, among the first 64, that are known to have reached this height.
+    pub(crate) fn known_at(&self, height: u64) -> NodeSet {
         let nodes = self.http.iter().map(AsRef::<Node>::as_ref);
         let has_reached = |node: &&Node| {
-            !node.is_drained() && (height == 0 || node.health.height().is_some_and(|known| known >= height))
+            !node.is_out() && (height == 0 || node.health.height().is_some_and(|known| known >= height))
         };
         nodes.filter(has_reached).map(|node| node.index).collect()
     }
@@ -47,6 +48,11 @@ impl Pool {
         if let Some(node) = self.node_at(place) {
             node.health.raise_height(height);
         }
+    }
+
+    /// The index of the node at this place.
+    pub(crate) fn at(&self, place: u16) -> NodeIndex {
+        NodeIndex(place.into())
     }
 
     fn node_at(&self, place: u16) -> Option<&Arc<Node>> {

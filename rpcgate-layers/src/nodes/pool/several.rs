@@ -1,29 +1,31 @@
 //! Sending a transaction to several nodes at once.
+//!
+//! Each copy is a task of its own. Once a byte of it was written it runs to its end, within the time of the call, whatever the
+//! other nodes answer and whether the client stays: many nodes drop a transaction whose sender has left.
 
 use super::Pool;
 use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
-use crate::nodes::exchange::HttpExchange;
+use crate::nodes::exchange::{HttpExchange, TryPlace};
 use crate::nodes::node::NodeIndex;
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::progress::{JointProgress, OnSent};
 use crate::nodes::reception::{Reception, ReceptionReader};
-use crate::nodes::timers::PooledTimer;
+use crate::nodes::transport_health::{Judged, Verdict};
+use crate::nodes::usefulness::MethodPlace;
 use crate::transport::h1::{AnswerBody, NodeAnswer, NodeRequest};
 use rpcgate_core::caller::ProjectId;
-use rpcgate_core::fault::Fault;
+use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
 use rpcgate_core::node_try::{NodeChoice, NodeTries};
+use rpcgate_core::tally::Transport;
 use smallvec::SmallVec;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::task::Poll;
 use std::time::Duration;
-
-/// How long the answer of the first node that took a transaction waits until it is written to the others.
-const WRITTEN: Duration = Duration::from_millis(100);
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
 
 /// How long other nodes are waited for once one had the transaction before.
 const KNOWN: Duration = Duration::from_secs(1);
@@ -33,28 +35,52 @@ struct TransactionCopy {
     request: NodeRequest,
     memory: MemoryPermit,
     tries: NodeTries,
-    is_sent: Arc<AtomicBool>,
 }
 
-type Sending<'c, T> = Pin<Box<dyn Future<Output = Result<(Reception, T), NodeRequestError>> + Send + 'c>>;
+/// What is known of a copy while it runs.
+struct CopyWatch {
+    is_sent: Arc<AtomicBool>,
+    place: Arc<TryPlace>,
+    choice: Option<NodeChoice>,
+    task: AbortHandle,
+    is_over: bool,
+}
 
-/// The best result so far, and the place of the copy that brought it.
-struct Best<T> {
+/// Stops the copies that were not written yet, when the client leaves.
+struct Copies(SmallVec<[CopyWatch; 4]>);
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        for copy in self.0.iter().filter(|copy| !copy.is_sent.load(Relaxed)) {
+            copy.task.abort();
+        }
+    }
+}
+
+/// A node's answer to a copy, and what it says.
+struct CopyAnswer {
+    reception: Reception,
+    answer: NodeAnswer,
+}
+
+impl Judged for CopyAnswer {
+    fn verdict(&self) -> Verdict {
+        if self.reception == Reception::Taken { Verdict::Usable } else { Verdict::Neutral }
+    }
+}
+
+/// The end of the copy at a place.
+struct CopyEnd {
     place: usize,
+    result: Result<CopyAnswer, NodeRequestError>,
+    copy: TransactionCopy,
+}
+
+/// The best result so far.
+struct Best<T> {
     reception: Option<Reception>,
     result: Result<T, NodeRequestError>,
-}
-
-impl<T> Best<T> {
-    /// The better of two results, the earlier one if they are equal. Any answer is better than none.
-    fn or(self, place: usize, result: Result<(Reception, T), NodeRequestError>) -> Self {
-        let rank = |reception: Option<Reception>| (reception.is_none(), reception);
-        let (reception, result) = match result {
-            Ok((reception, answer)) => (Some(reception), Ok(answer)),
-            Err(error) => (None, Err(error)),
-        };
-        if rank(reception) < rank(self.reception) { Best { place, reception, result } } else { self }
-    }
+    memory: MemoryPermit,
 }
 
 impl Pool {
@@ -75,102 +101,97 @@ impl Pool {
         F: Fn(NodeAnswer) -> Result<T, Fault> + Send + Sync,
     {
         let project = memory.project();
+        let began = self.clock.elapsed();
         let others = self.others(request);
         let copy = |among: NodeSet, choice: Option<NodeChoice>| TransactionCopy {
             request: NodeRequest { among, choice, ..request.clone() },
             memory: memory.sibling(),
             tries: tries.of_same_calls(),
-            is_sent: Arc::default(),
         };
         let set = |nodes: &[NodeIndex]| nodes.iter().copied().collect::<NodeSet>();
-        let mut copies: SmallVec<[TransactionCopy; 4]> = SmallVec::new();
-        copies.push(copy(request.among.without(set(&others)), request.choice));
-        copies.extend(others.iter().map(|node| copy(set(&[*node]), Some(NodeChoice::Broadcast))));
-        let sent: SmallVec<[Arc<AtomicBool>; 4]> = copies.iter().map(|copy| copy.is_sent.clone()).collect();
-        let mut progress = JointProgress::new(&sent, on_sent);
-        let read = |answer: NodeAnswer| {
-            let reception = match &answer.body {
-                AnswerBody::Whole(body) => reader.read(answer.status.is_success(), body),
-                // No error is as large.
-                AnswerBody::Larger { .. } => Reception::Taken,
-            };
-            classify(answer).map(|answer| (reception, answer))
-        };
-        let (best, unfinished) = {
-            let send = |copy| Some(Box::pin(self.send_copy(copy, limit, project, &read)) as Sending<'_, T>);
-            let mut sendings: SmallVec<[Option<Sending<'_, T>>; 4]> = copies.iter_mut().map(send).collect();
-            let mut best: Option<Best<T>> = None;
-            let mut timer: Option<PooledTimer> = None;
-            poll_fn(|cx| {
-                for (place, slot) in sendings.iter_mut().enumerate() {
-                    let Some(sending) = slot else { continue };
-                    let Poll::Ready(result) = sending.as_mut().poll(cx) else { continue };
-                    *slot = None;
-                    let before = best.as_ref().and_then(|best| best.reception);
-                    let first = Best { place, reception: None, result: Err(NodeRequestError::Busy) };
-                    best = Some(match (best.take(), result) {
-                        (Some(best), result) => best.or(place, result),
-                        (None, Err(error)) => Best { result: Err(error), ..first },
-                        (None, result) => first.or(place, result),
-                    });
-                    let now = best.as_ref().and_then(|best| best.reception);
-                    if now != before {
-                        timer = match now {
-                            Some(Reception::Taken) => Some(self.timers.after(WRITTEN)),
-                            Some(Reception::Known) => Some(self.timers.after(KNOWN)),
-                            _ => None,
-                        };
-                    }
-                }
-                progress.tell();
-                let is_taken = best.as_ref().is_some_and(|best| best.reception == Some(Reception::Taken));
-                let mut left = sendings.iter().zip(&sent).filter(|(sending, _)| sending.is_some());
-                let is_done = match is_taken {
-                    true => left.all(|(_, sent)| sent.load(Relaxed)),
-                    false => left.next().is_none(),
-                };
-                let is_late = timer.as_mut().is_some_and(|timer| timer.poll(cx).is_ready());
-                if is_done || is_late { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
-            if let Some(timer) = timer {
-                self.timers.keep(timer);
-            }
-            let unfinished: SmallVec<[bool; 4]> = sendings.iter().map(Option::is_some).collect();
-            (best, unfinished)
-        };
-        progress.tell();
-        let now = self.clock.elapsed();
-        let winner = best.as_ref().map(|best| best.place);
-        for (place, (mut copy, is_unfinished)) in copies.into_iter().zip(unfinished).enumerate() {
-            if is_unfinished {
-                copy.tries.stop(now);
-            }
+        let mut all: SmallVec<[TransactionCopy; 4]> = SmallVec::new();
+        all.push(copy(request.among.without(set(&others)), request.choice));
+        all.extend(others.iter().map(|node| copy(set(&[*node]), Some(NodeChoice::Broadcast))));
+        let (mut copies, mut ends) = self.send_copies(reader, all, (limit, project));
+        let sent: SmallVec<[Arc<AtomicBool>; 4]> = copies.0.iter().map(|copy| copy.is_sent.clone()).collect();
+        let progress = JointProgress::new(&sent, on_sent);
+        let mut best: Option<Best<T>> = None;
+        let mut until = Instant::now() + limit + KNOWN;
+        while let Ok(Some(end)) = timeout_at(until, ends.recv()).await {
+            let CopyEnd { place, result, copy } = end;
             tries.append(&copy.tries);
-            if Some(place) == winner {
-                memory.absorb(copy.memory);
+            if let Some(watch) = copies.0.get_mut(place) {
+                watch.is_over = true;
+            }
+            let (reception, result) = match result {
+                Ok(CopyAnswer { reception, answer }) => match classify(answer) {
+                    Ok(answer) => (Some(reception), Ok(answer)),
+                    Err(fault) => (None, Err(fault.into())),
+                },
+                Err(error) => (None, Err(error)),
+            };
+            // Any answer is better than none, and of two equal ones the earlier.
+            let rank = |reception: Option<Reception>| (reception.is_none(), reception);
+            if best.as_ref().is_none_or(|best| rank(reception) < rank(best.reception)) {
+                best = Some(Best { reception, result, memory: copy.memory });
+                match reception {
+                    Some(Reception::Taken) => break,
+                    Some(Reception::Known) => until = until.min(Instant::now() + KNOWN),
+                    _ => {}
+                }
             }
         }
-        progress.result(best.map_or(Err(NodeRequestError::Busy), |best| best.result))
+        for copy in copies.0.drain(..).filter(|copy| !copy.is_over) {
+            if let Some(node) = copy.place.node() {
+                tries.push((self.number, node.get()), copy.choice.unwrap_or(NodeChoice::Turn));
+                tries.begin(began);
+            }
+        }
+        let result = match best {
+            Some(best) => {
+                memory.absorb(best.memory);
+                best.result
+            }
+            None => Err(Fault::unsent(Cause::Timeout).into()),
+        };
+        progress.result(result)
     }
 
-    /// Sends one copy to its node.
-    async fn send_copy<T, F>(
+    /// Starts the copies. Each is sent for at most `limit`.
+    fn send_copies(
         &self,
-        copy: &mut TransactionCopy,
-        limit: Duration,
-        project: Option<ProjectId>,
-        read: &F,
-    ) -> Result<T, NodeRequestError>
-    where
-        T: Send,
-        F: Fn(NodeAnswer) -> Result<T, Fault> + Send + Sync,
-    {
-        let TransactionCopy { request, memory, tries, is_sent } = copy;
-        let mut told = |is: bool| is_sent.store(is, Relaxed);
-        let mut exchange = HttpExchange { request, memory, classify: read, place: None };
-        let noted = (&mut told as &mut OnSent<'_>, tries);
-        self.exchange((&self.http, &self.in_flight), Some(limit), project, noted, &mut exchange).await
+        reader: &ReceptionReader,
+        all: SmallVec<[TransactionCopy; 4]>,
+        (limit, project): (Duration, Option<ProjectId>),
+    ) -> (Copies, UnboundedReceiver<CopyEnd>) {
+        let (sender, ends) = unbounded_channel();
+        let start = |(place, mut copy): (usize, TransactionCopy)| {
+            let is_sent = Arc::new(AtomicBool::new(false));
+            let tried = Arc::new(TryPlace::default());
+            let choice = copy.request.choice;
+            let pool = self.itself.clone();
+            let reader = reader.clone();
+            let sender = sender.clone();
+            let told = is_sent.clone();
+            let at = tried.clone();
+            let task = tokio::spawn(async move {
+                // The client holds the pool as long as it waits for the copy.
+                let Some(pool) = pool.upgrade() else { return };
+                let result = {
+                    let TransactionCopy { request, memory, tries } = &mut copy;
+                    let classify = |answer| read(&reader, answer);
+                    let mut exchange = HttpExchange { request, memory, classify, place: Some(&at) };
+                    let mut on_sent = |is| told.store(is, Relaxed);
+                    let noted = (&mut on_sent as &mut OnSent<'_>, tries);
+                    pool.exchange((&pool.http, &pool.in_flight), Some(limit), project, noted, &mut exchange)
+                        .await
+                };
+                // If the client has its answer already, no task waits for this one.
+                let _ = sender.send(CopyEnd { place, result, copy });
+            });
+            CopyWatch { is_sent, place: tried, choice, task: task.abort_handle(), is_over: false }
+        };
+        (Copies(all.into_iter().enumerate().map(start).collect()), ends)
     }
 
     /// The other nodes that get a transaction as well: healthy ones, in their turns.
@@ -179,14 +200,15 @@ impl Pool {
         let mut among = request.among.and(self.with_room(&self.http, request.calls));
         // One of those that are chosen is left to the first copy, which may go to any node that gets no other.
         for _ in 0..self.limits.broadcast_nodes {
-            let candidates = Candidates { among, avoid: [request.avoid, None] };
+            let kind = (Transport::Http, MethodPlace::of(request.method_name));
+            let candidates = Candidates { among, avoid: [request.avoid, None], kind };
             let Some((client, _)) = self.rotation.choose(&self.http, candidates, || self.clock.elapsed())
             else {
                 break;
             };
             let node = client.as_ref();
             let index: NodeSet = [node.index].into_iter().collect();
-            if index.is_empty() || !node.health.is_healthy(|| self.clock.elapsed()) {
+            if index.is_empty() || !self.has_healthy(std::slice::from_ref(client), candidates) {
                 break;
             }
             among = among.without(index);
@@ -197,4 +219,17 @@ impl Pool {
         }
         chosen
     }
+}
+
+/// Reads what an answer says about a transaction.
+fn read(reader: &ReceptionReader, answer: NodeAnswer) -> Result<CopyAnswer, Fault> {
+    if answer.rejects_the_gateway() {
+        return Err(Fault::sent(Cause::Status(answer.status.as_u16())));
+    }
+    let reception = match &answer.body {
+        AnswerBody::Whole(body) => reader.read(answer.status.is_success(), body),
+        // No error is as large.
+        AnswerBody::Larger { .. } => Reception::Taken,
+    };
+    Ok(CopyAnswer { reception, answer })
 }

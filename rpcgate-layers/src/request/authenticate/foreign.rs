@@ -1,5 +1,6 @@
 //! Authentication of `http::Request`s in a foreign stack.
 
+use super::key::user_of;
 use super::{Authenticate, AuthenticateLayer, key_of};
 use crate::foreign::{Reject, RejectAsRequest, RejectBody, RejectFn};
 use crate::future::ResponseFuture;
@@ -11,6 +12,7 @@ use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::refusal::Refusal;
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -98,29 +100,34 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let OverHttp { clock, places, reject } = &self.way;
         let (now, key) = (clock.now(), key_of(&request, *places));
+        let user = user_of(request.headers(), request.uri());
         let peek = key.as_deref().map(|key| self.directory.peek(key));
-        let admitted = match (peek, key) {
-            (Some(Peek::Miss), Some(key)) => {
-                let (key, directory, reject) = (key.into_owned(), self.directory.clone(), reject.clone());
-                let ready = self.inner.clone();
-                let mut inner = std::mem::replace(&mut self.inner, ready);
-                return ResponseFuture::waiting(async move {
-                    let admitted = match directory.fetch(&key).await {
+        if matches!(peek, Some(Peek::Miss)) || (user.is_some() && matches!(peek, Some(Peek::Unknown))) {
+            let keys = [key.map(Cow::into_owned), user];
+            let (directory, reject) = (self.directory.clone(), reject.clone());
+            let ready = self.inner.clone();
+            let mut inner = std::mem::replace(&mut self.inner, ready);
+            return ResponseFuture::waiting(async move {
+                let mut admitted = Err(Refusal::NoKey);
+                for key in keys.into_iter().flatten() {
+                    admitted = match directory.fetch(&key).await {
                         Ok(peek) => admit(peek, now),
                         Err(Unavailable) => Err(Refusal::DirectoryAway),
                     };
-                    match admitted {
-                        Ok(caller) => {
-                            request.extensions_mut().insert(caller);
-                            inner.call(request).await
-                        }
-                        Err(refusal) => Ok(reject.reject(request, refusal)),
+                    if !matches!(admitted, Err(Refusal::InvalidKey)) {
+                        break;
                     }
-                });
-            }
-            (Some(peek), _) => admit(peek, now),
-            (None, _) => Err(Refusal::NoKey),
-        };
+                }
+                match admitted {
+                    Ok(caller) => {
+                        request.extensions_mut().insert(caller);
+                        inner.call(request).await
+                    }
+                    Err(refusal) => Ok(reject.reject(request, refusal)),
+                }
+            });
+        }
+        let admitted = peek.map_or(Err(Refusal::NoKey), |peek| admit(peek, now));
         match admitted {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
@@ -166,6 +173,7 @@ where
 mod tests {
     use super::*;
     use crate::foreign::caller_of;
+    use base64::Engine;
     use rpcgate_core::backend::directory::MemoryDirectory;
     use rpcgate_core::backend::suite;
     use rpcgate_core::clock::ManualClock;
@@ -204,6 +212,21 @@ mod tests {
         assert_eq!(send(&layer, with_key("good")).await, (200, key.into()));
         assert_eq!(send(&layer, with_key("old")).await.0, 401);
         assert_eq!(send(&layer, with_key("")).await.0, 401);
+    }
+
+    #[tokio::test]
+    async fn either_part_of_basic_credentials_may_be_the_key() {
+        let clock = Arc::new(ManualClock::at(Time::default()));
+        let layer = AuthenticateLayer::with_lookup(clock, async |key: String| {
+            Ok((key == "good").then(|| Arc::new(suite::caller(1))))
+        });
+        for (login, status) in
+            [("any:good", 200), ("good:any", 200), ("good:", 200), ("any:any", 401), (":", 401)]
+        {
+            let value = format!("Basic {}", base64::prelude::BASE64_STANDARD.encode(login));
+            let request = Request::get("/").header("authorization", value).body(()).unwrap();
+            assert_eq!(send(&layer, request).await.0, status, "{login}");
+        }
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! Authentication: from the API key in a request to its caller.
 //!
-//! The key is taken from the `apikey` header, else from the `apikey` query parameter; a chain may name more places
-//! (TON's clients send `X-API-Key` or `api_key`). The header wins over the query. The layer comes after the route, and a
-//! request gets its tally here. It refuses with [`Refusal::NoKey`] (unless the directory has an
+//! The key is taken from the header `apikey` or `x-api-key`, else from the query parameter `apikey`, else from the credentials
+//! in `authorization`; a chain may name more places (TON's clients send `api_key`). Of Basic credentials the password is the
+//! key, or the user name if the password is not one. The layer comes after the route, and a request gets its tally here. It refuses with [`Refusal::NoKey`] (unless the directory has an
 //! [anonymous](Directory::anonymous) caller), [`Refusal::InvalidKey`], [`Refusal::DirectoryAway`],
 //! and with [`Refusal::Overloaded`] while the sink cannot take charged calls. A revoked or expired key is refused
 //! like an unknown one, but counted on its project.
@@ -35,18 +35,21 @@
 //! ```
 
 mod foreign;
+mod key;
 
 pub use foreign::{LookUp, OverHttp};
+pub(crate) use key::key_in;
+pub use key::key_of;
 
 use super::admission::{AdmissionResponse, Denied};
 use super::message::{Authenticated, Routed};
 use crate::future::ResponseFuture;
-use http::{HeaderMap, Request, Uri};
-use rpcgate_core::adapter::KeyPlaces;
+use http::Request;
+use http::header::AUTHORIZATION;
+use key::{credentials_of, user_of};
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::{Accounting, Tally};
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_layer::Layer;
@@ -97,7 +100,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, routed: Routed<B>) -> Self::Future {
+    fn call(&mut self, mut routed: Routed<B>) -> Self::Future {
         let Some(key) = key_of(&routed.received.request, routed.chain.adapter().key_places()) else {
             let anonymous = self.directory.anonymous().ok_or(Denied::unknown(Refusal::NoKey));
             let admitted = anonymous.and_then(|caller| admit(routed, Peek::Known(caller), self.way.clone()));
@@ -106,28 +109,50 @@ where
                 Err(denied) => ResponseFuture::own(Ok(S::Response::denied(denied))),
             };
         };
-        match self.directory.peek(&key) {
-            Peek::Miss => {
-                let key = key.into_owned();
-                let (directory, accounting) = (self.directory.clone(), self.way.clone());
-                let ready = self.inner.clone();
-                let mut inner = std::mem::replace(&mut self.inner, ready);
-                ResponseFuture::waiting(async move {
-                    let Ok(peek) = directory.fetch(&key).await else {
-                        return Ok(S::Response::denied(Denied::unknown(Refusal::DirectoryAway)));
-                    };
-                    match admit(routed, peek, accounting) {
-                        Ok(known) => inner.call(known).await,
-                        Err(denied) => Ok(S::Response::denied(denied)),
-                    }
-                })
-            }
-            peek => match admit(routed, peek, self.way.clone()) {
-                Ok(known) => ResponseFuture::inner(self.inner.call(known)),
-                Err(denied) => ResponseFuture::own(Ok(S::Response::denied(denied))),
+        let key = match self.directory.peek(&key) {
+            Peek::Miss => key.into_owned(),
+            Peek::Unknown => match with_user_as_key(&mut routed.received.request) {
+                Some(user) => user,
+                None => {
+                    return ResponseFuture::own(Ok(S::Response::denied(Denied::unknown(
+                        Refusal::InvalidKey,
+                    ))));
+                }
             },
-        }
+            peek => {
+                return match admit(routed, peek, self.way.clone()) {
+                    Ok(known) => ResponseFuture::inner(self.inner.call(known)),
+                    Err(denied) => ResponseFuture::own(Ok(S::Response::denied(denied))),
+                };
+            }
+        };
+        let (directory, accounting) = (self.directory.clone(), self.way.clone());
+        let ready = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, ready);
+        ResponseFuture::waiting(async move {
+            let mut fetched = directory.fetch(&key).await;
+            if matches!(fetched, Ok(Peek::Unknown))
+                && let Some(user) = with_user_as_key(&mut routed.received.request)
+            {
+                fetched = directory.fetch(&user).await;
+            }
+            let Ok(peek) = fetched else {
+                return Ok(S::Response::denied(Denied::unknown(Refusal::DirectoryAway)));
+            };
+            match admit(routed, peek, accounting) {
+                Ok(known) => inner.call(known).await,
+                Err(denied) => Ok(S::Response::denied(denied)),
+            }
+        })
     }
+}
+
+/// The user name of Basic credentials whose password is not a key. From then on the request has no password, so that
+/// whatever reads its key again finds the same one.
+fn with_user_as_key<B>(request: &mut Request<B>) -> Option<String> {
+    let user = user_of(request.headers(), request.uri())?;
+    request.headers_mut().insert(AUTHORIZATION, credentials_of(&user)?);
+    Some(user)
 }
 
 fn admit<B>(routed: Routed<B>, peek: Peek, accounting: Arc<Accounting>) -> Result<Authenticated<B>, Denied> {
@@ -154,36 +179,12 @@ fn admit<B>(routed: Routed<B>, peek: Peek, accounting: Arc<Accounting>) -> Resul
     Ok(known)
 }
 
-/// The key in a request, in the first of its places that has one. An empty key counts as absent.
-pub fn key_of<B>(request: &Request<B>, places: KeyPlaces) -> Option<Cow<'_, str>> {
-    key_in(request.headers(), request.uri(), places)
-}
-
-/// The key in the head of a request.
-pub(crate) fn key_in<'r>(headers: &'r HeaderMap, uri: &'r Uri, places: KeyPlaces) -> Option<Cow<'r, str>> {
-    const NAME: &str = "apikey";
-    for name in [Some(NAME), places.header].into_iter().flatten() {
-        if let Some(value) = headers.get(name).filter(|value| !value.is_empty()) {
-            // A key that is not text counts as an unknown key.
-            return Some(Cow::Borrowed(value.to_str().unwrap_or("\u{fffd}")));
-        }
-    }
-    let query = uri.query()?;
-    for wanted in [Some(NAME), places.query].into_iter().flatten() {
-        let found = form_urlencoded::parse(query.as_bytes())
-            .find(|(name, value)| name == wanted && !value.is_empty());
-        if let Some((_, value)) = found {
-            return Some(value);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::message::{PendingResponse, Received, Target};
     use super::*;
     use crate::testing::Fixture;
+    use base64::Engine;
     use rpcgate_core::backend::directory::{MemoryDirectory, OpenDirectory};
     use rpcgate_core::backend::usage_sink::{Outcome, Record, UsageSink};
     use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
@@ -191,6 +192,7 @@ mod tests {
     use rpcgate_core::clock::Clock;
     use rpcgate_core::secret::KeyHash;
     use rpcgate_core::tally::Transport;
+    use std::borrow::Cow;
     use std::convert::Infallible;
     use tower::service_fn;
 
@@ -204,6 +206,16 @@ mod tests {
         if let Some(key) = key {
             request.headers_mut().insert("apikey", key.parse().unwrap());
         }
+        send_request(fixture, directory, accounting, request).await.0
+    }
+
+    /// The response, and the key of the request as the next layer reads it.
+    async fn send_request(
+        fixture: &Fixture,
+        directory: Arc<dyn Directory>,
+        accounting: Arc<Accounting>,
+        request: Request<()>,
+    ) -> (PendingResponse, Option<String>) {
         let received = Received {
             request: Box::new(request),
             id: RequestId::new(fixture.now()),
@@ -216,14 +228,19 @@ mod tests {
             transport: Transport::Http,
             target: Target::JsonRpc,
         };
-        let inner = service_fn(async |known: Authenticated<()>| {
+        let read = Arc::new(parking_lot::Mutex::new(None));
+        let seen = read.clone();
+        let inner = service_fn(move |known: Authenticated<()>| {
             let mut pending = PendingResponse::refused(Refusal::Closed);
             pending.refusal = None;
+            let places = known.tally.chain.adapter().key_places();
+            *seen.lock() = key_of(&known.request, places).map(Cow::into_owned);
             pending.tally = Some(known.tally);
-            Ok::<_, Infallible>(pending)
+            std::future::ready(Ok::<_, Infallible>(pending))
         });
         let Ok(pending) = AuthenticateLayer::new(directory, accounting).layer(inner).call(routed).await;
-        pending
+        let key = read.lock().take();
+        (pending, key)
     }
 
     fn directory(callers: Vec<(&str, Caller)>) -> Arc<MemoryDirectory> {
@@ -324,21 +341,27 @@ mod tests {
         assert_eq!(pending.refusal, Some(Refusal::Overloaded));
     }
 
-    #[test]
-    fn the_header_wins_over_the_query_and_escapes_are_resolved() {
-        let request = Request::get("/eth?apikey=query").header("apikey", "header").body(()).unwrap();
-        assert_eq!(key_of(&request, KeyPlaces::default()).as_deref(), Some("header"));
-        let request = Request::get("/eth?a=b&apikey=que%72y").body(()).unwrap();
-        assert_eq!(key_of(&request, KeyPlaces::default()).as_deref(), Some("query"));
-    }
-
-    #[test]
-    fn a_chain_may_name_more_places() {
-        let places = KeyPlaces::default().with_header("x-api-key").with_query("api_key");
-        let ton = Request::get("/ton?api_key=q").header("X-API-Key", "h").body(()).unwrap();
-        assert_eq!(key_of(&ton, places).as_deref(), Some("h"));
-        assert_eq!(key_of(&ton, KeyPlaces::default()), None);
-        let ton = Request::get("/ton?api_key=q").body(()).unwrap();
-        assert_eq!(key_of(&ton, places).as_deref(), Some("q"));
+    #[tokio::test]
+    async fn either_part_of_basic_credentials_may_be_the_key_and_stays_the_key_of_the_request() {
+        let fixture = Fixture::new();
+        let known = directory(vec![("good", suite::caller(7))]);
+        let later = Arc::new(Slow(Some(known.clone())));
+        for (login, is_known) in [
+            ("any:good", true),
+            ("good:any", true),
+            ("good:", true),
+            (":good", true),
+            ("any:any", false),
+            ("good:any:", true),
+        ] {
+            for directory in [known.clone() as Arc<dyn Directory>, later.clone()] {
+                let mut request = Request::post("/toy").body(()).unwrap();
+                let value = format!("Basic {}", base64::prelude::BASE64_STANDARD.encode(login));
+                request.headers_mut().insert(AUTHORIZATION, value.parse().unwrap());
+                let (pending, key) = send_request(&fixture, directory, fixture.accounting(), request).await;
+                assert_eq!(pending.refusal, (!is_known).then_some(Refusal::InvalidKey), "{login}");
+                assert_eq!(key.as_deref(), is_known.then_some("good"), "{login}");
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The rest of an answer that is too large to be buffered.
 
 use super::connection::NodeConnection;
-use super::idle::IdleConnections;
+use super::idle::{IdleConnections, RestingConnection};
 use crate::nodes::in_flight::{InFlightGuard, InFlightPermit};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -25,6 +25,8 @@ pub struct NodeBody {
     incoming: Incoming,
     /// `None` once the body has ended, cleanly or not.
     source: Option<BodySource>,
+    /// The connection of a body that has ended cleanly, until its reader is known to accept it.
+    ended: Option<(RestingConnection, Arc<IdleConnections>)>,
     /// How much longer the reader may wait.
     remaining: Duration,
     sleep: Pin<Box<Sleep>>,
@@ -51,6 +53,7 @@ impl NodeBody {
         let mut body = NodeBody {
             incoming,
             source: Some(source),
+            ended: None,
             remaining: timeout,
             sleep: Box::pin(tokio::time::sleep(timeout)),
             waiting: None,
@@ -61,11 +64,17 @@ impl NodeBody {
         body
     }
 
-    /// All of it arrived, so the connection can take another call.
+    /// All of it arrived, so the connection can take another call when the body is dropped.
     fn end(&mut self) {
         if let Some(BodySource { connection, idle, clock, .. }) = self.source.take() {
-            idle.put(connection, clock.elapsed());
+            self.ended = Some((RestingConnection { connection, since: clock.elapsed() }, idle));
         }
+    }
+
+    /// The content was unusable: the connection is closed even if all of the body has arrived.
+    pub(crate) fn reject(&mut self) {
+        self.source = None;
+        self.ended = None;
     }
 
     fn fail(&mut self, cause: Cause) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
@@ -89,6 +98,14 @@ impl NodeBody {
             self.remaining = self.remaining.saturating_sub(since.elapsed());
         }
         self.remaining += Duration::from_micros(bytes as u64 * 1_000_000 / MIN_RATE);
+    }
+}
+
+impl Drop for NodeBody {
+    fn drop(&mut self) {
+        if let Some((connection, idle)) = self.ended.take() {
+            idle.put(connection);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::collect::{Collected, collect};
 use super::connection::NodeConnection;
 use super::decode::{Coding, decode};
 use super::headers::{is_framed, strip};
-use super::idle::IdleConnections;
+use super::idle::{IdleConnections, IdleTime, RestingConnection};
 use super::request::NodeRequest;
 use super::template::RequestTemplate;
 use crate::coalesce::Coalesce;
@@ -27,6 +27,7 @@ use hyper::body::Incoming;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
+use rpcgate_core::tally::Transport;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub(crate) struct ClientLimits {
     pub(crate) max_idle: usize,
     /// How long they are kept.
     pub(crate) idle: Duration,
+    /// How long they rest before they take a call without a number.
+    pub(crate) rest: Duration,
 }
 
 /// The connection that a try may use.
@@ -160,9 +163,10 @@ impl Client {
             Coalesce::default().await;
         }
         let began = self.clock.elapsed();
-        progress.tries.begin(began);
-        let max_idle = if request.broadcast { MAX_IDLE_FOR_BROADCAST } else { Duration::MAX };
-        let idle = if reuse == Reuse::Idle { self.idle.take(began, max_idle) } else { None };
+        progress.begin(began);
+        let max = if request.broadcast { MAX_IDLE_FOR_BROADCAST } else { Duration::MAX };
+        let time = IdleTime { rest: self.limits.rest, max, has_number: request.number.is_some() };
+        let idle = if reuse == Reuse::Idle { self.idle.take(began, time) } else { None };
         let was_idle = idle.is_some();
         let mut connection = match idle {
             Some(connection) => connection,
@@ -194,8 +198,16 @@ impl Client {
         if was_idle && response.status() == StatusCode::REQUEST_TIMEOUT {
             return Err(TryFailure::IdleConnectionClosed { sent: true });
         }
-        self.node.health.record_reachable();
-        self.read(request, memory, (connection, began, progress), response).await
+        self.node.health.by(Transport::Http).record_reachable();
+        self.read(request, memory, (connection, progress), response).await
+    }
+
+    /// Takes back the connection of an answer that its reader has accepted. Any other is closed: the rest of what its node
+    /// sent may be the answer to another call.
+    pub(crate) fn give_back(&self, connection: Option<RestingConnection>) {
+        if let Some(connection) = connection {
+            self.idle.put(connection);
+        }
     }
 
     async fn connect(&self) -> Result<Box<NodeConnection>, Fault> {
@@ -208,11 +220,12 @@ impl Client {
         };
         match connection {
             Ok(connection) => {
-                self.node.health.record_reachable();
+                self.node.health.by(Transport::Http).record_reachable();
                 Ok(connection)
             }
             Err(error) => {
-                self.node.health.record_unreachable(self.clock.elapsed());
+                self.node.health.by(Transport::Http).record_unreachable(self.clock.elapsed());
+                self.node.note_unreachable(&error);
                 tracing::debug!(node = %self.node.config.name(), "no connection: {error}");
                 Err(Fault::unsent(Cause::Connect))
             }
@@ -223,7 +236,7 @@ impl Client {
         &self,
         request: &NodeRequest,
         memory: &mut MemoryPermit,
-        (mut connection, began, progress): (Box<NodeConnection>, Duration, &mut CallProgress<'_>),
+        (mut connection, progress): (Box<NodeConnection>, &mut CallProgress<'_>),
         response: Response<Incoming>,
     ) -> Result<NodeAnswer, TryFailure> {
         let (mut head, mut incoming) = response.into_parts();
@@ -237,13 +250,21 @@ impl Client {
         if let Some(kept) = strip(&mut head.headers, request.method == Method::HEAD) {
             connection.set_keep_alive(kept);
         }
+        // By definition these answers have no body. If one is sent all the same, it would become the next answer.
+        let is_bodiless = request.method == Method::HEAD
+            || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let has_numbers = connection.has_numbers();
+        let is_reused = connection.is_reused;
+        let mut resting = None;
         let limit = if coding == Coding::Identity { request.buffer } else { request.max };
         let body = match collect(&mut connection, &mut incoming, limit, memory).await? {
             Collected::Whole(body) => {
                 let now = self.clock.elapsed();
-                self.node.health.record_latency(now.saturating_sub(began));
-                progress.tries.arrive(now);
-                self.idle.put(connection, now);
+                progress.arrive(now, true);
+                connection.note_number(&body, request.number);
+                if !is_bodiless {
+                    resting = Some(RestingConnection { connection, since: now });
+                }
                 AnswerBody::Whole(match coding {
                     Coding::Identity => body,
                     // Boxed, because requests offer no coding.
@@ -255,7 +276,8 @@ impl Client {
             }
             Collected::Prefix(_) if !framed => return Err(undecodable.into()),
             Collected::Prefix(prefix) => {
-                progress.tries.arrive(self.clock.elapsed());
+                connection.note_number(&prefix, request.number);
+                progress.arrive(self.clock.elapsed(), false);
                 let source = BodySource {
                     connection,
                     idle: self.idle.clone(),
@@ -267,7 +289,16 @@ impl Client {
                 AnswerBody::Larger { prefix, rest }
             }
         };
-        Ok(NodeAnswer { node: self.node.index, status: head.status, headers: head.headers, body, framed })
+        Ok(NodeAnswer {
+            node: self.node.index,
+            status: head.status,
+            headers: head.headers,
+            body,
+            framed,
+            has_numbers,
+            is_reused,
+            connection: resting,
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! An open connection to a node.
 
 use super::drive::Driver;
+use super::head_bytes::{BoundedSocket, HeadBytes};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
@@ -9,12 +10,16 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use rpcgate_core::envelope::parse_index;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+
+/// The beginning of an id in a reply.
+const ID: &[u8] = b"\"id\":";
 
 /// An open connection to a node. Dropping it closes the socket at once, even with a call in flight. It is boxed,
 /// because it is moved several times a call.
@@ -23,6 +28,12 @@ pub(super) struct NodeConnection {
     driver: Driver,
     /// How long the node says it keeps the connection without a request.
     keep_alive: Option<Duration>,
+    /// Bounds what comes before an answer.
+    head: HeadBytes,
+    /// Whether an answer on it had the number of its call as its id.
+    has_numbers: bool,
+    /// Whether it had a call before the present one.
+    pub(super) is_reused: bool,
 }
 
 impl NodeConnection {
@@ -31,11 +42,19 @@ impl NodeConnection {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(socket)).await.map_err(io::Error::other)?;
+        let head = HeadBytes::default();
+        let socket = TokioIo::new(BoundedSocket::new(socket, head.clone()));
+        let (mut sender, connection) = http1::handshake(socket).await.map_err(io::Error::other)?;
         let mut driver = Driver::new(connection);
         poll_fn(|cx| driver.poll(cx, |cx| sender.poll_ready(cx))).await.map_err(io::Error::other)?;
-        Ok(Box::new(NodeConnection { sender, driver, keep_alive: None }))
+        Ok(Box::new(NodeConnection {
+            sender,
+            driver,
+            keep_alive: None,
+            head,
+            has_numbers: false,
+            is_reused: false,
+        }))
     }
 
     /// Sends a request. The error holds the request again if, and only if, no byte of it was written.
@@ -43,12 +62,15 @@ impl NodeConnection {
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>>> {
-        let NodeConnection { sender, driver, .. } = self;
+        let NodeConnection { sender, driver, head, .. } = self;
+        head.expect();
         // Passed on here and not when first polled, so that the future has no room for a request of its own.
         let answer = sender.try_send_request(request);
         async move {
             let mut answer = pin!(answer);
-            poll_fn(|cx| driver.poll(cx, |cx| answer.as_mut().poll(cx))).await
+            let answer = poll_fn(|cx| driver.poll(cx, |cx| answer.as_mut().poll(cx))).await;
+            head.arrived();
+            answer
         }
     }
 
@@ -76,6 +98,33 @@ impl NodeConnection {
 
     fn is_closed(&self) -> bool {
         self.driver.is_over() || self.sender.is_closed()
+    }
+
+    /// Whether an answer on it had the number of its call as its id.
+    pub(super) fn has_numbers(&self) -> bool {
+        self.has_numbers
+    }
+
+    /// Notes whether this answer to the call with `number` shows that number: in its first or last bytes, where nodes write
+    /// ids.
+    pub(super) fn note_number(&mut self, answer: &[u8], number: Option<usize>) {
+        /// Enough for the other members that stand before or behind an id.
+        const NEAR: usize = 48;
+        let (Some(number), false) = (number, self.has_numbers) else { return };
+        let (first, last) =
+            (answer.get(..NEAR), answer.len().checked_sub(NEAR).and_then(|at| answer.get(at..)));
+        let shown = |rest: &[u8]| {
+            let rest = rest.trim_ascii_start();
+            let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
+            let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+            parse_index(rest.get(..end).unwrap_or_default()) == Some(number)
+        };
+        let shows = |text: &[u8]| {
+            let mut ids = text.windows(ID.len()).enumerate().filter(|(_, window)| *window == ID);
+            ids.any(|(at, _)| text.get(at + ID.len()..).is_some_and(shown))
+        };
+        self.has_numbers =
+            first.map_or_else(|| shows(answer), |first| shows(first) || last.is_some_and(shows));
     }
 
     /// How long it may be idle: `longest`, or less if the node closes it earlier.

@@ -9,10 +9,13 @@
 //!   [`Fault`](rpcgate_core::fault::Fault), never a clean end.
 //!   An answer without a declared length ends where the connection does, and looks the same when it is cut: such a body is
 //!   given out only whole, marked by [`NodeAnswer::framed`], and is a fault beyond [`NodeRequest::buffer`].
-//! - A connection is reused only after an answer that was read to its very end. Bytes that follow an answer close the
-//!   connection. If they arrive in the very moment in which the next call is written, they cannot be distinguished from its answer
-//!   here. The [`Upstream`](crate::upstream::Upstream) service recognises them by their id, which differs from set to set, save for
-//!   a single call under its client's own id: that takes a client that repeats its ids.
+//! - A connection is reused only after an answer that was read to its very end and that its reader accepted. Bytes that follow
+//!   an answer close the connection, and so does every answer that has no body by definition (to a `HEAD` request, 204, 304),
+//!   because faulty nodes send one.
+//! - Bytes that arrive in the very moment in which the next call is written cannot be distinguished from its answer here. Each
+//!   call has a [number](NodeRequest::with_number) of its own, by which the reader of the answer recognises them. A connection
+//!   whose answers show no numbers, as those to REST calls, [rests](crate::nodes::PoolLimits::rest) before it takes the next call.
+//! - Interim answers (1xx) are read and dropped, up to 1 MiB before each answer.
 
 mod answer;
 mod body;
@@ -21,6 +24,7 @@ mod collect;
 mod connection;
 mod decode;
 mod drive;
+mod head_bytes;
 mod headers;
 mod idle;
 pub(crate) mod request;

@@ -32,12 +32,19 @@ pub struct NodeRequest {
     /// A node that must not get the request, for instance because it rejected the gateway's credentials just now. If it is the
     /// only one, the call ends with [`Cause::NoNode`](rpcgate_core::fault::Cause::NoNode).
     pub avoid: Option<NodeIndex>,
+    /// The number that is the id of the call in the body, or of the first one in an array; `None` if the body has none.
+    /// The reader of the answer compares it.
+    pub(crate) number: Option<usize>,
     /// The nodes that take the request.
     pub(crate) among: NodeSet,
     /// How many calls a node counts it as: those of an array.
     pub(crate) calls: u32,
     /// Why its first node is chosen, if there is a reason of its own.
     pub(crate) choice: Option<NodeChoice>,
+    /// The node that gets it first, if that is decided.
+    pub(crate) first: Option<NodeIndex>,
+    /// The listed method of its call, if it has one call.
+    pub(crate) method_name: Option<&'static str>,
     /// Whether it may be hedged, as a call of this listed method; empty: of another.
     pub(crate) hedge: Option<&'static str>,
     /// Whether it is the hedge of a call.
@@ -71,9 +78,12 @@ impl NodeRequest {
             buffer: 256 << 10,
             max: 64 << 20,
             avoid: None,
+            number: None,
             among: NodeSet::ALL,
             calls: 1,
             choice: None,
+            first: None,
+            method_name: None,
             hedge: None,
             is_hedge: false,
             reader: None,
@@ -95,6 +105,13 @@ impl NodeRequest {
     #[must_use]
     pub fn with_buffer(self, buffer: usize) -> Self {
         NodeRequest { buffer, ..self }
+    }
+
+    /// The same, with the number that is the id of the call in the body.
+    #[must_use]
+    pub const fn with_number(mut self, number: usize) -> Self {
+        self.number = Some(number);
+        self
     }
 
     /// The same JSON, posted to a path below the node's URL; `None`: to the URL itself.

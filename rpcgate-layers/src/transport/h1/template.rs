@@ -83,11 +83,25 @@ pub(crate) fn node_headers(config: &NodeConfig, url: &NodeUrl) -> HeaderMap {
     headers
 }
 
-/// Headers of a request that only the gateway itself may set.
+/// Headers of a request that only the gateway itself may set, and those that would tell a node about the client: its
+/// credentials, keys in every spelling that gateways use, and its address.
 pub(in crate::transport) fn is_gateways(name: &HeaderName) -> bool {
     is_framing(name)
         || [HOST, AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name)
-        || matches!(name.as_str(), "apikey" | "x-api-key")
+        || is_key(name.as_str())
+        || is_client_address(name.as_str())
+}
+
+/// Whether a header carries a key: `apikey`, `x-api-key`, `api_key`, `apikey-bin`, `tron-pro-api-key`.
+fn is_key(name: &str) -> bool {
+    let name = name.strip_suffix("-bin").unwrap_or(name);
+    name.bytes().rev().filter(|byte| !matches!(byte, b'-' | b'_')).take(b"apikey".len()).eq(*b"yekipa")
+}
+
+/// Whether a header names the client's address, as proxies do.
+fn is_client_address(name: &str) -> bool {
+    name.starts_with("x-forwarded-")
+        || matches!(name, "forwarded" | "x-real-ip" | "x-client-ip" | "true-client-ip" | "cf-connecting-ip")
 }
 
 #[cfg(test)]

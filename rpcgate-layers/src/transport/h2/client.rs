@@ -15,6 +15,7 @@ use http_body::Body;
 use parking_lot::Mutex;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::tally::Transport;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -82,6 +83,8 @@ impl H2Client {
         M: Body<Data = Bytes, Error = h2::Error> + Unpin + Send + 'static,
     {
         progress.node = Some(self.node.index);
+        // A node that lets a connection wait lets its call wait.
+        progress.waits_since = Some(self.clock.elapsed());
         let in_flight = InFlightGuard::new(self.node.in_flight.clone());
         let mut head = self.template.head(&call).ok_or(Fault::unsent(Cause::Undecodable))?;
         progress.tries.write_trace(head.headers_mut());
@@ -91,14 +94,13 @@ impl H2Client {
         };
         let sent_before = progress.sent;
         let began = self.clock.elapsed();
-        progress.tries.begin(began);
+        progress.begin(began);
         progress.set_sent(true);
         match connection.send(head, call.messages).await {
             Ok(response) => {
-                self.node.health.record_reachable();
+                self.node.health.by(Transport::Grpc).record_reachable();
                 let now = self.clock.elapsed();
-                self.node.health.record_latency(now.saturating_sub(began));
-                progress.tries.arrive(now);
+                progress.arrive(now, true);
                 Ok(H2Answer { response, place: H2Place { _stream: stream, _call: in_flight } })
             }
             Err(NoHead::Failed(error)) if is_processed(&error) => Err(Fault::sent(Cause::Broken).into()),
@@ -131,7 +133,7 @@ impl H2Client {
         }
         match self.dial().await {
             Ok(connection) => {
-                self.node.health.record_reachable();
+                self.node.health.by(Transport::Grpc).record_reachable();
                 let connection = Arc::new(connection);
                 let stream = connection.take().ok_or(Fault::unsent(Cause::Broken))?;
                 let mut open = self.open.lock();
@@ -141,7 +143,8 @@ impl H2Client {
             }
             Err(error) => {
                 self.failures.fetch_add(1, Relaxed);
-                self.node.health.record_unreachable(self.clock.elapsed());
+                self.node.health.by(Transport::Grpc).record_unreachable(self.clock.elapsed());
+                self.node.note_unreachable(&error);
                 tracing::debug!(node = %self.node.config.name(), "no connection: {error}");
                 Err(unreachable)
             }

@@ -14,6 +14,8 @@ pub(crate) struct GrpcRequest<'a, M> {
     pub(crate) uri: &'a Uri,
     /// The metadata of the client. What only the gateway may send is left out.
     pub(crate) metadata: &'a HeaderMap,
+    /// The header in which clients of this chain send their key. It is left out too.
+    pub(crate) key_header: Option<&'static str>,
     /// The time that the call has left, in the form of its header.
     pub(crate) timeout: Option<HeaderValue>,
     /// Its messages. An error of theirs resets the stream.
@@ -61,7 +63,10 @@ impl GrpcTemplate {
         let headers = request.headers_mut();
         *headers = self.headers.clone();
         for (name, value) in call.metadata {
-            let is_own = is_gateways(name) || is_hop_by_hop(name) || *name == TIMEOUT;
+            let is_own = is_gateways(name)
+                || is_hop_by_hop(name)
+                || *name == TIMEOUT
+                || call.key_header.is_some_and(|key| name == key);
             if !is_own && !self.headers.contains_key(name) {
                 headers.append(name.clone(), value.clone());
             }
@@ -88,17 +93,31 @@ mod tests {
             .collect();
         let timeout = Some(HeaderValue::from_static("9S"));
         let uri = Uri::from_static("http://gateway/protocol.Wallet/Get?x=1");
-        let call = GrpcRequest { uri: &uri, metadata: &metadata, timeout, messages: () };
+        let call = GrpcRequest {
+            uri: &uri,
+            metadata: &metadata,
+            key_header: Some("x-chain-token"),
+            timeout,
+            messages: (),
+        };
         GrpcTemplate::new(&config, &url).head(&call).unwrap()
     }
 
     #[test]
-    fn a_node_gets_the_metadata_of_the_client_but_no_key_and_no_credential() {
+    fn a_node_gets_the_metadata_of_the_client_but_no_key_no_credential_and_no_address() {
         let request = request(
             "grpc://u:p@node:9090",
             &[
                 ("apikey", "rpcg_secret"),
                 ("x-api-key", "rpcg_secret"),
+                ("api-key", "rpcg_secret"),
+                ("api_key", "rpcg_secret"),
+                ("apikey-bin", "cnBjZ19zZWNyZXQ"),
+                ("tron-pro-api-key", "rpcg_secret"),
+                ("x-chain-token", "rpcg_secret"),
+                ("x-forwarded-for", "203.0.113.9"),
+                ("forwarded", "for=203.0.113.9"),
+                ("x-real-ip", "203.0.113.9"),
                 ("authorization", "Bearer mine"),
                 ("proxy-authorization", "Basic x"),
                 ("cookie", "a=b"),

@@ -66,6 +66,7 @@ impl StreamClient {
     ) -> Result<NodeStream, Fault> {
         let socket = self.connector.connect(limit).await.map_err(|error| {
             tracing::debug!(node = %self.node.config.name(), "no connection for a stream: {error}");
+            self.node.note_unreachable(&error);
             Fault::unsent(Cause::Connect)
         })?;
         let opening = async {
@@ -117,6 +118,7 @@ impl StreamClient {
         };
         let protocol = handshake.check(&response, protocols).map_err(|bad| {
             tracing::debug!(node = %self.node.config.name(), "no stream: {bad}");
+            self.node.note_failure(&bad);
             Fault::sent(match bad {
                 super::BadNodeHandshake::Status(status) => Cause::Status(status.as_u16()),
                 _ => Cause::Undecodable,

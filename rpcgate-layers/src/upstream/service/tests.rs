@@ -6,6 +6,9 @@ mod explained;
 mod hedged;
 mod limited;
 mod selective;
+mod stateful;
+mod streamed;
+mod unserved;
 
 use super::{ReplyLimits, Upstream};
 use crate::call::batch::BatchLayer;
@@ -196,7 +199,7 @@ fn content(method: &str, params: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_single_call_is_rewritten_and_keeps_its_id_if_nodes_accept_it() {
+async fn a_single_call_is_rewritten_under_a_number_of_the_gateways() {
     let node = echo().await;
     let site = Site::new(&[&node]);
     let body = r#" {"extra":{"a":[]},"id":"a\u0062 1","params":[1.50, 1e3],"jsonrpc":"2.0","method":"toy_sc\u0061n"} "#;
@@ -206,9 +209,9 @@ async fn a_single_call_is_rewritten_and_keeps_its_id_if_nodes_accept_it() {
     assert_eq!(
         bodies(&node),
         [
-            r#"{"jsonrpc":"2.0","id":"a\u0062 1","method":"toy_scan","params":[1.50, 1e3]}"#,
+            r#"{"jsonrpc":"2.0","id":0,"method":"toy_scan","params":[1.50, 1e3]}"#,
             r#"{"id":0,"method":"x"}"#,
-            r#"{"method":"x"}"#,
+            r#"{"id":0,"method":"x"}"#,
         ]
     );
 }
@@ -264,20 +267,24 @@ async fn a_batch_with_one_call_left_is_sent_as_a_call() {
 }
 
 #[tokio::test]
-async fn a_nodes_answer_to_a_single_call_passes_untouched() {
+async fn a_nodes_answer_to_a_single_call_passes_with_its_clients_id_and_is_otherwise_untouched() {
     for body in [
         r#"{ "jsonrpc":"2.0", "result":1.00,"id":7,"context":{"slot":1} }"#,
         r#"{"error":{"code":-32000,"message":"x"},"id":7}"#,
         r#"{"result":null,"error":null,"id":7}"#,
     ] {
-        let node = ScriptedNode::always(answer(body)).await;
-        assert_eq!(Site::new(&[&node]).send(r#"{"id":7,"method":"a"}"#).await, (200, body.to_owned()));
+        let node = ScriptedNode::always(answer(&body.replace("\"id\":7", "\"id\":0"))).await;
+        for id in ["7", "\"a\\u0062\"", "{\"a\": [1.0]}", "1e3", "null", "12345678901234567890123"] {
+            let call = format!(r#"{{"id":{id},"method":"a"}}"#).leak();
+            let expected = body.replace("\"id\":7", &format!("\"id\":{id}"));
+            assert_eq!(Site::new(&[&node]).send(call).await, (200, expected));
+        }
     }
 }
 
 #[tokio::test]
 async fn the_answer_to_another_call_is_not_accepted() {
-    for id in ["8", "\"x\"", "77", "[7]"] {
+    for id in ["8", "\"x\"", "77", "[7]", "7", "1", "{\"a\":0}"] {
         let node = ScriptedNode::always(answer(&format!(r#"{{"id":{id},"result":1}}"#))).await;
         let site = Site::new(&[&node]);
         let (_, body) = site.send(r#"{"id":7,"method":"toy_read"}"#).await;
@@ -288,7 +295,7 @@ async fn the_answer_to_another_call_is_not_accepted() {
 
 #[tokio::test]
 async fn an_answer_with_another_spelling_of_the_id_is_rewritten_with_the_clients() {
-    for id in ["7.0", "\"7\"", "null"] {
+    for id in ["0.0", "\"0\"", "null"] {
         for (content, rebuilt) in [
             (r#""result":[1.0]"#, r#"{"jsonrpc":"2.0","id":7,"result":[1.0]}"#),
             (r#""error":{"code":3}"#, r#"{"jsonrpc":"2.0","id":7,"error":{"code":3}}"#),
@@ -304,7 +311,7 @@ async fn an_answer_with_another_spelling_of_the_id_is_rewritten_with_the_clients
 async fn utxo_nodes_speak_by_status_to_single_calls_only() {
     for code in [404, 500] {
         let body = r#"{"result":null,"error":{"code":-32601},"id":1}"#;
-        let node = ScriptedNode::always(status(code, body)).await;
+        let node = ScriptedNode::always(status(code, &body.replace("\"id\":1", "\"id\":0"))).await;
         let site = Site::of(utxo(), PoolFixture::new(&[&node]));
         assert_eq!(site.send(r#"{"id":1,"method":"a"}"#).await, (code, body.to_owned()));
         let (status, answer) = site.send(r#"[{"id":1,"method":"a"}]"#).await;
@@ -334,17 +341,19 @@ async fn utxo_nodes_speak_by_status_to_single_calls_only() {
 #[tokio::test]
 async fn answers_of_other_nodes_are_200_regardless_of_their_status() {
     for code in [200, 201, 400, 404, 418, 500, 502, 503] {
-        let body = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"x"}}"#;
+        let body = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"x"}}"#;
         let node = ScriptedNode::always(status(code, body)).await;
         let site = Site::new(&[&node]);
-        assert_eq!(site.send(r#"{"id":1,"method":"a"}"#).await, (200, body.to_owned()), "{code}");
-        assert_eq!(site.lines(), [(1, 200, Outcome::NodeError)]);
+        assert_eq!(site.send(r#"{"id":0,"method":"a"}"#).await, (200, body.to_owned()), "{code}");
+        // With 502 and 503 the node says that it cannot serve the call now.
+        let cu = if matches!(code, 502 | 503) { 0 } else { 1 };
+        assert_eq!(site.lines(), [(cu, 200, Outcome::NodeError)], "{code}");
     }
 }
 
-const GOOD: &str = r#"{"jsonrpc":"2.0","id":1,"result":1}"#;
-const READ: &str = r#"{"id":1,"method":"toy_scan"}"#;
-const SEND: &str = r#"{"id":1,"method":"toy_send"}"#;
+const GOOD: &str = r#"{"jsonrpc":"2.0","id":0,"result":1}"#;
+const READ: &str = r#"{"id":0,"method":"toy_scan"}"#;
+const SEND: &str = r#"{"id":0,"method":"toy_send"}"#;
 
 /// Unusable answers to a call, and the cause of the fault that each is.
 fn no_answers() -> Vec<(String, Cause)> {
@@ -353,7 +362,7 @@ fn no_answers() -> Vec<(String, Cause)> {
     vec![
         (status(401, GOOD), Cause::Status(401)),
         (status(403, GOOD), Cause::Status(403)),
-        (status(429, r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32005}}"#), Cause::Status(429)),
+        (status(429, r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32005}}"#), Cause::Status(429)),
         (status(500, ""), Cause::Status(500)),
         (status(502, "<html>bad gateway</html>"), Cause::Status(502)),
         (status(503, r#"{"message":"no upstream"}"#), Cause::Status(503)),
@@ -364,17 +373,17 @@ fn no_answers() -> Vec<(String, Cause)> {
         (answer("{}"), Cause::Undecodable),
         (answer("[]"), Cause::Undecodable),
         (answer("null"), Cause::Undecodable),
-        (answer(r#"{"id":1,"error":null}"#), Cause::Undecodable),
-        (answer(r#"{"id":1,"result":1,"result":2}"#), Cause::Undecodable),
+        (answer(r#"{"id":0,"error":null}"#), Cause::Undecodable),
+        (answer(r#"{"id":0,"result":1,"result":2}"#), Cause::Undecodable),
         (answer(&format!("[{GOOD}]")), Cause::Undecodable),
         (answer(&format!("{GOOD} x")), Cause::Undecodable),
         (
-            answer(&format!(r#"{{"id":1,"result":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000))),
+            answer(&format!(r#"{{"id":0,"result":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000))),
             Cause::Undecodable,
         ),
         (chunked("\r\nxyz"), Cause::Broken),
-        ("HTTP/1.1 200 OK\r\n\r\n{\"id\":1,\"result\":[1,".to_owned(), Cause::Undecodable),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"id\":1,\"result\":1}".to_owned(), Cause::Broken),
+        ("HTTP/1.1 200 OK\r\n\r\n{\"id\":0,\"result\":[1,".to_owned(), Cause::Undecodable),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"id\":0,\"result\":1}".to_owned(), Cause::Broken),
     ]
 }
 
@@ -403,7 +412,7 @@ async fn an_invalid_answer_is_a_failure_and_is_not_charged() {
         assert_eq!(fault, Fault::sent(cause), "{reply}");
         assert_eq!(
             text(&join(calls, usize::MAX)),
-            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"backend request failed"}}"#
+            r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"backend request failed"}}"#
         );
         assert_eq!(site.lines(), [(0, 200, Outcome::Failed)], "{reply}");
     }
@@ -450,31 +459,34 @@ async fn a_broadcast_moves_on_only_when_nothing_was_sent() {
 
 #[tokio::test]
 async fn an_answer_that_must_be_held_and_is_too_large_is_a_failure() {
-    let long = format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{}"}}"#, "x".repeat(2_000));
+    let long = format!(r#"{{"jsonrpc":"2.0","id":0,"result":"{}"}}"#, "x".repeat(2_000));
     let (one, two) = (ScriptedNode::always(answer(&long)).await, ScriptedNode::always(answer(&long)).await);
     let mut site = Site::new(&[&one, &two]);
-    site.upstream = site.upstream.with_limits(ReplyLimits { buffer: 1_000, max: 1_000 });
-    for body in [r#"{"id":1,"method":"toy_read"}"#, r#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#] {
+    site.upstream = site.upstream.with_limits(ReplyLimits::default().with_buffer(1_000).with_max(1_000));
+    for body in [r#"{"id":0,"method":"toy_read"}"#, r#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#] {
         assert!(site.states_of(body).await.iter().all(|state| state == "Oversize"), "{body}");
     }
     assert_eq!(one.seen().len() + two.seen().len(), 2, "another node would not say less");
-    site.upstream = site.upstream.with_limits(ReplyLimits { buffer: 1_000, max: 3_000 });
-    assert_eq!(site.states_of(r#"{"id":1,"method":"toy_read"}"#).await, [format!("whole {long}")]);
+    site.upstream = site.upstream.with_limits(ReplyLimits::default().with_buffer(1_000).with_max(3_000));
+    assert_eq!(
+        site.states_of(r#"{"id":0,"method":"toy_read"}"#).await,
+        [format!("\"{}\"", "x".repeat(2_000))]
+    );
 }
 
 #[tokio::test]
 async fn a_larger_answer_that_no_other_call_waits_for_is_streamed() {
-    let long = format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{}"}}"#, "x".repeat(100_000));
+    let long = format!(r#"{{"jsonrpc":"2.0","id":0,"result":"{}"}}"#, "x".repeat(100_000));
     let node = ScriptedNode::always(answer(&long)).await;
     let mut site = Site::new(&[&node]);
-    site.upstream = site.upstream.with_limits(ReplyLimits { buffer: 1_000, max: 2_000 });
+    site.upstream = site.upstream.with_limits(ReplyLimits::default().with_buffer(1_000).with_max(2_000));
     let pending = site.respond(READ).await;
     let flow = pending.flow.expect("it is too large to be held");
     assert_eq!(flow.collect().await.unwrap().to_bytes(), long);
     let long = format!(r#"<html>{}</html>"#, "x".repeat(100_000));
     let node = closing(answer(&long)).await;
     let mut site = Site::new(&[&node]);
-    site.upstream = site.upstream.with_limits(ReplyLimits { buffer: 1_000, max: 2_000 });
+    site.upstream = site.upstream.with_limits(ReplyLimits::default().with_buffer(1_000).with_max(2_000));
     assert_eq!(site.states_of(READ).await, ["Undecodable"], "its beginning shows that it is not an answer");
 }
 
@@ -495,7 +507,7 @@ async fn each_call_of_a_batch_gets_its_own_answer_of_the_node() {
         ),
         (
             r#"[{"id":7,"result":1},{"id":"0","result":2},{"id":null,"error":{}},{"result":3},{"id":0,"result":"a"},{"id":1.0,"result":4}]"#,
-            ["\"a\"", "Unanswered", "nothing"],
+            ["Undecodable", "4", "nothing"],
         ),
         (
             r#"[{"id":0,"error":{"code":1}},{"id":1,"result":null}]"#,
@@ -547,7 +559,7 @@ async fn broadcasts_are_sent_alone_and_exactly_once() {
         seen,
         [
             r#"[{"id":1,"method":"a"},{"id":3,"method":"b"}]"#,
-            r#"{"id":1,"method":"toy_send","params":[1]}"#,
+            r#"{"id":0,"method":"toy_send","params":[1]}"#,
             r#"{"id":2,"method":"toy_send","params":[2]}"#,
         ]
     );
@@ -584,7 +596,7 @@ async fn calls_to_a_chain_without_batches_are_sent_one_by_one() {
     );
     let mut seen = bodies(&node);
     seen.sort_unstable();
-    assert_eq!(seen, [r#"{"id":1,"method":"a"}"#, r#"{"id":1,"method":"b"}"#]);
+    assert_eq!(seen, [r#"{"id":0,"method":"a"}"#, r#"{"id":1,"method":"b"}"#]);
 }
 
 #[tokio::test]
@@ -639,13 +651,14 @@ async fn pools_may_be_replaced_while_the_layer_is_in_use() {
 }
 
 #[tokio::test]
-async fn only_headers_for_the_client_pass_from_a_node() {
+async fn only_headers_that_the_chain_names_pass_from_a_node() {
     let reply = format!(
         "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nserver: node/1\r\nset-cookie: a=b\r\nset-cookie: c=d\r\n\
          access-control-allow-origin: https://x\r\naccess-control-allow-credentials: true\r\nconnection: x-hop\r\n\
          x-hop: 1\r\nkeep-alive: timeout=9\r\nx-ratelimit-limit-minute: 1\r\nratelimit-reset: 1\r\nretry-after: 9\r\n\
          x-request-id: theirs\r\nx-cache: HIT\r\nx-compute-units: 9\r\nvary: origin\r\nwww-authenticate: Basic\r\n\
-         content-type: text/plain\r\ndate: x\r\nx-node: a\r\nx-node: b\r\netag: \"e\"\r\n\r\n{GOOD}",
+         content-type: text/plain\r\ndate: x\r\nx-toy-height: a\r\nx-toy-height: b\r\netag: \"e\"\r\n\
+         strict-transport-security: max-age=1\r\nalt-svc: h3\r\nlocation: /\r\ncache-control: public\r\n\r\n{GOOD}",
         GOOD.len()
     );
     let node = ScriptedNode::always(reply).await;
@@ -654,7 +667,7 @@ async fn only_headers_for_the_client_pass_from_a_node() {
         pending.headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
     passed.sort_unstable();
     assert!(pending.is_json);
-    assert_eq!(passed, ["etag: \"e\"", "x-node: a", "x-node: b"]);
+    assert_eq!(passed, ["x-toy-height: a", "x-toy-height: b"]);
 }
 
 #[tokio::test]

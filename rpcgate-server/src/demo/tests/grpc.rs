@@ -106,3 +106,19 @@ async fn a_second_start_has_the_same_certificate_and_files_for_command_lines() {
     assert_eq!(call_grpc(&sheet, NEWEST, sheet["api_key"].as_str(), b"").await.status, "0");
     demo.stop().await;
 }
+
+#[tokio::test]
+async fn reflection_describes_the_services_of_all_chains_to_callers_with_a_key() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = start(&options(&home.path().join("demo"))).await;
+    let (sheet, path) = (sheet(&demo), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
+    let key = sheet["api_key"].as_str();
+    // Field 7 lists the services.
+    let listed = call_grpc(&sheet, path, key, b"\x3a\x00").await;
+    let names = String::from_utf8_lossy(&listed.message).into_owned();
+    for service in ["protocol.Wallet", "cosmos.bank.v1beta1.Query", "grpc.health.v1.Health"] {
+        assert!(listed.status == "0" && names.contains(service), "{names}");
+    }
+    assert_eq!(call_grpc(&sheet, path, None, b"\x3a\x00").await.status, "16");
+    demo.stop().await;
+}

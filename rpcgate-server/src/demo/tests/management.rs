@@ -255,3 +255,40 @@ async fn a_reload_reaches_the_management_api_and_a_bad_one_changes_nothing() {
     assert_ne!(answer.headers()["x-compute-units"], "7");
     assert!(!lines.text().contains("no effect"), "{}", lines.text());
 }
+
+#[tokio::test]
+async fn a_certificate_for_the_management_side_is_served_and_an_ordered_one_is_refused() {
+    use rustls_pki_types::pem::PemObject;
+    let home = tempfile::tempdir().unwrap();
+    let (cert, key) = (home.path().join("admin.pem"), home.path().join("admin.key"));
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let text = format!("[admin.tls]\ncert = {:?}\nkey = {:?}\n", cert.display(), key.display());
+    let demo = start(&with_file(options(&home.path().join("demo")), &home, &text)).await;
+    let sheet = sheet(&demo);
+    assert_eq!(sheet["admin"], format!("https://{}", demo.admin()));
+    assert!(sheet["dashboard"].as_str().unwrap().starts_with("https://"));
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(rustls_pki_types::CertificateDer::from_pem_file(&cert).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
+    let stream = TcpStream::connect(demo.admin()).await.unwrap();
+    let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
+    let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let request = http::Request::get("/healthz").header("host", "localhost");
+    let answer = sender.send_request(request.body(Full::new(bytes::Bytes::new())).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    driver.abort();
+    std::fs::write(home.path().join("rpcgate.toml"), "").unwrap();
+    assert!(demo.reload().unwrap().contains(&"admin.tls"), "it is served until the demo starts again");
+    demo.stop().await;
+
+    let text = "[admin.tls]\nacme = true\n[acme]\ndomains = [\"dash.example.com\"]\n";
+    let options = with_file(options(&home.path().join("other")), &home, text);
+    let refused = Prepared::new(&options).await.unwrap_err();
+    assert!(matches!(refused, DemoError::AdminAcme), "{refused}");
+}

@@ -22,6 +22,7 @@ pub(super) struct Node {
     pub(super) path: String,
     content: Content,
     used: Cell<bool>,
+    settled: Cell<bool>,
 }
 
 /// The kinds of values. Numbers and booleans are texts: what they mean is up to their reader.
@@ -43,7 +44,7 @@ pub(super) struct Field {
 
 impl Node {
     fn new(at: Position, content: Content) -> Self {
-        Node { at, path: String::new(), content, used: Cell::new(false) }
+        Node { at, path: String::new(), content, used: Cell::new(false), settled: Cell::new(false) }
     }
 
     /// The value of a key of this table.
@@ -119,6 +120,28 @@ impl Node {
         self.fields().iter().for_each(|field| field.value.use_all());
     }
 
+    /// Marks this value with everything below it as settled: a note is about it, or it has no effect in the source either.
+    pub(super) fn settle(&self) {
+        self.use_all();
+        self.settled.set(true);
+    }
+
+    /// Whether this value was settled, or one that contains it and from which the caller came.
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled.get()
+    }
+
+    /// Settles the values at these keys of this table.
+    pub(super) fn settle_keys(&self, keys: &[&str]) {
+        keys.iter().filter_map(|key| self.get(key)).for_each(Node::settle);
+    }
+
+    /// Marks the values at these keys of this table as used. Values at other keys stay as they are, so that a reader that
+    /// knows some keys of a table hides no others.
+    pub(super) fn use_keys(&self, keys: &[&str]) {
+        keys.iter().filter_map(|key| self.get(key)).for_each(Node::use_all);
+    }
+
     /// Whether this value, or any below it, is used.
     pub(super) fn is_used(&self) -> bool {
         self.used.get()
@@ -129,6 +152,39 @@ impl Node {
     /// Whether this value itself is marked, whatever is below it.
     pub(super) fn is_marked(&self) -> bool {
         self.used.get()
+    }
+
+    /// The values in this list or table, in their order.
+    pub(super) fn children(&self) -> impl Iterator<Item = &Node> {
+        self.items().iter().chain(self.fields().iter().map(|field| &field.value))
+    }
+
+    /// The value below this one that is reached by the places of its parents among their [`children`](Node::children).
+    pub(super) fn descendant_mut(&mut self, path: &[usize]) -> Option<&mut Node> {
+        let Some((first, rest)) = path.split_first() else { return Some(self) };
+        let below = match &mut self.content {
+            Content::List(items) => items.get_mut(*first),
+            Content::Table(fields) => fields.get_mut(*first).map(|field| &mut field.value),
+            Content::Nothing | Content::Text(_) => None,
+        };
+        below?.descendant_mut(rest)
+    }
+
+    /// Replaces this value by a text.
+    pub(super) fn set_text(&mut self, text: String) {
+        self.content = Content::Text(text);
+    }
+
+    /// Takes all marks off this value and all below it.
+    pub(super) fn forget_uses(&self) {
+        self.used.set(false);
+        self.settled.set(false);
+        self.children().for_each(Node::forget_uses);
+    }
+
+    /// The number of values: this one and all below it.
+    pub(super) fn count(&self) -> usize {
+        self.children().map(Node::count).sum::<usize>() + 1
     }
 
     /// Gives this value and all below it their paths.

@@ -488,3 +488,22 @@ async fn a_start_with_an_empty_feed_misses_no_later_change() {
     feed.read().await.unwrap();
     assert!(matches!(app.ask().await, Peek::Revoked(_)));
 }
+
+#[tokio::test]
+async fn a_command_to_empty_a_cache_is_passed_on_and_missed_changes_empty_all() {
+    let app = Fixture::new();
+    let cleared: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
+    let ear = cleared.clone();
+    app.overlay_watch.attach_caches(Box::new(move |chain| ear.lock().push(chain.map(str::to_owned))));
+    let mut feed = app.feed().await.unwrap();
+    app.office.publish(Change::Cache("eth".into()));
+    feed.read().await.unwrap();
+    assert_eq!(*cleared.lock(), [Some("eth".to_owned())]);
+    assert!(app.reported.lock().is_empty(), "the settings are the same");
+    for _ in 0..3 {
+        app.office.publish(Change::Cache("bsc".into()));
+    }
+    app.sweep();
+    feed.read().await.unwrap();
+    assert_eq!(cleared.lock()[1..], [None, Some("bsc".to_owned())]);
+}

@@ -52,7 +52,7 @@ async fn done(user: &ApiUser, path: &str, form: &Value) -> Value {
 /// Adds an authenticator app to a user's account, and returns the app and the recovery codes. The code that it shows
 /// has not been used.
 async fn enrolled(user: &ApiUser, clock: &ManualClock) -> (AuthenticatorApp, Vec<String>) {
-    let offered = done(user, "/auth/mfa/totp/enroll", &Value::Null).await;
+    let offered = done(user, "/auth/mfa/totp/enroll", &json!({ "current_password": PASSWORD })).await;
     let app = AuthenticatorApp::scanned(offered["uri"].as_str().unwrap());
     let wrong = post(user, "/auth/mfa/totp/activate", &json!({ "code": app.wrong(clock.now()) })).await;
     assert_eq!(wrong.status, 400, "{wrong:?}");
@@ -103,7 +103,9 @@ async fn told(service: &TestService, email: &str) -> Vec<String> {
 async fn a_log_in_asks_for_the_app_and_each_code_works_once_even_in_parallel() {
     let (service, clock) = service(Setup::new()).await;
     let ada = service.owner(ADA).await;
-    let offered = done(&ada, "/auth/mfa/totp/enroll", &Value::Null).await;
+    let alone = post(&ada, "/auth/mfa/totp/enroll", &Value::Null).await;
+    assert_eq!((alone.status, &alone.json()["code"]), (401, &json!("proof_required")), "{alone:?}");
+    let offered = done(&ada, "/auth/mfa/totp/enroll", &json!({ "current_password": PASSWORD })).await;
     let typed = AuthenticatorApp::typed(offered["secret"].as_str().unwrap());
     let scanned = AuthenticatorApp::scanned(offered["uri"].as_str().unwrap());
     assert_eq!(typed.shows(clock.now()), scanned.shows(clock.now()));
@@ -166,7 +168,8 @@ async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_the
         assert_eq!((locked.status, &locked.json()["code"]), (403, &json!("account_locked")), "{locked:?}");
     }
 
-    // Whoever reads the mails sets the password, and still needs the factor.
+    // The reader of the mails sets the password, and still needs the factor if the form keeps it: by default, a factor that
+    // is younger than seven days is removed.
     let anonymous = service.anonymous();
     assert_eq!(post(&anonymous, "/auth/password/forgot", &json!({ "email": ADA })).await.status, 202);
     let sent = async {
@@ -177,7 +180,7 @@ async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_the
     tokio::time::timeout(rpcgate_tests::TIMEOUT, sent).await.unwrap();
     let mails = service.mails(ADA).await;
     let link = mails.iter().find_map(|mail| Some(mail.split_once("/reset?token=")?.1)).unwrap();
-    let form = json!({ "token": link.lines().next().unwrap(), "password": NEW });
+    let form = json!({ "token": link.lines().next().unwrap(), "password": NEW, "keep_factors": true });
     assert_eq!(post(&anonymous, "/auth/password/reset", &form).await.status, 204);
     assert_eq!(ada.ask("GET", "/auth/me", None).await.status, 401, "all sessions have ended");
     let old = verify(&service, &second, "code", &app.shows(clock.now())).await;
@@ -198,7 +201,7 @@ async fn five_wrong_codes_lock_the_factors_and_a_reset_by_mail_does_not_skip_the
 async fn a_passkey_is_registered_logs_in_alone_and_after_the_password_and_a_copy_is_refused() {
     let (service, clock) = service(Setup::new()).await;
     let (ada, mut browser) = (service.owner(ADA).await, Browser::default());
-    let started = done(&ada, "/auth/passkeys/register/start", &json!({})).await;
+    let started = done(&ada, "/auth/passkeys/register/start", &json!({ "current_password": PASSWORD })).await;
     let credential = browser.make(&started["options"]).await;
     let form = json!({ "ceremony": started["ceremony"], "credential": credential, "name": "Telephone" });
     let added = post(&ada, "/auth/passkeys/register/finish", &form).await;

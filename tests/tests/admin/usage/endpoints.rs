@@ -26,6 +26,7 @@ async fn permitted_users_see_the_same_usage_everywhere_and_others_see_nothing() 
         let table = TestClient::new(town.service.addr(), None).send("GET", query, &headers, b"").await;
         assert_eq!((table.status, table.header("x-truncated")), (200, Some("false")));
         let text = table.text();
+        let text = text.strip_prefix('\u{feff}').expect("the mark of UTF-8");
         let mut lines = text.lines().map(|line| line.trim_end().split(',').collect::<Vec<_>>());
         let names = lines.next().unwrap();
         assert_eq!(names[..2 + tally::SUMS.len()], [&["chain", "key"], &tally::SUMS[..]].concat());

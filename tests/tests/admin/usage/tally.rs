@@ -69,7 +69,7 @@ impl Call {
 pub(crate) fn moment(hour: u64) -> String {
     let since = hour - JANUARY;
     assert!(since < 31 * 24, "not in January 2027");
-    format!("2027-01-{:02}T{:02}:00:00Z", 1 + since / 24, since % 24)
+    format!("2027-01-{:02}T{:02}:00:00.000Z", 1 + since / 24, since % 24)
 }
 
 /// The hour that begins with 2027-01-01T00:00:00Z.

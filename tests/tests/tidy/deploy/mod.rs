@@ -198,7 +198,7 @@ mod tests {
     fn a_variable_that_sets_nothing_is_found() {
         let found = |text: &str| unknown_variables("x", text);
         assert_eq!(found("RPCGATE_GATEWAY__LISEN=0.0.0.0:1"), ["x: RPCGATE_GATEWAY__LISEN sets nothing"]);
-        assert_eq!(found("- name: RPCGATE_PORT\n  value: RPCGATE_SERVICE_HOST").len(), 2);
+        assert_eq!(found("- name: RPCGATE_PORTS\n  value: RPCGATE_SERVICE_HOSTS").len(), 2);
         let fine = "RPCGATE_GATEWAY__LISTEN, RPCGATE_CHAINS__ETH__NODES=http://a, RPCGATE_CONFIG; RPCGATE_ settings, \
                     RPCGATE_GATEWAY__KEY_SECRET__FILE=/a";
         assert_eq!(found(fine), [""; 0]);

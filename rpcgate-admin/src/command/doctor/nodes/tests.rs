@@ -28,9 +28,8 @@ async fn dated(results: &'static [(&'static str, &'static str)], line: &'static 
                 let request = String::from_utf8_lossy(&request[..read]).into_owned();
                 let known = results.iter().find(|(method, _)| request.contains(&format!("\"{method}\"")));
                 let body = match known {
-                    Some((_, result)) => format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#),
-                    None => r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no such method"}}"#
-                        .into(),
+                    Some((_, result)) => format!(r#"{{"jsonrpc":"2.0","result":{result}}}"#),
+                    None => r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"no such method"}}"#.into(),
                 };
                 let head = format!(
                     "HTTP/1.1 200 OK\r\n{line}connection: close\r\ncontent-length: {}\r\n\r\n",
@@ -74,6 +73,20 @@ async fn a_node_of_another_network_is_a_failure_and_its_height_does_not_count() 
 }
 
 #[tokio::test]
+async fn a_node_of_the_network_that_the_operator_names_or_of_any_is_fine() {
+    const TEST: &[(&str, &str)] = &[("eth_blockNumber", "\"0xff\""), ("eth_chainId", "\"0xaa36a7\"")];
+    let node = http(node(TEST).await);
+    for (network, words) in [("any", "of any network"), ("11155111", "of the right network")] {
+        let text = format!("[chains.eth]\nnetwork = \"{network}\"\nnodes = [\"{node}\"]\n");
+        let findings = check(&examination(&text)).await;
+        assert_eq!(findings[0].verdict, Verdict::Ok, "{findings:?}");
+        assert!(findings[0].text.contains(words), "{findings:?}");
+    }
+    let text = format!("[chains.eth]\nnetwork = \"5\"\nnodes = [\"{node}\"]\n");
+    assert_eq!(check(&examination(&text)).await[0].verdict, Verdict::Failure);
+}
+
+#[tokio::test]
 async fn a_node_that_is_away_or_no_node_at_all_is_a_failure_that_says_what_to_do() {
     let closed = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -82,7 +95,11 @@ async fn a_node_that_is_away_or_no_node_at_all_is_a_failure_that_says_what_to_do
     let foreign = node(&[("eth_blockNumber", "\"hello\"")]).await;
     let refusing = node(&[("eth_chainId", "\"0x1\"")]).await;
     let findings = found(&[closed, foreign, refusing].map(|addr| format!("http://u:hunter2@{addr}"))).await;
-    let texts = ["cannot be asked: no node answers", "not that of a node of Ethereum", "no such method"];
+    let texts = [
+        "cannot be asked: no connection to the node: connection refused",
+        "not that of a node of Ethereum",
+        "no such method",
+    ];
     for (finding, text) in findings.iter().zip(texts) {
         assert!(finding.verdict == Verdict::Failure && finding.text.contains(text), "{finding}");
         assert!(finding.advice.is_some() && !finding.to_string().contains("hunter2"), "{finding}");
@@ -126,9 +143,8 @@ async fn every_address_of_a_node_is_reached_for() {
         check(&examination(&format!("[[chains.eth.nodes]]\nurl = \"http://{http}\"\n{line}"))).await
     };
     let findings = asked(format!("ws = \"ws://{closed}\"\n")).await;
-    assert!(
-        findings[0].verdict == Verdict::Failure && findings[0].text.starts_with("its WebSocket address: ")
-    );
+    let text = "its WebSocket address: no connection to the node: connection refused";
+    assert!(findings[0].verdict == Verdict::Failure && findings[0].text == text, "{findings:?}");
     let findings = asked(format!("grpc = \"grpc://{closed}\"\n")).await;
     assert!(findings[0].verdict == Verdict::Failure && findings[0].text.starts_with("its gRPC address: "));
     assert_eq!(asked(format!("grpc = \"grpc://{stream}\"\n")).await[0].verdict, Verdict::Ok);

@@ -13,6 +13,7 @@ use crate::management::error::ActionError;
 use crate::store::{InvoiceLine, InvoiceSeller, NewInvoice, PeriodClosed, Tenant, UnclosedTenant};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::BillingSettings;
+use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::Amount;
 
 /// Tenants that are read at once.
@@ -35,6 +36,7 @@ pub struct MonthsClosed {
 pub async fn close_months(app: &AppState) -> Result<MonthsClosed, ActionError> {
     let now = app.now();
     let begun = app.store.begin_billing(BillingMonth::of(now).start()).await?;
+    record_fees(app).await?;
     let wait = app.settings.config.billing.close_after;
     let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
     let closable = Time::from_micros(now.micros().saturating_sub(wait));
@@ -60,6 +62,13 @@ pub async fn close_months(app: &AppState) -> Result<MonthsClosed, ActionError> {
             }
         }
     }
+}
+
+/// Records the configured fees of the four plans, so that a month is billed by those that were configured on its days.
+async fn record_fees(app: &AppState) -> Result<(), ActionError> {
+    let fees = &app.settings.config.billing.fees;
+    let fees = Tier::ALL.into_iter().map(|tier| (tier, fees.of(tier))).collect();
+    Ok(app.store.record_tier_fees(&fees, app.now()).await?)
 }
 
 /// Closes the months of a tenant that end by `end`, one after the other.
@@ -106,13 +115,16 @@ async fn draft(
     if sum(&lines).0 == 0 {
         return Ok(None);
     }
+    let party = app.store.billing_party(tenant.id).await?;
     Ok(Some(NewInvoice {
         tenant: tenant.id,
         period: month.span(),
         year: BillingMonth::of(now).year(),
         issued_at: now,
         due_at: now.plus(settings.pay_within),
-        customer: tenant.name.clone(),
+        customer: party.name.unwrap_or_else(|| tenant.name.clone()),
+        customer_address: party.address,
+        customer_tax_id: party.tax_id,
         seller: seller(settings),
         amounts: amounts(&lines, settings),
         lines,

@@ -27,8 +27,8 @@ pub struct DunningPass {
     pub suspended: u64,
 }
 
-/// Raises the notifications about new invoices, and about those that are due soon or overdue, and suspends the tenants that
-/// have not paid for too long, if `billing.suspend_after` says so.
+/// Raises the notifications about new invoices, and about those that are due soon or overdue. With `billing.suspend_after`, it
+/// suspends the tenants that have not paid by the day that a mail has named.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`]; what is done until then stays done.
@@ -70,9 +70,13 @@ async fn announce(app: &AppState, pass: &mut DunningPass) -> Result<(), ActionEr
 
 async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) -> Result<(), ActionError> {
     let (settings, now) = (&app.settings.config.billing, app.now());
-    let late = now.since(invoice.due_at);
     let suspends = settings.suspend_after > Duration::ZERO;
-    if suspends && late >= settings.suspend_after && invoice.suspended_at.is_none() {
+    if !suspends && invoice.suspends_at.is_some() {
+        // The setting may be switched on again much later, and then a new mail has to warn first.
+        app.store.withdraw_suspension(invoice.number).await?;
+    }
+    let announced = invoice.suspends_at.filter(|_| suspends);
+    if announced.is_some_and(|at| now >= at) && invoice.suspended_at.is_none() {
         if app.store.suspend_debtor(invoice.number, now).await? {
             pass.suspended += 1;
             tracing::warn!(number = %invoice.number, tenant = %invoice.tenant, "a tenant that does not pay is suspended");
@@ -82,15 +86,19 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
     }
     let (early, overdue) = reminders_until(invoice, settings, now);
     let due = early + overdue;
-    if invoice.reminders >= due {
+    // The first reminder after the due date announces the suspension. Without such reminders, and after the last of them if
+    // suspensions were switched on later, it has a mail of its own.
+    let is_late = overdue > 0 || (settings.reminders.is_empty() && now >= invoice.due_at);
+    let announces = suspends && announced.is_none() && invoice.suspended_at.is_none() && is_late;
+    if invoice.reminders >= due && !announces {
         return Ok(());
     }
+    let suspends_at = announced.or_else(|| announces.then(|| now.plus(settings.suspend_after)));
     let (number, amount, day) = (invoice.number, dollars(invoice.due_cents()), day(invoice.due_at));
-    let prepared = if overdue > 0 {
-        let ends = suspends.then(|| suspension(invoice, settings.suspend_after));
+    let prepared = if overdue > 0 || announces {
         let text = format!("Invoice {number} of {amount} was due on {day} and is not paid");
         let mail = |to: Address, invoice: &Invoice, dash_url: &str| {
-            Mail::payment_reminder(to, invoice, ends, dash_url)
+            Mail::payment_reminder(to, invoice, suspends_at, dash_url)
         };
         prepare_news(app, invoice, &text, mail).await?
     } else if now < invoice.due_at {
@@ -99,7 +107,11 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
     } else {
         None
     };
-    let news = InvoiceNews::Reminder { sent: invoice.reminders, now: due };
+    let news = InvoiceNews::Reminder {
+        sent: invoice.reminders,
+        now: due.max(invoice.reminders),
+        suspends_at: suspends_at.filter(|_| announces),
+    };
     pass.reminded += u64::from(claim(app, invoice, news, prepared).await?);
     Ok(())
 }
@@ -147,18 +159,13 @@ fn reminders_until(invoice: &Invoice, settings: &BillingSettings, now: Time) -> 
     (u32::from(early), u32::try_from(overdue).unwrap_or(u32::MAX - 1))
 }
 
-/// When a tenant that does not pay is suspended.
-fn suspension(invoice: &Invoice, after: Duration) -> Time {
-    invoice.due_at.plus(after)
-}
-
 /// Tells the members who may read bills of a payment that has arrived. The invoice is paid without it, so an error is only
 /// logged.
 pub(in crate::management::action) async fn confirm_payment(app: &AppState, invoice: &Invoice) {
     let (text, dash_url) = (format!("Invoice {} is paid", invoice.number), &app.settings.dash_url);
     let mail = |_: &User, to: Address| Mail::payment_received(to, invoice, dash_url);
     if let Err(error) = raise_with(app, invoice.tenant, NotificationKind::Invoice, &text, mail).await {
-        tracing::warn!(%error, number = %invoice.number, "members could not be told of a payment");
+        tracing::warn!(%error, number = %invoice.number, "members could not be notified of a payment");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::month::BillingMonth;
 use crate::store::{
-    CustomPlan, InvoiceAmounts, InvoiceLine, LineKind, TenantContract, TenantPlan, TierChange,
+    CustomPlan, InvoiceAmounts, InvoiceLine, LineKind, PlanFee, TenantContract, TenantPlan, TierChange,
 };
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{BillingSettings, MonthlyFees};
@@ -54,29 +54,59 @@ pub struct FeeSpan {
     pub span: Range<Time>,
 }
 
+/// The fees of plans at each time.
+#[derive(Clone, Copy, Debug)]
+pub struct FeeHistory<'h> {
+    /// The recorded fees, for each plan the oldest first.
+    pub recorded: &'h [PlanFee],
+    /// Operators' own plans with their current figures, which count where nothing is recorded.
+    pub custom_plans: &'h [CustomPlan],
+    /// The configured fees of the four plans, which count where nothing is recorded.
+    pub configured: &'h MonthlyFees,
+}
+
+impl FeeHistory<'_> {
+    /// The fee of a plan for a whole month at a time, in cents.
+    fn at(&self, plan: TenantPlan, at: Time) -> u64 {
+        let own = plan.custom.and_then(|id| {
+            let current = || self.custom(plan).and_then(|custom| custom.figures.monthly_fee);
+            let is_its = |fee: &PlanFee| fee.plan.custom == Some(id);
+            self.recorded(is_its, at).map_or_else(current, |fee| fee.cents)
+        });
+        let base = || {
+            let is_its = |fee: &PlanFee| fee.plan == TenantPlan::from(plan.tier);
+            let recorded = self.recorded(is_its, at).and_then(|fee| fee.cents);
+            recorded.unwrap_or_else(|| self.configured.of(plan.tier))
+        };
+        own.unwrap_or_else(base)
+    }
+
+    fn recorded(&self, is_its: impl Fn(&PlanFee) -> bool, at: Time) -> Option<&PlanFee> {
+        self.recorded.iter().rfind(|fee| is_its(fee) && fee.since <= at)
+    }
+
+    fn custom(&self, plan: TenantPlan) -> Option<&CustomPlan> {
+        self.custom_plans.iter().find(|custom| Some(custom.id) == plan.custom)
+    }
+}
+
 /// The fees in the times of `spans`: those of `contracts`, the oldest first, where one in force has a fee, and else those
-/// of the plans, of which `custom_plans` are operators' own.
-pub fn fee_spans(
-    spans: &[PlanSpan],
-    contracts: &[TenantContract],
-    custom_plans: &[CustomPlan],
-    fees: &MonthlyFees,
-) -> Vec<FeeSpan> {
+/// of the plans at that time.
+pub fn fee_spans(spans: &[PlanSpan], contracts: &[TenantContract], fees: &FeeHistory<'_>) -> Vec<FeeSpan> {
     let agreed: Vec<_> =
         contracts.iter().filter_map(|contract| Some((contract, contract.figures.monthly_fee?))).collect();
     let bounds = agreed.iter().flat_map(|(contract, _)| [Some(contract.from), contract.until]);
-    let bounds: BTreeSet<Time> = bounds.flatten().collect();
+    let bounds = bounds.flatten().chain(fees.recorded.iter().map(|fee| fee.since));
+    let bounds: BTreeSet<Time> = bounds.collect();
     let mut found = Vec::new();
-    for PlanSpan { plan: TenantPlan { tier, custom }, span } in spans {
-        let custom = custom_plans.iter().find(|plan| Some(plan.id) == *custom);
-        let own_fee = custom.and_then(|plan| plan.figures.monthly_fee).unwrap_or(fees.of(*tier));
+    for PlanSpan { plan, span } in spans {
+        let custom_plan = fees.custom(*plan).map(|custom| custom.name.clone());
         let mut start = span.start;
         let within = bounds.iter().filter(|bound| span.start < **bound && **bound < span.end);
         for end in within.chain([&span.end]) {
             let last = agreed.iter().rev().find(|(contract, _)| contract.is_in_force(start));
-            let fee = last.map_or(own_fee, |(_, fee)| *fee);
-            let custom_plan = custom.map(|plan| plan.name.clone());
-            found.push(FeeSpan { tier: *tier, custom_plan, fee, span: start..*end });
+            let fee = last.map_or_else(|| fees.at(*plan, start), |(_, fee)| *fee);
+            found.push(FeeSpan { tier: plan.tier, custom_plan: custom_plan.clone(), fee, span: start..*end });
             start = *end;
         }
     }
@@ -236,12 +266,62 @@ mod tests {
         fees
     }
 
+    fn history<'h>(
+        recorded: &'h [PlanFee],
+        custom_plans: &'h [CustomPlan],
+        configured: &'h MonthlyFees,
+    ) -> FeeHistory<'h> {
+        FeeHistory { recorded, custom_plans, configured }
+    }
+
+    #[test]
+    fn a_fee_holds_from_the_day_of_its_change_on_and_never_before() {
+        let month = december();
+        let own = TenantPlan { tier: Tier::Standard, custom: Some(CustomPlanId(1)) };
+        let plans = [CustomPlan {
+            id: CustomPlanId(1),
+            name: "gold".into(),
+            base: Tier::Standard,
+            is_visible: true,
+            figures: Figures { monthly_fee: Some(999_999), ..Figures::default() },
+            created_at: at(0),
+        }];
+        let since = |plan, since, cents| PlanFee { plan, since, cents };
+        let always = Time::from_secs(0);
+        let sums = |recorded: &[PlanFee], plan| {
+            let spans = plan_spans(month.span(), &[], plan);
+            let lines = plan_lines(month, &fee_spans(&spans, &[], &history(recorded, &plans, &fees())));
+            lines.iter().map(|line| (line.units / 86_400, line.amount.to_string())).collect::<Vec<_>>()
+        };
+        let whole = |amount: &str| vec![(31, format!("{amount}.000000000000"))];
+        // Raised after the month, and before it is closed.
+        let raised = [since(own, always, Some(12_400)), since(own, month.end(), Some(999_999))];
+        assert_eq!(sums(&raised, own), whole("124"));
+        // Raised on the 11th: ten days at the first fee, and 21 at the other one.
+        let within = [since(own, always, Some(3_100)), since(own, at(10 * 86_400), Some(6_200))];
+        let parts = vec![(10, "10.000000000000".to_owned()), (21, "42.000000000000".to_owned())];
+        assert_eq!(sums(&within, own), parts);
+        // From the 11th on it has the fee of its base, which is raised on the 21st.
+        let based = [
+            since(Tier::Standard.into(), always, Some(3_100)),
+            since(own, always, Some(6_200)),
+            since(own, at(10 * 86_400), None),
+            since(Tier::Standard.into(), at(20 * 86_400), Some(9_300)),
+        ];
+        let mut found = sums(&based, own);
+        found.sort_unstable();
+        let expected = [(10, "10.000000000000"), (10, "20.000000000000"), (11, "33.000000000000")];
+        assert_eq!(found, expected.map(|(days, amount)| (days, amount.to_owned())));
+        assert_eq!(sums(&[], own), [(31, "9999.990000000000".to_owned())], "as it is now");
+        assert_eq!(sums(&[], Tier::Standard.into()), whole("31"), "nothing is recorded: as configured");
+    }
+
     #[test]
     fn a_plan_in_force_for_a_part_of_the_month_costs_that_part_of_its_fee() {
         let month = december();
         let lines = |changes: &[TierChange], now| {
             let spans = plan_spans(month.span(), changes, TenantPlan::from(now));
-            plan_lines(month, &fee_spans(&spans, &[], &[], &fees()))
+            plan_lines(month, &fee_spans(&spans, &[], &history(&[], &[], &fees())))
                 .into_iter()
                 .map(|line| (line.tier, line.units, line.amount.to_string()))
                 .collect::<Vec<_>>()
@@ -368,7 +448,7 @@ mod tests {
             agreed(0, None, None),
         ];
         let spans = plan_spans(month.span(), &[], Tier::Standard.into());
-        let lines = plan_lines(month, &fee_spans(&spans, &contracts, &[], &fees()));
+        let lines = plan_lines(month, &fee_spans(&spans, &contracts, &history(&[], &[], &fees())));
         let told: Vec<_> = lines
             .iter()
             .map(|line| (line.tier, line.price.usd(), line.units, line.amount.to_string()))
@@ -404,7 +484,7 @@ mod tests {
         ];
         let spans = plan_spans(month.span(), &changes, on(3));
         let told = |contracts: &[TenantContract]| -> Vec<_> {
-            let lines = plan_lines(month, &fee_spans(&spans, contracts, &plans, &fees()));
+            let lines = plan_lines(month, &fee_spans(&spans, contracts, &history(&[], &plans, &fees())));
             let told = lines.into_iter().map(|line| (line.custom_plan, line.price.usd(), line.units / day));
             told.collect()
         };
@@ -441,7 +521,7 @@ mod tests {
                 .map(|(second, index)| change(*second, std::mem::replace(&mut tier, Tier::ALL[*index]), Tier::ALL[*index]))
                 .collect();
             let spans = plan_spans(at(0)..at(100), &changes, tier.into());
-            let lines = plan_lines(month, &fee_spans(&spans, &contracts, &[], &fees()));
+            let lines = plan_lines(month, &fee_spans(&spans, &contracts, &history(&[], &[], &fees())));
             let mut expected: BTreeMap<(Tier, u64), u64> = BTreeMap::new();
             for second in 0..100 {
                 let moved = moves.iter().rev().find(|(at, _)| *at <= second);

@@ -16,7 +16,7 @@ use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceSeller, Tenant};
-use lines::{amounts, fee_spans, plan_lines, plan_spans, usage_lines};
+use lines::{FeeHistory, amounts, fee_spans, plan_lines, plan_spans, usage_lines};
 use month::BillingMonth;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
@@ -57,8 +57,12 @@ pub struct NextInvoice {
     pub month: BillingMonth,
     /// Up to when usage is on it.
     pub until: Time,
-    /// The name of the tenant.
+    /// The name of the customer.
     pub customer: String,
+    /// The lines of the customer's address.
+    pub customer_address: Vec<String>,
+    /// The customer's tax number.
+    pub customer_tax_id: Option<String>,
     /// Who would issue it.
     pub seller: InvoiceSeller,
     /// The lines that it would have.
@@ -88,7 +92,12 @@ async fn lines_of(
     let spans = plan_spans(span, &changes, tenant.plan());
     let contracts = app.store.contracts(tenant.id).await?;
     let custom_plans = app.store.billed_custom_plans().await?;
-    let fees = fee_spans(&spans, &contracts, &custom_plans, &app.settings.config.billing.fees);
+    let history = FeeHistory {
+        recorded: &app.store.plan_fees().await?,
+        custom_plans: &custom_plans,
+        configured: &app.settings.config.billing.fees,
+    };
+    let fees = fee_spans(&spans, &contracts, &history);
     let mut lines = plan_lines(month, &fees);
     let charges = usage::of_month(app, tenant, month, &custom_plans).await?;
     lines.extend(usage_lines(month, &charges, invoiced));
@@ -132,12 +141,15 @@ pub async fn next_invoice(
     let closed_until = app.store.closed_until(id).await?.unwrap_or(begun);
     let lines = closing::late_and_current_lines(app, &tenant, month, closed_until, (begun, now)).await?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let party = app.store.billing_party(id).await?;
     Ok(NextInvoice {
         month,
         until: now,
         seller: closing::seller(&config.billing),
         amounts: amounts(&lines, &config.billing),
-        customer: tenant.name,
+        customer: party.name.unwrap_or(tenant.name),
+        customer_address: party.address,
+        customer_tax_id: party.tax_id,
         lines,
     })
 }

@@ -1,4 +1,4 @@
-//! Switches of chains.
+//! Switches of chains, and their caches.
 
 use crate::management::action::actor::Actor;
 use crate::management::action::chains::{CatalogEntry, chains};
@@ -87,4 +87,16 @@ pub async fn switch(
     let store = actor.audited_store(&app.store, None, event, now);
     actor.expecting(&store, versioned(chain)?).switch_chain(name.as_str(), on, now).await?;
     get(app, chain).await
+}
+
+/// Has every gateway empty its cache of a chain, within a second: none of the answers that are stored then is given again, and neither
+/// are those of calls that are at a node at that time. Returns the chain's path.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a path that is not a chain's.
+pub async fn clear_cache(app: &AppState, actor: &Actor, chain: &str) -> Result<&'static str, ActionError> {
+    let (name, now) = (name(chain)?, app.now());
+    let store = actor.audited_store(&app.store, None, ("cache.cleared", name, ""), now);
+    store.clear_cache(name.as_str(), now).await?;
+    Ok(name.as_str())
 }

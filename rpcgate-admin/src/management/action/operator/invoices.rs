@@ -7,7 +7,8 @@ use crate::management::action::{suspensions, text};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{
-    CreditNote, Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, NewCreditNote, WholeInvoice,
+    CreditNote, Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, NewCreditNote, UnmatchedPayment,
+    WholeInvoice,
 };
 
 const UNKNOWN: ActionError = ActionError::NotFound("invoice");
@@ -36,6 +37,14 @@ pub async fn overdue(
     limit: u64,
 ) -> Result<Vec<Invoice>, ActionError> {
     Ok(app.store.oldest_overdue(after, limit, app.now()).await?)
+}
+
+/// The payments that completed nothing, the newest first: the last 1,000.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn unmatched_payments(app: &AppState) -> Result<Vec<UnmatchedPayment>, ActionError> {
+    Ok(app.store.unmatched_payments(u64::MAX).await?)
 }
 
 /// An invoice of any tenant.
@@ -78,7 +87,8 @@ pub async fn settle(
     get(app, number).await
 }
 
-/// Issues a credit note of `cents`, with tax, for an invoice.
+/// Issues a credit note of `cents`, with tax, for an invoice: only if `seen_credited`, if there is one, is the sum that was
+/// credited before.
 ///
 /// # Errors
 /// [`ActionError::NotFound`]; [`ActionError::Conflict`] for a cancelled invoice; [`ActionError::Full`] for more than the
@@ -89,6 +99,7 @@ pub async fn credit(
     number: InvoiceNumber,
     cents: u64,
     reason: &str,
+    seen_credited: Option<u64>,
 ) -> Result<(Invoice, CreditNote), ActionError> {
     if cents == 0 {
         return Err(ActionError::Invalid("`cents` must be at least 1".into()));
@@ -98,7 +109,7 @@ pub async fn credit(
     let detail = format!("{cents} cents");
     let store = actor.audited_store(&app.store, Some(tenant), ("invoice.credited", number, detail), now);
     let year = BillingMonth::of(now).year();
-    let new = NewCreditNote { invoice: number, year, cents, reason, user: actor.user_id() };
+    let new = NewCreditNote { invoice: number, year, cents, reason, user: actor.user_id(), seen_credited };
     let (settled, note) = store.issue_credit_note(&new, now).await?;
     if settled.reactivates {
         suspensions::tell(app, tenant, false, None).await;

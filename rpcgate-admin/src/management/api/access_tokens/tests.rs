@@ -43,13 +43,13 @@ async fn a_token_is_shown_once_and_listed_with_its_last_use() {
     assert_eq!(
         kept,
         json!({"id": created["id"], "name": "deploy", "scopes": ["read", "manage_keys"],
-            "created_at": "2026-12-31T12:00:00Z", "expires_at": "2027-03-31T12:00:00Z",
+            "created_at": "2026-12-31T12:00:00.000Z", "expires_at": "2027-03-31T12:00:00.000Z",
             "last_used_at": null, "last_used_from": null})
     );
     assert_eq!(get(&site, &owner.token, TOKENS).await.body, json!([kept]));
     site.clock.advance(Duration::from_secs(61));
     assert_eq!(get(&site, &text, "/api/v1/auth/me").await.body["id"], owner.user.id.to_string());
-    kept["last_used_at"] = json!("2026-12-31T12:01:01Z");
+    kept["last_used_at"] = json!("2026-12-31T12:01:01.000Z");
     kept["last_used_from"] = json!("192.0.2.1");
     assert_eq!(get(&site, &owner.token, TOKENS).await.body, json!([kept]));
     let entries = site.app.store.audit(AuditSubject::User(owner.user.id), 1).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_token_ends_when_it_is_revoked_or_expires_or_its_user_is_disabled() {
     let gone = get(&site, &text, "/api/v1/auth/me").await;
     assert_eq!((gone.status, &gone.body["code"]), (StatusCode::UNAUTHORIZED, &json!("unauthenticated")));
 
-    let form = json!({"name": "short", "scopes": ["read"], "expires_at": "2026-12-31T12:00:10Z"});
+    let form = json!({"name": "short", "scopes": ["read"], "expires_at": "2026-12-31T12:00:10.000Z"});
     let short = ask(&site, &owner.token, Method::POST, TOKENS, &form).await.body["token"].clone();
     let short = short.as_str().unwrap();
     assert_eq!(get(&site, short, "/api/v1/auth/me").await.status, StatusCode::OK);
@@ -267,6 +267,16 @@ async fn tokens_end_with_a_changed_password_and_with_a_new_factor() {
         answer.body["token"].as_str().unwrap().to_owned()
     };
     let (session, _) = tokens(&site, EMAIL).await;
+    let form = json!({"name": "deploy", "scopes": ["read"]});
+    let bare = ask(&site, &session, Method::POST, TOKENS, &form).await;
+    assert_eq!((bare.status, &bare.body["code"]), (StatusCode::UNAUTHORIZED, &json!("proof_required")));
+    let wrong = json!({"name": "deploy", "scopes": ["read"], "current_password": "no password of hers"});
+    assert_eq!(ask(&site, &session, Method::POST, TOKENS, &wrong).await.status, StatusCode::FORBIDDEN);
+    let proof = json!({"current_password": PASSWORD});
+    assert_eq!(
+        ask(&site, &session, Method::POST, "/api/v1/auth/proof", &proof).await.status,
+        StatusCode::NO_CONTENT
+    );
     let text = make(&session).await;
     assert_eq!(get(&site, &text, "/api/v1/auth/me").await.status, StatusCode::OK);
     let change = json!({"current_password": PASSWORD, "new_password": "another password of ada"});
@@ -316,8 +326,8 @@ async fn a_new_token_is_checked() {
     for (form, field) in [
         (json!({"name": " ", "scopes": ["read"]}), "name"),
         (json!({"name": "x", "scopes": []}), "scopes"),
-        (json!({"name": "x", "scopes": ["read"], "expires_at": "2026-12-31T12:00:00Z"}), "expires_at"),
-        (json!({"name": "x", "scopes": ["read"], "expires_at": "2028-01-01T12:00:01Z"}), "expires_at"),
+        (json!({"name": "x", "scopes": ["read"], "expires_at": "2026-12-31T12:00:00.000Z"}), "expires_at"),
+        (json!({"name": "x", "scopes": ["read"], "expires_at": "2028-01-01T12:00:01.000Z"}), "expires_at"),
         (json!({"name": "x", "scopes": ["read"], "user_id": "y"}), "user_id"),
     ] {
         let answer = ask(&site, &owner.token, Method::POST, TOKENS, &form).await;

@@ -50,7 +50,7 @@ async fn an_entry_has_the_actor_the_action_the_address_and_the_time() {
     let (id, tenant) = (visitor.user.id.to_string(), visitor.user.tenant.unwrap().to_string());
     assert_eq!(
         body,
-        json!([{"at": "2026-12-31T12:00:01.5Z", "tenant_id": tenant, "user_id": id, "action": "account.renamed", "subject": id,
+        json!([{"at": "2026-12-31T12:00:01.500Z", "tenant_id": tenant, "user_id": id, "action": "account.renamed", "subject": id,
             "address": "192.0.2.1", "detail": ""}])
     );
     for wrong in ["0", "1001", "x", "-1"] {
@@ -96,9 +96,9 @@ async fn entries_are_filtered_by_action_user_subject_and_time() {
         ("?action=pro_ect".to_owned(), vec![]),
         (format!("?action=project&user_id={}", developer.user.id), vec![created(1)]),
         (format!("?subject={}", ids[0]), vec![deleted.clone(), created(0)]),
-        ("?action=project&from=2026-12-31T12:02:00Z".to_owned(), vec![deleted.clone(), created(1)]),
-        ("?action=project&to=2026-12-31T12:02:00Z".to_owned(), vec![created(0)]),
-        ("?from=2026-12-31T12:02:00Z&to=2026-12-31T12:03:00Z".to_owned(), vec![created(1)]),
+        ("?action=project&from=2026-12-31T12:02:00.000Z".to_owned(), vec![deleted.clone(), created(1)]),
+        ("?action=project&to=2026-12-31T12:02:00.000Z".to_owned(), vec![created(0)]),
+        ("?from=2026-12-31T12:02:00.000Z&to=2026-12-31T12:03:00.000Z".to_owned(), vec![created(1)]),
     ] {
         assert_eq!(found(&site, &owner, &query).await, expected, "{query}");
     }
@@ -191,8 +191,8 @@ async fn a_page_of_entries_comes_as_csv_that_no_spreadsheet_runs() {
     assert_eq!(head.headers[http::header::CONTENT_DISPOSITION], "attachment; filename=\"audit.csv\"");
     assert!(head.headers[http::header::LINK].to_str().unwrap().ends_with("rel=\"next\""));
     let expected = format!(
-        "at,tenant_id,user_id,action,subject,address,detail\r\n\
-         2026-12-31T12:00:01Z,{},{},project.created,{},192.0.2.1,\"'=cmd(\"\"a\"\"), b\"\r\n",
+        "\u{feff}at,tenant_id,user_id,action,subject,address,detail\r\n\
+         2026-12-31T12:00:01.000Z,{},{},project.created,{},192.0.2.1,\"'=cmd(\"\"a\"\"), b\"\r\n",
         owner.user.tenant.unwrap(),
         owner.user.id,
         id.as_str().unwrap()

@@ -30,8 +30,8 @@ async fn a_log_has_the_events_of_its_project_that_match_all_parameters() {
         ("?chain=bitcoin", vec![2]),
         ("?chain=eth&event_type=new_block", vec![3, 0]),
         ("?event_type=health", vec![]),
-        ("?from=2026-12-31T12:00:01Z&to=2026-12-31T12:00:03Z", vec![2, 1]),
-        ("?to=2026-12-31T12:00:01Z&event_type=new_block", vec![0]),
+        ("?from=2026-12-31T12:00:01.000Z&to=2026-12-31T12:00:03.000Z", vec![2, 1]),
+        ("?to=2026-12-31T12:00:01.000Z&event_type=new_block", vec![0]),
     ] {
         let (status, log) = ask(&site, &owner, Method::GET, &format!("{path}{query}"), Value::Null).await;
         assert_eq!(status, 200, "{query}: {log}");
@@ -41,7 +41,7 @@ async fn a_log_has_the_events_of_its_project_that_match_all_parameters() {
     }
     let (_, log) = ask(&site, &owner, Method::GET, &path, Value::Null).await;
     let newest = json!({"id": ids[3], "chain": "eth", "event_type": "new_block", "block_num": 3,
-        "block_hash": "0xb3", "removed": true, "created_at": log[0]["created_at"],
+        "block_hash": "0xb3", "removed": true, "withheld": false, "created_at": log[0]["created_at"],
         "data": {"chain": "eth", "event_type": "new_block", "block_num": 3, "block_hash": "0xb3",
             "timestamp": 1_700_000_000, "data": {"transactions": 3}}});
     assert_eq!(log[0], newest);

@@ -4,7 +4,7 @@ use crate::management::api::invoices::tests::{issue, without_code};
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::payment::stripe::tests::{EVENT_SECRET, StandIn, event, signature};
 use crate::process::log::tests::Lines;
-use crate::store::{AuditSubject, CustomPlan, Figures, InvoiceStatus, Role, TenantChange};
+use crate::store::{AuditSubject, CustomPlan, Figures, InvoiceStatus, NewCreditNote, Role, TenantChange};
 use http::Method;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::plan::Tier;
@@ -170,35 +170,138 @@ async fn a_plan_of_the_operators_own_is_bought_by_its_name_or_its_identifier_if_
     assert_eq!(now().await, Some(CustomPlanId(2)));
 }
 
+/// The payments that fit nothing, the oldest first: their amounts and the reasons.
+async fn unmatched(site: &Site) -> Vec<(u64, String)> {
+    let all = site.app.store.unmatched_payments(99).await.unwrap();
+    all.into_iter().rev().map(|one| (one.cents, one.reason)).collect()
+}
+
 #[tokio::test]
-async fn what_is_paid_beyond_the_debt_pays_the_invoice_and_is_reported_with_its_amount() {
+async fn a_payment_of_the_right_amount_for_an_invoice_that_was_credited_pays_it_and_the_rest_is_recorded() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
     let number = issue(&site, tenant).await;
     assert_eq!(begin(&site, &owner, json!({"invoice": number.to_string()})).await.0, 201);
+    let credit = NewCreditNote {
+        invoice: number,
+        year: 2027,
+        cents: 190,
+        seen_credited: None,
+        reason: "x".into(),
+        user: None,
+    };
+    site.app.store.issue_credit_note(&credit, site.app.now()).await.unwrap();
     let id = stand_in.accepted()[0].0.clone();
-    let lines = Lines::default();
-    let guard = lines.capture();
-    report(&site, COMPLETED, &id, "paid", 1_500).await;
-    drop(guard);
+    for _ in 0..2 {
+        report(&site, COMPLETED, &id, "paid", 1_190).await;
+    }
     assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Paid);
-    let reported =
-        format!("more was paid than was owed: return the rest checkout={id} number={number} cents=310");
-    let text = lines.text();
-    assert!(text.lines().any(|line| line.contains("ERROR") && line.contains(&reported)), "{text}");
+    assert_eq!(unmatched(&site).await, [(190, "more was paid than was owed: return the rest".to_owned())]);
     let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
     let paid = audit.iter().find(|entry| entry.action == "invoice.paid").unwrap();
-    assert_eq!(paid.detail, format!("1500 cents, checkout {id}"), "the whole payment is in the audit");
-    let exact = Lines::default();
-    let guard = exact.capture();
-    report(&site, COMPLETED, &id, "paid", 1_500).await;
-    drop(guard);
-    assert!(!exact.text().contains("return the rest"), "it is reported once: {}", exact.text());
+    assert_eq!(paid.detail, format!("1190 cents, checkout {id}"), "the whole payment is in the audit");
+    assert_eq!(audit.iter().filter(|entry| entry.action == "payment.unmatched").count(), 1);
+}
+
+/// An event with another session of the provider.
+fn changed(id: &str, change: impl FnOnce(&mut Value)) -> String {
+    let mut body: Value = serde_json::from_str(&event(COMPLETED, id, "paid", 1_190)).unwrap();
+    change(&mut body["data"]["object"]);
+    body.to_string()
 }
 
 #[tokio::test]
-async fn a_payment_of_too_little_or_of_a_settled_or_unknown_invoice_pays_nothing() {
+async fn a_payment_is_booked_or_reported_and_one_that_does_not_fit_completes_nothing() {
+    /// What differs in a payment, how, and what is reported.
+    type OddPayment = (&'static str, fn(&mut Value), &'static str);
+    let odd: [OddPayment; 12] = [
+        ("one cent less", |s| s["amount_total"] = 1_189.into(), "its amount is not 1190 cents"),
+        ("more", |s| s["amount_total"] = 1_500.into(), "its amount is not 1190 cents"),
+        ("no amount", |s| s["amount_total"] = Value::Null, "its amount is not 1190 cents"),
+        ("nothing", |s| s["amount_total"] = 0.into(), "its amount is not 1190 cents"),
+        ("too much to count", |s| s["amount_total"] = u64::MAX.into(), "its amount is not 1190 cents"),
+        ("euros", |s| s["currency"] = "eur".into(), "its currency is not usd"),
+        ("no currency", |s| s["currency"] = Value::Null, "its currency is not usd"),
+        ("another mode", |s| s["mode"] = "subscription".into(), "its mode is not payment"),
+        ("no mode", |s| s["mode"] = Value::Null, "its mode is not payment"),
+        (
+            "a payment link",
+            |s| s["id"] = "cs_of_a_payment_link".into(),
+            "it was not made on the page of the checkout that it names",
+        ),
+        (
+            "an unknown checkout",
+            |s| s["client_reference_id"] = "00000000-0000-7000-8000-000000000000".into(),
+            "it names no checkout of this service",
+        ),
+        ("no reference", |s| s["client_reference_id"] = Value::Null, "it names no checkout of this service"),
+    ];
+    let (site, stand_in) = site().await;
+    let operator = site.operator().await;
+    for (name, change, reason) in odd {
+        let owner = site.member(Role::Owner).await;
+        let tenant = owner.user.tenant.unwrap();
+        let number = issue(&site, tenant).await;
+        let body = json!({"invoice": number.to_string()});
+        assert_eq!(begin(&site, &owner, body).await.0, 201, "{name}");
+        let id = stand_in.accepted().last().unwrap().0.clone();
+        let before = unmatched(&site).await.len();
+        for _ in 0..2 {
+            assert_eq!(report_signed(&site, &changed(&id, change), EVENT_SECRET).await.0, 204, "{name}");
+        }
+        assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Open, "{name}");
+        let found = unmatched(&site).await;
+        assert_eq!((found.len(), found.last().unwrap().1.as_str()), (before + 1, reason), "{name}: once");
+        let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
+        let recorded = audit.iter().filter(|entry| entry.action == "payment.unmatched").count();
+        let names_checkout = !reason.contains("no checkout");
+        assert_eq!(recorded, usize::from(names_checkout), "{name}");
+        let path = "/api/v1/notifications";
+        let told =
+            site.ask(Some(&owner), Method::GET, path, axum::body::Body::empty()).await.body.to_string();
+        assert_eq!(
+            told.contains(&format!("could not be booked: {reason}")),
+            names_checkout,
+            "{name}: {told}"
+        );
+        // A later event about the checkout's own session and of the right amount still counts.
+        report(&site, "checkout.session.async_payment_succeeded", &id, "paid", 1_190).await;
+        assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Paid, "{name}");
+    }
+    let answer = site.ask(
+        Some(&operator),
+        Method::GET,
+        "/api/v1/operator/payments?limit=2",
+        axum::body::Body::empty(),
+    );
+    let list = answer.await.body;
+    assert_eq!((list.as_array().unwrap().len(), &list[0]["cents"]), (2, &json!(1_190)));
+}
+
+#[tokio::test]
+async fn a_plan_is_completed_by_the_session_of_its_checkout_alone() {
+    let (site, stand_in) = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let tier = async || site.app.store.tenant(tenant).await.unwrap().unwrap().tier;
+    assert_eq!(begin(&site, &owner, json!({"tier": "enterprise"})).await.0, 201);
+    let id = stand_in.accepted()[0].0.clone();
+    let foreign = |kind: &str| {
+        let event = event(kind, &id, "no_payment_required", 0);
+        event.replace(&format!("cs_test_{id}"), "cs_of_a_payment_link")
+    };
+    assert_eq!(report_signed(&site, &foreign(COMPLETED), EVENT_SECRET).await.0, 204);
+    assert_eq!((tier().await, unmatched(&site).await.len()), (Tier::Free, 1));
+    assert_eq!(report_signed(&site, &foreign("checkout.session.expired"), EVENT_SECRET).await.0, 204);
+    assert_eq!(begin(&site, &owner, json!({"tier": "enterprise"})).await.0, 201);
+    assert_eq!(stand_in.accepted().len(), 1, "the end of another session does not end the page");
+    report(&site, COMPLETED, &id, "no_payment_required", 0).await;
+    assert_eq!(tier().await, Tier::Enterprise);
+}
+
+#[tokio::test]
+async fn a_payment_of_too_little_or_of_a_settled_invoice_pays_nothing() {
     let (site, stand_in) = site().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -206,14 +309,21 @@ async fn a_payment_of_too_little_or_of_a_settled_or_unknown_invoice_pays_nothing
     let invoice = json!({"invoice": number.to_string()});
     assert_eq!(begin(&site, &owner, invoice.clone()).await.0, 201);
     let id = stand_in.accepted()[0].0.clone();
+    let lines = Lines::default();
+    let guard = lines.capture();
     report(&site, COMPLETED, &id, "paid", 1_189).await;
+    drop(guard);
+    let text = lines.text();
+    let reported = "a payment fits nothing that is to be paid";
+    assert!(text.lines().any(|line| line.contains("ERROR") && line.contains(reported)), "{text}");
     assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Open);
     assert_eq!(begin(&site, &owner, invoice).await.0, 201, "it can be paid on another page");
     let id = stand_in.accepted()[1].0.clone();
     site.app.store.settle_invoice(number, InvoiceStatus::Void, None, site.app.now()).await.unwrap();
     report(&site, COMPLETED, &id, "paid", 1_190).await;
     assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Void);
-    report(&site, COMPLETED, "00000000-0000-7000-8000-000000000000", "paid", 1_190).await;
+    let reasons: Vec<_> = unmatched(&site).await.into_iter().map(|(_, reason)| reason).collect();
+    assert_eq!(reasons, ["its amount is not 1190 cents", "the invoice is not open: return it"]);
 }
 
 #[tokio::test]

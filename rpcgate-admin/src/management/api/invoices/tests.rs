@@ -44,6 +44,8 @@ pub(crate) async fn issue(site: &Site, tenant: TenantId) -> InvoiceNumber {
         issued_at: now,
         due_at: now.plus(Duration::from_secs(14 * 86_400)),
         customer: "Bank & Söhne <b>".into(),
+        customer_address: vec!["1 High <b>Street".into()],
+        customer_tax_id: Some("GB1".into()),
         seller: InvoiceSeller {
             name: "Acme".into(),
             address: vec!["1 Main Street".into(), "Springfield".into()],
@@ -91,7 +93,7 @@ async fn the_bill_of_the_current_month_has_what_its_invoice_will_have() {
     let tenant = owner.user.tenant.unwrap();
     let path = format!("/tenants/{tenant}/billing");
     let (status, empty) = get(&site, &owner, &path).await;
-    let period = json!({"from": "2026-12-01T00:00:00Z", "to": "2027-01-01T00:00:00Z"});
+    let period = json!({"from": "2026-12-01T00:00:00.000Z", "to": "2027-01-01T00:00:00.000Z"});
     let expected = json!({"period": period, "plan": {"name": "free", "tier": "free", "monthly_fee_cents": 0, "price_per_cu": 0.0},
         "lines": [], "subtotal_cents": 0, "taxes": [{"name": "VAT", "basis_points": 1900, "cents": 0}],
         "total_cents": 0, "currency": "usd", "invoices": []});
@@ -111,7 +113,7 @@ async fn the_bill_of_the_current_month_has_what_its_invoice_will_have() {
     site.clock.set(at.plus(Duration::from_secs(3_600)));
     let owner = site.visitor(Some(tenant), Role::Owner).await;
     let (_, bill) = get(&site, &owner, &path).await;
-    let month = "2026-12-01T00:00:00Z";
+    let month = "2026-12-01T00:00:00.000Z";
     let lines = json!([
         {"kind": "plan", "month": month, "chain": null, "tier": "standard", "custom_plan": null, "calls": null, "compute_units": null,
             "seconds": 3600, "price": 31.0, "amount": "0.041666666666"},
@@ -130,7 +132,7 @@ async fn the_bill_of_the_current_month_has_what_its_invoice_will_have() {
     let (_, bill) = get(&site, &owner, &path).await;
     assert_eq!(
         (&bill["period"]["from"], &bill["lines"][0]["seconds"]),
-        (&json!("2027-01-01T00:00:00Z"), &json!(86_400))
+        (&json!("2027-01-01T00:00:00.000Z"), &json!(86_400))
     );
     assert_eq!(bill["lines"].as_array().unwrap().len(), 1, "what is on an invoice is not owed again");
     assert_eq!(bill["invoices"][0]["number"], "2027-000001");
@@ -146,15 +148,15 @@ async fn an_invoice_is_read_by_its_tenant_and_no_other() {
     let tenant = owner.user.tenant.unwrap();
     let number = issue(&site, tenant).await;
     let summary = json!({"number": "2026-000001", "tenant_id": tenant.to_string(), "status": "open",
-        "period": {"from": "2026-11-01T00:00:00Z", "to": "2026-12-01T00:00:00Z"},
-        "issued_at": "2026-12-31T12:00:00Z", "due_at": "2027-01-14T12:00:00Z", "settled_at": null,
+        "period": {"from": "2026-11-01T00:00:00.000Z", "to": "2026-12-01T00:00:00.000Z"},
+        "issued_at": "2026-12-31T12:00:00.000Z", "due_at": "2027-01-14T12:00:00.000Z", "settled_at": null,
         "total_cents": 1190, "credited_cents": 0, "due_cents": 1190, "currency": "usd"});
     let list = get(&site, &owner, &format!("/tenants/{tenant}/invoices")).await;
     assert_eq!(list, (200, json!([summary])));
     let mut whole = summary;
     let more = json!({"seller": {"name": "Acme", "address": ["1 Main Street", "Springfield"], "tax_id": "DE1"},
-        "customer": "Bank & Söhne <b>", "subtotal_cents": 1000,
-        "lines": [{"kind": "usage", "month": "2026-11-01T00:00:00Z", "chain": "eth", "tier": "standard", "custom_plan": null, "calls": 400,
+        "customer": "Bank & Söhne <b>", "customer_address": ["1 High <b>Street"], "customer_tax_id": "GB1", "subtotal_cents": 1000,
+        "lines": [{"kind": "usage", "month": "2026-11-01T00:00:00.000Z", "chain": "eth", "tier": "standard", "custom_plan": null, "calls": 400,
             "compute_units": 10000, "seconds": null, "price": 0.001, "amount": "10.000000000000"}],
         "taxes": [{"name": "VAT", "basis_points": 1900, "cents": 190}], "credit_notes": [], "note": null});
     whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -181,7 +183,7 @@ async fn an_operator_marks_an_invoice_as_paid_or_cancelled_once() {
     let put = async |number, body| ask(&site, &operator, Method::PUT, &path(number), body).await;
     let (status, done) = put(paid, body.clone()).await;
     assert_eq!((status, &done["status"], &done["note"]), (200, &json!("paid"), &json!("By transfer")));
-    assert_eq!((&done["due_cents"], &done["settled_at"]), (&json!(0), &json!("2026-12-31T12:00:00Z")));
+    assert_eq!((&done["due_cents"], &done["settled_at"]), (&json!(0), &json!("2026-12-31T12:00:00.000Z")));
     let again = put(paid, json!({"status": "paid", "note": "Twice"})).await;
     assert_eq!(again, (200, done), "it stays as it is");
     let refused = (409, json!({"error": "this has been decided already"}));
@@ -247,7 +249,7 @@ async fn credit_notes_reduce_what_is_owed_until_nothing_is() {
         ask(&site, &operator, Method::POST, &path, body).await
     };
     let (status, first) = post(119).await;
-    let expected = json!({"number": "C2026-000001", "invoice": "2026-000001", "issued_at": "2026-12-31T12:00:00Z",
+    let expected = json!({"number": "C2026-000001", "invoice": "2026-000001", "issued_at": "2026-12-31T12:00:00.000Z",
         "reason": "An outage", "net_cents": 100, "tax_cents": 19, "total_cents": 119});
     assert_eq!((status, first), (201, expected.clone()));
     let whole = async || get(&site, &owner, &format!("/tenants/{tenant}/invoices/{number}")).await.1;

@@ -55,7 +55,7 @@ async fn a_key_is_shown_once_and_stored_as_a_hash() {
     let (status, list) = ask(&site, &owner, Method::GET, &path, Value::Null).await;
     let expected = json!({"id": id.to_string(), "project_id": project.to_string(), "description": "CI",
         "prefix": &text[..12], "chains": null, "expires_at": null, "revoked_at": null,
-        "created_at": "2026-12-31T12:00:00Z"});
+        "created_at": "2026-12-31T12:00:00.000Z"});
     assert_eq!((status, &list), (200, &json!([expected])));
     let hidden = [text.to_owned(), text[12..].to_owned(), stored.hash.to_string()];
     let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_scope_is_stored_by_canonical_names_and_an_end_in_utc() {
         "expires_at": "2027-01-31T14:00:00+02:00"});
     let (status, created) = ask(&site, &owner, Method::POST, &path, body).await;
     assert_eq!((status, &created["chains"]), (201, &json!(["avax", "btc", "eth"])));
-    assert_eq!(created["expires_at"], "2027-01-31T12:00:00Z");
+    assert_eq!(created["expires_at"], "2027-01-31T12:00:00.000Z");
     let body = json!({"description": "", "chains": null, "expires_at": null});
     let (status, created) = ask(&site, &owner, Method::POST, &path, body).await;
     assert_eq!((status, &created["chains"], &created["expires_at"]), (201, &Value::Null, &Value::Null));
@@ -100,11 +100,11 @@ async fn an_invalid_request_creates_no_key() {
         (json!({"description": "", "expires_at": "soon"}), no_moment),
         (json!({"description": "", "expires_at": 1_900_000_000}), no_moment),
         (
-            json!({"description": "", "expires_at": "2026-12-31T12:00:00Z"}),
+            json!({"description": "", "expires_at": "2026-12-31T12:00:00.000Z"}),
             "`expires_at` must lie in the future",
         ),
         (
-            json!({"description": "", "expires_at": "2020-01-01T00:00:00Z"}),
+            json!({"description": "", "expires_at": "2020-01-01T00:00:00.000Z"}),
             "`expires_at` must lie in the future",
         ),
         (
@@ -134,6 +134,7 @@ async fn logged_in(site: &Site, user: User) -> Visitor {
         agent,
         method: LogInMethod::Password,
         factor_at: None,
+        proved_at: None,
     };
     let entry = Audit {
         tenant: user.tenant,

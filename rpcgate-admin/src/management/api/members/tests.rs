@@ -56,8 +56,8 @@ async fn members_see_members_oldest_first() {
             "confirmed": true, "created_at": at})
     };
     let expected = json!([
-        shown(&viewer, "viewer", "2026-12-31T12:00:00Z"),
-        shown(&owner, "owner", "2026-12-31T12:00:01Z")
+        shown(&viewer, "viewer", "2026-12-31T12:00:00.000Z"),
+        shown(&owner, "owner", "2026-12-31T12:00:01.000Z")
     ]);
     assert_eq!(ask(&site, &viewer, Method::GET, &members, Value::Null).await, (200, expected));
     let answer = ask(&site, &outsider, Method::GET, &members, Value::Null).await;

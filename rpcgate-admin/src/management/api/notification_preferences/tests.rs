@@ -170,13 +170,13 @@ async fn a_raised_notification_is_seen_and_mailed_as_each_member_wants() {
     }
     let (_, all) = get(&site, &owner, "/notifications").await;
     let expected = json!({"id": all[0]["id"], "tenant_id": tenant.to_string(), "kind": "webhook.health",
-        "message": text, "since": "2026-12-31T12:00:01Z", "requests": null, "requests_limit": null,
-        "created_at": "2026-12-31T12:00:01Z", "read_at": null});
+        "message": text, "since": "2026-12-31T12:00:01.000Z", "requests": null, "requests_limit": null,
+        "created_at": "2026-12-31T12:00:01.000Z", "read_at": null});
     assert_eq!(all[0], expected);
     let read = |id: &Value| format!("/api/v1/notifications/{}/read", id.as_str().unwrap());
     let health = read(&all[0]["id"]);
     let answer = site.ask(Some(&viewer), Method::POST, &health, Body::empty()).await;
-    assert_eq!((answer.status.as_u16(), &answer.body["read_at"]), (200, &json!("2026-12-31T12:00:01Z")));
+    assert_eq!((answer.status.as_u16(), &answer.body["read_at"]), (200, &json!("2026-12-31T12:00:01.000Z")));
     for (visitor, path) in [(&viewer, read(&all[1]["id"])), (&outsider, health)] {
         let answer = site.ask(Some(visitor), Method::POST, &path, Body::empty()).await;
         assert_eq!(answer.status.as_u16(), 404, "it is for others");

@@ -41,23 +41,23 @@ async fn notifications_are_listed_newest_first_and_marked_read_by_each_user() {
     let id = |n: usize| reported[n]["id"].as_str().unwrap().to_owned();
     assert_eq!(status, 200, "{reported}");
     let spike = json!({"id": id(0), "tenant_id": tenant.to_string(), "kind": "usage.rate_limited_spike",
-        "message": "60 calls were refused with 429 within a minute", "since": "2026-12-31T12:00:00Z",
-        "requests": 60, "requests_limit": null, "created_at": "2026-12-31T12:00:05Z", "read_at": null});
+        "message": "60 calls were refused with 429 within a minute", "since": "2026-12-31T12:00:00.000Z",
+        "requests": 60, "requests_limit": null, "created_at": "2026-12-31T12:00:05.000Z", "read_at": null});
     let used = json!({"id": id(1), "tenant_id": tenant.to_string(), "kind": "usage.daily_requests_80",
-        "message": "80 percent of the day's requests are used: 90 of 100", "since": "2026-12-31T00:00:00Z",
-        "requests": 90, "requests_limit": 100, "created_at": "2026-12-31T12:00:00Z", "read_at": null});
+        "message": "80 percent of the day's requests are used: 90 of 100", "since": "2026-12-31T00:00:00.000Z",
+        "requests": 90, "requests_limit": 100, "created_at": "2026-12-31T12:00:00.000Z", "read_at": null});
     assert_eq!(reported, json!([spike, used]));
 
     let path = format!("/notifications/{}/read", id(1));
     let mut read = used;
-    read["read_at"] = json!("2026-12-31T12:00:00Z");
+    read["read_at"] = json!("2026-12-31T12:00:00.000Z");
     assert_eq!(ask(&site, &owner, Method::POST, &path).await, (200, read.clone()));
     site.clock.advance(Duration::from_secs(60));
     assert_eq!(ask(&site, &owner, Method::POST, &path).await, (200, read.clone()));
     assert_eq!(ask(&site, &owner, Method::GET, "/notifications").await, (200, json!([spike, read])));
     let viewer = site.visitor(Some(tenant), Role::Viewer).await;
     assert_eq!(ask(&site, &viewer, Method::GET, "/notifications").await, (200, reported.clone()));
-    read["read_at"] = json!("2026-12-31T12:01:00Z");
+    read["read_at"] = json!("2026-12-31T12:01:00.000Z");
     assert_eq!(ask(&site, &viewer, Method::POST, &path).await, (200, read));
 }
 

@@ -1,4 +1,4 @@
-//! Switches of chains.
+//! Switches of chains, and their caches.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -10,6 +10,7 @@ use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -51,4 +52,19 @@ pub async fn switch(
     Body(ChainSwitch { enabled }): Body<ChainSwitch>,
 ) -> Result<Json<ChainJson>, ActionError> {
     Ok(Json(action::operator::chains::switch(&app, &actor, &chain, enabled).await?.into()))
+}
+
+/// Empty the cache of a chain
+///
+/// Gateways do it within a second: they give none of the answers again that are stored then, or that nodes are about to give.
+#[utoipa::path(delete, path = "/operator/chains/{chain}/cache", operation_id = "operator_clear_cache", tag = "operator",
+    params(("chain" = String, Path, description = "The chain's path.")),
+    responses((status = 204, description = "The gateways are told.")))]
+pub async fn clear_cache(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    PathParams(chain): PathParams<String>,
+) -> Result<StatusCode, ActionError> {
+    action::operator::chains::clear_cache(&app, &actor, &chain).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -146,6 +146,6 @@ pub async fn credit(
     Id(number): Id<InvoiceNumber>,
     Body(NewCreditNoteJson { cents, reason }): Body<NewCreditNoteJson>,
 ) -> Result<(StatusCode, Json<CreditNoteJson>), ActionError> {
-    let (_, note) = action::operator::invoices::credit(&app, &actor, number, cents, &reason).await?;
+    let (_, note) = action::operator::invoices::credit(&app, &actor, number, cents, &reason, None).await?;
     Ok((StatusCode::CREATED, Json(note.into())))
 }

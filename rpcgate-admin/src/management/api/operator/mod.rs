@@ -8,6 +8,7 @@ pub mod custom_plans;
 pub mod invoices;
 pub mod limit_requests;
 pub mod nodes;
+pub mod payments;
 pub mod plans;
 pub mod quotas;
 pub mod tenants;

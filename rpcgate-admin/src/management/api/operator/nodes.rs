@@ -33,10 +33,10 @@ pub struct NodeJson {
     pub node: String,
     /// Its priority: nodes with a lower number are asked first, others as a fallback.
     pub priority: u32,
-    /// Its health: `well`; `drained` or `spent` if it is asked for nothing; or else it is asked only if no other node is left.
+    /// Its health: `well`; `wrong_network`, `drained` or `spent` if it is asked for nothing; or else it is asked only if no other node is left.
     #[schema(
         example = "behind",
-        pattern = "^(well|syncing|behind|silent|ejected|unreachable|drained|spent)$"
+        pattern = "^(well|syncing|behind|silent|ejected|unreachable|wrong_network|drained|spent)$"
     )]
     pub health: String,
     /// The reason, for people.

@@ -1,15 +1,17 @@
 //! All tenants.
 
+use crate::management::access::AuthSession;
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::plans::PlanNames;
+use crate::management::action::step_up;
 use crate::management::action::versions::current;
 use crate::management::api::etag::Tagged;
 use crate::management::api::list::{ListPage, Page, PageRequest};
 use crate::management::api::tenants::{TenantJson, TenantStatus, TierJson};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::{Body, Id, Query};
+use crate::management::extract::{Body, Client, Id, Query};
 use crate::store::{TenantChange, TenantFilter, Versioned};
 use axum::Json;
 use axum::extract::State;
@@ -96,8 +98,8 @@ pub async fn update(
     let custom_plan = change.custom_plan_id.map(|id| id.parse()).transpose();
     let custom_plan =
         custom_plan.map_err(|_| ActionError::Invalid("`custom_plan_id` must be a UUID".into()))?;
-    let (name, tier) = (None, change.tier.map(Into::into));
-    let change = TenantChange { name, tier, custom_plan, suspended };
+    let tier = change.tier.map(Into::into);
+    let change = TenantChange { tier, custom_plan, suspended, ..TenantChange::default() };
     let tenant = action::operator::tenants::update(&app, &actor, id, change).await?;
     Ok(Json(TenantJson::named(&app, tenant).await?))
 }
@@ -106,18 +108,23 @@ pub async fn update(
 ///
 /// With its users, projects, keys and tickets, for good: its keys are refused within a second. Its usage expires as always, and
 /// its invoices stay. That is refused while an invoice of it is open, and while it owes something for a month that is not
-/// closed: suspend such a tenant, move it to a plan without a fee, and delete it once the month is closed.
+/// closed: suspend such a tenant, move it to a plan without a fee, and delete it once the month is closed. The session of a
+/// log-in needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(delete, path = "/operator/tenants/{id}", operation_id = "operator_delete_tenant", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The tenant."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
             description = "The `ETag` of the version that is to be deleted.")),
     responses((status = 204, description = "It is deleted."),
+        (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "It has an open invoice, or owes something that is not billed yet.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
     actor: Actor,
     Id(id): Id<TenantId>,
 ) -> Result<StatusCode, ActionError> {
+    step_up::require(&app, &session, None, &client).await?;
     action::operator::tenants::delete(&app, &actor, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

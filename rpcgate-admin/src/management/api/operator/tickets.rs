@@ -238,7 +238,7 @@ pub async fn attach(
     operation_id = "operator_get_ticket_attachment", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The ticket."),
         ("attachment_id" = String, Path, format = "uuid", description = "The file.")),
-    responses((status = 200, description = "The file.", content((FileContent = "application/gzip"), (FileContent = "application/pdf"), (FileContent = "application/zip"), (FileContent = "image/gif"), (FileContent = "image/jpeg"), (FileContent = "image/png"), (FileContent = "image/webp"), (FileContent = "text/plain")))))]
+    responses((status = 200, description = "The file.", content((FileContent = "application/gzip"), (FileContent = "application/pdf"), (FileContent = "application/vnd.tcpdump.pcap"), (FileContent = "application/x-7z-compressed"), (FileContent = "application/x-bzip2"), (FileContent = "application/x-tar"), (FileContent = "application/x-xz"), (FileContent = "application/zip"), (FileContent = "application/zstd"), (FileContent = "image/gif"), (FileContent = "image/jpeg"), (FileContent = "image/png"), (FileContent = "image/webp"), (FileContent = "text/plain")))))]
 pub async fn attachment(
     State(app): State<Arc<AppState>>,
     Ids(ticket, id): Ids<TicketId, TicketAttachmentId>,

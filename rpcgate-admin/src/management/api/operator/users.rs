@@ -1,12 +1,15 @@
 //! The users of all tenants, and operators.
 
+use crate::management::access::AuthSession;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::step_up::{self, GivenProof};
 use crate::management::api::list::{ListPage, Page, PageRequest};
 use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::{Body, Id, Query};
+use crate::management::extract::{Body, Client, Id, Query};
+use crate::management::identity::password::Typed;
 use crate::store::{self, AccountFilter, UserId};
 use axum::Json;
 use axum::extract::State;
@@ -75,12 +78,16 @@ impl From<store::Account> for AccountJson {
 }
 
 /// Why the second factors of a user are removed.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveFactors {
     /// The reason, for the audit and for the user: at most 2,000 characters.
     #[schema(min_length = 1, max_length = 2000, example = "Lost telephone; identity checked by a call.")]
     pub reason: String,
+    /// The password of the operator, unless the session has a proof from the last ten minutes.
+    #[schema(value_type = Option<String>, format = Password)]
+    #[serde(default)]
+    pub current_password: Option<Typed>,
 }
 
 /// List the users of all tenants, and operators
@@ -139,18 +146,24 @@ pub async fn reset(
 /// Remove the second factors of a user
 ///
 /// For a user who has lost them. The authenticator app, all passkeys and the recovery codes are removed and all sessions
-/// end; the user logs in with the password alone, and is told by mail and by a notification, with the reason.
+/// end; the user logs in with the password alone, and is told by mail and by a notification, with the reason. The session of
+/// a log-in needs a proof: `current_password`, or one from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/remove-factors", operation_id = "operator_remove_factors",
     tag = "operator", request_body = RemoveFactors,
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
+        (status = 401, description = "A proof is missing (`proof_required`)."),
         (status = 409, description = "The user has no second factor, or it is the operator's own account.")))]
 pub async fn remove_factors(
     State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
     actor: Actor,
     Id(id): Id<UserId>,
-    Body(RemoveFactors { reason }): Body<RemoveFactors>,
+    Body(RemoveFactors { reason, current_password }): Body<RemoveFactors>,
 ) -> Result<Json<AccountJson>, ActionError> {
+    let proof = current_password.map(GivenProof::Password);
+    step_up::require(&app, &session, proof, &client).await?;
     Ok(Json(action::operator::users::remove_factors(&app, &actor, id, &reason).await?.into()))
 }
 

@@ -103,7 +103,16 @@ async fn account(site: &Site) -> String {
     let (_, rest) = mail.split_once("/confirm?token=").unwrap();
     let form = json!({"token": rest.lines().next().unwrap()});
     assert_eq!(post(site, "/auth/confirm", form).await.status, StatusCode::NO_CONTENT);
-    tokens(site, EMAIL).await.0
+    let (token, _) = tokens(site, EMAIL).await;
+    prove(site, &token).await;
+    token
+}
+
+/// Gives the password in a session.
+async fn prove(site: &Site, token: &str) {
+    let form = json!({"current_password": PASSWORD});
+    let proved = ask(site, Some(token), Method::POST, "/auth/proof", Some(form)).await;
+    assert_eq!(proved.status, StatusCode::NO_CONTENT, "{}", proved.body);
 }
 
 fn is_mailed(site: &Site, text: &str) -> bool {
@@ -385,7 +394,10 @@ async fn removing_a_passkey_asks_for_a_factor_and_ends_other_sessions() {
     let remove = async |factor: Value| {
         ask(&site, Some(&token), Method::DELETE, &format!("/auth/passkeys/{id}"), Some(factor)).await
     };
-    assert_eq!(remove(json!({})).await.status, StatusCode::BAD_REQUEST);
+    // The session has a proof by password, which is not enough to remove a factor.
+    let alone = remove(json!({})).await;
+    assert_eq!((alone.status, &alone.body["code"]), (StatusCode::UNAUTHORIZED, &json!("proof_required")));
+    assert_eq!(listed(&site, &token).await.as_array().unwrap().len(), 1, "nothing was removed");
     let wrong = remove(json!({"recovery_code": "0000-0000-0000-0000"})).await;
     assert_eq!(wrong.status, StatusCode::FORBIDDEN, "{}", wrong.body);
     assert_eq!(me(&site, &other).await, StatusCode::OK);
@@ -406,7 +418,14 @@ async fn removing_a_passkey_asks_for_a_factor_and_ends_other_sessions() {
 async fn a_passkey_and_an_app_are_independent_factors() {
     let site = site().await;
     let (token, mut key, recovery) = account_with_key(&site).await;
-    let offered = ask(&site, Some(&token), Method::POST, "/auth/mfa/totp/enroll", None).await;
+    let offered = ask(
+        &site,
+        Some(&token),
+        Method::POST,
+        "/auth/mfa/totp/enroll",
+        Some(json!({"current_password": PASSWORD})),
+    )
+    .await;
     let app = Authenticator::typed(&offered);
     let activate = async |form: Value| {
         ask(&site, Some(&token), Method::POST, "/auth/mfa/totp/activate", Some(form)).await
@@ -455,6 +474,7 @@ async fn without_a_host_name_there_are_no_passkeys() {
     let site = crate::management::api::accounts::tests::site().await;
     register_confirmed(&site, EMAIL).await;
     let (token, _) = tokens(&site, EMAIL).await;
+    prove(&site, &token).await;
     let text = "passkeys need a host name and https: operators have to set admin.dash_url";
     let refused = call(&site, Some(&token), "register/start", json!({})).await;
     assert_eq!(reported(&refused), (StatusCode::CONFLICT, text));

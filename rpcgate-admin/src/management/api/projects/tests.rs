@@ -30,7 +30,7 @@ async fn a_project_is_made_read_changed_and_deleted() {
     let id = made(&site, &owner, "  First ").await;
     let path = format!("/projects/{id}");
     let expected = json!({"id": id, "tenant_id": tenant.to_string(), "name": "First", "allowed_methods": [],
-        "blocked_methods": [], "created_at": "2026-12-31T12:00:00Z"});
+        "blocked_methods": [], "created_at": "2026-12-31T12:00:00.000Z"});
     assert_eq!(ask(&site, &owner, Method::GET, &path, Value::Null).await, (200, expected.clone()));
 
     let lists = json!({"allowed_methods": ["b", "a", "b"], "blocked_methods": ["c"]});

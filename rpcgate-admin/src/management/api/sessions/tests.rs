@@ -302,8 +302,8 @@ async fn sessions_are_listed_and_ended_by_their_users() {
     let own = list(&new).await;
     assert_eq!(own.as_array().unwrap().len(), 2);
     assert_eq!((&own[0]["current"], &own[1]["current"]), (&json!(true), &json!(false)));
-    assert_eq!(own[0]["created_at"], "2026-12-31T12:00:01.5Z");
-    assert_eq!(own[1]["created_at"], "2026-12-31T12:00:00Z");
+    assert_eq!(own[0]["created_at"], "2026-12-31T12:00:01.500Z");
+    assert_eq!(own[1]["created_at"], "2026-12-31T12:00:00.000Z");
     assert_eq!(own[1]["address"], "192.0.2.1");
     let id = &own[1]["id"];
     assert_eq!(end(&eve, id).await, StatusCode::NOT_FOUND);
@@ -339,7 +339,7 @@ async fn a_session_shows_its_device_its_last_address_and_its_last_use() {
     assert_eq!(listed([192, 0, 2, 1]).await, first, "it is noted every five minutes");
     site.clock.advance(Duration::from_secs(1));
     let second = listed([192, 0, 2, 1]).await;
-    assert_eq!(second["seen_at"], "2026-12-31T12:05:00Z");
+    assert_eq!(second["seen_at"], "2026-12-31T12:05:00.000Z");
     assert_eq!(second["created_at"], first["created_at"]);
     let moved = listed([198, 51, 100, 7]).await;
     assert_eq!((&moved["address"], &moved["seen_address"]), (&json!("192.0.2.1"), &json!("198.51.100.7")));

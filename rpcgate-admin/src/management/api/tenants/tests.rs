@@ -26,10 +26,13 @@ async fn a_member_sees_one_tenant_and_admins_rename_it() {
     let admin = site.member(Role::Admin).await;
     let tenant = admin.user.tenant.unwrap();
     let path = format!("/tenants/{tenant}");
-    let expected = json!({"id": tenant.to_string(), "name": "Site", "plan": "free", "tier": "free", "status": "active",
-        "created_at": "2026-12-31T12:00:00Z"});
+    let mut expected = json!({"id": tenant.to_string(), "name": "Site", "plan": "free", "tier": "free", "status": "active",
+        "created_at": "2026-12-31T12:00:00.000Z"});
     let get = ask(&site, Some(&admin), &Method::GET, "/tenants", &Value::Null).await;
     assert_eq!(get, (200, json!([expected])));
+    expected["billing_name"] = Value::Null;
+    expected["billing_address"] = json!([]);
+    expected["billing_tax_id"] = Value::Null;
     let get = ask(&site, Some(&admin), &Method::GET, &path, &Value::Null).await;
     assert_eq!(get, (200, expected));
     let (status, renamed) = ask(&site, Some(&admin), &Method::PUT, &path, &json!({"name": " New "})).await;
@@ -47,6 +50,35 @@ async fn a_member_sees_one_tenant_and_admins_rename_it() {
     }
     let get = ask(&site, Some(&admin), &Method::GET, &path, &Value::Null).await;
     assert_eq!((&get.1["name"], &get.1["tier"]), (&json!("New"), &json!("free")));
+}
+
+#[tokio::test]
+async fn admins_set_what_invoices_say_about_their_organisation() {
+    let site = Site::new().await;
+    let admin = site.member(Role::Admin).await;
+    let tenant = admin.user.tenant.unwrap();
+    let path = format!("/tenants/{tenant}");
+    let put = async |body: Value| ask(&site, Some(&admin), &Method::PUT, &path, &body).await;
+    let lines = json!([" 1 High Street ", "", "London"]);
+    let body = json!({"billing_name": "Bank plc", "billing_address": lines, "billing_tax_id": "GB123"});
+    let (status, answer) = put(body).await;
+    assert_eq!((status, &answer["billing_address"]), (200, &json!(["1 High Street", "London"])));
+    let (status, answer) = put(json!({"billing_tax_id": ""})).await;
+    assert_eq!(
+        (status, &answer["billing_name"], &answer["billing_tax_id"]),
+        (200, &json!("Bank plc"), &Value::Null)
+    );
+    assert_eq!(answer["name"], "Site", "its own name stays");
+    for body in [
+        json!({"billing_name": "x".repeat(201)}),
+        json!({"billing_address": ["a\nb"]}),
+        json!({"billing_address": vec!["a"; 11]}),
+        json!({"billing_address": "1 High Street"}),
+    ] {
+        assert_eq!(put(body.clone()).await.0, 400, "{body}");
+    }
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 1).await.unwrap();
+    assert_eq!(audit[0].action, "tenant.billing_changed");
 }
 
 /// Creates a project and a key in a tenant, and returns their identifiers.

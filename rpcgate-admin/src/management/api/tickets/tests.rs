@@ -58,8 +58,8 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
     let id = first["id"].as_str().unwrap().to_owned();
     let expected = json!({"id": id, "tenant_id": tenant.to_string(), "user_id": author.user.id.to_string(),
         "category": "question", "status": "open", "subject": "Where is it?", "text": "I cannot find it.",
-        "limit_request_id": null, "csat": null, "created_at": "2026-12-31T12:00:00Z",
-        "updated_at": "2026-12-31T12:00:00Z", "closed_at": null});
+        "limit_request_id": null, "csat": null, "created_at": "2026-12-31T12:00:00.000Z",
+        "updated_at": "2026-12-31T12:00:00.000Z", "closed_at": null});
     assert_eq!((status, first), (201, expected.clone()));
     let path = format!("/support/tickets/{id}");
     let colleague = site.visitor(Some(tenant), Role::Viewer).await;

@@ -10,6 +10,11 @@ async fn call(site: &Site, token: &str, path: &str, body: Option<Value>) -> Answ
     ask(site, Some(token), Method::POST, &format!("/auth/mfa/totp/{path}"), body).await
 }
 
+/// The body that proves who enrolls an app.
+fn proof() -> Option<Value> {
+    Some(json!({"current_password": PASSWORD}))
+}
+
 fn reported(answer: &Answer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
@@ -28,7 +33,7 @@ async fn an_app_becomes_a_factor_by_a_code_that_it_shows() {
     register_confirmed(&site, EMAIL).await;
     let (token, _) = tokens(&site, EMAIL).await;
     let (other, _) = tokens(&site, EMAIL).await;
-    let offered = call(&site, &token, "enroll", None).await;
+    let offered = call(&site, &token, "enroll", proof()).await;
     assert_eq!(offered.status, StatusCode::OK, "{}", offered.body);
     assert_eq!(offered.headers[http::header::CACHE_CONTROL], "no-store");
     let secret = offered.body["secret"].as_str().unwrap();
@@ -54,7 +59,7 @@ async fn an_app_becomes_a_factor_by_a_code_that_it_shows() {
 
     let again = call(&site, &token, "activate", Some(json!({"code": app.shows_at(&site, 1)}))).await;
     assert_eq!(again.status, StatusCode::CONFLICT);
-    assert_eq!(call(&site, &token, "enroll", None).await.status, StatusCode::CONFLICT);
+    assert_eq!(call(&site, &token, "enroll", proof()).await.status, StatusCode::CONFLICT);
     let pending = begun(&site).await;
     let reused = verify(&site, &pending, ("code", &app.shows(&site))).await;
     assert_eq!(reused.status, StatusCode::UNAUTHORIZED, "the code was used by the activation");
@@ -65,10 +70,11 @@ async fn a_secret_that_was_replaced_activates_nothing() {
     let site = site().await;
     register_confirmed(&site, EMAIL).await;
     let (token, _) = tokens(&site, EMAIL).await;
-    let none = call(&site, &token, "activate", Some(json!({"code": "123456"}))).await;
+    let form = json!({"code": "123456", "current_password": PASSWORD});
+    let none = call(&site, &token, "activate", Some(form)).await;
     assert_eq!(none.status, StatusCode::CONFLICT);
-    let first = Authenticator::typed(&call(&site, &token, "enroll", None).await);
-    let second = Authenticator::typed(&call(&site, &token, "enroll", None).await);
+    let first = Authenticator::typed(&call(&site, &token, "enroll", proof()).await);
+    let second = Authenticator::typed(&call(&site, &token, "enroll", proof()).await);
     let code = first.shows(&site);
     assert_ne!(code, second.shows(&site));
     assert_eq!(
@@ -84,7 +90,7 @@ async fn an_account_that_may_be_another_persons_gets_no_factor() {
     let site = site().await;
     assert_eq!(register(&site, EMAIL).await.status, StatusCode::CREATED);
     let (token, _) = tokens(&site, EMAIL).await;
-    let refused = call(&site, &token, "enroll", None).await;
+    let refused = call(&site, &token, "enroll", proof()).await;
     assert_eq!(
         reported(&refused),
         (StatusCode::FORBIDDEN, "confirm your e-mail address before you add a second factor")
@@ -96,7 +102,7 @@ async fn the_secret_of_an_app_is_stored_encrypted() {
     let site = site().await;
     register_confirmed(&site, EMAIL).await;
     let (token, _) = tokens(&site, EMAIL).await;
-    let offered = call(&site, &token, "enroll", None).await;
+    let offered = call(&site, &token, "enroll", proof()).await;
     let user = site.app.store.user_by_email(EMAIL).await.unwrap().unwrap().id;
     let stored = site.app.store.totp(user).await.unwrap().unwrap().sealed;
     let secret =
@@ -115,7 +121,7 @@ async fn switching_the_app_off_asks_for_a_factor_and_ends_other_sessions() {
     let wrong = call(&site, &token, "disable", Some(json!({"code": app.wrong(&site)}))).await;
     assert_eq!(reported(&wrong), (StatusCode::FORBIDDEN, "the code is wrong or was used before"));
     let none = call(&site, &token, "disable", Some(json!({}))).await;
-    assert_eq!(none.status, StatusCode::BAD_REQUEST);
+    assert_eq!((none.status, &none.body["code"]), (StatusCode::UNAUTHORIZED, &json!("proof_required")));
     assert_eq!(login(&site, EMAIL, PASSWORD).await.body["mfa_required"], true);
     assert!(!is_mailed(&site, "It was the authenticator app."));
     let off = call(&site, &token, "disable", Some(json!({"recovery_code": recovery[0]}))).await;

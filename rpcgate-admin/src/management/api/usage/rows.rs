@@ -1,11 +1,11 @@
 //! Rows of usage as CSV.
 
-use crate::management::api::csv::{harmless, line};
+use crate::management::api::csv::{file, harmless, line};
 use rpcgate_core::usage::{Cell, Metrics, UsageView};
 
 /// The rows, after a header line.
 pub(super) fn rows(view: &UsageView) -> String {
-    let mut text = String::new();
+    let mut text = file();
     let counters = Metrics::NAMES.into_iter().take(Metrics::SHOWN);
     let names = view.group_by.iter().map(|group| group.name()).chain(counters).chain(["avg_latency_ms"]);
     line(&mut text, names.map(str::to_owned));

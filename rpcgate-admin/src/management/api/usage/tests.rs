@@ -152,7 +152,7 @@ async fn a_view_has_every_field_of_the_specification() {
         sums["status"] = status;
         sums
     };
-    let (from, to) = ("2026-12-30T13:00:00Z", "2026-12-31T13:00:00Z");
+    let (from, to) = ("2026-12-30T13:00:00.000Z", "2026-12-31T13:00:00.000Z");
     let percent = 26.0 / 100_000.0 * 100.0;
     let running = |from, requests, limit: bool| {
         json!({"from": from, "to": to, "billable_units": 26, "requests": requests, "enforced": false,
@@ -161,7 +161,7 @@ async fn a_view_has_every_field_of_the_specification() {
     };
     let mut rolling = running(from, 2, true);
     (rolling["enforced"], rolling["enforced_by"]) = (json!(true), json!("cu_per_day"));
-    let mut today = running("2026-12-31T00:00:00Z", 1, true);
+    let mut today = running("2026-12-31T00:00:00.000Z", 1, true);
     today["requests_limit"] = json!(10_000);
     let expected = json!({
         "tenant_id": office.tenant().to_string(),
@@ -175,9 +175,9 @@ async fn a_view_has_every_field_of_the_specification() {
         "rows": [row(json!("eth_call"), json!(200), sums(1, 1, 26, 0, 1.5)),
             row(json!("eth_getLogs"), json!(429), sums(1, 0, 0, 1, 0.0))],
         "truncated": false,
-        "history_from": "2026-12-31T12:00:00Z",
+        "history_from": "2026-12-31T12:00:00.000Z",
         "current_period": {"rolling_24h": rolling, "today": today,
-            "month": running("2026-12-01T00:00:00Z", 2, false)},
+            "month": running("2026-12-01T00:00:00.000Z", 2, false)},
         "quota_projects": [{"project_id": project.to_string(), "cu_per_day": 100_000, "cu_per_month": null,
             "rps_limit": null, "has_quota_row": false, "cu_used_24h": 26, "cu_remaining": 99_974,
             "cu_percent": percent, "over": false}],
@@ -236,8 +236,8 @@ async fn each_grouping_name_is_a_field_of_the_rows() {
     let (project, key) = office.one().await;
     office.ship(&[office.call(project, key, 1, vec![item("eth_call")])]).await;
     for (group, value) in [
-        ("hour", json!("2026-12-31T11:00:00Z")),
-        ("day", json!("2026-12-31T00:00:00Z")),
+        ("hour", json!("2026-12-31T11:00:00.000Z")),
+        ("day", json!("2026-12-31T00:00:00.000Z")),
         ("chain", json!("eth")),
         ("method", json!("eth_call")),
         ("key", json!(key.to_string())),
@@ -326,10 +326,10 @@ async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
         .await;
     tell(2, &[(ours, first, key, 50, 900), (outsider.user.tenant.unwrap(), first, lost, 25, 900)]).await;
     let left = json!({"key": key.to_string(), "project_id": first.to_string(),
-        "until": "2026-12-31T12:15:00Z", "requests_per_minute": 2, "requests_per_hour": 125,
+        "until": "2026-12-31T12:15:00.000Z", "requests_per_minute": 2, "requests_per_hour": 125,
         "requests_per_day": 2_500, "rps_limit": null});
     let others = json!({"key": other.to_string(), "project_id": second.to_string(),
-        "until": "2026-12-31T12:05:00Z", "requests_per_minute": 2, "requests_per_hour": 125,
+        "until": "2026-12-31T12:05:00.000Z", "requests_per_minute": 2, "requests_per_hour": 125,
         "requests_per_day": 2_500, "rps_limit": 1});
     let mut both = [left, others.clone()];
     both.sort_by_key(|one| one["key"].to_string());
@@ -345,7 +345,7 @@ async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
     office.site.clock.set(NOON.plus(Duration::from_secs(300)));
     tell(1, &[(ours, first, key, 25, 600), (ours, second, other, 25, 300)]).await;
     let left = json!([{"key": key.to_string(), "project_id": first.to_string(),
-        "until": "2026-12-31T12:10:00Z", "requests_per_minute": 2, "requests_per_hour": 125,
+        "until": "2026-12-31T12:10:00.000Z", "requests_per_minute": 2, "requests_per_hour": 125,
         "requests_per_day": 2_500, "rps_limit": null}]);
     assert_eq!(
         cooled("").await,
@@ -496,12 +496,16 @@ async fn the_newest_of_truncated_hours_and_days_are_shown() {
             .map(|row| format!("{} {}", row[name].as_str().unwrap(), row["method"]))
             .collect::<Vec<_>>()
     };
-    let newest = ["2026-12-31T11:00:00Z \"a\"", "2026-12-31T11:00:00Z \"b\""];
+    let newest = ["2026-12-31T11:00:00.000Z \"a\"", "2026-12-31T11:00:00.000Z \"b\""];
     assert_eq!(reported("group_by=hour,method&limit=2", "hour").await, newest);
-    assert_eq!(reported("group_by=hour&limit=1", "hour").await, ["2026-12-31T11:00:00Z null"]);
-    assert_eq!(reported("group_by=day&limit=1", "day").await, ["2026-12-31T00:00:00Z null"]);
+    assert_eq!(reported("group_by=hour&limit=1", "hour").await, ["2026-12-31T11:00:00.000Z null"]);
+    assert_eq!(reported("group_by=day&limit=1", "day").await, ["2026-12-31T00:00:00.000Z null"]);
     // In the order of the groups nevertheless.
-    let newest = ["2026-12-31T06:00:00Z \"a\"", "2026-12-31T11:00:00Z \"a\"", "2026-12-31T11:00:00Z \"b\""];
+    let newest = [
+        "2026-12-31T06:00:00.000Z \"a\"",
+        "2026-12-31T11:00:00.000Z \"a\"",
+        "2026-12-31T11:00:00.000Z \"b\"",
+    ];
     assert_eq!(reported("group_by=method,hour&limit=3", "hour").await, newest);
 }
 
@@ -517,11 +521,11 @@ async fn rows_are_cut_and_totals_are_not() {
     let body = office.get("/usage?group_by=method&limit=3&method=b&transport=http").await;
     assert_eq!((&body["rows"][0]["method"], &body["truncated"]), (&json!("b"), &json!(false)));
     assert_eq!(body["totals"]["requests"], 1);
-    let window = "from=2026-12-31T11:30:00Z&to=2026-12-31T12:00:00Z";
+    let window = "from=2026-12-31T11:30:00.000Z&to=2026-12-31T12:00:00.000Z";
     let body = office.get(&format!("/usage?{window}&period=7d")).await;
     assert_eq!(
         (&body["from"], &body["to"]),
-        (&json!("2026-12-31T11:00:00Z"), &json!("2026-12-31T12:00:00Z"))
+        (&json!("2026-12-31T11:00:00.000Z"), &json!("2026-12-31T12:00:00.000Z"))
     );
     assert_eq!((&body["period"], &body["totals"]["requests"]), (&Value::Null, &json!(0)));
 }
@@ -535,9 +539,9 @@ async fn a_parameter_that_makes_no_sense_is_refused_by_its_name() {
         for (query, name) in [
             ("period=1h", "period"),
             ("from=yesterday", "from"),
-            ("from=2026-12-31T00:00:00Z&to=x", "to"),
-            ("to=2026-12-31T00:00:00Z", "to"),
-            ("from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z", "from"),
+            ("from=2026-12-31T00:00:00.000Z&to=x", "to"),
+            ("to=2026-12-31T00:00:00.000Z", "to"),
+            ("from=2026-01-01T00:00:00.000Z&to=2026-12-31T00:00:00.000Z", "from"),
             ("group_by=hour,day", "group_by"),
             ("group_by=chain,method,key,project,status", "group_by"),
             ("group_by=nothing", "group_by"),
@@ -618,10 +622,10 @@ async fn rows_come_as_csv_that_no_spreadsheet_runs() {
     let (headers, text) = office.csv("/usage?group_by=hour,method").await;
     assert_eq!(
         text,
-        "hour,method,requests,billed_requests,billable_units,errors,rejected,cache_hits,request_bytes,\
+        "\u{feff}hour,method,requests,billed_requests,billable_units,errors,rejected,cache_hits,request_bytes,\
          response_bytes,ws_connections,ws_refused,ws_messages,avg_latency_ms\r\n\
-         2026-12-31T12:00:00Z,\"'=HYPERLINK(\"\"x\"\",\"\"y\"\")\",1,1,1,0,0,0,100,200,0,0,0,1.5\r\n\
-         2026-12-31T12:00:00Z,eth_call,1,1,26,0,0,0,100,200,0,0,0,1.5\r\n"
+         2026-12-31T12:00:00.000Z,\"'=HYPERLINK(\"\"x\"\",\"\"y\"\")\",1,1,1,0,0,0,100,200,0,0,0,1.5\r\n\
+         2026-12-31T12:00:00.000Z,eth_call,1,1,26,0,0,0,100,200,0,0,0,1.5\r\n"
     );
     assert_eq!(headers[CONTENT_TYPE], "text/csv; charset=utf-8; header=present");
     let name = "attachment; filename=\"usage-2026-12-30T13-2026-12-31T13.csv\"";
@@ -674,22 +678,22 @@ async fn a_chart_has_a_point_for_every_hour_or_day() {
     let body = office.get(&format!("{path}?chain=eth")).await;
     let points = body["points"].as_array().unwrap();
     assert_eq!((&body["interval"], &body["period"], points.len()), (&json!("hour"), &json!("24h"), 24));
-    assert_eq!((&points[0]["at"], &points[0]["rejected"]), (&json!("2026-12-30T13:00:00Z"), &json!(1)));
-    assert_eq!((&points[1]["at"], &points[1]["requests"]), (&json!("2026-12-30T14:00:00Z"), &json!(0)));
+    assert_eq!((&points[0]["at"], &points[0]["rejected"]), (&json!("2026-12-30T13:00:00.000Z"), &json!(1)));
+    assert_eq!((&points[1]["at"], &points[1]["requests"]), (&json!("2026-12-30T14:00:00.000Z"), &json!(0)));
     assert_eq!(
         (&points[23]["at"], &points[23]["billable_units"]),
-        (&json!("2026-12-31T12:00:00Z"), &json!(26))
+        (&json!("2026-12-31T12:00:00.000Z"), &json!(26))
     );
     let body = office.get(&format!("{path}?interval=day")).await;
     let points = body["points"].as_array().unwrap();
     let reported: Vec<_> =
         points.iter().map(|point| (point["at"].as_str().unwrap(), &point["requests"])).collect();
-    assert_eq!(reported, [("2026-12-30T00:00:00Z", &json!(1)), ("2026-12-31T00:00:00Z", &json!(2))]);
+    assert_eq!(reported, [("2026-12-30T00:00:00.000Z", &json!(1)), ("2026-12-31T00:00:00.000Z", &json!(2))]);
     let body = office.get(&format!("{path}?period=30d")).await;
     assert_eq!((&body["interval"], body["points"].as_array().unwrap().len()), (&json!("day"), 31));
     let body = office.get(&format!("{path}?period=7d")).await;
     assert_eq!((&body["interval"], body["points"].as_array().unwrap().len()), (&json!("hour"), 168));
-    let longest = "from=2026-09-30T12:30:00Z&to=2026-12-31T12:30:00Z&interval=hour";
+    let longest = "from=2026-09-30T12:30:00.000Z&to=2026-12-31T12:30:00.000Z&interval=hour";
     let body = office.get(&format!("{path}?{longest}")).await;
     assert_eq!(body["points"].as_array().unwrap().len(), 92 * 24 + 1);
 }
@@ -717,8 +721,8 @@ async fn metrics_have_errors_refusals_cache_hits_and_latency_by_chain_and_method
     let (call, logs, block) = (calls(1, 0, 0, 1, 1.5), calls(1, 1, 1, 0, 0.0), calls(1, 1, 0, 0, 1.5));
     let expected = json!({
         "project_id": project.to_string(),
-        "from": "2026-12-30T13:00:00Z",
-        "to": "2026-12-31T13:00:00Z",
+        "from": "2026-12-30T13:00:00.000Z",
+        "to": "2026-12-31T13:00:00.000Z",
         "period": "24h",
         "totals": calls(3, 2, 1, 1, 1.5),
         "by_chain": {"eth": calls(2, 1, 1, 1, 1.5), "btc": block.clone()},

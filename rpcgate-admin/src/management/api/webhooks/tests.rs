@@ -199,7 +199,7 @@ async fn an_endpoint_that_is_switched_on_is_no_longer_disabled() {
     assert!(disabled["disabled_at"].is_string() && disabled["failing_since"].is_string(), "{disabled}");
     let (_, moved) = ask(&site, &owner, Method::PUT, &path, json!({"url": "https://b.example/"})).await;
     assert!(moved["disabled_at"].is_string() && moved["failing_since"].is_null(), "{moved}");
-    let range = json!({"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"});
+    let range = json!({"from": "2020-01-01T00:00:00.000Z", "to": "2100-01-01T00:00:00.000Z"});
     for (action, body) in [("test", Value::Null), ("replay", range)] {
         let (status, refused) = ask(&site, &owner, Method::POST, &format!("{path}/{action}"), body).await;
         let off = error_body("conflict", "the webhook is switched off: switch it on first");
@@ -284,7 +284,7 @@ async fn tests_and_replays_of_a_tenant_are_bounded_in_a_minute() {
         assert_eq!(ask(&site, &owner, Method::POST, &path, Value::Null).await.0, 201);
     }
     assert_eq!(ask(&site, &owner, Method::POST, &path, Value::Null).await.0, 429);
-    let range = json!({"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"});
+    let range = json!({"from": "2020-01-01T00:00:00.000Z", "to": "2100-01-01T00:00:00.000Z"});
     let replay = format!("/webhooks/{}/replay", webhook.id);
     assert_eq!(ask(&site, &owner, Method::POST, &replay, range.clone()).await.0, 429);
     let other = site.member(Role::Owner).await;
@@ -321,6 +321,7 @@ async fn a_replay_repeats_what_the_endpoint_was_sent_in_this_time() {
         // What was replayed is not repeated by another replay.
         let answer = ask(&site, &owner, Method::POST, &format!("{path}/replay"), range.clone()).await;
         assert_eq!(answer, (202, json!({"deliveries": 2})));
+        site.app.store.make_all_replays(site.app.now()).await;
     }
     let waiting = format!("{path}/deliveries?status=pending");
     let (_, waiting) = ask(&site, &owner, Method::GET, &waiting, Value::Null).await;
@@ -356,7 +357,7 @@ async fn what_belongs_to_a_deleted_webhook_or_project_is_not_found() {
         let delivery = format!("/deliveries/{}", made["id"].as_str().unwrap());
         let gone = if whole_project { format!("/projects/{}", webhook.project) } else { path.clone() };
         assert_eq!(ask(&site, &owner, Method::DELETE, &gone, Value::Null).await.0, 204);
-        let range = json!({"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"});
+        let range = json!({"from": "2020-01-01T00:00:00.000Z", "to": "2100-01-01T00:00:00.000Z"});
         for (method, path, body) in [
             (Method::GET, path.clone(), Value::Null),
             (Method::PUT, path.clone(), json!({"active": true})),

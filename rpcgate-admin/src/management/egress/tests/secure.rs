@@ -3,7 +3,7 @@
 use super::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::ServerConfig;
-use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -27,14 +27,30 @@ impl SecureReceiver {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let certificate = certificate.signed_by(&key, &authority).unwrap();
+        Self::with(certificate.der().clone(), &key, &authority.pem()).await
+    }
+
+    /// A receiver whose certificate is an authority and signs itself, as `openssl req -x509` makes it, valid until
+    /// `until` (year, month, day).
+    async fn self_signed(name: &str, until: (i32, u8, u8)) -> Self {
+        let mut own = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        own.not_after = rcgen::date_time_ymd(until.0, until.1, until.2);
+        let key = KeyPair::generate().unwrap();
+        let own = own.self_signed(&key).unwrap();
+        Self::with(own.der().clone(), &key, &own.pem()).await
+    }
+
+    /// A receiver with this certificate, whose `ca_file` has `trusted`.
+    async fn with(certificate: CertificateDer<'static>, key: &KeyPair, trusted: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("ca.pem"), authority.pem()).unwrap();
+        fs::write(dir.path().join("ca.pem"), trusted).unwrap();
         let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
         let server = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
+            .with_single_cert(vec![certificate], key)
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(server));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -87,12 +103,43 @@ async fn certificates_of_the_authorities_in_the_file_are_trusted_for_their_names
     let client = trusting(Some(receiver.ca_file()));
     let refused = post(&client, &receiver.url("other.example"), SOON).await.unwrap_err();
     assert!(matches!(refused, EgressError::Tls(_)), "{refused:?}");
-    assert!(refused.to_string().contains("not valid for name \"other.example\""), "{refused}");
+    let foreign_name = "TLS failed: the certificate is not valid for other.example: it is for own.example";
+    assert_eq!(refused.to_string(), foreign_name);
     assert!(receiver.requests.try_recv().is_err(), "nothing was sent to any of them");
     let answer = post(&client, &receiver.url("own.example"), SOON).await.unwrap();
     assert_eq!(answer.status.as_u16(), 204);
     let request = receiver.requests.recv().await.unwrap();
     assert!(request.starts_with("POST / HTTP/1.1\r\n") && request.ends_with("{\"a\":1}"), "{request}");
+}
+
+#[tokio::test]
+async fn a_self_signed_certificate_that_is_named_as_trusted_is_trusted_for_its_names_and_its_time() {
+    let mut receiver = SecureReceiver::self_signed("own.example", (2100, 1, 1)).await;
+    let foreign = SecureReceiver::self_signed("own.example", (2100, 1, 1)).await;
+    let answer = post(&trusting(Some(receiver.ca_file())), &receiver.url("own.example"), SOON).await.unwrap();
+    assert_eq!(answer.status.as_u16(), 204);
+    receiver.requests.recv().await.unwrap();
+    let old = SecureReceiver::self_signed("own.example", (2001, 1, 1)).await;
+    for (ca_file, of, host, why) in [
+        (None, &receiver, "own.example", "the certificate is that of an authority, and not named as trusted"),
+        (
+            Some(foreign.ca_file()),
+            &receiver,
+            "own.example",
+            "the certificate is that of an authority, and not named as trusted",
+        ),
+        (
+            Some(receiver.ca_file()),
+            &receiver,
+            "other.example",
+            "the certificate is not valid for other.example: it is for own.example",
+        ),
+        (Some(old.ca_file()), &old, "own.example", "the certificate has expired"),
+    ] {
+        let refused = post(&trusting(ca_file), &of.url(host), SOON).await.unwrap_err();
+        assert_eq!(refused.to_string(), format!("TLS failed: {why}"));
+    }
+    assert!(receiver.requests.try_recv().is_err(), "nothing was sent to an untrusted one");
 }
 
 #[test]

@@ -1,7 +1,12 @@
 use super::*;
 use crate::management::app_state::AppState;
 use crate::management::app_state::tests::Site;
+use rpcgate_core::config::Url;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 fn mail() -> Mail {
     Mail::new(address("ada@example.com").unwrap(), "Hello", "https://a.example/confirm?token=rpcgc_secret\n")
@@ -173,4 +178,114 @@ async fn of_too_many_mails_for_one_recipient_the_newest_wait() {
     let other = Mail::new(address("b@example.com").unwrap(), "Hello", "x");
     put(&site.app, &other).await;
     assert_eq!(waiting(&site).await, 21, "others are not held");
+}
+
+/// A queue whose server answers the end of a mail to `slow@example.com` when `release` is cancelled, and the number of mails
+/// that it has accepted.
+async fn slow_server(site: &Site, release: &CancellationToken) -> (MailQueue, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (addr, accepted) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let (count, release) = (accepted.clone(), release.clone());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (count, release) = (count.clone(), release.clone());
+            tokio::spawn(async move {
+                let (read, mut write) = stream.into_split();
+                let (mut lines, mut is_slow) = (BufReader::new(read).lines(), false);
+                write.write_all(b"220 x\r\n").await.unwrap();
+                while let Ok(Some(line)) = lines.next_line().await {
+                    is_slow |= line == "RCPT TO:<slow@example.com>";
+                    let answer = match line.get(..4).unwrap_or(&line) {
+                        "EHLO" | "MAIL" | "RCPT" | "QUIT" => "250 ok\r\n",
+                        "DATA" => "354 go on\r\n",
+                        "." => {
+                            if is_slow {
+                                release.cancelled().await;
+                            }
+                            count.fetch_add(1, Ordering::Relaxed);
+                            "250 queued\r\n"
+                        }
+                        _ => continue,
+                    };
+                    if write.write_all(answer.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let mut config = site.app.settings.config.clone();
+    config.admin.mail.smtp = Some(Url::parse(&format!("smtp://{addr}"), &["smtp"]).unwrap());
+    (site.app.reload(config).unwrap().mails.clone(), accepted)
+}
+
+fn slow_mail() -> Mail {
+    Mail::new(address("slow@example.com").unwrap(), "Hello", "x")
+}
+
+#[tokio::test]
+async fn mails_for_which_the_server_takes_its_time_delay_no_other_mail() {
+    let (site, release) = (Site::new().await, CancellationToken::new());
+    let (queue, accepted) = slow_server(&site, &release).await;
+    for _ in 0..20 {
+        put(&site.app, &slow_mail()).await;
+    }
+    let mut works = JoinSet::new();
+    queue.begin_due(&mut works, site.app.now()).await.unwrap();
+    put(&site.app, &mail()).await;
+    queue.begin_due(&mut works, site.app.now()).await.unwrap();
+    let sent = async {
+        while counted(&queue, "sent") == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), sent).await.unwrap();
+    assert_eq!((accepted.load(Ordering::Relaxed), waiting(&site).await), (1, 20));
+    release.cancel();
+    while works.join_next().await.is_some() {}
+    assert_eq!((accepted.load(Ordering::Relaxed), waiting(&site).await), (21, 0));
+}
+
+#[tokio::test]
+async fn a_mail_for_which_the_server_takes_its_time_is_claimed_by_no_other_sender() {
+    let (site, release) = (Site::new().await, CancellationToken::new());
+    let (mut queue, accepted) = slow_server(&site, &release).await;
+    queue.renewal = Duration::from_millis(1);
+    put(&site.app, &slow_mail()).await;
+    let begun = site.app.now();
+    let claimed = site.app.store.claim_mails(9, LEASE, begun).await.unwrap().mails.remove(0);
+    // The conversation has lasted for 50 s.
+    let sender = queue.clone();
+    let late = begun.plus(Duration::from_secs(50));
+    let attempt = tokio::spawn(async move { sender.attempt(&claimed, late).await.unwrap() });
+    let after_the_first_claim = begun.plus(LEASE + Duration::from_secs(10));
+    let renewed = async {
+        while site.app.store.are_mails_due(after_the_first_claim).await.unwrap() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), renewed).await.unwrap();
+    assert_eq!(queue.deliver(after_the_first_claim).await.unwrap(), 0);
+    release.cancel();
+    assert_eq!(attempt.await.unwrap(), Outcome::Sent);
+    assert_eq!((accepted.load(Ordering::Relaxed), waiting(&site).await), (1, 0));
+}
+
+#[tokio::test]
+async fn a_mail_that_a_misconfigured_relay_rejects_waits_and_is_counted_apart() {
+    let site = Site::new().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (read, mut write) = stream.into_split();
+        write.write_all(b"554 5.7.1 no service\r\n").await.unwrap();
+        let _ = BufReader::new(read).lines().next_line().await;
+    });
+    let mut config = site.app.settings.config.clone();
+    config.admin.mail.smtp = Some(Url::parse(&format!("smtp://{addr}"), &["smtp"]).unwrap());
+    let queue = site.app.reload(config).unwrap().mails.clone();
+    put(&site.app, &mail()).await;
+    assert_eq!(queue.deliver(site.app.now()).await.unwrap(), 1);
+    assert_eq!((waiting(&site).await, counted(&queue, "rejected"), counted(&queue, "refused")), (1, 1, 0));
 }

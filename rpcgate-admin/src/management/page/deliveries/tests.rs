@@ -148,7 +148,7 @@ async fn a_delivery_that_has_ended_is_sent_again() {
     assert_eq!(again.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
     let page = fixture.get(&path).await;
     assert!(
-        page.text.contains("Retry at <time datetime=\"2026-12-31T12:00:00Z\">12:00:00</time>"),
+        page.text.contains("Retry at <time datetime=\"2026-12-31T12:00:00.000Z\">12:00:00</time>"),
         "{}",
         page.text
     );

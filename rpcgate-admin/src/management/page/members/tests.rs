@@ -154,6 +154,7 @@ async fn the_audit_is_filtered_paged_and_saved() {
     let file = get(&site, "/audit.csv?action=tenant", of("admin")).await;
     assert!(file.header(CONTENT_TYPE).starts_with("text/csv"));
     assert_eq!(file.header(CONTENT_DISPOSITION), "attachment; filename=\"audit.csv\"");
+    assert!(file.text.starts_with('\u{feff}'), "spreadsheets see by it that this is UTF-8");
     assert_eq!(file.text.lines().count(), 61);
     assert!(file.text.contains(",'=Name 0."), "no spreadsheet runs it: {}", file.text);
     assert!(!get(&site, "/audit.csv", of("developer")).await.text.contains("tenant.renamed"));

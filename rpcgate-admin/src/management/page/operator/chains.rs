@@ -28,6 +28,7 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/chains", get(list))
         .route("/operator/chains/{chain}/switch", get(ask).post(switch))
+        .route("/operator/chains/{chain}/cache", get(ask_about_cache).post(clear_cache))
 }
 
 #[derive(Template)]
@@ -81,6 +82,7 @@ async fn list(State(app): State<Arc<AppState>>, OperatorPage(page): OperatorPage
             TableHead::num("Tenants, 24 hours").class("num p1"),
             TableHead::num("Calls, 24 hours"),
             TableHead::num("Errors and refusals").class("num p2"),
+            TableHead::hidden("Cache"),
             TableHead::hidden("Switch"),
         ],
         served: rows.iter().filter(|row| row.chain.entry.served).count(),
@@ -169,4 +171,40 @@ async fn switch(
         }
         Err(error) => rejected(error, LABELS, |problems| question.again(version, &fields, problems)),
     }
+}
+
+async fn cache_question(
+    app: &AppState,
+    page: &PageContext,
+    chain: &str,
+) -> Result<ConfirmQuestion, ActionError> {
+    let (facts, back) = (chains::get(app, chain).await?.facts, "operator/chains");
+    let (title, name) = (facts.title, facts.name);
+    let heading = format!("Empty the cache of {title}?");
+    Ok(ConfirmQuestion::new(page.frame(Place::OperatorChains), heading, "Empty the cache", back)
+        .keep("Keep the answers")
+        .consequence(format!(
+            "Within a second, every gateway drops the answers that it has stored for /{name}."
+        ))
+        .consequence("For a while its nodes get more calls, until answers are stored again.")
+        .crumb("Chains", back))
+}
+
+async fn ask_about_cache(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    PathParams(chain): PathParams<String>,
+) -> PageResult {
+    Ok(ok(&cache_question(&app, &page, &chain).await?))
+}
+
+async fn clear_cache(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    PathParams(chain): PathParams<String>,
+    // It has no field, but the token that shows that the form is ours.
+    _: FieldList,
+) -> PageResult {
+    chains::clear_cache(&app, &page.actor, &chain).await?;
+    Ok(page.done("operator/chains", Done::CacheCleared))
 }

@@ -158,7 +158,8 @@ impl Settlement {
                 Ok(Done::InvoiceCancelled)
             }
             Settlement::Credit(cents) => {
-                invoices::credit(app, &page.actor, number, cents, fields.one("reason")).await?;
+                let (seen, reason) = (fields.number(CREDITED)?, fields.one("reason"));
+                invoices::credit(app, &page.actor, number, cents, reason, seen).await?;
                 Ok(Done::InvoiceCredited)
             }
         }
@@ -227,13 +228,6 @@ async fn act(
 ) -> PageResult {
     let done = async {
         let settlement = Settlement::of(&fields)?;
-        // A form that is sent twice must not credit twice.
-        let credited = invoices::get(&app, number).await?.invoice.credited.to_string();
-        if fields.given(CREDITED).is_some_and(|asked| asked != credited) {
-            return Err(ActionError::Conflict(
-                "the invoice was credited after you were asked: look at it again",
-            ));
-        }
         settlement.run(&app, &page, number, &fields).await
     };
     match done.await {

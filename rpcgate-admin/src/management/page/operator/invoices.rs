@@ -15,7 +15,7 @@ use crate::management::page::invoices::state_badge;
 use crate::management::page::parts::PageLinks;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
-use crate::store::{Invoice, InvoiceFilter, InvoiceNumber};
+use crate::store::{Invoice, InvoiceFilter, InvoiceNumber, UnmatchedPayment};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -28,6 +28,9 @@ const LABELS: Labels = &[("tenant", "the tenant")];
 
 /// Invoices of a page.
 const SHOWN: u64 = 50;
+
+/// Payments that fit nothing of a page. The API lists more.
+const SHOWN_PAYMENTS: usize = 20;
 
 /// The list, below the root.
 const LIST: &str = "operator/invoices";
@@ -46,6 +49,8 @@ struct AllInvoicesPage {
     tenant: String,
     rows: Vec<InvoiceRow>,
     links: PageLinks,
+    /// The newest payments that fit nothing.
+    payments: Vec<UnmatchedPayment>,
 }
 
 impl AllInvoicesPage {
@@ -98,6 +103,7 @@ async fn list(
         tenant: query.one("tenant").to_owned(),
         rows: Vec::new(),
         links: PageLinks::default(),
+        payments: invoices::unmatched_payments(&app).await?.into_iter().take(SHOWN_PAYMENTS).collect(),
     };
     let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
     let place = |name: &str| {

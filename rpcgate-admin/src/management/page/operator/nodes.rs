@@ -92,6 +92,7 @@ fn standing(state: &NodeState) -> (&'static str, &'static str) {
         "silent" => ("bad", "Not answering"),
         "ejected" => ("bad", "Set aside"),
         "unreachable" => ("bad", "Not reached"),
+        "wrong_network" => ("bad", "Wrong network"),
         "drained" => ("", "Drained"),
         "spent" => ("warn", "Budget used"),
         _ => ("", "Unknown"),
@@ -295,7 +296,17 @@ mod tests {
 
     #[test]
     fn every_health_that_a_gateway_reports_has_a_word() {
-        for name in ["well", "syncing", "behind", "silent", "ejected", "unreachable", "drained", "spent"] {
+        for name in [
+            "well",
+            "syncing",
+            "behind",
+            "silent",
+            "ejected",
+            "unreachable",
+            "wrong_network",
+            "drained",
+            "spent",
+        ] {
             let state = NodeState { standing: name.into(), ..NodeState::default() };
             assert_ne!(standing(&state).1, "Unknown", "{name}");
         }

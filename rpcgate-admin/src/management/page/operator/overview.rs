@@ -109,6 +109,7 @@ impl UnwellNode {
             "silent" => ("bad", "Not answering"),
             "ejected" => ("bad", "Set aside"),
             "unreachable" => ("bad", "Not reached"),
+            "wrong_network" => ("bad", "Wrong network"),
             _ => ("", "Unknown"),
         };
         UnwellNode { state, tone, label }

@@ -3,6 +3,7 @@
 use crate::management::action::actor::Actor;
 use crate::management::action::operator::tenant_profile::{TenantProfile, profile};
 use crate::management::action::operator::tenants;
+use crate::management::action::step_up;
 use crate::management::action::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -14,6 +15,7 @@ use crate::management::page::filters::grouped;
 use crate::management::page::form::FieldList;
 use crate::management::page::frame::Place;
 use crate::management::page::problems::Labels;
+use crate::management::page::step_up::to_step_up;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
 use crate::store::{InvoiceStatus, Tenant, TenantChange, Versioned};
@@ -211,6 +213,9 @@ async fn delete(
     Id(id): Id<TenantId>,
     fields: FieldList,
 ) -> PageResult {
+    if !step_up::is_proved(&page.session, app.now()) {
+        return Ok(to_step_up(&page, &format!("operator/tenants/{id}/delete")));
+    }
     let version = FormVersion::current(&app, Versioned::Tenant(id)).await?;
     let (asked, found) = deletion(&app, &page, id).await?;
     let done = async {

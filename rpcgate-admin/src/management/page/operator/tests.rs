@@ -8,6 +8,7 @@ use crate::store::{
     fresh_id,
 };
 use http::StatusCode;
+use rpcgate_core::backend::changes::{Change, ChangeFeed};
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
@@ -50,6 +51,7 @@ async fn pages_of_operators_do_not_exist_for_members_and_need_a_log_in() {
         "/operator/plans/premium",
         "/operator/chains",
         "/operator/chains/eth/switch",
+        "/operator/chains/eth/cache",
         "/operator/nodes",
         &contracts,
     ] {
@@ -63,6 +65,7 @@ async fn pages_of_operators_do_not_exist_for_members_and_need_a_log_in() {
         "/operator/weights/gold",
         "/operator/plans/gold",
         "/operator/chains/gold/switch",
+        "/operator/chains/gold/cache",
         "/operator/chains/btc/switch",
     ] {
         assert_eq!(get(&site, path, &operator).await.status, StatusCode::NOT_FOUND, "{path}");
@@ -368,6 +371,25 @@ async fn a_chain_in_use_is_switched_off_by_its_name() {
     assert!(
         unused.contains("Nobody called it in the last 24 hours.") && !unused.contains("to confirm"),
         "{unused}"
+    );
+}
+
+#[tokio::test]
+async fn the_cache_of_a_chain_is_emptied_after_a_question() {
+    let (site, operator) = busy_site().await;
+    assert!(get(&site, "/operator/chains", &operator).await.text.contains("Empty the cache: eth"));
+    let path = "/operator/chains/eth/cache";
+    assert!(get(&site, path, &operator).await.text.contains("Empty the cache of Ethereum?"));
+    let changes = async || site.app.store.since(0).await.unwrap();
+    let before = changes().await.len();
+    let done = post(&site, path, &operator, &[]).await;
+    assert_eq!(done.leads_to().1, "../../../operator/chains?done=cache-cleared");
+    let changes = changes().await;
+    let new: Vec<_> = changes[before..].iter().map(|one| one.change.clone()).collect();
+    assert_eq!(new, [Change::Cache("eth".into())]);
+    assert_eq!(
+        post(&site, "/operator/chains/gold/cache", &operator, &[]).await.status,
+        StatusCode::NOT_FOUND
     );
 }
 

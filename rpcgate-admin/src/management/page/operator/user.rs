@@ -2,6 +2,7 @@
 
 use super::names::NamesOfAll;
 use crate::management::action::operator::users;
+use crate::management::action::step_up;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -12,6 +13,7 @@ use crate::management::page::filters;
 use crate::management::page::form::{FieldList, PlainForm};
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::step_up::to_step_up;
 use crate::management::page::view::{ok, rejected};
 use crate::store::{Account, UserId};
 use askama::Template;
@@ -190,6 +192,9 @@ async fn remove_factors(
     Id(id): Id<UserId>,
     fields: FieldList,
 ) -> PageResult {
+    if !step_up::is_proved(&page.session, app.now()) {
+        return Ok(to_step_up(&page, &format!("operator/users/{id}")));
+    }
     let reason = fields.one("reason");
     match users::remove_factors(&app, &page.actor, id, reason).await {
         Ok(_) => Ok(page.done(&format!("operator/users/{id}"), Done::FactorsRemoved)),

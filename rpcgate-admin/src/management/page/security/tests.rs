@@ -204,6 +204,7 @@ async fn second_session(site: &Site, visitor: &Visitor, agent: &str) -> SessionI
         agent: agent.into(),
         method: LogInMethod::Password,
         factor_at: None,
+        proved_at: None,
         seen_address: "198.51.100.7".into(),
     };
     let entry = Audit {

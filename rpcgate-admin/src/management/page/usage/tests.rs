@@ -179,7 +179,7 @@ async fn the_rows_are_a_file_that_no_spreadsheet_runs() {
         "attachment; filename=\"usage-2026-12-30T13-2026-12-31T13.csv\""
     );
     let lines: Vec<_> = file.text.lines().collect();
-    assert!(lines[0].starts_with("method,requests,"), "{}", file.text);
+    assert!(lines[0].starts_with("\u{feff}method,requests,"), "{}", file.text);
     assert!(lines[1].starts_with("'=1+1,1,") && lines[2].starts_with("a,1,"), "{}", file.text);
     let nobody = get(&fixture.site, "/usage.csv", "").await;
     assert_eq!(nobody.leads_to(), (StatusCode::SEE_OTHER, "login?next=usage.csv"));

@@ -73,9 +73,9 @@ impl StandIn {
             }
         };
         let (status, answer) = match self.take(&head, &body) {
-            Ok(id) => (
+            Ok((key, id)) => (
                 200,
-                json!({"id": format!("cs_test_{id}"), "object": "checkout.session",
+                json!({"id": session_of(&key), "object": "checkout.session",
                 "url": format!("https://checkout.stripe.com/c/pay/cs_test_{id}"), "status": "open"}),
             ),
             Err((status, why)) => {
@@ -91,7 +91,7 @@ impl StandIn {
     }
 
     /// Checks a request as Stripe documents it (https://docs.stripe.com/api/checkout/sessions/create).
-    fn take(&self, head: &str, body: &str) -> Result<String, (u16, String)> {
+    fn take(&self, head: &str, body: &str) -> Result<(String, String), (u16, String)> {
         let wrong = |why: &str| (400, why.to_owned());
         if !head.starts_with("POST /v1/checkout/sessions HTTP/1.1\r\n") {
             return Err((404, "unrecognized request URL".into()));
@@ -149,11 +149,11 @@ impl StandIn {
         }
         let mut accepted = self.accepted.lock().unwrap();
         match accepted.iter().position(|(before, _)| before == key) {
-            Some(at) if accepted[at].1 == form => Ok(at.to_string()),
+            Some(at) if accepted[at].1 == form => Ok((key.to_owned(), at.to_string())),
             Some(_) => Err(wrong("keys for idempotent requests can only be used with the same parameters")),
             None => {
                 accepted.push((key.to_owned(), form));
-                Ok((accepted.len() - 1).to_string())
+                Ok((key.to_owned(), (accepted.len() - 1).to_string()))
             }
         }
     }
@@ -182,11 +182,17 @@ pub(crate) fn signature(secret: &str, at: u64, body: &str) -> String {
 
 /// An event about the session of a checkout.
 pub(crate) fn event(kind: &str, id: &str, payment_status: &str, cents: u64) -> String {
+    let mode = if payment_status == "no_payment_required" { "setup" } else { "payment" };
     json!({"id": "evt_1", "object": "event", "api_version": "2024-06-20", "created": 1_798_718_400, "type": kind,
-        "livemode": false, "pending_webhooks": 1, "data": {"object": {"id": "cs_test_1", "object": "checkout.session",
+        "livemode": false, "pending_webhooks": 1, "data": {"object": {"id": session_of(id), "object": "checkout.session",
             "client_reference_id": id, "payment_status": payment_status, "amount_total": cents, "currency": "usd",
-            "mode": "payment", "status": "complete", "metadata": {"checkout": id}}}})
+            "mode": mode, "status": "complete", "metadata": {"checkout": id}}}})
     .to_string()
+}
+
+/// The stand-in's identifier of the payment with this idempotency key.
+pub(crate) fn session_of(key: &str) -> String {
+    format!("cs_test_{key}")
 }
 
 fn stripe(settings: &str) -> Stripe {
@@ -220,10 +226,11 @@ fn the_tests_own_hmac_is_the_one_of_rfc_4231() {
 async fn a_payment_is_begun_with_the_documented_request() {
     let stand_in = StandIn::start().await;
     let stripe = stripe(&stand_in.settings());
-    let url = stripe.begin(&order(CheckoutSubject::Invoice(NUMBER), 1_190)).await.unwrap();
-    assert_eq!(url, "https://checkout.stripe.com/c/pay/cs_test_0");
+    let begun = stripe.begin(&order(CheckoutSubject::Invoice(NUMBER), 1_190)).await.unwrap();
+    assert_eq!(begun.url, "https://checkout.stripe.com/c/pay/cs_test_0");
+    assert_eq!(begun.session, "cs_test_0190163d-8694-739b-aea5-966c26f8ad91");
     let again = stripe.begin(&order(CheckoutSubject::Invoice(NUMBER), 1_190)).await.unwrap();
-    assert_eq!(again, url, "the same order is the same payment");
+    assert_eq!(again, begun, "the same order is the same payment");
     let [(key, form)] = &stand_in.accepted()[..] else { panic!("one payment") };
     let id = "0190163d-8694-739b-aea5-966c26f8ad91";
     assert_eq!((key.as_str(), form["client_reference_id"].as_str()), (id, id));
@@ -336,24 +343,40 @@ fn events_say_what_became_of_a_payment() {
     };
     let id = CheckoutId(7);
     let of = |kind: &str, status: &str| told(&event(kind, &id.to_string(), status, 1_190));
-    let paid = Ok(PaymentEvent::Completed { id, cents: 1_190 });
+    let session = session_of(&id.to_string());
+    let report = PaymentReport {
+        session: session.clone(),
+        checkout: Some(id),
+        mode: Some("payment".into()),
+        cents: 1_190,
+        currency: Some("usd".into()),
+    };
+    let paid = Ok(PaymentEvent::Completed(report.clone()));
     assert_eq!(of("checkout.session.completed", "paid"), paid);
-    assert_eq!(of("checkout.session.completed", "no_payment_required"), paid);
+    let free = PaymentReport { mode: Some("setup".into()), ..report.clone() };
+    assert_eq!(of("checkout.session.completed", "no_payment_required"), Ok(PaymentEvent::Completed(free)));
     assert_eq!(of("checkout.session.completed", "unpaid"), Ok(PaymentEvent::Other), "it takes days");
     assert_eq!(of("checkout.session.async_payment_succeeded", "paid"), paid);
-    assert_eq!(of("checkout.session.async_payment_failed", "unpaid"), Ok(PaymentEvent::Ended { id }));
-    assert_eq!(of("checkout.session.expired", "unpaid"), Ok(PaymentEvent::Ended { id }));
+    let ended = Ok(PaymentEvent::Ended { id, session: session.clone() });
+    assert_eq!(of("checkout.session.async_payment_failed", "unpaid"), ended);
+    assert_eq!(of("checkout.session.expired", "unpaid"), ended);
     assert_eq!(of("customer.created", "paid"), Ok(PaymentEvent::Other));
     assert_eq!(of("checkout.session.invented", "paid"), Ok(PaymentEvent::Other));
-    let foreign = event("checkout.session.completed", "order 5 of another shop", "paid", 1);
-    assert_eq!(told(&foreign), Ok(PaymentEvent::Other));
+    let foreign =
+        |cents| told(&event("checkout.session.completed", "order 5 of another shop", "paid", cents));
+    let Ok(PaymentEvent::Completed(of_shop)) = foreign(1) else { panic!("a payment is never dropped") };
+    assert_eq!((of_shop.checkout, of_shop.cents), (None, 1));
+    assert_eq!(foreign(0), Ok(PaymentEvent::Other), "nothing was paid");
     let euros = event("checkout.session.completed", &id.to_string(), "paid", 1_190).replace("usd", "eur");
-    assert_eq!(told(&euros), Ok(PaymentEvent::Completed { id, cents: 0 }), "that many dollars were not paid");
+    let in_euros = PaymentReport { currency: Some("eur".into()), ..report.clone() };
+    assert_eq!(told(&euros), Ok(PaymentEvent::Completed(in_euros)));
     let mut setup: Value =
         serde_json::from_str(&event("checkout.session.completed", &id.to_string(), "", 0)).unwrap();
     setup["data"]["object"]["amount_total"] = Value::Null;
+    setup["data"]["object"]["mode"] = "setup".into();
     setup["data"]["object"]["payment_status"] = "no_payment_required".into();
-    assert_eq!(told(&setup.to_string()), Ok(PaymentEvent::Completed { id, cents: 0 }));
+    let of_plan = PaymentReport { mode: Some("setup".into()), cents: 0, ..report };
+    assert_eq!(told(&setup.to_string()), Ok(PaymentEvent::Completed(of_plan)));
     for wrong in [
         "",
         "{",

@@ -165,7 +165,8 @@ fn rows() -> Vec<Row> {
             .with(|scene| json!({"token": scene.own.caller.confirmation.expose(), "password": PASSWORD})),
         writes("forgot_password", ANYONE, &[]).with(|scene| json!({"email": scene.own.user().email})),
         writes("reset_password", ANYONE, &[])
-            .with(|scene| json!({"token": scene.own.caller.reset.expose(), "password": PASSWORD})),
+            .with(|scene| json!({
+                "token": scene.own.caller.reset.expose(), "password": PASSWORD, "keep_factors": false})),
         writes("accept_invitation", ANYONE, &[]).with(|scene| json!({
             "token": scene.own.invited.expose(), "password": PASSWORD, "name": "New"})),
         writes("login", ANYONE, &[]).with(|scene| json!({"email": scene.own.user().email, "password": PASSWORD})),
@@ -177,15 +178,18 @@ fn rows() -> Vec<Row> {
             .with(|scene| json!({"mfa_token": scene.pending, "code": scene.code}))
             .or_with(&["passkey", "recovery_code"]),
         reads("get_factors", USERS, &[]),
-        writes("enroll_totp", USERS, &[]),
+        writes("give_proof", USERS, &[]).with(|_| json!({"current_password": PASSWORD}))
+            .or_with(&["code", "passkey", "recovery_code"]),
+        writes("enroll_totp", USERS, &[]).with(|_| json!({}))
+            .or_with(&["code", "current_password", "passkey", "recovery_code"]),
         writes("activate_totp", USERS, &[])
-            .with(|scene| json!({"code": scene.code})).or_with(&["passkey", "recovery_code"]),
+            .with(|scene| json!({"code": scene.code})).or_with(&["current_password", "passkey", "recovery_code"]),
         writes("disable_totp", USERS, &[])
             .with(|scene| json!({"code": scene.code})).or_with(&["passkey", "recovery_code"]),
         writes("renew_recovery_codes", USERS, &[])
             .with(|scene| json!({"code": scene.code})).or_with(&["passkey", "recovery_code"]),
         reads("start_passkey_registration", USERS, &[])
-            .with(|_| json!({})).or_with(&["code", "passkey", "recovery_code"]),
+            .with(|_| json!({})).or_with(&["code", "current_password", "passkey", "recovery_code"]),
         writes("finish_passkey_registration", USERS, &[]).with(|scene| json!({
             "ceremony": scene.ceremony, "credential": scene.credential, "name": "One"})),
         reads("list_passkeys", USERS, &[]),
@@ -208,12 +212,15 @@ fn rows() -> Vec<Row> {
         reads("list_audit", USERS, &[]),
         reads("list_access_tokens", USERS, &[]),
         writes("create_access_token", USERS, &[]).with(|scene| json!({
-            "name": "Two", "scopes": [scene.scope()], "expires_at": scene.soon()})),
+            "name": "Two", "scopes": [scene.scope()], "expires_at": scene.soon()})).or_with(&["current_password"]),
         writes("revoke_access_token", USERS, &[AccessToken]),
         // tenant
         reads("list_tenants", MEMBERS, &[]),
         reads("get_tenant", MEMBERS, &[Tenant]),
-        writes("update_tenant", ADMINS, &[Tenant]).with(|_| json!({"name": "Another"})),
+        writes("update_tenant", ADMINS, &[Tenant]).with(|_| {
+            let address = ["1 High Street", "London"];
+            json!({"name": "Another", "billing_name": "Another plc", "billing_address": address, "billing_tax_id": "GB1"})
+        }),
         reads("get_factor_policy", MEMBERS, &[Tenant]),
         writes("put_factor_policy", OWNERS, &[Tenant]).with(|_| json!({"required": true})),
         reads("list_contracts", MEMBERS, &[Tenant]),
@@ -301,7 +308,8 @@ fn rows() -> Vec<Row> {
         reads("operator_list_users", OPERATORS, &[]),
         writes("operator_unlock_user", OPERATORS, &[Colleague]),
         writes("operator_reset_user", OPERATORS, &[Colleague]),
-        writes("operator_remove_factors", OPERATORS, &[Colleague]).with(|_| json!({"reason": "Lost."})),
+        writes("operator_remove_factors", OPERATORS, &[Colleague]).with(|_| json!({"reason": "Lost."}))
+            .or_with(&["current_password"]),
         writes("operator_disable_user", OPERATORS, &[Colleague]),
         writes("operator_enable_user", OPERATORS, &[Colleague]),
         reads("operator_get_quota", OPERATORS, &[Project]),
@@ -324,6 +332,7 @@ fn rows() -> Vec<Row> {
         writes("operator_put_weight", OPERATORS, &[Chain, Method]).with(|_| json!({"cu": 9})),
         writes("operator_delete_weight", OPERATORS, &[Chain, Method]),
         reads("operator_list_invoices", OPERATORS, &[]),
+        reads("operator_list_payments", OPERATORS, &[]),
         reads("operator_get_invoice", OPERATORS, &[Invoice]),
         writes("operator_settle_invoice", OPERATORS, &[Invoice])
             .with(|_| json!({"status": "paid", "note": "By transfer."})),
@@ -331,6 +340,7 @@ fn rows() -> Vec<Row> {
             .with(|_| json!({"cents": 5, "reason": "An outage."})),
         reads("operator_get_chain", OPERATORS, &[Chain]),
         writes("operator_switch_chain", OPERATORS, &[Chain]).with(|_| json!({"enabled": false})),
+        writes("operator_clear_cache", OPERATORS, &[Chain]),
         reads("operator_list_nodes", OPERATORS, &[]),
         writes("operator_drain_node", OPERATORS, &[Chain])
             .with(|_| json!({"node": "https://node.example:8545/", "drained": false, "force": false})),
@@ -1153,6 +1163,7 @@ async fn open(site: &Site, user: &User, hash: &str, refresh: &Opaque) -> Session
         agent: "a test".into(),
         method: LogInMethod::Password,
         factor_at: None,
+        proved_at: Some(now),
         seen_address: "192.0.2.1".into(),
     };
     let entry = Audit {
@@ -1243,6 +1254,62 @@ async fn requests_without_a_valid_token_reveal_and_change_nothing() {
     }
 }
 
+/// What needs a proof: all that changes who may enter an account, and deletion.
+const PROVEN: [&str; 15] = [
+    "activate_totp",
+    "change_email",
+    "change_password",
+    "create_access_token",
+    "disable_totp",
+    "enroll_totp",
+    "finish_passkey_registration",
+    "give_proof",
+    "operator_delete_tenant",
+    "operator_remove_factors",
+    "remove_member",
+    "remove_passkey",
+    "renew_recovery_codes",
+    "revoke_access_token",
+    "start_passkey_registration",
+];
+
+/// What every user may do to the own account with a token alone: it opens nothing.
+const HARMLESS: [&str; 5] = ["confirm_again", "end_session", "logout_all", "put_me", "start_passkey_factor"];
+
+#[tokio::test]
+async fn a_token_alone_changes_nothing_about_who_may_enter() {
+    let matrix = Matrix::new().await;
+    let (mut refused, mut own) = (BTreeSet::new(), BTreeSet::new());
+    for operation in matrix.operations().iter().filter(|operation| operation.row.roles != ANYONE) {
+        let id = operation.row.id;
+        let scene = matrix.scene(operation, operation.most()).await;
+        matrix.site.app.store.forget_proof(scene.own.caller.visitor.session).await.unwrap();
+        let mut ask = matrix.valid(operation, &scene);
+        if operation.row.file.is_none()
+            && let Some(body) = &ask.body
+        {
+            let mut body: Value = serde_json::from_str(body).unwrap();
+            let members = body.as_object_mut().unwrap();
+            let is_first_code = id == "activate_totp";
+            members.retain(|name, _| name != "current_password" && (is_first_code || name != "code"));
+            ask.body = Some(body.to_string());
+        }
+        if operation.row.roles == USERS && operation.method != Method::GET {
+            own.insert(id);
+        }
+        let before = matrix.stored(&scene).await;
+        let answer = matrix.ask(operation, ask).await;
+        if answer.body["code"] == "proof_required" {
+            assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{id}");
+            assert_eq!(matrix.stored(&scene).await, before, "{id}: something was changed");
+            refused.insert(id);
+        }
+    }
+    assert_eq!(refused, BTreeSet::from(PROVEN));
+    let judged: BTreeSet<_> = PROVEN.into_iter().chain(HARMLESS).collect();
+    assert_eq!(own.difference(&judged).collect::<Vec<_>>(), Vec::<&&str>::new(), "is it proven or harmless?");
+}
+
 #[tokio::test]
 async fn users_with_the_role_are_served_and_others_are_refused() {
     let matrix = Matrix::new().await;
@@ -1323,6 +1390,10 @@ async fn a_body_that_does_not_fit_is_refused_with_the_field_that_is_wrong() {
             let ask = Ask { body: Some(text.into()), ..valid.clone() };
             // Then the new secret signs at once.
             if id == "replace_webhook_secret" && matches!(text, "" | "null") {
+                continue;
+            }
+            // The session has a proof already.
+            if id == "enroll_totp" && text.is_empty() {
                 continue;
             }
             // Without a body the bearer token identifies the session, and there is none.

@@ -59,19 +59,31 @@ fn refusal(code: i64, message: &str) -> Result<Bytes, ReadError> {
 
 #[tokio::test]
 async fn calls_and_answers_are_in_the_dialect_of_the_chain() {
-    let (result, request) = call("eth", 200, r#"{"jsonrpc":"2.0","id":1,"result":{"a":[1]}}"#).await;
+    let (result, request) = call("eth", 200, r#"{"jsonrpc":"2.0","result":{"a":[1]}}"#).await;
     assert_eq!(result.unwrap(), r#"{"a":[1]}"#);
-    assert!(request.ends_with(r#"{"jsonrpc":"2.0","id":1,"method":"a_method","params":[1]}"#), "{request}");
+    let is_numbered = |request: &str, version: &str| {
+        let number = request.rsplit("\"id\":").next().and_then(|rest| rest.split(',').next());
+        let number: u64 = number.and_then(|number| number.parse().ok()).unwrap_or_default();
+        let call = format!(r#"{{"jsonrpc":"{version}","id":{number},"method":"a_method","params":[1]}}"#);
+        number > 1 && request.ends_with(&call)
+    };
+    assert!(is_numbered(&request, "2.0"), "{request}");
     let (result, request) =
-        call("btc", 500, r#"{"result":null,"error":{"code":-8,"message":"no"},"id":1}"#).await;
+        call("btc", 500, r#"{"result":null,"error":{"code":-8,"message":"no"},"id":null}"#).await;
     assert_eq!(result, refusal(-8, "no"));
-    assert!(request.ends_with(r#"{"jsonrpc":"1.0","id":1,"method":"a_method","params":[1]}"#), "{request}");
+    assert!(is_numbered(&request, "1.0"), "{request}");
     let (result, request) = call("xrp", 200, r#"{"result":{"error":"lgrNotFound","error_code":21,"error_message":"ledgerNotFound","status":"error"}}"#).await;
     assert_eq!(result, refusal(21, "lgrNotFound: ledgerNotFound"));
     assert!(request.ends_with(r#"{"method":"a_method","params":[1]}"#), "{request}");
     let (result, request) = call("ton", 200, r#"{"ok":false,"error":"no block","code":404}"#).await;
     assert_eq!(result, refusal(200, "no block"));
     assert!(request.starts_with("POST /jsonRPC "), "{request}");
+}
+
+#[tokio::test]
+async fn the_answer_to_another_call_is_no_answer() {
+    let (result, _) = call("eth", 200, r#"{"jsonrpc":"2.0","id":1,"result":{"a":[1]}}"#).await;
+    assert!(matches!(result, Err(ReadError::Unreachable(_))), "{result:?}");
 }
 
 #[tokio::test]

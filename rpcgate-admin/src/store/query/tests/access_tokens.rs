@@ -95,7 +95,13 @@ async fn tokens_end_with_their_user_and_when_the_account_is_taken_back() {
     }
     let (_dir, store) = with_token().await;
     store.put_reset("a@b.example", &text(9), later(9), &entry("x")).await.unwrap();
-    assert!(store.reset_password(&text(9), "$argon2id$new", &entry("x"), now()).await.unwrap().is_some());
+    assert!(
+        store
+            .reset_password(&text(9), "$argon2id$new", crate::store::YoungFactors::Remove, &entry("x"))
+            .await
+            .unwrap()
+            .is_some()
+    );
     assert_eq!(store.access_tokens(USER).await.unwrap(), []);
 }
 

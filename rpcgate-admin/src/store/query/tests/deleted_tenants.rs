@@ -107,6 +107,8 @@ async fn close(store: &Store, total: u64) -> Option<crate::store::InvoiceNumber>
         issued_at: now(),
         due_at: later(100),
         customer: "Bank".into(),
+        customer_address: Vec::new(),
+        customer_tax_id: None,
         seller: InvoiceSeller::default(),
         lines: Vec::new(),
         amounts,

@@ -46,6 +46,7 @@ fn ended(delivery: u128, webhook: u128, number: u32, then: AfterAttempt) -> Ende
         status: Some(if is_success { 204 } else { 500 }),
         error: (!is_success).then(|| "the receiver answers 500".into()),
         answer: None,
+        gone_url: None,
         then,
     }
 }

@@ -20,6 +20,7 @@ fn session(id: u128) -> Session {
         agent: "curl".into(),
         method: LogInMethod::Password,
         factor_at: None,
+        proved_at: None,
         seen_address: "192.0.2.1".into(),
     }
 }

@@ -10,6 +10,7 @@ const LEASE: WatchLease<'_> = WatchLease { chain: "eth", watcher: 7, lease: Dura
 const SOON: WebhookId = WebhookId(0x51);
 const LATER: WebhookId = WebhookId(0x52);
 const KEPT: u64 = 4;
+const PAUSE: Duration = Duration::from_secs(86_400);
 
 /// A store with two endpoints, and a watcher that holds the lease of a chain.
 async fn watched() -> (Site, Store) {
@@ -212,10 +213,15 @@ async fn nothing_is_told_to_endpoints_that_are_off_and_to_suspended_tenants_or_b
     let mut full = events(&second, 1);
     full[0].matched[0].is_delivered = false;
     store.append_block(&LEASE, &second, &full, KEPT, now()).await.map(drop).unwrap();
-    assert_eq!(of(&store.sample_deliveries().await, SOON).len(), 1);
+    let withheld = counted(&[("a", false, "pending", 1), ("b", false, "withheld", 1)]);
+    assert_eq!(of(&store.sample_deliveries().await, SOON), withheld);
+    assert_eq!(store.withheld_webhooks(PAUSE, 9).await.unwrap(), [SOON]);
+    store.take_back(&LEASE, &second, now()).await.map(drop).unwrap();
+    let taken_back = [("a", false, "pending", 1), ("b", false, "withheld", 1), ("b", true, "withheld", 1)];
+    assert_eq!(of(&store.sample_deliveries().await, SOON), counted(&taken_back), "a replay sends both");
     let logged = store.sample_log(PROJECT).await;
     store.suspend(TENANT, now()).await.unwrap();
-    append(&store, &block(2, "c"), 1).await;
+    append(&store, &block(1, "c"), 1).await;
     assert_eq!(store.sample_log(PROJECT).await, logged);
 }
 

@@ -239,7 +239,7 @@ async fn expired_invitations_are_swept_and_those_of_a_tenant_go_with_it() {
     let id = TenantId(77);
     let owner = User { tenant: Some(id), created_at: now(), ..user(7, "late@b.example") };
     let registration = Registration {
-        tenant: &tenant(id),
+        tenant: &Tenant { tier: Tier::Free, ..tenant(id) },
         user: &owner,
         confirmation: Digest::of("c"),
         confirmation_expires_at: later(1),

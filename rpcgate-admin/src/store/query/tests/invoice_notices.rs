@@ -19,6 +19,8 @@ async fn issued(store: &Store) -> InvoiceNumber {
         issued_at: now(),
         due_at: later(100),
         customer: "Bank".into(),
+        customer_address: Vec::new(),
+        customer_tax_id: None,
         seller: InvoiceSeller::default(),
         lines: Vec::new(),
         amounts,
@@ -82,7 +84,10 @@ async fn a_reminder_is_claimed_once_and_only_of_an_open_invoice() {
     let (_dir, store) = empty().await;
     let number = issued(&store).await;
     let remind = async |sent, now, told| {
-        store.tell_of_invoice(number, InvoiceNews::Reminder { sent, now }, told).await.unwrap()
+        store
+            .tell_of_invoice(number, InvoiceNews::Reminder { sent, now, suspends_at: None }, told)
+            .await
+            .unwrap()
     };
     let (first, mails) = (notice(1), [mail(1)]);
     let told = MailedNotice { notice: &first, mails: &mails };

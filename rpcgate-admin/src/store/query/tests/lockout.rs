@@ -65,7 +65,7 @@ async fn failed_log_ins_lock_nothing_but_the_log_in() {
         AttemptKind::Checks(EMAIL),
         AttemptKind::Registrations(EMAIL),
         AttemptKind::Confirmations(EMAIL),
-        AttemptKind::Invitations(EMAIL, TENANT),
+        AttemptKind::Invitations(EMAIL),
     ];
     for typed in [
         EMAIL.to_owned(),

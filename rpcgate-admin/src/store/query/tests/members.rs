@@ -133,6 +133,7 @@ async fn a_removed_member_loses_all_sessions_and_invitations() {
             agent: String::new(),
             method: LogInMethod::Password,
             factor_at: None,
+            proved_at: None,
             seen_address: String::new(),
         };
         let token = Digest::of(&number.to_string());

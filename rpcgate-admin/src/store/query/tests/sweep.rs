@@ -24,3 +24,115 @@ async fn programs_that_sweep_at_once_remove_everything_once() {
     assert_eq!(one.await.unwrap() + two.await.unwrap(), OLD);
     assert_eq!(store.sweep(late).await.unwrap(), Swept::default(), "nothing is left");
 }
+
+/// Tables of a sweep whose rows need no row of another table, and the users of a tenant, with the columns that make a row
+/// old if the value 1 in each number does not. SQLite lets a statement remove a row that another refers to if it also removes
+/// one whose own parent is missing, so the rows of other tables would not be stuck.
+const SWEPT: [(&str, &[(&str, &str)]); 11] = [
+    ("attempts", &[]),
+    ("audit", &[]),
+    ("changes", &[]),
+    ("config_versions", &[]),
+    ("custom_plans", &[("deleted_at", "1")]),
+    ("explanation_requests", &[]),
+    ("idempotency", &[]),
+    ("mailed_notifications", &[]),
+    ("solved", &[]),
+    ("tenants", &[("deleted_at", "1"), ("is_empty", "0"), ("tier", "'free'")]),
+    ("users", &[("tenant_id", "(SELECT id FROM tenants ORDER BY id LIMIT 1)")]),
+];
+
+/// A column of a table on SQLite.
+struct TableColumn {
+    name: String,
+    kind: String,
+    is_required: bool,
+    is_key: bool,
+}
+
+/// Adds two old rows to each swept table. A row of another table refers to the first of them, so that it cannot be
+/// removed. Tables whose newest row always stays get a third one.
+async fn put_stuck_rows(file: &std::path::Path) {
+    let url = format!("sqlite://{}", file.display());
+    let mut options = sea_orm::ConnectOptions::new(url);
+    let database = sea_orm::Database::connect(options.max_connections(1).to_owned()).await.unwrap();
+    database.execute_unprepared("PRAGMA foreign_keys = OFF").await.unwrap();
+    for (table, old) in SWEPT {
+        let sql = format!("SELECT name, type, \"notnull\", pk FROM pragma_table_info('{table}')");
+        let rows = database.query_all_raw(Statement::from_string(database.get_database_backend(), sql)).await;
+        let columns: Vec<_> = rows
+            .unwrap()
+            .iter()
+            .map(|row| TableColumn {
+                name: row.try_get_by_index(0).unwrap(),
+                kind: row.try_get_by_index::<String>(1).unwrap().to_lowercase(),
+                is_required: row.try_get_by_index::<i32>(2).unwrap() == 1,
+                is_key: row.try_get_by_index::<i32>(3).unwrap() > 0,
+            })
+            .collect();
+        let keeps_newest = ["changes", "config_versions"].contains(&table);
+        for number in 1..=(2 + i32::from(keeps_newest)) {
+            let values: Vec<_> = columns
+                .iter()
+                .map(|column| match old.iter().find(|(name, _)| *name == column.name) {
+                    Some((_, value)) => (*value).to_owned(),
+                    None if !column.is_required && !column.is_key => "NULL".to_owned(),
+                    None if column.kind.contains("int") && column.is_key => number.to_string(),
+                    None if column.kind.contains("int") || column.kind.contains("bool") => "1".to_owned(),
+                    None if column.kind.contains("uuid") || column.kind.contains("blob") => {
+                        "randomblob(16)".to_owned()
+                    }
+                    None if keeps_newest => "'same'".to_owned(),
+                    None => format!("'text {number}'"),
+                })
+                .collect();
+            let sql = format!("INSERT INTO {table} VALUES ({})", values.join(", "));
+            database.execute_unprepared(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        let keys: Vec<_> =
+            columns.iter().filter(|column| column.is_key).map(|column| column.name.as_str()).collect();
+        let keys = keys.join(", ");
+        let anchor = format!(
+            "CREATE TABLE anchor_{table} ({keys}, FOREIGN KEY ({keys}) REFERENCES {table} ({keys}));
+             INSERT INTO anchor_{table} SELECT {keys} FROM {table} ORDER BY {keys} LIMIT 1"
+        );
+        database.execute_unprepared(&anchor).await.unwrap_or_else(|error| panic!("{anchor}: {error}"));
+    }
+    database.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_removed_keeps_no_other_row_and_no_registration_and_no_log_in() {
+    let site = Site::file();
+    let store = site.store_within(Duration::from_secs(60)).await.unwrap();
+    put_stuck_rows(&site.folder().unwrap().join(crate::store::site::FILE)).await;
+    let now = later(500 * 86_400);
+    let failed = store.sweep(now).await.unwrap_err();
+    for (table, _) in SWEPT {
+        let stuck = 1 + i64::from(["changes", "config_versions"].contains(&table));
+        assert_eq!(rows(&store, table).await, stuck, "{table}: {failed}");
+    }
+    assert_eq!(failed.steps.len(), SWEPT.len(), "{failed}");
+    assert!(failed.to_string().contains("FOREIGN KEY"), "{failed}");
+    // The account that cannot be removed gives its address away nevertheless.
+    let sql = "SELECT email FROM users";
+    let stuck = store.read(async |database| {
+        let row = Statement::from_string(database.get_database_backend(), sql);
+        Ok(database.query_one_raw(row).await?.unwrap().try_get_by_index::<String>(0)?)
+    });
+    let taken = stuck.await.unwrap();
+    let tenant = tenant(TenantId(77));
+    let user = User { tenant: Some(tenant.id), ..user(77, &taken) };
+    let registration = crate::store::Registration {
+        tenant: &tenant,
+        user: &user,
+        confirmation: Digest::of("confirmation"),
+        confirmation_expires_at: now.plus(Duration::from_secs(60)),
+        solved: Some((Digest::of("solution"), now)),
+    };
+    let registered = store.register(&registration, &entry("user.registered"), now).await.unwrap();
+    assert_eq!(registered, crate::store::Registered::Done);
+    assert_eq!(store.user_by_email(&taken).await.unwrap().unwrap().id, user.id);
+    let counted = store.begin_attempt(crate::store::AttemptKind::LogIns(&taken), now).await.unwrap();
+    assert!(matches!(counted, crate::store::Attempt::Allowed(_)), "{counted:?}");
+}

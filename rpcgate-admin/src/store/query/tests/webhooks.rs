@@ -165,6 +165,7 @@ async fn more_than_ten_thousand_deliveries_are_not_replayed_at_once() {
     add_deliveries(&store, MAX_REPLAYED - 1, DeliveryStatus::Delivered).await;
     let replay = async || store.replay(TENANT, WEBHOOK, now()..later(1), later(5)).await;
     assert_eq!(replay().await.unwrap(), MAX_REPLAYED);
+    store.make_all_replays(later(9)).await;
     assert_eq!(rows(&store, "deliveries WHERE replay AND status = 'pending'").await, MAX_REPLAYED as i64);
     assert_eq!(replay().await.unwrap(), MAX_REPLAYED);
     assert_eq!(MAX_WAITING, 2 * MAX_REPLAYED);
@@ -173,6 +174,7 @@ async fn more_than_ten_thousand_deliveries_are_not_replayed_at_once() {
     let test = store.create_test_delivery(TENANT, WEBHOOK, (DeliveryId(12), &event(13, now())), now()).await;
     assert_eq!(test.unwrap_err().to_string(), text);
     assert_eq!(rows(&store, "chain_events").await, 1, "nothing of the test is stored");
+    store.make_all_replays(later(9)).await;
     add_deliveries(&store, 1, DeliveryStatus::Delivered).await;
     let text = "more than 10000 deliveries are in this time: name a shorter one";
     assert!(matches!(replay().await, Err(StoreError::TooWide(why)) if why == text));
@@ -188,6 +190,7 @@ async fn a_replay_looks_for_its_events_before_it_takes_the_lock_of_writes() {
     let observed = statements.clone();
     store.database.observe_writes(move |sql| observed.lock().unwrap().push(sql.into()));
     assert_eq!(store.replay(TENANT, WEBHOOK, now()..later(1), later(5)).await.unwrap(), 1);
+    store.make_all_replays(later(5)).await;
     let statements = statements.lock().unwrap();
     assert!(statements.iter().any(|sql| sql.starts_with("INSERT INTO \"deliveries\"")), "{statements:?}");
     assert!(statements.iter().all(|sql| !sql.contains("project_events")), "{statements:?}");
@@ -295,4 +298,83 @@ async fn a_page_of_the_log_has_a_bounded_size() {
     assert_eq!(first.events.len(), 100, "a hundred are read at once, which is enough");
     let second = store.project_events(TENANT, PROJECT, &all, first.next, 1_000).await.unwrap();
     assert_eq!((second.events.len(), second.next), (50, None));
+}
+
+#[tokio::test]
+async fn a_replay_is_made_in_steps_of_500_and_sends_what_was_withheld() {
+    let (_site, store, webhook) = listening().await;
+    let before =
+        store.project_events(TENANT, PROJECT, &ChainEventFilter::default(), None, 1_000).await.unwrap();
+    let begin = later(0);
+    for number in 0..1_201 {
+        let status = match number % 3 {
+            0 => DeliveryStatus::Withheld,
+            1 => DeliveryStatus::Failed,
+            _ => DeliveryStatus::Delivered,
+        };
+        let delivery = (DeliveryId(5_000 + number), status);
+        store.log_event(&webhook, delivery, &event(5_000 + number, begin)).await.unwrap();
+    }
+    let log = async || {
+        let all = ChainEventFilter::default();
+        store.project_events(TENANT, PROJECT, &all, None, 2_000).await.unwrap().withheld.len()
+    };
+    assert_eq!((before.withheld.len(), log().await), (0, 401), "the log marks them");
+    let range = begin..begin.plus(Duration::from_secs(1));
+    let now = begin.plus(Duration::from_secs(5));
+    assert_eq!(store.replay(TENANT, webhook.id, range.clone(), now).await.unwrap(), 1_201);
+    let made = async || {
+        let all = store.deliveries(TENANT, webhook.id, Some(DeliveryStatus::Pending), None, 1_000);
+        all.await.unwrap().iter().filter(|one| one.replay).count()
+    };
+    assert_eq!(made().await, 0, "none is made before the answer");
+    let full = store.replay(TENANT, webhook.id, range.clone(), now);
+    assert_eq!(full.await.unwrap(), 1_201, "what is not made yet counts, and there is room for both");
+    for (steps, number) in [(1, 500), (1, 1_000)] {
+        for _ in 0..steps {
+            assert!(store.make_replays(now).await.unwrap());
+        }
+        assert_eq!(made().await, number);
+    }
+    store.make_all_replays(now).await;
+    assert_eq!(rows(&store, "deliveries WHERE replay").await, 2 * 1_201);
+    let events = "(SELECT DISTINCT event_id FROM deliveries WHERE replay) AS events";
+    assert_eq!(rows(&store, events).await, 1_201);
+    assert_eq!(rows(&store, "webhook_replays").await, 0);
+    assert_eq!(log().await, 0, "nothing is withheld any more");
+    assert_eq!(
+        store.replay(TENANT, webhook.id, range, now).await.unwrap(),
+        1_201,
+        "later replays send them again"
+    );
+}
+
+#[tokio::test]
+async fn two_programs_make_each_delivery_of_a_replay_once() {
+    let (_site, store, webhook) = listening().await;
+    for number in 0..700 {
+        let delivery = (DeliveryId(5_000 + number), DeliveryStatus::Failed);
+        store.log_event(&webhook, delivery, &event(5_000 + number, later(0))).await.unwrap();
+    }
+    let now = later(5);
+    assert_eq!(store.replay(TENANT, webhook.id, later(0)..later(1), now).await.unwrap(), 700);
+    let all = async || while store.make_replays(now).await.unwrap() {};
+    futures_util::future::join_all((0..4).map(|_| all())).await;
+    assert_eq!(rows(&store, "deliveries WHERE replay").await, 700);
+}
+
+#[tokio::test]
+async fn replays_that_are_not_made_yet_count_as_waiting_deliveries() {
+    let (_site, store, webhook) = listening().await;
+    for number in 0..3 {
+        let delivery = (DeliveryId(5_000 + number), DeliveryStatus::Failed);
+        store.log_event(&webhook, delivery, &event(5_000 + number, later(0))).await.unwrap();
+    }
+    let now = later(5);
+    let ask = async || store.replay(TENANT, webhook.id, later(0)..later(1), now).await;
+    assert_eq!(ask().await.unwrap(), 3);
+    fill(&store, &format!("UPDATE webhook_replays SET remaining = {}", MAX_WAITING - 2)).await;
+    assert!(matches!(ask().await, Err(StoreError::Full(_))));
+    fill(&store, &format!("UPDATE webhook_replays SET remaining = {}", MAX_WAITING - 3)).await;
+    assert_eq!(ask().await.unwrap(), 3);
 }

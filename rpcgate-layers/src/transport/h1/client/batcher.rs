@@ -6,7 +6,7 @@
 //! their answers, and if all have left, the connection is closed.
 //!
 //! Each call gets the outcome of its own try: its reply out of the array, or the failure of the array. After an array that the
-//! node did not accept, whose answer was too large, or that took too long, each call is sent alone, at once, if the retries of
+//! node did not accept, whose answer was too large or names none of the calls, or that took too long, each call is sent alone, at once, if the retries of
 //! the chain allow it, or else has failed; and for a while (see [`Backoff`]) no arrays are sent to the node.
 
 use super::{AnswerBody, Client, NodeAnswer, NodeRequest, Reuse};
@@ -24,7 +24,7 @@ use bytes::Bytes;
 use futures_util::future::{Either, select};
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
-use rpcgate_core::envelope::{Replies, ReplyMembers, parse_index, replies};
+use rpcgate_core::envelope::{Replies, ReplyMembers, read_number, replies};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
 use rpcgate_core::memory::MemoryPermit;
@@ -145,7 +145,7 @@ impl NodeBatcher {
         let Some((queue, ticket, mut receiver, is_full)) = gathered.join(call, began) else {
             return BatchedTry::Alone { has_yielded: false };
         };
-        progress.tries.begin(began);
+        progress.begin(began);
         let sent_before = progress.sent;
         let mut joined = JoinedCall { queue, ticket, progress, is_over: false };
         let mut early = None;
@@ -179,7 +179,7 @@ impl NodeBatcher {
         progress.is_shared_failure = is_shared;
         BatchedTry::Ended(match result {
             Ok(answer) => {
-                progress.tries.arrive(gathered.client.clock.elapsed());
+                progress.arrive(gathered.client.clock.elapsed(), true);
                 let bytes = if let AnswerBody::Whole(body) = &answer.body { body.len() } else { 0 };
                 memory.take_whole(bytes).map(|()| answer).map_err(|_| TryFailure::Busy)
             }
@@ -243,6 +243,7 @@ impl Gathered {
     async fn send(self: Arc<Self>, mut calls: Vec<WaitingCall>, mut memory: MemoryPermit) {
         let Some(path) = calls.first().map(|call| call.path) else { return };
         let request = NodeRequest {
+            number: calls.first().map(|call| call.number),
             buffer: MAX_ANSWER,
             max: MAX_ANSWER,
             ..NodeRequest::json_rpc(array(&calls)).posted_to(path)
@@ -263,7 +264,12 @@ impl Gathered {
         };
         let node = &self.client.node;
         match answered {
-            Ok(Ok(answer)) => self.settle(calls, &answer),
+            Ok(Ok(mut answer)) => {
+                let connection = answer.take_connection();
+                if self.settle(calls, &answer) {
+                    self.client.give_back(connection);
+                }
+            }
             // There is no memory for the answer to all, but perhaps for each.
             Ok(Err(TryFailure::Busy)) => self.abandon(calls, Abandoned::NoMemory),
             Ok(Err(TryFailure::Transport(Fault { cause: Cause::Oversize, .. }))) => {
@@ -294,29 +300,40 @@ impl Gathered {
         }
     }
 
-    /// Gives each call its reply.
-    fn settle(&self, calls: Vec<WaitingCall>, answer: &NodeAnswer) {
+    /// Gives each call its reply. Whether the connection of the answer may be used again: not if it has a reply to a call that
+    /// was not in the array.
+    fn settle(&self, calls: Vec<WaitingCall>, answer: &NodeAnswer) -> bool {
         let AnswerBody::Whole(body) = &answer.body else {
-            return self.abandon(calls, Abandoned::TooLarge);
+            self.abandon(calls, Abandoned::TooLarge);
+            return false;
         };
+        let mut is_of_array = true;
         let (rejects_the_gateway, has_failed) = (answer.rejects_the_gateway(), answer.has_failed());
         match replies(body, DEEPEST) {
             Ok(Replies::Many(many)) if !rejects_the_gateway && is_refusal(&many, calls.len()) => {
                 self.abandon(calls, Abandoned::NotAccepted);
             }
-            Ok(Replies::Many(many)) if !rejects_the_gateway => {
-                self.rest.clear();
-                give_each(calls, body, &many, answer.node);
-            }
+            Ok(Replies::Many(many)) if !rejects_the_gateway => match numbers(&calls, body, &many) {
+                Ok(numbers) if numbers.iter().any(Option::is_some) => {
+                    self.rest.clear();
+                    give_each(calls, body, (&many, &numbers), answer.node);
+                }
+                Ok(_) => self.abandon(calls, Abandoned::NotAccepted),
+                Err(OtherCall) => {
+                    is_of_array = false;
+                    self.abandon(calls, Abandoned::OtherCalls);
+                }
+            },
             Ok(Replies::Single(_)) if !rejects_the_gateway => self.abandon(calls, Abandoned::NotAccepted),
             Err(_) if !rejects_the_gateway && !has_failed => self.abandon(calls, Abandoned::NotAccepted),
             // The node, or what is before it, answers nothing at all, which has nothing to do with the array.
             _ => give_all(calls, || {
                 let (status, headers) = (answer.status, answer.headers.clone());
                 let body = AnswerBody::Whole(Bytes::new());
-                Ok(NodeAnswer { node: answer.node, status, headers, body, framed: answer.framed })
+                Ok(NodeAnswer { node: answer.node, status, headers, body, ..NodeAnswer::unconnected() })
             }),
         }
+        is_of_array
     }
 
     /// Has each call sent alone as long as there are retries, and all calls to the node for a while if it would answer the next
@@ -347,6 +364,7 @@ impl Gathered {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Abandoned {
     NotAccepted,
+    OtherCalls,
     TooLarge,
     TooLate,
     NoMemory,
@@ -356,6 +374,7 @@ impl Abandoned {
     fn text(self) -> &'static str {
         match self {
             Abandoned::NotAccepted => "the node does not accept it",
+            Abandoned::OtherCalls => "its answer is that to other calls",
             Abandoned::TooLarge => "its answer is too large",
             Abandoned::TooLate => "it takes too long",
             Abandoned::NoMemory => "there is no memory for its answer",
@@ -365,7 +384,9 @@ impl Abandoned {
     /// The end of a call that cannot be sent alone.
     fn failure(self) -> TryFailure {
         match self {
-            Abandoned::NotAccepted => TryFailure::BadAnswer(Fault::sent(Cause::Undecodable)),
+            Abandoned::NotAccepted | Abandoned::OtherCalls => {
+                TryFailure::BadAnswer(Fault::sent(Cause::Undecodable))
+            }
             Abandoned::TooLarge => TryFailure::BadAnswer(Fault::sent(Cause::Oversize)),
             Abandoned::TooLate => TryFailure::TimedOut { sent: true },
             Abandoned::NoMemory => TryFailure::Busy,
@@ -394,9 +415,12 @@ fn give_all(calls: Vec<WaitingCall>, result: impl Fn() -> Result<NodeAnswer, Try
 
 /// Gives each call the reply that has its number. A call without one has failed alone, and so has one with two, since it is
 /// unknown which of them is meant.
-fn give_each(calls: Vec<WaitingCall>, body: &Bytes, many: &[ReplyMembers], node: NodeIndex) {
-    let number = |reply: &ReplyMembers| parse_index(bare(reply.id?.of(body)));
-    let numbers: SmallVec<[Option<usize>; 16]> = many.iter().map(number).collect();
+fn give_each(
+    calls: Vec<WaitingCall>,
+    body: &Bytes,
+    (many, numbers): (&[ReplyMembers], &[Option<usize>]),
+    node: NodeIndex,
+) {
     for call in calls {
         let mut its = numbers.iter().zip(many).filter(|(number, _)| **number == Some(call.number));
         let result = match (its.next(), its.next()) {
@@ -407,6 +431,7 @@ fn give_each(calls: Vec<WaitingCall>, body: &Bytes, many: &[ReplyMembers], node:
                 // A copy: a part of the whole would hold all other replies as long as one client reads its own.
                 body: AnswerBody::Whole(Bytes::copy_from_slice(reply.whole.of(body))),
                 framed: true,
+                ..NodeAnswer::unconnected()
             }),
             (None, _) => Err(TryFailure::BadAnswer(Fault::sent(Cause::Unanswered))),
             (Some(_), Some(_)) => Err(TryFailure::BadAnswer(Fault::sent(Cause::Undecodable))),
@@ -421,9 +446,21 @@ fn is_refusal(many: &[ReplyMembers], calls: usize) -> bool {
     many.len() < calls && many.iter().all(|reply| reply.result.is_none())
 }
 
-/// An id without the quotes that some nodes add.
-fn bare(id: &[u8]) -> &[u8] {
-    id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\"")).unwrap_or(id)
+/// A reply in the answer to an array answers a call that was not in it.
+struct OtherCall;
+
+/// The number of the call that each reply answers; `None` for a reply without an id.
+fn numbers(
+    calls: &[WaitingCall],
+    body: &[u8],
+    many: &[ReplyMembers],
+) -> Result<SmallVec<[Option<usize>; 16]>, OtherCall> {
+    let number = |reply: &ReplyMembers| {
+        let Some(id) = reply.id.map(|id| id.of(body)).filter(|id| *id != b"null") else { return Ok(None) };
+        let number = read_number(id).filter(|number| calls.iter().any(|call| call.number == *number));
+        number.map(Some).ok_or(OtherCall)
+    };
+    many.iter().map(number).collect()
 }
 
 /// A call in a queue or in an array, until it has its outcome. If it is dropped before, because its client left, it leaves the

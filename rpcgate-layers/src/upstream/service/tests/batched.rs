@@ -48,9 +48,9 @@ async fn each_client_gets_the_answer_to_its_call_under_its_own_id_and_is_metered
     assert_eq!(
         answers.iter().map(|(status, body)| (*status, body.as_str())).collect::<Vec<_>>(),
         [
-            (200, r#"{"jsonrpc":"2.0","id":"a\u0062 1","result":["one",[1.50]]}"#),
+            (200, r#"{"id":"a\u0062 1","result":["one",[1.50]],"jsonrpc":"2.0"}"#),
             (200, r#"{"jsonrpc":"2.0","id":7.0,"result":["toy_read",[2]]}"#),
-            (200, r#"{"jsonrpc":"2.0","id":7,"error":{"code":-7,"message":"no","data":[3]}}"#),
+            (200, r#"{"id":7,"error":{"code":-7,"message":"no","data":[3]},"jsonrpc":"2.0"}"#),
             (200, r#"{"id":1,"result":["toy_send","none"],"jsonrpc":"2.0"}"#),
         ]
     );
@@ -64,7 +64,7 @@ async fn each_client_gets_the_answer_to_its_call_under_its_own_id_and_is_metered
                 r#"{"jsonrpc":"2.0","id":128,"method":"toy_read","params":[2]},"#,
                 r#"{"jsonrpc":"2.0","id":256,"method":"toy_fail","params":[3]}]"#
             ),
-            r#"{"jsonrpc":"2.0","id":1,"method":"toy_send"}"#,
+            r#"{"jsonrpc":"2.0","id":384,"method":"toy_send"}"#,
         ]
     );
     let lines = site.lines();

@@ -3,10 +3,10 @@
 use super::*;
 use rpcgate_core::node_try::{NodeChoice, TryEnd};
 
-const SEND: &str = r#"{"jsonrpc":"2.0","id":1,"method":"toy_send","params":["0x1"]}"#;
-const TAKEN: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0xab"}"#;
-const KNOWN: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"already known"}}"#;
-const REJECTED: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"nonce too low"}}"#;
+const SEND: &str = r#"{"jsonrpc":"2.0","id":0,"method":"toy_send","params":["0x1"]}"#;
+const TAKEN: &str = r#"{"jsonrpc":"2.0","id":0,"result":"0xab"}"#;
+const KNOWN: &str = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"already known"}}"#;
+const REJECTED: &str = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"nonce too low"}}"#;
 
 /// A node that reads requests and answers none.
 async fn silent() -> ScriptedNode {
@@ -74,11 +74,45 @@ async fn the_first_node_that_takes_it_answers_and_what_became_of_the_others_is_e
     let mut tries = calls.tally().tries.as_slice().to_vec();
     tries.sort_by_key(|one| one.node);
     let [of_hanging, of_good] = &tries[..] else { panic!("{tries:?}") };
-    assert_eq!((of_hanging.end, of_good.end), (TryEnd::Stopped, TryEnd::Answered));
+    assert_eq!((of_hanging.end, of_good.end), (TryEnd::Running, TryEnd::Answered));
     assert!(tries.iter().any(|one| one.choice == NodeChoice::Broadcast));
     assert!(tries.iter().all(|one| one.calls.has(0)));
     site.pool.until(|_| hanging.seen().len() == 1).await;
-    assert_eq!(site.pool.pool.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn the_copies_at_other_nodes_run_to_their_end_when_the_first_node_has_taken_it() {
+    // It stops working when its client goes, and notes what became of a transaction.
+    let slow = ScriptedNode::serve(|_, mut wire: Wire| async move {
+        while wire.request().await.is_some() {
+            tokio::select! {
+                () = wire.closed() => wire.note("torn"),
+                () = tokio::time::sleep(Duration::from_millis(50)) => wire.note("taken"),
+            }
+            wire.write(answer(TAKEN)).await;
+        }
+    })
+    .await;
+    let quick = ScriptedNode::always(answer(TAKEN)).await;
+    let site = site(&[&quick, &slow], 2);
+    for _ in 0..3 {
+        assert_eq!(site.send(SEND).await, (200, TAKEN.to_owned()));
+    }
+    let ends = |end: &str| slow.seen().iter().filter(|seen| *seen == end).count();
+    site.pool.until(|_| ends("taken") + ends("torn") == 3).await;
+    assert_eq!((ends("taken"), ends("torn")), (3, 0));
+    site.pool.until(|pool| pool.in_flight() == 0).await;
+}
+
+#[tokio::test]
+async fn the_copies_have_the_time_of_the_call_and_no_more() {
+    let (hanging, good) = (silent().await, ScriptedNode::always(answer(TAKEN)).await);
+    let nodes = [&hanging, &good].map(|node| NodeConfig::new(node.url().parse().unwrap())).to_vec();
+    let retry = crate::nodes::RetryPolicy::default().with_deadline(Duration::from_millis(100));
+    let limits = PoolLimits::default().with_broadcast_nodes(2).with_retry(retry);
+    let site = Site::of(Fixture::new(), PoolFixture::of(nodes, limits));
+    assert_eq!(site.send(SEND).await, (200, TAKEN.to_owned()));
+    site.pool.until(|pool| hanging.seen().len() == 1 && pool.in_flight() == 0).await;
 }
 
 #[tokio::test]

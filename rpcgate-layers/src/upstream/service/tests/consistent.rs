@@ -14,7 +14,7 @@ async fn seen(site: &Site, least: u64, body: &'static str) -> (Vec<String>, Opti
 }
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#;
-const ANSWER: &str = r#"whole {"id":1,"result":["a","none"],"jsonrpc":"2.0"}"#;
+const ANSWER: &str = r#"whole {"id":0,"result":["a","none"],"jsonrpc":"2.0"}"#;
 
 #[tokio::test]
 async fn only_nodes_that_have_reached_the_height_answer_and_the_client_is_told_theirs() {
@@ -61,7 +61,7 @@ async fn a_call_waits_for_the_probe_that_shows_its_height() {
             while let Some(request) = wire.request().await {
                 let body = request.split_once("\r\n\r\n").unwrap().1;
                 let said = if body.contains("toy_height") {
-                    format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}}}"#, height.fetch_add(1, Relaxed) + 1)
+                    format!(r#"{{"jsonrpc":"2.0","result":{}}}"#, height.fetch_add(1, Relaxed) + 1)
                 } else {
                     echoed(body, 0)
                 };
@@ -80,7 +80,7 @@ async fn a_call_waits_for_the_probe_that_shows_its_height() {
 
 #[tokio::test]
 async fn a_height_that_a_node_tells_a_client_is_known_of_it_from_then_on() {
-    let told = ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","id":1,"result":120}"#)).await;
+    let told = ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","id":0,"result":120}"#)).await;
     let other = echo().await;
     let mut fallback = NodeConfig::new(other.url().parse().unwrap());
     fallback.priority = 1;

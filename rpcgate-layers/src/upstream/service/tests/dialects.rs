@@ -21,7 +21,7 @@ async fn a_cacheable_xrp_call_has_neither_version_nor_id_and_its_answer_is_a_res
     assert_eq!(bodies(&node), [r#"{"method":"toy_read","params":[{}]}"#]);
     let (_, body) = site.send(r#"{"method":"other","params":[{"api_version":2}]}"#).await;
     assert_eq!(body, said);
-    assert_eq!(bodies(&node)[1], r#"{"method":"other","params":[{"api_version":2}]}"#);
+    assert_eq!(bodies(&node)[1], r#"{"id":0,"method":"other","params":[{"api_version":2}]}"#);
 }
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn a_closed_method_is_refused_in_the_form_of_an_xrp_server() {
 
 #[tokio::test]
 async fn an_answer_of_toncenter_keeps_its_form_under_the_clients_id() {
-    let node = ScriptedNode::always(answer(r#"{"ok":true,"result":{"a":1},"jsonrpc":"2.0","id":"7"}"#)).await;
+    let node = ScriptedNode::always(answer(r#"{"ok":true,"result":{"a":1},"jsonrpc":"2.0","id":"0"}"#)).await;
     let site = of(&TON, &node);
     let response = site.send(r#"{"jsonrpc":"2.0","id":7,"method":"other"}"#).await;
     assert_eq!(response, (200, r#"{"ok":true,"result":{"a":1},"jsonrpc":"2.0","id":7}"#.to_owned()));
@@ -45,7 +45,7 @@ async fn an_answer_of_toncenter_keeps_its_form_under_the_clients_id() {
 #[tokio::test]
 async fn an_error_of_toncenter_keeps_its_status_its_text_and_its_code() {
     let said = r#"{"ok":false,"error":"Incorrect address","code":416,"jsonrpc":"2.0","id":"1"}"#;
-    let node = ScriptedNode::always(status(416, said)).await;
+    let node = ScriptedNode::always(status(416, &said.replace("\"id\":\"1\"", "\"id\":\"0\""))).await;
     let site = of(&TON, &node);
     assert_eq!(site.send(r#"{"jsonrpc":"2.0","id":"1","method":"other"}"#).await, (416, said.to_owned()));
     let response = site.send(r#"{"jsonrpc":"2.0","id":1,"method":"other"}"#).await;
@@ -62,8 +62,7 @@ async fn an_answer_of_ogmios_names_the_method_again() {
     let (_, body) = site.send(r#"{"jsonrpc":"2.0","id":{"requestId":"a"},"method":"toy_read"}"#).await;
     assert_eq!(body, r#"{"jsonrpc":"2.0","method":"toy_read","result":5,"id":{"requestId":"a"}}"#);
     let node =
-        ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","method":"x","error":{"code":3000},"id":{"a":1}}"#))
-            .await;
+        ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","method":"x","error":{"code":3000},"id":0}"#)).await;
     let site = of(&OGMIOS, &node);
     let (status, body) = site.send(r#"{"jsonrpc":"2.0","id":{"a":1},"method":"other"}"#).await;
     assert_eq!(

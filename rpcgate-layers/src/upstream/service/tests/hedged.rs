@@ -35,7 +35,7 @@ async fn a_hedged_call_is_metered_once_and_both_its_tries_are_explained() {
     let mut hedged = None;
     for _ in 0..4 {
         let calls = site.settle(r#"{"id":1,"method":"toy_scan"}"#).await;
-        assert_eq!(states(&calls), [r#"whole {"id":1,"result":["toy_scan","none"],"jsonrpc":"2.0"}"#]);
+        assert_eq!(states(&calls), [r#"whole {"id":0,"result":["toy_scan","none"],"jsonrpc":"2.0"}"#]);
         let tries = calls.tally().tries.as_slice().to_vec();
         if tries.len() == 2 {
             hedged = Some(tries);

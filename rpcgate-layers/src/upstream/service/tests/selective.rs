@@ -16,7 +16,7 @@ fn site(nodes: Vec<NodeConfig>) -> Site {
 }
 
 /// A node that answers every call with this error.
-async fn erring(error: &'static str) -> ScriptedNode {
+pub(super) async fn erring(error: &'static str) -> ScriptedNode {
     ScriptedNode::serve(move |_, mut wire: Wire| async move {
         while let Some(request) = wire.request().await {
             let body = request.split_once("\r\n\r\n").unwrap().1;
@@ -56,7 +56,7 @@ async fn a_call_goes_to_a_node_that_takes_its_method_and_a_method_without_one_is
     ]);
     for _ in 0..4 {
         let state = site.states_of(r#"{"id":1,"method":"toy_scan"}"#).await;
-        assert_eq!(state, [r#"whole {"id":1,"result":["toy_scan","none"],"jsonrpc":"2.0"}"#]);
+        assert_eq!(state, [r#"whole {"id":0,"result":["toy_scan","none"],"jsonrpc":"2.0"}"#]);
         site.states_of(r#"{"id":1,"method":"probe_x"}"#).await;
     }
     assert_eq!((traces.seen().len(), full.seen().len()), (4, 4));
@@ -100,7 +100,7 @@ async fn health_and_retries_are_among_the_nodes_that_take_the_call() {
     let site = site(nodes);
     for _ in 0..4 {
         let state = site.states_of(r#"{"id":1,"method":"toy_scan"}"#).await;
-        assert_eq!(state, [r#"whole {"id":1,"result":["toy_scan","none"],"jsonrpc":"2.0"}"#]);
+        assert_eq!(state, [r#"whole {"id":0,"result":["toy_scan","none"],"jsonrpc":"2.0"}"#]);
     }
     assert_eq!((other.seen().len(), good.seen().len()), (0, 4));
     let alone = site_of_bad(&bad).await;
@@ -167,7 +167,7 @@ async fn if_the_archive_fails_the_client_gets_the_first_answer() {
     let site = site(vec![archive, NodeConfig::new(pruned.url().parse().unwrap())]);
     let (code, body) = site.send(r#"{"jsonrpc":"2.0","id":1,"method":"other"}"#).await;
     assert_eq!((code, body), (200, format!(r#"{{"jsonrpc":"2.0","id":1,"error":{PRUNED}}}"#)));
-    assert_eq!(site.lines(), [(1, 200, Outcome::NodeError)]);
+    assert_eq!(site.lines(), [(0, 200, Outcome::NodeError)], "no node could serve it");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::management::app_state::tests::Site;
 use crate::store::{
-    AuditSubject, CustomPlan, CustomPlanChange, Figures, Invoice, InvoiceFilter, InvoiceNumber,
+    AuditSubject, BillingParty, CustomPlan, CustomPlanChange, Figures, Invoice, InvoiceFilter, InvoiceNumber,
     InvoiceStatus, LineKind, StoreError, Tenant, TenantChange,
 };
 use proptest::prelude::Rng;
@@ -404,6 +404,8 @@ async fn a_closing_that_fails_in_the_middle_changes_nothing_and_uses_no_number()
         issued_at: site.app.now(),
         due_at: site.app.now(),
         customer: "Bank".into(),
+        customer_address: Vec::new(),
+        customer_tax_id: None,
         seller: InvoiceSeller::default(),
         amounts: amounts(&lines, &site.app.settings.config.billing),
         lines,
@@ -475,4 +477,61 @@ async fn a_tenant_pays_its_plan_from_the_second_of_its_creation() {
     let lines = lines(&site, &invoices(&site, TenantId(3)).await[0]).await;
     assert_eq!((lines[0].kind, lines[0].tier, lines[0].units), (LineKind::Plan, Tier::Enterprise, 100));
     assert_eq!(lines[0].amount.0, 100_001 * CENT * 100 / u128::from(length));
+}
+
+#[tokio::test]
+async fn later_changes_of_fees_and_of_the_customer_never_change_the_bill_of_a_month_that_is_over() {
+    let site = site().await;
+    let store = &site.app.store;
+    let plan = CustomPlan {
+        id: CustomPlanId(9),
+        name: "gold".into(),
+        base: Tier::Free,
+        is_visible: true,
+        figures: Figures { monthly_fee: Some(12_345), ..Figures::default() },
+        created_at: site.app.now(),
+    };
+    store.create_custom_plan(&plan).await.unwrap();
+    let on_it = TenantChange { custom_plan: Some(plan.id), ..TenantChange::default() };
+    store.update_tenant(OURS, &on_it, site.app.now()).await.unwrap();
+    move_to(&site, THEIRS, Tier::Standard).await;
+    let party = BillingParty {
+        name: Some("Bank plc".into()),
+        address: vec!["1 High Street".into(), "London".into()],
+        tax_id: Some("GB123".into()),
+    };
+    let named = TenantChange { billing: Some(party), ..TenantChange::default() };
+    store.update_tenant(OURS, &named, site.app.now()).await.unwrap();
+    // The month is over, and its invoice is made at six in the morning. Both fees are raised before.
+    site.clock.set(secs(MONTHS[1].0 + 3_600));
+    let figures = Figures { monthly_fee: Some(999_999), ..Figures::default() };
+    let raised = CustomPlanChange { figures: Some(figures), ..CustomPlanChange::default() };
+    store.update_custom_plan(plan.id, &raised, site.app.now()).await.unwrap();
+    let mut config = site.app.settings.config.clone();
+    config.billing.fees.standard = 999_999;
+    let dear = site.app.reload(config).unwrap();
+    assert_eq!(close_months(&dear).await.unwrap(), MonthsClosed::default());
+    site.clock.set(secs(MONTHS[1].0 + 7 * 3_600));
+    assert_eq!(close_months(&dear).await.unwrap().invoices, 2);
+    let first = invoices(&site, OURS).await.remove(0);
+    assert_eq!(first.amounts.subtotal, 12_345);
+    assert_eq!(invoices(&site, THEIRS).await[0].amounts.subtotal, 4_999);
+    assert_eq!((first.customer.as_str(), first.customer_tax_id.as_deref()), ("Bank plc", Some("GB123")));
+    assert_eq!(first.customer_address, ["1 High Street", "London"]);
+    // The next month has the new fees from its first day on, and the new address.
+    let moved = BillingParty { address: vec!["Paris".into()], ..BillingParty::default() };
+    let named = TenantChange { billing: Some(moved), ..TenantChange::default() };
+    store.update_tenant(OURS, &named, site.app.now()).await.unwrap();
+    let half = secs(MONTHS[1].0 + 15 * 86_400 + 40_000);
+    site.clock.set(half);
+    let figures = Figures { monthly_fee: Some(300), ..Figures::default() };
+    let lowered = CustomPlanChange { figures: Some(figures), ..CustomPlanChange::default() };
+    store.update_custom_plan(plan.id, &lowered, half).await.unwrap();
+    site.clock.set(secs(MONTHS[2].0 + 7 * 3_600));
+    assert_eq!(close_months(&dear).await.unwrap().invoices, 2);
+    let [before, second] = &invoices(&site, OURS).await[..] else { panic!("two invoices") };
+    assert_eq!(*before, first, "an issued invoice stays as it is");
+    assert_eq!(second.amounts.subtotal, 500_150, "15 days at each fee");
+    assert_eq!((second.customer.as_str(), &second.customer_address[..]), ("Bank", &["Paris".to_owned()][..]));
+    assert_eq!(invoices(&site, THEIRS).await[1].amounts.subtotal, 999_999);
 }

@@ -36,8 +36,11 @@ async fn suspended_site() -> (Site, TenantId, InvoiceNumber) {
     let site = Site::of("[billing]\nsuspend_after = \"10d\"\nreminders = [\"1d\", \"7d\"]\n").await;
     let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
     let number = issue(&site, tenant).await;
-    site.clock.set(NOON.plus(24 * DAY));
-    remind(&site.app).await.unwrap();
+    for days in [15, 25] {
+        assert!(!is_suspended(&site, tenant).await);
+        site.clock.set(NOON.plus(days * DAY));
+        remind(&site.app).await.unwrap();
+    }
     assert!(is_suspended(&site, tenant).await);
     (site, tenant, number)
 }
@@ -83,7 +86,7 @@ async fn members_who_read_bills_are_notified_of_each_step_and_mailed_as_they_wan
         notification_preferences::update(&site.app, &as_admin, kind, None, Some(false)).await.unwrap();
     }
     let number = issue(&site, tenant).await;
-    for days in [0, 11, 15, 24] {
+    for days in [0, 11, 15, 25] {
         site.clock.set(NOON.plus(days * DAY));
         remind(&site.app).await.unwrap();
         // A mail that waits for a day is given up.
@@ -182,14 +185,21 @@ async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_hear_of_it() 
     let site = Site::of("[billing]\nsuspend_after = \"10d\"\nreminders = []\n").await;
     let (store, tenant) = (&site.app.store, site.member(Role::Owner).await.user.tenant.unwrap());
     let number = issue(&site, tenant).await;
+    site.clock.set(NOON.plus(14 * DAY));
+    assert_eq!(remind(&site.app).await.unwrap().reminded, 1, "it is announced when the invoice is due");
+    site.send_mails().await;
     site.clock.set(Time::from_micros(NOON.plus(24 * DAY).micros() - 1));
-    assert_eq!(remind(&site.app).await.unwrap().suspended, 0);
+    assert_eq!(remind(&site.app).await.unwrap(), DunningPass::default());
     site.clock.set(NOON.plus(24 * DAY));
     let before = store.newest_change().await.unwrap();
     assert_eq!(remind(&site.app).await.unwrap().suspended, 1);
     assert!(store.newest_change().await.unwrap() > before);
     assert!(is_suspended(&site, tenant).await);
-    assert_eq!(subjects(&site).await, ["Invoice 2026-000001", "Your organisation is suspended"]);
+    let mut sent = subjects(&site).await;
+    // Mails of one moment have no order: here the invoice and its reminder, which one pass has made.
+    sent[..2].sort_unstable();
+    let told = ["Invoice 2026-000001", "Invoice 2026-000001 is not paid", "Your organisation is suspended"];
+    assert_eq!(sent, told);
     let audit = store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
     assert_eq!((audit[0].action.as_str(), audit[0].user), ("tenant.suspended", None));
     // An operator who lets it go on is not overruled.
@@ -211,7 +221,14 @@ async fn a_payment_ends_the_suspension_and_so_does_a_cancellation_or_a_credit() 
         match way {
             "credited" => {
                 let (reason, user) = ("x".to_owned(), Some(UserId(1)));
-                let all = NewCreditNote { invoice: number, year: 2027, cents: 1_190, reason, user };
+                let all = NewCreditNote {
+                    invoice: number,
+                    year: 2027,
+                    cents: 1_190,
+                    reason,
+                    user,
+                    seen_credited: None,
+                };
                 store.issue_credit_note(&all, now).await.unwrap();
             }
             status => drop(store.settle_invoice(number, status.parse().unwrap(), None, now).await.unwrap()),
@@ -234,8 +251,56 @@ async fn a_suspension_by_an_operator_is_not_ended_by_a_payment() {
     let other = site.tenant().await;
     let number = issue(&site, other).await;
     site.app.store.update_tenant(other, &suspended, site.app.now()).await.unwrap();
-    site.clock.advance(60 * DAY);
-    assert_eq!(remind(&site.app).await.unwrap().suspended, 0);
+    for _ in 0..2 {
+        site.clock.advance(60 * DAY);
+        assert_eq!(remind(&site.app).await.unwrap().suspended, 0);
+    }
     site.app.store.settle_invoice(number, InvoiceStatus::Paid, None, site.app.now()).await.unwrap();
     assert!(is_suspended(&site, other).await, "the operator decided before the janitor");
+}
+
+#[tokio::test]
+async fn a_tenant_is_suspended_only_after_a_mail_that_named_the_day() {
+    let site = Site::of("[billing]\nreminders = [\"1d\", \"7d\"]\n").await;
+    let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
+    let number = issue(&site, tenant).await;
+    for days in [0, 11, 15, 21, 40] {
+        site.clock.set(NOON.plus(days * DAY));
+        remind(&site.app).await.unwrap();
+        site.send_mails().await;
+    }
+    let texts = || {
+        let folder = &site.app.settings.config.admin.mail.outbox;
+        let mut names: Vec<_> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        names.iter().map(|name| std::fs::read_to_string(name).unwrap()).collect::<Vec<_>>()
+    };
+    let warns = |text: &String| text.contains("calls with the keys of your organisation are refused from");
+    let sent = texts().len();
+    assert!(!texts().iter().any(warns), "it is off");
+    // Switched on long after the due date and the last reminder: the first pass warns.
+    let with = |after: Duration| {
+        let mut config = site.app.settings.config.clone();
+        config.billing.suspend_after = after;
+        site.app.reload(config).unwrap()
+    };
+    let on = with(21 * DAY);
+    let pass = DunningPass { announced: 0, reminded: 1, suspended: 0 };
+    assert_eq!(remind(&on).await.unwrap(), pass);
+    assert_eq!(remind(&on).await.unwrap(), DunningPass::default(), "it warns once");
+    site.send_mails().await;
+    let named = on.store.any_invoice(number).await.unwrap().unwrap().invoice.suspends_at;
+    assert_eq!((texts().len(), named), (sent + 1, Some(NOON.plus(61 * DAY))));
+    assert!(warns(texts().last().unwrap()) && texts().last().unwrap().contains(&day(NOON.plus(61 * DAY))));
+    // A shorter time counts for later announcements, not for this one.
+    site.clock.set(NOON.plus(60 * DAY));
+    assert_eq!(remind(&with(DAY)).await.unwrap().suspended, 0);
+    // Switched off, and on again much later: it warns again.
+    remind(&with(Duration::ZERO)).await.unwrap();
+    site.clock.set(NOON.plus(200 * DAY));
+    assert_eq!(remind(&on).await.unwrap(), pass);
+    assert!(!is_suspended(&site, tenant).await);
+    site.clock.set(NOON.plus(221 * DAY));
+    assert_eq!(remind(&on).await.unwrap().suspended, 1);
 }

@@ -25,13 +25,13 @@ async fn a_contract_shows_in_the_limits_of_the_tenant_while_it_is_in_force() {
     let tenant = owner.user.tenant.unwrap();
     let path = format!("/operator/tenants/{tenant}/contracts");
     let form = json!({"figures": {"limits": {"per_minute": 77, "price_per_cu": 0.25}, "monthly_fee_cents": 900},
-        "from": "2026-12-31T12:00:10Z", "until": "2026-12-31T12:00:20Z", "note": "2027-44"});
+        "from": "2026-12-31T12:00:10.000Z", "until": "2026-12-31T12:00:20.000Z", "note": "2027-44"});
     let made = ask(&site, &operator, Method::POST, &path, &form).await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.body);
     let kept = json!({"id": made.body["id"], "tenant_id": tenant.to_string(),
         "figures": {"limits": {"per_minute": 77, "price_per_cu": 0.25}, "monthly_fee_cents": 900},
-        "from": "2026-12-31T12:00:10Z", "until": "2026-12-31T12:00:20Z", "note": "2027-44",
-        "created_at": "2026-12-31T12:00:00Z"});
+        "from": "2026-12-31T12:00:10.000Z", "until": "2026-12-31T12:00:20.000Z", "note": "2027-44",
+        "created_at": "2026-12-31T12:00:00.000Z"});
     assert_eq!(made.body, kept);
     assert_eq!(shown(&site, &operator, &path).await, json!([kept]));
     let one = format!("{path}/{}", made.body["id"].as_str().unwrap());
@@ -106,9 +106,9 @@ async fn a_contract_is_checked_and_ends_on_request() {
         (json!({"figures": {"limits": {"price_per_cu": -1}}}), "price_per_cu"),
         (json!({"figures": {"default_quota": {"cu_per_day": -1}}}), "figures"),
         (json!({"figures": {"monthly_fee_cents": 100_000_001}}), "monthly_fee_cents"),
-        (json!({"figures": {"monthly_fee_cents": 1}, "until": "2026-12-31T12:00:00Z"}), "until"),
+        (json!({"figures": {"monthly_fee_cents": 1}, "until": "2026-12-31T12:00:00.000Z"}), "until"),
         (
-            json!({"figures": {"monthly_fee_cents": 1}, "from": "2027-01-02T00:00:00Z", "until": "2027-01-01T00:00:00Z"}),
+            json!({"figures": {"monthly_fee_cents": 1}, "from": "2027-01-02T00:00:00.000Z", "until": "2027-01-01T00:00:00.000Z"}),
             "until",
         ),
     ] {
@@ -126,10 +126,10 @@ async fn a_contract_is_checked_and_ends_on_request() {
     let ended = ask(&site, &operator, Method::DELETE, &one, &Value::Null).await;
     assert_eq!(ended.status, StatusCode::NO_CONTENT);
     let listed = shown(&site, &operator, &path).await;
-    assert_eq!(listed[0]["until"], "2026-12-31T12:00:05Z");
+    assert_eq!(listed[0]["until"], "2026-12-31T12:00:05.000Z");
     assert!(site.app.store.terms(owner.user.tenant.unwrap(), site.app.now()).await.unwrap().is_empty());
     for (method, form) in
-        [(Method::DELETE, Value::Null), (Method::PUT, json!({"until": "2100-01-01T00:00:00Z"}))]
+        [(Method::DELETE, Value::Null), (Method::PUT, json!({"until": "2100-01-01T00:00:00.000Z"}))]
     {
         let again = ask(&site, &operator, method, &one, &form).await;
         let told = (again.status, again.body["error"].as_str().unwrap());
@@ -142,7 +142,7 @@ async fn the_end_of_a_contract_is_moved_by_somebody_who_has_seen_it() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let path = format!("/operator/tenants/{}/contracts", owner.user.tenant.unwrap());
-    let form = json!({"figures": {"limits": {"per_minute": 5}}, "from": "2027-01-01T00:00:00Z"});
+    let form = json!({"figures": {"limits": {"per_minute": 5}}, "from": "2027-01-01T00:00:00.000Z"});
     let made = ask(&site, &operator, Method::POST, &path, &form).await.body;
     let one = format!("{path}/{}", made["id"].as_str().unwrap());
     let tag = ask(&site, &operator, Method::GET, &one, &Value::Null).await.headers[ETAG].clone();
@@ -152,15 +152,15 @@ async fn the_end_of_a_contract_is_moved_by_somebody_who_has_seen_it() {
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
         site.send(request.header(IF_MATCH, &tag).body(body).unwrap()).await
     };
-    let moved = conditional(Method::PUT, &json!({"until": "2027-02-01T00:00:00Z"})).await;
-    assert_eq!((moved.status, &moved.body["until"]), (StatusCode::OK, &json!("2027-02-01T00:00:00Z")));
+    let moved = conditional(Method::PUT, &json!({"until": "2027-02-01T00:00:00.000Z"})).await;
+    assert_eq!((moved.status, &moved.body["until"]), (StatusCode::OK, &json!("2027-02-01T00:00:00.000Z")));
     for (method, body) in [(Method::PUT, json!({"until": null})), (Method::DELETE, Value::Null)] {
         let refused = conditional(method, &body).await;
         assert_eq!(refused.status, StatusCode::PRECONDITION_FAILED, "{}", refused.body);
     }
     let endless = ask(&site, &operator, Method::PUT, &one, &json!({"until": null})).await;
     assert_eq!((endless.status, &endless.body["until"]), (StatusCode::OK, &Value::Null));
-    for (until, status) in [("2026-12-31T11:00:00Z", 400), ("2026-12-31T13:00:00Z", 409)] {
+    for (until, status) in [("2026-12-31T11:00:00.000Z", 400), ("2026-12-31T13:00:00.000Z", 409)] {
         let refused = ask(&site, &operator, Method::PUT, &one, &json!({"until": until})).await;
         assert_eq!(refused.status.as_u16(), status, "before now, or before it begins: {}", refused.body);
     }

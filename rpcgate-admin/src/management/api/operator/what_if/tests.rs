@@ -39,7 +39,7 @@ async fn an_answer_has_whole_numbers_and_changes_nothing() {
     let none = json!({"charged": "0.000000000000", "units": {"before": 0, "after": 0},
         "amount": {"before": "0.000000000000", "after": "0.000000000000"},
         "refused": {"before": 0, "after": 0}, "quota_hours": {"before": 0, "after": 0}});
-    let expected = json!({"from": "2026-12-02T00:00:00Z", "to": "2026-12-31T13:00:00Z",
+    let expected = json!({"from": "2026-12-02T00:00:00.000Z", "to": "2026-12-31T13:00:00.000Z",
         "tenants": [{"tenant_id": TenantId(1).to_string(), "name": "Acme", "plan": "standard", "effect": effect}],
         "others": 0, "of_others": none, "total": effect,
         "affected": {"pay_more": 1, "pay_less": 0, "refused_more": 1, "refused_less": 0, "quota_more": 0,

@@ -270,6 +270,32 @@ async fn a_node_that_does_not_accept_an_array_gets_its_calls_alone_and_no_array_
     }
 }
 
+/// The reply to a call with this number under another spelling of it, or under none.
+fn respelled(id: &str, spelling: &str) -> String {
+    reply(id).replace(&format!("\"id\":{id}"), &spelling.replace('N', id))
+}
+
+#[tokio::test]
+async fn the_replies_in_an_array_are_matched_in_any_spelling_of_their_numbers() {
+    for spelling in ["\"id\":N.0", "\"id\":\"N\"", "\"id\":Ne0"] {
+        let node = node(move |ids| Some(answer(&all(ids.iter().map(|id| respelled(id, spelling)))))).await;
+        let fixture = fixture(&[&node]);
+        let answers = all_of(&fixture, 0..3).await;
+        assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 3, "{spelling} {answers:?}");
+        assert_eq!(node.seen().len(), 1, "{spelling}");
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_an_array_whose_replies_name_none_of_them_are_sent_alone() {
+    for spelling in ["\"id\":null", "\"x\":N", "\"id\":99N", "\"id\":[N]"] {
+        let node = node(move |ids| Some(answer(&all(ids.iter().map(|id| respelled(id, spelling)))))).await;
+        let fixture = fixture(&[&node]);
+        assert_eq!(all_of(&fixture, 0..3).await, own(0..3), "{spelling}");
+        assert_eq!(node.seen().len(), 1 + 3, "{spelling}");
+    }
+}
+
 #[tokio::test]
 async fn an_array_whose_answer_is_too_large_or_too_late_is_given_up_and_its_calls_are_sent_alone() {
     let large = all(["0", "1"].map(|id| format!(r#"{{"id":{id},"result":"{}"}}"#, "x".repeat(MAX_ANSWER))));
@@ -452,7 +478,7 @@ proptest! {
             let id = if quoted { format!("\"{number}\"") } else { number.to_string() };
             format!(r#"{{"result":[{number}],"id":{id}}}"#)
         };
-        let stray = text(&1_000_000);
+        let stray = r#"{"result":[1000000],"id":null}"#.to_owned();
         let said = order.iter().filter(|number| answered[**number]).map(text).chain([stray]);
         let body = Bytes::from(all(said));
         let (calls, receivers): (Vec<_>, Vec<_>) = (0..order.len()).map(|number| {
@@ -461,7 +487,11 @@ proptest! {
             (WaitingCall { ticket, number, body, path: None, outcome }, receiver)
         }).unzip();
         let Ok(Replies::Many(many)) = replies(&body, DEEPEST) else { panic!("an array") };
-        give_each(calls, &body, &many, NodeIndex(0));
+        let other = Bytes::from(all([text(&1_000_000)]));
+        let Ok(Replies::Many(others)) = replies(&other, DEEPEST) else { panic!("an array") };
+        prop_assert!(numbers(&calls, &other, &others).is_err(), "a reply to a call that is not in the array");
+        let Ok(numbers) = numbers(&calls, &body, &many) else { panic!("all are in the array") };
+        give_each(calls, &body, (&many, &numbers), NodeIndex(0));
         for (number, mut receiver) in receivers.into_iter().enumerate() {
             let Ok(BatchOutcome::Ended { result, is_shared: false }) = receiver.try_recv() else {
                 panic!("call {number} has no outcome of its own")

@@ -1,0 +1,45 @@
+//! The number of failed removals of old rows, by the kind of the rows.
+
+use crate::store::SweepFailed;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+
+/// Counts the parts of sweeps that could not be finished. Clones share their counters.
+#[derive(Clone, Debug, Default)]
+pub struct CleanupFailures(Family<[(&'static str, &'static str); 1], Counter>);
+
+impl CleanupFailures {
+    /// Counts and logs each part of a sweep that could not be finished.
+    pub fn report(&self, failed: &SweepFailed) {
+        for failed in &failed.steps {
+            self.of(failed.step).inc();
+            tracing::error!(step = failed.step, error = %failed.error, "old rows could not be removed");
+        }
+    }
+
+    /// The counter of this kind of rows.
+    pub(crate) fn of(&self, step: &'static str) -> Counter {
+        self.0.get_or_create_owned(&[("step", step)])
+    }
+
+    /// The failures by kind.
+    pub(crate) fn family(&self) -> Family<[(&'static str, &'static str); 1], Counter> {
+        self.0.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{FailedStep, StoreError};
+
+    #[test]
+    fn each_kind_of_rows_that_stays_is_counted_by_itself() {
+        let failures = CleanupFailures::default();
+        let step = |step| FailedStep { step, error: StoreError::NotFound("row") };
+        failures.report(&SweepFailed { steps: vec![step("accounts"), step("sessions")] });
+        failures.clone().report(&SweepFailed { steps: vec![step("accounts")] });
+        assert_eq!(failures.of("accounts").get(), 2);
+        assert_eq!(failures.of("sessions").get(), 1);
+    }
+}

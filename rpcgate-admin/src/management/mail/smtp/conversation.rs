@@ -1,0 +1,205 @@
+//! The steps of a conversation with a mail server: their deadlines, and the meaning of a refusal.
+
+use super::MailError;
+use lettre::transport::smtp::Error as SmtpError;
+use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
+use lettre::transport::smtp::commands::{Data, Mail, Quit, Rcpt};
+use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
+use lettre::transport::smtp::response::{Response, Severity};
+use lettre::{Address, Message};
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// The time for a connection to one address. RFC 5321 names none; relays use this one.
+pub(super) const CONNECT: Duration = Duration::from_secs(30);
+/// The time for the greeting, and for the answers to `EHLO`, `STARTTLS`, `AUTH`, `MAIL` and `RCPT` (RFC 5321, sections
+/// 4.5.3.2.1 to 4.5.3.2.3).
+pub(super) const REPLY: Duration = Duration::from_secs(300);
+/// The time for the answer to `DATA` (section 4.5.3.2.4).
+const DATA_REPLY: Duration = Duration::from_secs(120);
+/// The time to send a block of the mail (section 4.5.3.2.5).
+const BLOCK_SENT: Duration = Duration::from_secs(180);
+/// The bytes of a block.
+const BLOCK: usize = 64 << 10;
+/// The time for the answer to the end of the mail (section 4.5.3.2.6). A server that takes its time may have accepted the
+/// mail, so a shorter one would send copies.
+const END_REPLY: Duration = Duration::from_secs(600);
+/// The time for the answer to `QUIT`, which decides nothing.
+const QUIT_REPLY: Duration = Duration::from_secs(1);
+
+/// A connection to a mail server.
+pub(super) trait SmtpStream: AsyncTokioStream + 'static {
+    /// Waits until the server has sent something, or has closed the connection.
+    fn wait_readable(&mut self) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+impl SmtpStream for TcpStream {
+    async fn wait_readable(&mut self) -> io::Result<()> {
+        TcpStream::readable(self).await
+    }
+}
+
+/// Waits for the greeting, and introduces this host.
+///
+/// # Errors
+/// [`MailError::Rejected`], [`MailError::Unavailable`].
+pub(super) async fn open(
+    mut stream: impl SmtpStream,
+    hello: &ClientId,
+) -> Result<AsyncSmtpConnection, MailError> {
+    // The library reads the greeting and the answer to EHLO in one step.
+    if timeout(REPLY, stream.wait_readable()).await.is_err() {
+        return Err(MailError::Unavailable(format!("no greeting within {REPLY:?}")));
+    }
+    let opening = AsyncSmtpConnection::connect_with_transport(Box::new(stream), hello);
+    within(REPLY, "EHLO", opening).await
+}
+
+/// Waits for one step of the conversation.
+///
+/// # Errors
+/// [`MailError::Rejected`] for a permanent refusal, [`MailError::Unavailable`] for all else.
+pub(super) async fn within<T>(
+    time: Duration,
+    step: &str,
+    work: impl Future<Output = Result<T, SmtpError>>,
+) -> Result<T, MailError> {
+    waited(time, step, work).await?.map_err(|error| rejected(&error))
+}
+
+async fn waited<T>(
+    time: Duration,
+    step: &str,
+    work: impl Future<Output = Result<T, SmtpError>>,
+) -> Result<Result<T, SmtpError>, MailError> {
+    let done = timeout(time, work).await;
+    done.map_err(|_| MailError::Unavailable(format!("no answer to {step} within {time:?}")))
+}
+
+/// Sends a mail over a connection that takes one, and ends the conversation.
+///
+/// # Errors
+/// [`MailError::Refused`], [`MailError::Rejected`], [`MailError::Unavailable`].
+pub(super) async fn send_and_close(
+    mut server: AsyncSmtpConnection,
+    message: &Message,
+) -> Result<(), MailError> {
+    let sent = transfer(&mut server, message).await;
+    // The server has decided about the mail, so an error in closing does not matter.
+    close(server).await;
+    sent
+}
+
+async fn transfer(server: &mut AsyncSmtpConnection, message: &Message) -> Result<(), MailError> {
+    let envelope = message.envelope();
+    let content = message.formatted();
+    let mut parameters = Vec::new();
+    if !content.is_ascii() {
+        parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
+    }
+    let is_ascii = |address: &Address| AsRef::<str>::as_ref(address).is_ascii();
+    if !envelope.to().iter().chain(envelope.from()).all(is_ascii) {
+        if !server.server_info().supports_feature(Extension::SmtpUtfEight) {
+            return Err(MailError::Unavailable("it does not offer SMTPUTF8, which the address needs".into()));
+        }
+        parameters.push(MailParameter::SmtpUtfEight);
+    }
+    // A refusal of the sender is no property of the recipient, whatever its code.
+    let answer =
+        within(REPLY, "MAIL", server.command(Mail::new(envelope.from().cloned(), parameters))).await?;
+    expect(&answer, "MAIL", Severity::PositiveCompletion)?;
+    for to in envelope.to() {
+        let answer = waited(REPLY, "RCPT", server.command(Rcpt::new(to.clone(), Vec::new()))).await?;
+        expect(&answer.map_err(|error| of_recipient(&error))?, "RCPT", Severity::PositiveCompletion)?;
+    }
+    let answer =
+        waited(DATA_REPLY, "DATA", server.command(Data)).await?.map_err(|error| of_recipient(&error))?;
+    // After any other answer the mail would be read as commands.
+    expect(&answer, "DATA", Severity::PositiveIntermediate)?;
+    let blocks = u32::try_from(content.len() / BLOCK + 1).unwrap_or(u32::MAX);
+    let time = BLOCK_SENT.saturating_mul(blocks).saturating_add(END_REPLY);
+    let answer = waited(time, "the end of the mail", server.message(&content))
+        .await?
+        .map_err(|error| of_recipient(&error))?;
+    expect(&answer, "the end of the mail", Severity::PositiveCompletion)
+}
+
+/// Ends a conversation.
+pub(super) async fn close(mut server: AsyncSmtpConnection) {
+    let _ = timeout(QUIT_REPLY, server.command(Quit)).await;
+}
+
+/// Checks that a positive answer is of the kind that the step needs.
+fn expect(answer: &Response, step: &str, severity: Severity) -> Result<(), MailError> {
+    if answer.code().severity == severity {
+        return Ok(());
+    }
+    Err(MailError::Unavailable(format!("the answer to {step} is {}, which is out of order", answer.code())))
+}
+
+fn rejected(error: &SmtpError) -> MailError {
+    if error.is_permanent() {
+        MailError::Rejected(error.to_string())
+    } else {
+        MailError::Unavailable(error.to_string())
+    }
+}
+
+/// The meaning of a refusal after `RCPT`. Only one that is about the recipient's address is final. A relay that is
+/// configured otherwise than we expect refuses every recipient with 504, 530, 550 5.7.1, 553 or 554, and a mail that is
+/// dropped because of it is lost.
+fn of_recipient(error: &SmtpError) -> MailError {
+    let text = error.source().map(ToString::to_string).unwrap_or_default();
+    if error.is_permanent() && names_recipient(&text) {
+        return MailError::Refused(error.to_string());
+    }
+    rejected(error)
+}
+
+/// Whether the text of a refusal begins with an enhanced status code (RFC 3463) that says that the recipient's address does
+/// not exist, is wrong, or has moved, or that its mailbox is disabled. 5.1.7 and 5.1.8 are about the sender, and servers
+/// use 5.1.0 for both.
+fn names_recipient(text: &str) -> bool {
+    let code = text.split_whitespace().next().unwrap_or_default();
+    let numbers: Option<Vec<u16>> = code.split('.').map(|number| number.parse().ok()).collect();
+    matches!(numbers.as_deref(), Some([5, 1, 1..=4 | 6 | 10] | [5, 2, 1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_codes_of_recipients_are_about_the_recipient() {
+        for text in [
+            "5.1.1 no such user",
+            "5.1.2 unknown domain",
+            "5.1.3",
+            "5.1.6 moved",
+            "5.1.10 null MX",
+            "5.2.1 off",
+        ] {
+            assert!(names_recipient(text), "{text}");
+        }
+        for text in [
+            "",
+            "no such user",
+            "4.1.1 later",
+            "5.1.0 address rejected",
+            "5.1.7 bad sender",
+            "5.1.8 bad sender's domain",
+            "5.2.2 mailbox full",
+            "5.7.1 relaying denied",
+            "5.5.2 need a fully-qualified hostname",
+            "5.1",
+            "5.1.1.1",
+            "5.1.x",
+        ] {
+            assert!(!names_recipient(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Standard output, whose reader may want only the beginning.
+
+use std::io::{self, Stdout, Write};
+
+/// Standard output for commands that print and end. What is written after its reader has gone (`… | head -1`) is dropped, so
+/// that the command ends as it would have ended otherwise, without a complaint.
+#[derive(Debug)]
+pub struct CommandOutput<W: Write = Stdout> {
+    inner: W,
+    is_closed: bool,
+}
+
+impl CommandOutput {
+    /// The standard output of this process.
+    pub fn stdout() -> Self {
+        CommandOutput::to(io::stdout())
+    }
+}
+
+impl<W: Write> CommandOutput<W> {
+    /// Output to a writer like it.
+    fn to(inner: W) -> Self {
+        CommandOutput { inner, is_closed: false }
+    }
+
+    /// The result of a write, or `dropped` if there is no reader.
+    fn unless_closed<T>(&mut self, done: io::Result<T>, dropped: T) -> io::Result<T> {
+        match done {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(dropped)
+            }
+            done => done,
+        }
+    }
+}
+
+impl<W: Write> Write for CommandOutput<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_closed {
+            return Ok(bytes.len());
+        }
+        let done = self.inner.write(bytes);
+        self.unless_closed(done, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.is_closed {
+            return Ok(());
+        }
+        let done = self.inner.flush();
+        self.unless_closed(done, ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pipe whose reader goes after a number of bytes, or a full disk.
+    struct Pipe {
+        left: usize,
+        then: io::ErrorKind,
+    }
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.left == 0 {
+                return Err(self.then.into());
+            }
+            let count = bytes.len().min(self.left);
+            self.left -= count;
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            if self.left == 0 { Err(self.then.into()) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn a_reader_that_goes_early_is_no_error_and_a_full_disk_is_one() {
+        let mut out = CommandOutput::to(Pipe { left: 3, then: io::ErrorKind::BrokenPipe });
+        for _ in 0..3 {
+            out.write_all(b"completions").unwrap();
+            out.flush().unwrap();
+        }
+        let mut out = CommandOutput::to(Pipe { left: 3, then: io::ErrorKind::StorageFull });
+        assert_eq!(out.write_all(b"completions").unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}

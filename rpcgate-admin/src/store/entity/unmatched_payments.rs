@@ -1,0 +1,32 @@
+//! Payments that completed nothing.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "unmatched_payments")]
+pub(crate) struct Model {
+    /// A UUID that orders payments by the time of their reports.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) id: Uuid,
+    /// The provider's identifier. An index allows each once, so that a payment that is reported twice is recorded once.
+    pub(crate) session: String,
+    pub(crate) received_at: i64,
+    /// The checkout that the payment names.
+    pub(crate) checkout_id: Option<Uuid>,
+    /// The tenant of the checkout.
+    pub(crate) tenant_id: Option<Uuid>,
+    pub(crate) invoice_year: Option<i32>,
+    pub(crate) invoice_serial: Option<i64>,
+    /// In hundredths of the currency.
+    pub(crate) cents: i64,
+    pub(crate) currency: Option<String>,
+    /// The provider's word for what the customer did.
+    pub(crate) mode: Option<String>,
+    /// Why it completed nothing.
+    pub(crate) reason: String,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

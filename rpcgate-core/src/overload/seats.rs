@@ -1,0 +1,236 @@
+//! The projects that have sets of calls under way: the number of these sets, and the limit that their own answers allow.
+
+use super::limit::AdaptiveLimit;
+use super::rules::LoadRules;
+use crate::caller::ProjectId;
+use crate::plan::Tier;
+use foldhash::fast::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// The buckets, each of which has slots for eight projects.
+const BUCKETS: usize = 256;
+/// The slots of a bucket.
+const WIDTH: usize = 8;
+/// The attempts to write a slot that other threads change at the same time.
+const ATTEMPTS: usize = 16;
+/// The bits of the count of a slot. The bits above it identify the project.
+const COUNT_BITS: u32 = 24;
+
+/// The seats of all projects of a chain.
+///
+/// A project has a slot from its first set on, until another project of its bucket needs the slot while the first one has
+/// nothing under way. So the memory is bounded, and no two projects that have something under way share a slot. A project that
+/// finds its bucket full of others has no seat; that takes many hundreds of projects at the same time.
+#[derive(Debug)]
+pub(super) struct Seats {
+    slots: Box<[Slot]>,
+    /// The projects of each tier that have something under way.
+    active: [AtomicU32; Tier::ALL.len()],
+    hash: RandomState,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// From the highest bit: 40 bits that identify the project and its tier, 24 of the number of its sets under way.
+    owner: AtomicU64,
+    /// The limit that follows the lateness of the project's own answers.
+    limit: AdaptiveLimit,
+}
+
+/// A place of one set in the count of its project.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Seat {
+    slot: u16,
+    tier: Tier,
+}
+
+impl Seats {
+    /// No project has a seat.
+    pub(super) fn new(rules: LoadRules) -> Self {
+        let slot = |_| Slot { owner: AtomicU64::new(0), limit: AdaptiveLimit::of_project(rules) };
+        Seats {
+            slots: (0..BUCKETS * WIDTH).map(slot).collect(),
+            active: Default::default(),
+            hash: RandomState::default(),
+        }
+    }
+
+    /// Counts one more set of this project. Returns its seat, and the number of the project's sets that were seated before.
+    pub(super) fn sit(&self, project: ProjectId, tier: Tier, now: u64) -> Option<(Seat, usize)> {
+        let hash = self.hash.hash_one((project, tier as u8));
+        let tag = hash >> COUNT_BITS;
+        // The tag has the upper bits, the bucket the lower ones.
+        let first = hash as usize % BUCKETS * WIDTH;
+        for _ in 0..ATTEMPTS {
+            let (at, word) = self.find(first, tag)?;
+            let slot = &self.slots[at];
+            let is_owner = word >> COUNT_BITS == tag;
+            let before = count(word) as usize;
+            let next = if is_owner { word + 1 } else { tag << COUNT_BITS | 1 };
+            if slot.owner.compare_exchange_weak(word, next, Relaxed, Relaxed).is_err() {
+                continue;
+            }
+            if !is_owner {
+                slot.limit.forget(now);
+            } else if before == 0 && slot.limit.is_idle(now) {
+                slot.limit.open(now);
+            }
+            slot.limit.saw(before + 1);
+            if before == 0 {
+                self.active[tier as usize].fetch_add(1, Relaxed);
+            }
+            // There are fewer slots than numbers of this type.
+            return Some((Seat { slot: at as u16, tier }, before));
+        }
+        None
+    }
+
+    /// The slot of this project in its bucket, or else one that has nothing under way, and its owner.
+    fn find(&self, first: usize, tag: u64) -> Option<(usize, u64)> {
+        let mut free: Option<(usize, u64)> = None;
+        for (at, slot) in self.slots.iter().enumerate().skip(first).take(WIDTH) {
+            let word = slot.owner.load(Relaxed);
+            if word >> COUNT_BITS == tag {
+                return Some((at, word));
+            }
+            // One that no project had is the better one: the others may come again.
+            if count(word) == 0 && free.is_none_or(|(_, known)| known != 0 && word == 0) {
+                free = Some((at, word));
+            }
+        }
+        free
+    }
+
+    /// Ends the count of a set.
+    pub(super) fn rise(&self, seat: Seat) {
+        let before = self.slot(seat).owner.fetch_sub(1, Relaxed);
+        if count(before) == 1 {
+            self.active[seat.tier as usize].fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// The projects of each tier that have something under way, in the order of [`Tier::ALL`].
+    pub(super) fn active(&self) -> [u32; Tier::ALL.len()] {
+        std::array::from_fn(|tier| self.active[tier].load(Relaxed))
+    }
+
+    /// The limit of the project of this seat.
+    pub(super) fn limit(&self, seat: Seat) -> &AdaptiveLimit {
+        &self.slot(seat).limit
+    }
+
+    /// The sets that the project of this seat has under way.
+    pub(super) fn under_way(&self, seat: Seat) -> usize {
+        count(self.slot(seat).owner.load(Relaxed)) as usize
+    }
+
+    fn slot(&self, seat: Seat) -> &Slot {
+        &self.slots[usize::from(seat.slot)]
+    }
+
+    /// The sets that are counted.
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> u64 {
+        self.slots.iter().map(|slot| count(slot.owner.load(Relaxed))).sum()
+    }
+}
+
+fn count(owner: u64) -> u64 {
+    owner & ((1 << COUNT_BITS) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    const FREE: Tier = Tier::Free;
+    const SECOND: u64 = 1_000_000;
+
+    fn seats() -> Seats {
+        Seats::new(LoadRules::default())
+    }
+
+    /// Lets the answers to a project be late until it has a limit.
+    fn late(seats: &Seats, seat: Seat) {
+        for window in 1..6 {
+            seats.limit(seat).saw(40);
+            (0..10).for_each(|_| seats.limit(seat).sample(7.0, 1_000));
+            seats.limit(seat).look(window * SECOND, 40);
+        }
+        assert!(seats.limit(seat).now().is_some());
+    }
+
+    #[test]
+    fn a_project_keeps_its_limit_until_it_was_idle_for_a_while() {
+        let seats = seats();
+        let (seat, _) = seats.sit(ProjectId(1), FREE, 0).unwrap();
+        late(&seats, seat);
+        seats.rise(seat);
+        let (again, before) = seats.sit(ProjectId(1), FREE, 6 * SECOND).unwrap();
+        assert_eq!((again, before, seats.limit(again).now().is_some()), (seat, 0, true));
+        seats.rise(again);
+        let (again, _) = seats.sit(ProjectId(1), FREE, 20 * SECOND).unwrap();
+        assert_eq!(seats.limit(again).now(), None);
+    }
+
+    #[test]
+    fn a_project_that_takes_a_slot_does_not_inherit_the_limit_of_the_other_one() {
+        let seats = seats();
+        for n in 0..20_000_u128 {
+            let (seat, before) = seats.sit(ProjectId(n), FREE, 6 * SECOND).unwrap();
+            assert_eq!((before, seats.limit(seat).now()), (0, None), "{n}");
+            assert!(seats.limit(seat).lateness() == 0.0);
+            if n < 4_000 {
+                seats.limit(seat).forget(0);
+                late(&seats, seat);
+            }
+            seats.rise(seat);
+        }
+        assert_eq!((seats.taken(), seats.active()), (0, [0; 4]));
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_a_naive_model(steps in proptest::collection::vec((0..200_u128, 0..4_usize, any::<bool>()), 1..400)) {
+            let seats = seats();
+            let mut model: HashMap<(u128, usize), Vec<Seat>> = HashMap::new();
+            for (project, tier, enters) in steps {
+                let its = model.entry((project, tier)).or_default();
+                if enters {
+                    let (seat, before) = seats.sit(ProjectId(project), Tier::ALL[tier], 0).expect("few projects");
+                    prop_assert_eq!(before, its.len());
+                    its.push(seat);
+                } else if let Some(seat) = its.pop() {
+                    seats.rise(seat);
+                }
+                let active: [u32; 4] = std::array::from_fn(|tier| {
+                    model.iter().filter(|((_, its), seats)| *its == tier && !seats.is_empty()).count() as u32
+                });
+                prop_assert_eq!(seats.active(), active);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_count_together() {
+        let seats = seats();
+        std::thread::scope(|scope| {
+            for thread in 0..4_u128 {
+                let seats = &seats;
+                scope.spawn(move || {
+                    for n in 0..2_000 {
+                        let held: Vec<_> = [ProjectId(7), ProjectId(n % 3 + thread)]
+                            .into_iter()
+                            .filter_map(|project| seats.sit(project, FREE, 0))
+                            .collect();
+                        held.into_iter().for_each(|(seat, _)| seats.rise(seat));
+                    }
+                });
+            }
+        });
+        assert_eq!((seats.taken(), seats.active()), (0, [0; 4]));
+    }
+}

@@ -1,0 +1,205 @@
+//! The health of a node by one transport, as the tries of calls and streams show it.
+
+use super::backoff::Backoff;
+use super::usefulness::{MethodPlace, Usefulness};
+use rpcgate_core::adapter::Unserved;
+use rpcgate_core::fault::Cause;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Consecutive failures from which on the node is considered the cause, and not the calls.
+const MAX_FAILURES: u32 = 5;
+
+/// What the tries by one transport have shown.
+#[derive(Debug, Default)]
+pub(crate) struct TransportHealth {
+    unreachable: Backoff,
+    ejected: Backoff,
+    /// Consecutive calls without a usable answer.
+    failures: AtomicU32,
+    usefulness: Usefulness,
+}
+
+/// What an answer that was accepted says about its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It is whole and has a result.
+    Usable,
+    /// It is an error of the caller's own, or empty: it says that the node works, and nothing about how well.
+    Neutral,
+    /// The node cannot serve the call now.
+    Unserved(Unserved),
+}
+
+/// What shows how useful the answer is.
+pub(crate) trait Judged {
+    /// What it says about its node.
+    fn verdict(&self) -> Verdict;
+}
+
+impl TransportHealth {
+    /// How useful the node has been.
+    pub(crate) fn usefulness(&self) -> &Usefulness {
+        &self.usefulness
+    }
+
+    /// How long it is left alone because no connection could be made.
+    pub(super) fn unreachable_for(&self, now: Duration) -> Duration {
+        self.unreachable.remaining(now)
+    }
+
+    /// How long it is left alone because of its answers.
+    pub(super) fn ejected_for(&self, now: Duration) -> Duration {
+        self.ejected.remaining(now)
+    }
+
+    /// Whether no connection could be made since one was made last.
+    pub(super) fn was_unreachable(&self) -> bool {
+        self.unreachable.is_set()
+    }
+
+    /// How long it is still backed off from.
+    pub(super) fn remaining(&self, now: Duration) -> Duration {
+        self.unreachable.remaining(now).max(self.ejected.remaining(now))
+    }
+
+    /// Whether it is backed off from. Reads the clock only if it ever was.
+    pub(super) fn is_backed_off(&self, now: impl Fn() -> Duration) -> bool {
+        (self.unreachable.is_set() || self.ejected.is_set()) && !self.remaining(now()).is_zero()
+    }
+
+    /// A connection could be made, or an old one works.
+    pub(crate) fn record_reachable(&self) {
+        self.unreachable.clear();
+    }
+
+    /// No connection could be made.
+    pub(crate) fn record_unreachable(&self, now: Duration) {
+        self.unreachable.fail(now);
+    }
+
+    /// An answer to a call of this method was accepted, after `took` if that was measured.
+    pub(super) fn record_answer(
+        &self,
+        verdict: Verdict,
+        method: MethodPlace,
+        (took, now): (Option<Duration>, impl Fn() -> Duration),
+    ) {
+        if self.usefulness.is_awaited_by_others() {
+            self.usefulness.record_sign_of_life(now());
+        }
+        match verdict {
+            Verdict::Usable => {
+                self.clear_failures();
+                self.usefulness.record_usable(method, took);
+            }
+            Verdict::Neutral | Verdict::Unserved(Unserved::Data) => self.clear_failures(),
+            Verdict::Unserved(Unserved::Method) => {
+                self.clear_failures();
+                self.usefulness.record_method_failed(method);
+            }
+            // No caller can make a node say so by what it calls.
+            Verdict::Unserved(Unserved::Node) => {
+                self.record_unusable(now());
+                self.usefulness.record_failed();
+                self.usefulness.record_method_failed(method);
+            }
+        }
+    }
+
+    /// It answers, so the consecutive failures are over.
+    fn clear_failures(&self) {
+        // Read first, like everything here: nearly all calls have nothing to write.
+        if self.failures.load(Relaxed) != 0 {
+            self.failures.store(0, Relaxed);
+        }
+        self.ejected.clear();
+    }
+
+    pub(super) fn record_failure(&self, cause: Cause, pause: Option<Duration>, now: Duration) {
+        match (cause, pause) {
+            (_, Some(pause)) => self.ejected.pause(now, pause),
+            (Cause::Status(401 | 403), None) => self.record_rejected_gateway(now),
+            // That a node rejects one call says nothing about the next: no client may drive nodes out of the pool by the
+            // calls that it makes.
+            (Cause::Status(status), None) if (400..500).contains(&status) && status != 429 => return,
+            (Cause::Timeout | Cause::Broken | Cause::Undecodable | Cause::Status(_), None) => {
+                self.record_unusable(now);
+            }
+            // A failure to connect is recorded where it happens, and the rest says nothing about the node.
+            (Cause::Connect, None) => {}
+            _ => return,
+        }
+        if cause != Cause::Timeout {
+            self.usefulness.record_failed();
+        }
+    }
+
+    fn record_unusable(&self, now: Duration) {
+        if self.failures.fetch_add(1, Relaxed) + 1 >= MAX_FAILURES {
+            self.ejected.fail(now);
+        }
+    }
+
+    /// The node rejects every call of this gateway.
+    fn record_rejected_gateway(&self, now: Duration) {
+        self.failures.store(MAX_FAILURES, Relaxed);
+        self.ejected.fail(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+    const ANY: MethodPlace = MethodPlace::OTHER;
+
+    impl Judged for () {
+        fn verdict(&self) -> Verdict {
+            Verdict::Usable
+        }
+    }
+
+    fn answered(health: &TransportHealth, verdict: Verdict) {
+        health.record_answer(verdict, ANY, (Some(Duration::from_millis(1)), || NOW));
+    }
+
+    #[test]
+    fn only_usable_answers_improve_the_rank_of_a_node() {
+        let health = TransportHealth::default();
+        for verdict in [
+            Verdict::Neutral,
+            Verdict::Unserved(Unserved::Node),
+            Verdict::Unserved(Unserved::Method),
+            Verdict::Unserved(Unserved::Data),
+        ] {
+            answered(&health, verdict);
+            assert_eq!(health.usefulness.latency(), Duration::ZERO, "{verdict:?}");
+        }
+        answered(&health, Verdict::Usable);
+        assert_eq!(health.usefulness.latency(), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn a_node_that_cannot_serve_is_doubtful_and_one_that_lacks_a_state_is_not() {
+        let is_doubtful = |why| {
+            let health = TransportHealth::default();
+            (0..2).for_each(|_| answered(&health, Verdict::Unserved(why)));
+            health.usefulness.is_doubtful(ANY, || NOW)
+        };
+        assert!(is_doubtful(Unserved::Node) && is_doubtful(Unserved::Method));
+        assert!(!is_doubtful(Unserved::Data), "a caller that wants old states cannot drive nodes out");
+    }
+
+    #[test]
+    fn errors_of_callers_do_not_eject_a_node() {
+        let health = TransportHealth::default();
+        for cause in [Cause::Status(404), Cause::Oversize, Cause::NoNode] {
+            (0..9).for_each(|_| health.record_failure(cause, None, NOW));
+        }
+        assert!(!health.is_backed_off(|| NOW) && !health.usefulness.is_doubtful(ANY, || NOW));
+        (0..5).for_each(|_| health.record_failure(Cause::Broken, None, NOW));
+        assert!(health.is_backed_off(|| NOW) && health.usefulness.is_doubtful(ANY, || NOW));
+    }
+}

@@ -1,0 +1,356 @@
+//! How useful a node has been lately, by one transport.
+//!
+//! One account for each node and transport, which [`choice`](super::choice) reads. It holds how quickly usable answers came,
+//! which part of the recent tries was in vain, and whether calls wait for the node longer than usual right now. An error or a
+//! failed try never makes a node look quicker, however soon it comes.
+//!
+//! A node whose tries are mostly in vain, or that is silent, is *doubtful*: it gets calls only if no other node of its kind is
+//! better, and from time to time one more, a *trial*, which shows whether it is useful again.
+
+use super::backoff::Backoff;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// All recent tries were in vain.
+const ALL: u32 = 1_024;
+
+/// The part of the tries from which on a node is doubtful. Two failures in a row reach it, and one of silence.
+const DOUBTFUL: u32 = ALL * 3 / 8;
+
+/// The time that a try in vain costs a call, which stands in for the latency of its answer.
+const IN_VAIN: Duration = Duration::from_secs(1);
+
+/// How many times the usual latency a call waits before the node is called silent.
+const USUAL: u32 = 8;
+
+/// No node is called silent within this time.
+const SHORTEST: Duration = Duration::from_millis(250);
+
+/// A call that waits for a node that never answered one is given this time, and so is one in flight.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// Methods that are told apart; others share a place with one of them.
+const PLACES: usize = 32;
+
+/// The place of a method in a node's account; 0 is that of calls whose method is not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct MethodPlace(u8);
+
+impl MethodPlace {
+    /// The place of a call whose method is not known.
+    pub(crate) const OTHER: MethodPlace = MethodPlace(0);
+
+    /// The place of a listed method, whose name is always at the same address.
+    pub(crate) fn of(method: Option<&'static str>) -> Self {
+        let Some(name) = method.filter(|name| !name.is_empty()) else { return MethodPlace::OTHER };
+        // The names are next to each other in memory: a multiplication spreads them (Fibonacci hashing).
+        let spread = (name.as_ptr().addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        MethodPlace((spread as usize % (PLACES - 1) + 1) as u8)
+    }
+}
+
+/// A node's account by one transport. No part of it takes a lock.
+#[derive(Debug, Default)]
+pub(crate) struct Usefulness {
+    /// The latency of usable answers, in microseconds; 0: none came yet.
+    latency: AtomicU64,
+    /// The part of the recent tries that was in vain.
+    in_vain: AtomicU32,
+    /// That of the tries of each method that the node could not serve.
+    methods: [AtomicU32; PLACES],
+    /// Tries that wait for an answer.
+    waiting: AtomicUsize,
+    /// Since when they have waited without any answer to one of them, in microseconds.
+    silent_since: AtomicU64,
+    /// Until when the node gets no trial.
+    trials: Backoff,
+}
+
+/// A try that waits for the node's answer.
+pub(crate) struct WaitingTry<'u>(&'u Usefulness);
+
+impl Drop for WaitingTry<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Usefulness {
+    /// A try begins to wait for the node.
+    pub(crate) fn wait(&self, now: impl FnOnce() -> Duration) -> WaitingTry<'_> {
+        if self.waiting.fetch_add(1, Relaxed) == 0 {
+            self.silent_since.store(now().as_micros() as u64, Relaxed);
+        }
+        WaitingTry(self)
+    }
+
+    /// The latency of usable answers; zero if none came yet.
+    pub(crate) fn latency(&self) -> Duration {
+        Duration::from_micros(self.latency.load(Relaxed))
+    }
+
+    /// How long one more call is likely to take, in microseconds, without the calls in flight; `None` if nothing is known.
+    pub(crate) fn expected(&self, method: MethodPlace) -> Option<u64> {
+        let latency = self.latency.load(Relaxed);
+        let share = self.share(method);
+        if latency == 0 && share == 0 {
+            return None;
+        }
+        Some(latency.max(1) + IN_VAIN.as_micros() as u64 * u64::from(share) / u64::from(ALL))
+    }
+
+    /// The part of the tries, of calls like this one, that was in vain.
+    fn share(&self, method: MethodPlace) -> u32 {
+        let of_method = self.methods.get(usize::from(method.0)).map_or(0, |share| share.load(Relaxed));
+        self.in_vain.load(Relaxed).max(of_method)
+    }
+
+    /// Whether calls of this method are better sent elsewhere. Reads the clock only if a call waits.
+    pub(crate) fn is_doubtful(&self, method: MethodPlace, now: impl FnOnce() -> Duration) -> bool {
+        self.is_in_doubt(method) || self.is_silent(now)
+    }
+
+    /// Whether a recent try of a call like this one was in vain.
+    pub(crate) fn has_failed(&self, method: MethodPlace) -> bool {
+        self.share(method) > 0
+    }
+
+    /// Whether the tries of calls of this method were mostly in vain.
+    pub(crate) fn is_in_doubt(&self, method: MethodPlace) -> bool {
+        self.share(method) >= DOUBTFUL
+    }
+
+    /// Whether calls wait for the node for much longer than usual, and none of them was answered.
+    fn is_silent(&self, now: impl FnOnce() -> Duration) -> bool {
+        self.waiting.load(Relaxed) > 0 && {
+            let since = Duration::from_micros(self.silent_since.load(Relaxed));
+            now().saturating_sub(since) >= (self.latency() * USUAL).max(FIRST)
+        }
+    }
+
+    /// Whether the node gets the next call as a trial, if a recent try was in vain: while others are quicker, it would get no
+    /// call that shows whether it is useful again. It gets one after a second, and one after twice the
+    /// time each time that it fails, up to half a minute.
+    pub(crate) fn takes_trial(&self, method: MethodPlace, now: impl Fn() -> Duration) -> bool {
+        if !self.has_failed(method) {
+            return false;
+        }
+        let now = now();
+        if !self.trials.remaining(now).is_zero() {
+            return false;
+        }
+        let is_first = !self.trials.is_set();
+        self.trials.fail(now);
+        // The first pause begins when the failure is noticed.
+        !is_first
+    }
+
+    /// Whether more than one try waits for an answer.
+    pub(crate) fn is_awaited_by_others(&self) -> bool {
+        self.waiting.load(Relaxed) > 1
+    }
+
+    /// An answer arrived, whatever it says: the node is not silent.
+    pub(crate) fn record_sign_of_life(&self, now: Duration) {
+        self.silent_since.store(now.as_micros() as u64, Relaxed);
+    }
+
+    /// A usable answer came, after `took` if that was measured.
+    pub(crate) fn record_usable(&self, method: MethodPlace, took: Option<Duration>) {
+        let in_vain = self.in_vain.load(Relaxed);
+        if in_vain != 0 {
+            self.in_vain.store(less(in_vain), Relaxed);
+        }
+        if let Some(place) = self.methods.get(usize::from(method.0)) {
+            let share = place.load(Relaxed);
+            if share != 0 {
+                place.store(less(share), Relaxed);
+            }
+        }
+        // What follows is for the next time that the node becomes doubtful.
+        if self.trials.is_set() && self.share(method) < DOUBTFUL {
+            self.trials.clear();
+        }
+        if let Some(took) = took {
+            self.record_latency(took);
+        }
+    }
+
+    /// How long a usable answer took.
+    pub(crate) fn record_latency(&self, took: Duration) {
+        let sample = (took.as_micros() as u64).max(1);
+        let old = self.latency.load(Relaxed);
+        // A rise is believed sooner than a fall.
+        let new = match old {
+            0 => sample,
+            _ if sample > old => old + (sample - old).div_ceil(4),
+            _ => old - (old - sample) / 8,
+        };
+        if new != old {
+            self.latency.store(new, Relaxed);
+        }
+    }
+
+    /// A try failed, or the node said that it serves no call at the moment.
+    pub(crate) fn record_failed(&self) {
+        let old = self.in_vain.load(Relaxed);
+        self.in_vain.store(old + (ALL - old).div_ceil(4), Relaxed);
+    }
+
+    /// The node said that it does not serve this method.
+    pub(crate) fn record_method_failed(&self, method: MethodPlace) {
+        if let Some(place) = self.methods.get(usize::from(method.0)) {
+            let old = place.load(Relaxed);
+            place.store(old + (ALL - old).div_ceil(4), Relaxed);
+        }
+    }
+
+    /// A try ended without an answer after `waited`: its time was over, or its caller has left. Nothing is recorded if that
+    /// is not unusual for the node, so that no caller can make a node look silent by leaving early.
+    pub(crate) fn record_silence(&self, waited: Duration) {
+        let latency = self.latency();
+        let usual = if latency.is_zero() { FIRST } else { (latency * USUAL).max(SHORTEST) };
+        if waited < usual {
+            return;
+        }
+        let old = self.in_vain.load(Relaxed);
+        // It has cost its caller more than an error does.
+        let part = if waited >= FIRST { 2 } else { 4 };
+        self.in_vain.store(old + (ALL - old).div_ceil(part), Relaxed);
+    }
+}
+
+/// The part that is left after a usable answer. A node that has failed gets few calls, so each of them counts.
+const fn less(share: u32) -> u32 {
+    share / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANY: MethodPlace = MethodPlace::OTHER;
+    const MILLI: Duration = Duration::from_millis(1);
+
+    fn at(millis: u32) -> impl Fn() -> Duration {
+        move || MILLI * millis
+    }
+
+    #[test]
+    fn latency_rises_faster_than_it_falls() {
+        let account = Usefulness::default();
+        let after = |millis| {
+            account.record_latency(MILLI * millis);
+            account.latency().as_micros()
+        };
+        assert_eq!(after(8), 8_000);
+        assert_eq!(after(16), 10_000);
+        assert_eq!(after(2), 9_000);
+        account.record_latency(Duration::ZERO);
+        assert!(account.latency() > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_failed_try_never_makes_a_node_look_quicker() {
+        let account = Usefulness::default();
+        account.record_usable(ANY, Some(MILLI * 40));
+        let before = account.expected(ANY).unwrap();
+        account.record_failed();
+        assert!(account.expected(ANY).unwrap() > before);
+        account.record_method_failed(ANY);
+        account.record_silence(Duration::from_secs(2));
+        assert_eq!(account.latency(), MILLI * 40);
+    }
+
+    #[test]
+    fn two_failures_in_a_row_make_a_node_doubtful_and_so_does_one_long_silence() {
+        let (failing, silent) = (Usefulness::default(), Usefulness::default());
+        failing.record_failed();
+        assert!(!failing.is_doubtful(ANY, at(0)));
+        failing.record_failed();
+        assert!(failing.is_doubtful(ANY, at(0)));
+        silent.record_silence(Duration::from_secs(2));
+        assert!(silent.is_doubtful(ANY, at(0)));
+        failing.record_usable(ANY, None);
+        assert!(!failing.is_doubtful(ANY, at(0)), "a usable answer clears it");
+    }
+
+    #[test]
+    fn a_caller_that_leaves_early_says_nothing_about_a_node() {
+        let account = Usefulness::default();
+        (0..100).for_each(|_| account.record_silence(MILLI * 999));
+        assert_eq!(account.expected(ANY), None, "a node that never answered has a second");
+        account.record_usable(ANY, Some(MILLI * 100));
+        (0..100).for_each(|_| account.record_silence(MILLI * 799));
+        assert!(!account.is_doubtful(ANY, at(0)));
+        account.record_silence(MILLI * 800);
+        account.record_silence(MILLI * 800);
+        assert!(account.is_doubtful(ANY, at(0)));
+    }
+
+    #[test]
+    fn a_busy_node_is_not_doubtful_for_the_few_calls_that_fail() {
+        let account = Usefulness::default();
+        for call in 0..1_000 {
+            if call % 10 == 0 {
+                account.record_failed();
+            } else {
+                account.record_usable(ANY, Some(MILLI));
+            }
+            assert!(!account.is_doubtful(ANY, at(0)), "{call}");
+        }
+    }
+
+    #[test]
+    fn calls_that_wait_for_much_longer_than_usual_make_a_node_doubtful_before_they_end() {
+        let account = Usefulness::default();
+        account.record_usable(ANY, Some(MILLI * 200));
+        let first = account.wait(at(0));
+        let second = account.wait(at(1_000));
+        assert!(!account.is_doubtful(ANY, at(1_599)), "eight times its latency");
+        assert!(account.is_doubtful(ANY, at(1_600)));
+        account.record_sign_of_life(MILLI * 1_600);
+        drop(first);
+        assert!(!account.is_doubtful(ANY, at(3_199)), "an answer to one of them shows that it works");
+        assert!(account.is_doubtful(ANY, at(3_200)));
+        drop(second);
+        assert!(!account.is_doubtful(ANY, at(9_999)), "no call waits");
+    }
+
+    #[test]
+    fn a_method_that_a_node_cannot_serve_is_doubtful_and_the_others_are_not() {
+        static NAMES: [&str; 2] = ["one_method", "other_method"];
+        let [one, other] = NAMES.map(|name| MethodPlace::of(Some(name)));
+        assert_ne!(one, other);
+        let account = Usefulness::default();
+        (0..2).for_each(|_| account.record_method_failed(one));
+        assert!(account.is_doubtful(one, at(0)) && !account.is_doubtful(other, at(0)));
+        assert_eq!(account.expected(other), None);
+        account.record_usable(other, None);
+        assert!(account.is_doubtful(one, at(0)));
+        account.record_usable(one, None);
+        assert!(!account.is_doubtful(one, at(0)));
+    }
+
+    #[test]
+    fn a_doubtful_node_gets_a_trial_after_a_second_and_then_ever_less_often_until_it_is_useful() {
+        let account = Usefulness::default();
+        assert!(!account.takes_trial(ANY, at(0)), "it is not doubtful");
+        (0..9).for_each(|_| account.record_failed());
+        let trials: Vec<_> = (0..40_000).filter(|now| account.takes_trial(ANY, at(*now))).collect();
+        assert_eq!(trials, [1_000, 3_000, 7_000, 15_000, 31_000]);
+        (0..2).for_each(|_| account.record_usable(ANY, None));
+        assert!(!account.is_doubtful(ANY, at(0)) && !account.trials.is_set());
+        (0..2).for_each(|_| account.record_failed());
+        let again: Vec<_> = (50_000..52_000).filter(|now| account.takes_trial(ANY, at(*now))).collect();
+        assert_eq!(again, [51_000]);
+    }
+
+    #[test]
+    fn a_node_of_which_nothing_is_known_has_no_expected_time() {
+        let account = Usefulness::default();
+        assert_eq!(account.expected(ANY), None);
+        account.record_failed();
+        assert!(account.expected(ANY).is_some());
+    }
+}

@@ -1,0 +1,208 @@
+//! Reads that are sent once more because the first node could not serve them.
+//!
+//! - A node that no longer has what was asked for: the call goes to an archive, if the pool has one.
+//! - A node that cannot serve the call now, as its error says: the call goes to another node.
+//! - A node that does not have the block that the call names: the call goes to a node that is known to have reached its
+//!   height.
+//!
+//! The second sending needs retries of the chain's [budget](crate::nodes::RetryPolicy::budget), one for each request, and
+//! shares the deadline of the first. If it brings no better answer, the client gets the first one.
+
+use super::limits::ReplyLimits;
+use super::round::Round;
+use super::send::send;
+use crate::nodes::Pool;
+use crate::nodes::node_set::NodeSet;
+use rpcgate_core::call::{CallState, Entry};
+use rpcgate_core::chain::Flags;
+use rpcgate_core::node_try::{NodeChoice, TryEnd};
+use rpcgate_core::reply::{Form, Inner, Reply, Source};
+use rpcgate_core::tally::Tally;
+use smallvec::SmallVec;
+use std::time::Duration;
+
+/// Sends the open calls of a set to some of these nodes, and those of them once more that another node may serve.
+pub(super) async fn send_all(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, among: NodeSet) {
+    let until = pool.deadline();
+    send(pool, tally, limits, Round { among, ..Round::FIRST }).await;
+    if tally.entries.iter().any(may_need_another) {
+        // In a box, so that other calls are no larger.
+        Box::pin(send_again(pool, tally, limits, (among, until))).await;
+    }
+}
+
+/// Whether the answer may be one that another node would improve: an error, or nothing.
+fn may_need_another(entry: &Entry) -> bool {
+    match &entry.state {
+        CallState::Answered(reply) if reply.from == Source::Unserved => true,
+        CallState::Answered(reply) if is_own(reply) => reply.form.is_error() || is_empty(reply),
+        _ => false,
+    }
+}
+
+/// Whether a node gave the answer to this set.
+fn is_own(reply: &Reply) -> bool {
+    matches!(reply.from, Source::Node | Source::NodeForAll | Source::Unserved)
+}
+
+fn is_empty(reply: &Reply) -> bool {
+    reply.form.content().is_some_and(|content| content.trim_ascii() == b"null")
+}
+
+/// Calls that are sent again together.
+struct Group {
+    among: NodeSet,
+    choice: NodeChoice,
+    places: SmallVec<[usize; 1]>,
+}
+
+async fn send_again(
+    pool: &Pool,
+    tally: &mut Tally,
+    limits: ReplyLimits,
+    (among, until): (NodeSet, Duration),
+) {
+    if !pool.may_retry() {
+        return;
+    }
+    let mut groups: SmallVec<[Group; 1]> = SmallVec::new();
+    for place in 0..tally.entries.len() {
+        let Some((among, choice)) = other_nodes(pool, tally, place, among) else { continue };
+        match groups.iter_mut().find(|group| (group.among, group.choice) == (among, choice)) {
+            Some(group) => group.places.push(place),
+            None => groups.push(Group { among, choice, places: SmallVec::from_buf([place]) }),
+        }
+    }
+    let takes_arrays = tally.batch && tally.chain.facts().batch && pool.max_batch() > 1;
+    for Group { among, choice, mut places } in groups {
+        let per_request = if takes_arrays { pool.max_batch() } else { 1 };
+        let requests = places.len().div_ceil(per_request);
+        let allowed = (0..requests).take_while(|_| pool.take_retry()).count();
+        places.truncate(allowed.saturating_mul(per_request));
+        if !places.is_empty() {
+            let round = Round { among, choice: Some(choice), was_sent: true };
+            send_places(pool, tally, limits, (round, &places, until)).await;
+        }
+    }
+}
+
+/// The nodes that may serve a call better than the one that answered it, and why; `None` if its answer stays.
+fn other_nodes(pool: &Pool, tally: &Tally, place: usize, among: NodeSet) -> Option<(NodeSet, NodeChoice)> {
+    let entry = &tally.entries[place];
+    let CallState::Answered(reply) = &entry.state else { return None };
+    if entry.call.rule.flags.has(Flags::BROADCAST) || !may_need_another(entry) {
+        return None;
+    }
+    let takers = |among: NodeSet| {
+        Round { among, ..Round::FIRST }
+            .takers(pool, &entry.call, &tally.body)
+            .without(tried(pool, tally, place))
+    };
+    let adapter = tally.chain.adapter();
+    let error = error(reply);
+    if error.is_some_and(|error| adapter.lacks_history(error)) && !was_at_archive(pool, tally, place) {
+        let archives = takers(pool.archives().and(among));
+        if !archives.is_empty() {
+            return Some((archives, NodeChoice::Archive));
+        }
+    }
+    let (among, choice) = if reply.from == Source::Unserved {
+        (takers(among), NodeChoice::Elsewhere)
+    } else {
+        let answer = error.or_else(|| reply.form.content().map(|content| &content[..]))?;
+        let height = adapter.missing_block(entry.call.view(&tally.body, tally.chain.name()), answer)?;
+        (takers(pool.known_at(height).and(among)), NodeChoice::Ahead)
+    };
+    pool.has_usable(among).then_some((among, choice))
+}
+
+/// Sends the answered calls at `places` again.
+async fn send_places(
+    pool: &Pool,
+    tally: &mut Tally,
+    limits: ReplyLimits,
+    (round, places, until): (Round, &[usize], Duration),
+) {
+    let reopen = |place: &usize| {
+        let state = &mut tally.entries[*place].state;
+        (*place, std::mem::replace(state, CallState::Open))
+    };
+    let answers: SmallVec<[(usize, CallState); 1]> = places.iter().map(reopen).collect();
+    let passing = std::mem::take(&mut tally.passing);
+    let deadline = tally.deadline.replace(tally.deadline.map_or(until, |deadline| deadline.min(until)));
+    let again = Again { tally: &mut *tally, answers };
+    send(pool, again.tally, limits, round).await;
+    let is_unanswered = again.restore();
+    if is_unanswered {
+        tally.passing = passing;
+    }
+    tally.deadline = deadline;
+}
+
+/// Calls that are sent again, and their first answers, which are those of the client if no better ones come.
+struct Again<'t> {
+    tally: &'t mut Tally,
+    answers: SmallVec<[(usize, CallState); 1]>,
+}
+
+impl Again<'_> {
+    /// Gives the calls that were not answered again, or by a node that could not serve them either, their first answers.
+    /// Whether there was such a call.
+    fn restore(mut self) -> bool {
+        let mut is_unanswered = false;
+        for (place, before) in std::mem::take(&mut self.answers) {
+            let state = &mut self.tally.entries[place].state;
+            let is_better =
+                matches!(state, CallState::Answered(Reply { from, .. }) if *from != Source::Unserved);
+            if !is_better {
+                *state = before;
+                is_unanswered = true;
+            }
+        }
+        is_unanswered
+    }
+}
+
+impl Drop for Again<'_> {
+    /// A client that leaves while its calls are sent again has made them: they are charged.
+    fn drop(&mut self) {
+        for (place, _) in &self.answers {
+            let state = &mut self.tally.entries[*place].state;
+            if matches!(state, CallState::Open) {
+                *state = CallState::Sent;
+            }
+        }
+    }
+}
+
+/// The error of a node's answer.
+fn error(reply: &Reply) -> Option<&[u8]> {
+    match &reply.form {
+        Form::Whole(whole) => match &whole.inner {
+            Inner::Error(error) | Inner::Failure(error) => Some(&error[..]),
+            Inner::Result(_) => None,
+        },
+        Form::Error(error, _) | Form::Failure(error, _) => Some(&error[..]),
+        Form::Rest(rest) if rest.is_error => Some(&rest.body[..]),
+        Form::Rest(_) | Form::Result(_) | Form::Stream(_) | Form::Nothing => None,
+    }
+}
+
+/// The nodes at which a call was tried.
+fn tried(pool: &Pool, tally: &Tally, place: usize) -> NodeSet {
+    let tries = tally.tries.as_slice().iter();
+    tries
+        .filter(|one| one.calls.has(place) && one.pool == pool.number())
+        .map(|one| pool.at(one.node))
+        .collect()
+}
+
+/// Whether an archive has answered the call already.
+fn was_at_archive(pool: &Pool, tally: &Tally, place: usize) -> bool {
+    tally.tries.as_slice().iter().any(|one| {
+        one.calls.has(place)
+            && one.end == TryEnd::Answered
+            && one.pool == pool.number()
+            && pool.is_archive(one.node)
+    })
+}

@@ -1,0 +1,38 @@
+//! Calls that make or use something at one node: each use goes to its node, and each id that a node makes is named after it.
+
+use crate::nodes::Pool;
+use crate::nodes::node_state::{makes_state, named_node, uses_state};
+use rpcgate_core::call::{AtNode, CallState};
+use rpcgate_core::node_try::NodeTries;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::reply::{Form, Reply};
+use rpcgate_core::tally::{Entries, Tally, Transport};
+
+/// Binds the open calls that use something to the node that has it, and refuses those whose node does not exist.
+pub(super) fn bind(pool: &Pool, tally: &mut Tally) {
+    let Tally { entries, body, chain, .. } = tally;
+    for entry in entries.iter_mut().filter(|entry| entry.is_open() && uses_state(&entry.call)) {
+        let named = named_node(chain, &entry.call, body);
+        let found = named.and_then(|(digits, name)| {
+            let node = pool.named(digits, Transport::Http)?;
+            Some(AtNode { node: u16::try_from(node.get()).ok()?, name })
+        });
+        match found {
+            Some(at_node) => entry.call.at_node = Some(Box::new(at_node)),
+            None => entry.state = CallState::Refused(Refusal::FilterNotFound),
+        }
+    }
+}
+
+/// Names the ids that the calls at `places` have got after the node that made them, which is that of the last of `tries`.
+pub(super) fn name_ids(pool: &Pool, entries: &mut Entries, places: &[usize], tries: &NodeTries) {
+    for place in places {
+        let Some(entry) = entries.get_mut(*place).filter(|entry| makes_state(&entry.call)) else { continue };
+        let CallState::Answered(Reply { form, .. }) = &mut entry.state else { continue };
+        let node = tries.answered_by().filter(|(number, _)| *number == pool.number());
+        let digits = node.and_then(|(_, place)| pool.digits(place));
+        if let Some(named) = digits.zip(form.result()).and_then(|(digits, own)| digits.name(own)) {
+            *form = Form::Result(named);
+        }
+    }
+}
