@@ -216,7 +216,7 @@ impl TestClient {
         self.send("POST", &format!("/{chain}"), &[], body.as_ref()).await
     }
 
-    /// Sends a request with additional headers, of which `host` replaces the usual one.
+    /// Sends a request with additional headers. A `host` among them replaces the usual one.
     ///
     /// # Panics
     /// When no answer comes.

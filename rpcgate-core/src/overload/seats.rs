@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The buckets, each of which has slots for eight projects.
+/// The buckets. Each bucket has slots for eight projects.
 const BUCKETS: usize = 256;
 /// The slots of a bucket.
 const WIDTH: usize = 8;

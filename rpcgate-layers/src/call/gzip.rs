@@ -46,8 +46,8 @@ const STEPS: usize = 8;
 
 /// A body being decoded.
 ///
-/// A body of several gzip members is refused: there may be thousands of empty ones in it, each of which costs the
-/// preparation of a decoder.
+/// A body of several gzip members is refused. A body may hold thousands of empty members, and the decoder would prepare
+/// itself for each of them.
 pub(super) struct Decoding {
     packed: GzDecoder<Reader<Bytes>>,
     plain: BytesMut,

@@ -110,8 +110,8 @@ impl NodeNetwork {
         let _ = self.state.compare_exchange(USABLE, UNKNOWN, Relaxed, Relaxed);
     }
 
-    /// Records the answer to the question for it, by this probe; `None` if there is none. A node that was wrong stays so until it shows
-    /// the right network.
+    /// Records the answer of the node to this probe; `None`: the node did not answer. A node that showed another network is
+    /// excluded until it shows the right one.
     pub(super) fn record(&self, probe: &NetworkProbe, answer: Option<&[u8]>) -> NetworkFinding {
         let shown = match answer.map(|answer| probe.shown(answer)) {
             None | Some(Err(None)) => {

@@ -109,7 +109,7 @@ impl ProbeCall {
     /// The raw `result` in an answer, or the body of a REST answer.
     ///
     /// # Errors
-    /// Why there is none.
+    /// [`ProbeFailure`] says why the answer has no result.
     pub(super) fn read(&self, answer: NodeAnswer) -> Result<Bytes, ProbeFailure> {
         let AnswerBody::Whole(body) = answer.body else { return Err(ProbeFailure::Unreadable) };
         let bad_status =

@@ -85,7 +85,7 @@ impl FieldList {
         self.all(name).next().unwrap_or_default()
     }
 
-    /// The first value of a field as it was sent, with space around it; empty if there is none.
+    /// The first value of a field as it was sent, with the space around it. An absent field gives an empty text.
     pub(crate) fn exact(&self, name: &str) -> &str {
         self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
