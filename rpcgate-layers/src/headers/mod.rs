@@ -90,16 +90,6 @@ pub(crate) fn exposed_with(own: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::try_from(all).ok()
 }
 
-/// Whether a node's header reaches the client: `allowed` has its name, or a beginning of it with `*`, and it is not one that
-/// [stays behind](stays_behind) on every chain.
-pub(crate) fn may_pass(name: &HeaderName, allowed: &[&str]) -> bool {
-    let is_allowed = |allowed: &&str| match allowed.strip_suffix('*') {
-        Some(begin) => name.as_str().starts_with(begin),
-        None => name == *allowed,
-    };
-    allowed.iter().any(is_allowed) && !stays_behind(name)
-}
-
 /// Whether a node's header is dropped on every chain: those of one connection (RFC 9110, section 7.6.1), those about the
 /// node's host (its caching, its security policy, other places that a client should go to), those that reveal details of the
 /// node, and those that the gateway writes itself.
@@ -228,26 +218,8 @@ mod tests {
             "location",
         ] {
             assert!(stays_behind(&HeaderName::from_static(name)), "{name}");
-            assert!(
-                !may_pass(&HeaderName::from_static(name), &[name, "*"]),
-                "{name}: not even if it is listed"
-            );
         }
         assert!(!stays_behind(&HeaderName::from_static("x-node-version")));
-    }
-
-    #[test]
-    fn a_node_header_passes_if_its_name_or_the_beginning_of_it_is_listed() {
-        let allowed = ["x-height", "x-chain-*"];
-        for (name, passes) in [
-            ("x-height", true),
-            ("x-heights", false),
-            ("x-chain-cursor", true),
-            ("x-chain", false),
-            ("etag", false),
-        ] {
-            assert_eq!(may_pass(&HeaderName::from_static(name), &allowed), passes, "{name}");
-        }
     }
 
     #[test]

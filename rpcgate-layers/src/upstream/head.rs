@@ -1,7 +1,7 @@
 //! The head of a node's answer: statuses that are not an answer of the chain, and headers that may pass to a client.
 
-use crate::headers::may_pass;
-use http::{HeaderMap, StatusCode};
+use crate::headers::stays_behind;
+use http::{HeaderMap, HeaderName, StatusCode};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::fault::{Cause, Fault};
 use smallvec::SmallVec;
@@ -23,5 +23,41 @@ pub(super) fn strip(headers: &mut HeaderMap, adapter: &dyn Adapter) {
     let behind: SmallVec<[_; 8]> = headers.keys().filter(|name| !may_pass(name, allowed)).cloned().collect();
     for name in behind {
         headers.remove(name);
+    }
+}
+
+/// Whether a node's header reaches the client: `allowed` has its name, or a beginning of it with `*`, and it is not one that
+/// [stays behind](stays_behind) on every chain.
+fn may_pass(name: &HeaderName, allowed: &[&str]) -> bool {
+    let is_allowed = |allowed: &&str| match allowed.strip_suffix('*') {
+        Some(begin) => name.as_str().starts_with(begin),
+        None => name == *allowed,
+    };
+    allowed.iter().any(is_allowed) && !stays_behind(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_header_passes_if_its_name_or_the_beginning_of_it_is_listed() {
+        let allowed = ["x-height", "x-chain-*"];
+        for (name, passes) in [
+            ("x-height", true),
+            ("x-heights", false),
+            ("x-chain-cursor", true),
+            ("x-chain", false),
+            ("etag", false),
+        ] {
+            assert_eq!(may_pass(&HeaderName::from_static(name), &allowed), passes, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_no_node_may_send_does_not_pass_even_if_it_is_listed() {
+        for name in ["set-cookie", "location", "cache-control"] {
+            assert!(!may_pass(&HeaderName::from_static(name), &[name, "*"]), "{name}");
+        }
     }
 }

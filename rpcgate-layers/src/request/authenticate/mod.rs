@@ -38,6 +38,7 @@ mod foreign;
 mod key;
 
 pub use foreign::{LookUp, OverHttp};
+#[cfg(feature = "upstream")]
 pub(crate) use key::key_in;
 pub use key::key_of;
 
