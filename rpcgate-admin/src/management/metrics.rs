@@ -3,9 +3,8 @@
 
 use crate::management::app_state::AppState;
 use crate::management::request_metrics::Requests;
-use crate::process::MetricsFormat;
-use crate::process::acme::OrderCounts;
-use crate::process::tls::{Certificate, CertificateCounts};
+use crate::process::metrics::{CertificateMetrics, MetricsFormat, ProgramMetrics};
+use crate::process::tls::Certificate;
 use crate::store::Store;
 use axum::Router;
 use axum::extract::State;
@@ -14,17 +13,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use rpcgate_core::clock::{Clock, Time};
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// How long the database may take to answer before it counts as down.
@@ -44,7 +38,9 @@ struct Page {
 
 /// The metrics endpoint, at `/metrics`: the counters of requests and mails, and whether the database answers.
 pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> Router {
-    let mut registry = Registry::with_prefix("rpcgate_admin");
+    let mut all = Registry::default();
+    all.register_collector(Box::new(ProgramMetrics));
+    let registry = all.sub_registry_with_prefix("rpcgate_admin");
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "What is running", build);
     let Requests { answered, took } = &app.requests;
@@ -54,7 +50,7 @@ pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> R
     if let Some(traces) = &app.traces {
         registry.register_collector(traces.metric());
     }
-    app.watch_metrics.register(&mut registry);
+    app.watch_metrics.register(registry);
     let database = Gauge::default();
     registry.register("database_up", "Whether the management database answers", database.clone());
     registry.register("mails", "Mails by outcome of a try", app.mails.counts().family());
@@ -76,7 +72,7 @@ pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> R
     }
     let (store, clock) = (app.store.clone(), app.clock.clone());
     let page = Arc::new(Page {
-        registry,
+        registry: all,
         database,
         waiting_mails,
         oldest_due_delivery,
@@ -85,41 +81,6 @@ pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> R
         clock,
     });
     Router::new().route("/metrics", get(show)).with_state(page)
-}
-
-/// The metrics of a certificate that may be replaced.
-#[derive(Debug)]
-struct CertificateMetrics(Arc<Certificate>);
-
-impl Collector for CertificateMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let CertificateCounts { done, refused } = &self.0.counts;
-        let help = "Certificates that were put in the place of the one in use, or could not be used";
-        let mut family =
-            encoder.encode_descriptor("certificate_renewals", help, None, MetricType::Counter)?;
-        for (result, count) in [("done", done), ("refused", refused)] {
-            ConstCounter::new(count.load(Relaxed)).encode(family.encode_family(&[("result", result)])?)?;
-        }
-        if let Some(valid) = &self.0.loaded().valid {
-            let help = "When the certificate in use expires, since 1970";
-            let unit = Unit::Seconds;
-            let gauge =
-                encoder.encode_descriptor("certificate_expiry", help, Some(&unit), MetricType::Gauge)?;
-            ConstGauge::new(valid.end.secs()).encode(gauge)?;
-        }
-        if !self.0.loaded().is_ordered() {
-            return Ok(());
-        }
-        let OrderCounts { done, failed, failures } = &*self.0.orders;
-        let help = "Orders of certificates, by how they ended";
-        let mut family = encoder.encode_descriptor("certificate_orders", help, None, MetricType::Counter)?;
-        for (result, count) in [("done", done), ("failed", failed)] {
-            ConstCounter::new(count.load(Relaxed)).encode(family.encode_family(&[("result", result)])?)?;
-        }
-        let help = "Orders of certificates that have failed one after the other";
-        let gauge = encoder.encode_descriptor("certificate_order_failures", help, None, MetricType::Gauge)?;
-        ConstGauge::new(failures.load(Relaxed)).encode(gauge)
-    }
 }
 
 async fn show(State(page): State<Arc<Page>>, headers: HeaderMap) -> Response {
@@ -206,6 +167,8 @@ mod tests {
             assert!(text.lines().any(|reported| reported == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n") && !text.contains("nobodys") && !text.contains("VERB"), "{text}");
+        let memory = text.lines().any(|line| line.starts_with("process_resident_memory_bytes "));
+        assert!(memory || !cfg!(target_os = "linux"), "{text}");
     }
 
     #[tokio::test]

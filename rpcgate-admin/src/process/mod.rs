@@ -1,5 +1,5 @@
 //! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the pools of
-//! nodes, the runtime, traces, accepting connections, the PROXY protocol, TLS, certificates by ACME, asking after their health, and
+//! nodes, the runtime, traces, metrics, accepting connections, the PROXY protocol, TLS, certificates by ACME, asking after their health, and
 //! what packages have of their command lines.
 
 pub mod accept;
@@ -7,13 +7,13 @@ pub mod acme;
 #[cfg(feature = "store")]
 pub mod against;
 pub mod command_docs;
-mod exposition;
 pub mod failure;
 pub mod file_handles;
 pub mod health;
 pub mod host;
 pub mod local_account;
 pub mod log;
+pub mod metrics;
 mod node_pool;
 mod output;
 pub mod proxy_protocol;
@@ -27,7 +27,6 @@ pub mod unread;
 #[cfg(feature = "store")]
 pub use against::exit_planned;
 pub use command_docs::{CompletionArgs, ManualArgs};
-pub use exposition::MetricsFormat;
 pub use failure::{Failure, exit};
 pub use file_handles::FileHandles;
 pub use health::HealthArgs;

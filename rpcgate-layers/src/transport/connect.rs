@@ -1,11 +1,11 @@
 //! Making connections to one node.
 
 use super::connect_error::{no_tls, unconnected, unresolved};
+use super::trust::client_config;
 use crate::coalesced_writes::CoalescedWrites;
 use crate::nodes::config::NodeConfig;
 use crate::nodes::dialer::{Dialer, NodeIo};
 use crate::nodes::url::NodeUrl;
-use rustls::{ClientConfig, RootCertStore, version};
 use rustls_pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;
@@ -124,15 +124,7 @@ fn not_set_up() -> io::Error {
 }
 
 fn tls(config: &NodeConfig, url: &NodeUrl, alpn: &[u8]) -> Result<Tls, Box<dyn std::error::Error>> {
-    let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    for root in &config.roots {
-        roots.add(root.clone())?;
-    }
-    // The provider is named here because a library must not depend on the one that its process installed.
-    let mut client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let mut client = client_config(&config.roots)?;
     client.alpn_protocols = vec![alpn.to_vec()];
     let name = ServerName::try_from(url.host.to_string())?;
     Ok(Tls::On(TlsConnector::from(Arc::new(client)), name))
@@ -145,6 +137,7 @@ mod tests {
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
     use rpcgate_core::fault::{Cause, Fault};
     use rustls::ServerConfig;
+    use rustls_pki_types::CertificateDer;
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -161,19 +154,24 @@ mod tests {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
+        (serve(certificate.der().clone(), &key, close_notify).await, authority.pem())
+    }
+
+    /// A node with this certificate. It answers each request with the application protocol.
+    async fn serve(certificate: CertificateDer<'static>, key: &KeyPair, close_notify: bool) -> ScriptedNode {
         let mut server =
             ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
                 .with_safe_default_protocol_versions()
                 .unwrap()
                 .with_no_client_auth()
                 .with_single_cert(
-                    vec![certificate.der().clone()],
+                    vec![certificate],
                     rustls_pki_types::PrivateKeyDer::Pkcs8(key.serialize_der().into()),
                 )
                 .unwrap();
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(server));
-        let node = ScriptedNode::serve(move |_, wire: Wire| {
+        ScriptedNode::serve(move |_, wire: Wire| {
             let acceptor = acceptor.clone();
             async move {
                 let Ok(mut tls) = acceptor.accept(wire.stream).await else {
@@ -193,8 +191,7 @@ mod tests {
                 }
             }
         })
-        .await;
-        (node, authority.pem())
+        .await
     }
 
     fn fixture(node: &ScriptedNode, host: &str, authority: Option<&str>) -> PoolFixture {
@@ -225,6 +222,19 @@ mod tests {
             assert_eq!(host, "node.invalid");
             Box::pin(async { Ok(Box::new(TcpStream::connect(self.0).await?) as Box<dyn NodeIo>) })
         }
+    }
+
+    #[tokio::test]
+    async fn a_node_whose_own_certificate_is_named_is_trusted_even_if_it_is_that_of_an_authority() {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let node = serve(certificate.der().clone(), &key, true).await;
+        let named = fixture(&node, "localhost", Some(&certificate.pem()));
+        assert_eq!(named.read().await.unwrap(), "http/1.1");
+        assert_eq!(fixture(&node, "localhost", None).read().await, Err(NO_CONNECTION));
+        assert_eq!(fixture(&node, "127.0.0.1", Some(&certificate.pem())).read().await, Err(NO_CONNECTION));
     }
 
     #[tokio::test]

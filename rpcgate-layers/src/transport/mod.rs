@@ -4,4 +4,5 @@ pub(crate) mod connect;
 mod connect_error;
 pub mod h1;
 pub(crate) mod h2;
+pub mod trust;
 pub mod ws;

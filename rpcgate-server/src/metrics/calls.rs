@@ -1,12 +1,12 @@
 //! Metrics of calls.
 
 use super::meter::{BOUNDS, Cell, Kind, Meter, Names, Sums};
-use super::page::{Histogram, Page};
 use crate::journal::{Journal, thread_number};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
+use rpcgate_admin::process::metrics::{Histogram, Page};
 use rpcgate_core::backend::usage_observer::UsageObserver;
 use rpcgate_core::backend::usage_sink::Record;
 use std::fmt;

@@ -1,6 +1,5 @@
 //! Status of a gateway: its nodes, its cache, its journal, its databases.
 
-use super::page::Page;
 use crate::call_log::LogCounts;
 use crate::counting::Counting;
 use crate::listen::Connections;
@@ -9,8 +8,7 @@ use crate::state::State;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
-use rpcgate_admin::process::acme::OrderCounts;
-use rpcgate_admin::process::tls::CertificateCounts;
+use rpcgate_admin::process::metrics::Page;
 use rpcgate_admin::process::traces::TraceCounts;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::NodePrice;
@@ -133,7 +131,6 @@ impl Watched {
                 all.map(|one| ([("standing", counted(one))], u64::from(one == standing))),
             )?;
         }
-        self.certificate(page)?;
         let Reloads { done, refused } = &*self.reloads;
         let reloads = [("done", done), ("refused", refused)];
         page.counters(
@@ -141,33 +138,6 @@ impl Watched {
             "Configurations that were put in force after the first, or refused.",
             reloads.map(|(result, count)| ([("result", result)], count.load(Relaxed))),
         )
-    }
-
-    fn certificate(&self, page: &mut Page<'_>) -> fmt::Result {
-        let Some(certificate) = &self.reloadable.certificate else { return Ok(()) };
-        let CertificateCounts { done, refused } = &certificate.counts;
-        let renewals = [("done", done), ("refused", refused)];
-        page.counters(
-            "certificate_renewals",
-            "Certificates that were put in the place of the one in use, or could not be used.",
-            renewals.map(|(result, count)| ([("result", result)], count.load(Relaxed))),
-        )?;
-        if let Some(valid) = &certificate.loaded().valid {
-            let help = "When the certificate in use expires, since 1970.";
-            page.gauge("certificate_expiry", help, Some(&Unit::Seconds), valid.end.secs())?;
-        }
-        if !certificate.loaded().is_ordered() {
-            return Ok(());
-        }
-        let OrderCounts { done, failed, failures } = &*certificate.orders;
-        let orders = [("done", done), ("failed", failed)];
-        page.counters(
-            "certificate_orders",
-            "Orders of certificates, by how they ended.",
-            orders.map(|(result, count)| ([("result", result)], count.load(Relaxed))),
-        )?;
-        let help = "Orders of certificates that have failed one after the other.";
-        page.gauge("certificate_order_failures", help, None, failures.load(Relaxed))
     }
 
     fn streams(&self, page: &mut Page<'_>) -> fmt::Result {

@@ -8,8 +8,6 @@ mod calls;
 mod gateway;
 mod listen;
 pub(crate) mod meter;
-mod page;
-mod process;
 
 pub(crate) use calls::Calls;
 pub(crate) use gateway::{Reloads, Watched};
@@ -20,6 +18,7 @@ use calls::Counted;
 use meter::Names;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
+use rpcgate_admin::process::metrics::{CertificateMetrics, ProgramMetrics};
 use rpcgate_core::backend::usage_observer::ObservedSink;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use std::sync::Arc;
@@ -44,9 +43,12 @@ pub(crate) fn counted(
 /// Writes all metrics of a gateway as OpenMetrics 1.0 text.
 pub(crate) fn page(calls: Calls, watched: Watched) -> listen::Write {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(process::Process));
+    registry.register_collector(Box::new(ProgramMetrics));
     let ours = registry.sub_registry_with_prefix("rpcgate");
     ours.register_collector(Box::new(calls));
+    if let Some(certificate) = watched.reloadable.certificate.clone() {
+        ours.register_collector(Box::new(CertificateMetrics(certificate)));
+    }
     ours.register_collector(Box::new(watched));
     Arc::new(move || {
         let mut page = String::new();

@@ -1,94 +1,19 @@
 //! TLS of connections to others.
 
 use super::egress_error::EgressError;
-use crate::process::tls::validity;
-use rpcgate_core::clock::Time;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::server::ParsedCertificate;
-use rustls::{
-    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError,
-    RootCertStore, SignatureScheme, version,
-};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rpcgate_layers::transport::trust;
+use rustls::{AlertDescription, CertificateError, ClientConfig, Error, OtherError};
+use rustls_pki_types::CertificateDer;
 use std::io;
-use std::sync::Arc;
 
-/// TLS for HTTP/1.1 that trusts the public certificate authorities, and these certificates: what they sign, and each of
-/// them itself, for its names and its time.
+/// TLS for HTTP/1.1 that trusts the public certificate authorities and [`named` certificates](trust::client_config).
 ///
 /// # Errors
-/// Those of a certificate or a protocol version that cannot be used.
-pub(crate) fn client_config(trusted: &[CertificateDer<'static>]) -> Result<ClientConfig, Error> {
-    let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    for certificate in trusted {
-        roots.add(certificate.clone())?;
-    }
-    // The provider is named here because a library must not depend on the one that its process installed.
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let authorities = WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
-    let authorities = authorities.map_err(|error| Error::General(error.to_string()))?;
-    let verifier = NamedVerifier { authorities, trusted: trusted.to_vec() };
-    let mut tls = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+/// Those of a certificate that cannot be used.
+pub(crate) fn client_config(named: &[CertificateDer<'static>]) -> Result<ClientConfig, Error> {
+    let mut tls = trust::client_config(named)?;
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(tls)
-}
-
-/// Verifies certificates as usual, and in addition accepts one that is itself named as trusted. `openssl req -x509` makes
-/// a certificate that is an authority and a server's at once, which the usual rules refuse as a server's
-/// (`CaUsedAsEndEntity`); who names exactly this certificate trusts it.
-#[derive(Debug)]
-struct NamedVerifier {
-    authorities: Arc<WebPkiServerVerifier>,
-    trusted: Vec<CertificateDer<'static>>,
-}
-
-impl ServerCertVerifier for NamedVerifier {
-    fn verify_server_cert(
-        &self,
-        own: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        if self.trusted.iter().any(|trusted| trusted.as_ref() == own.as_ref()) {
-            verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
-            let valid = validity(own).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
-            return match Time::from_secs(now.as_secs()) {
-                now if now < valid.start => Err(Error::InvalidCertificate(CertificateError::NotValidYet)),
-                now if now >= valid.end => Err(Error::InvalidCertificate(CertificateError::Expired)),
-                _ => Ok(ServerCertVerified::assertion()),
-            };
-        }
-        self.authorities.verify_server_cert(own, between, name, ocsp, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        own: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities.verify_tls12_signature(message, own, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        own: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities.verify_tls13_signature(message, own, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authorities.supported_verify_schemes()
-    }
 }
 
 /// Why TLS failed, in words for the user who chose the URL.
@@ -187,6 +112,7 @@ fn host(name: &str) -> &str {
 mod tests {
     use super::*;
     use rustls::{InvalidMessage, PeerIncompatible};
+    use rustls_pki_types::ServerName;
 
     #[test]
     fn every_error_of_tls_is_a_sentence() {

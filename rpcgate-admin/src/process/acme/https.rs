@@ -1,6 +1,7 @@
 //! Requests to an authority: HTTPS alone, with bounds on time and bytes, no redirects and no proxy.
 
 use super::BadAcme;
+use crate::process::tls::authorities as read_authorities;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, DATE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::uri::Scheme;
@@ -9,9 +10,8 @@ use http_body_util::{BodyExt, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rpcgate_layers::transport::trust;
+use rustls_pki_types::ServerName;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,19 +34,11 @@ pub(super) struct AcmeHttp {
 }
 
 impl AcmeHttp {
-    /// A client that trusts the public authorities, and those in this file.
+    /// A client that trusts the public authorities, and the [certificates](trust::client_config) in this file.
     pub(super) fn new(authorities: Option<&Path>) -> Result<Self, BadAcme> {
-        let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        if let Some(file) = authorities {
-            trust(&mut roots, file)
-                .map_err(|why| BadAcme { key: "ca_file", why: format!("{}: {why}", file.display()) })?;
-        }
-        let mut config =
-            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                .with_safe_default_protocol_versions()
-                .map_err(|error| BadAcme { key: "directory_url", why: error.to_string() })?
-                .with_root_certificates(roots)
-                .with_no_client_auth();
+        let wrong = |why| BadAcme { key: "ca_file", why };
+        let named = authorities.map(read_authorities).transpose().map_err(wrong)?.unwrap_or_default();
+        let mut config = trust::client_config(&named).map_err(|error| wrong(error.to_string()))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(AcmeHttp { tls: TlsConnector::from(Arc::new(config)), asked: Arc::default() })
     }
@@ -118,17 +110,6 @@ fn asked(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
     let moment = |text| httpdate::parse_http_date(text).ok();
     // A date is measured from that of the answer: the clocks of both hosts may differ.
     pause.parse().ok().or_else(|| Some(moment(pause)?.duration_since(moment(text(DATE)?)?).ok()?.as_secs()))
-}
-
-fn trust(roots: &mut RootCertStore, file: &Path) -> Result<(), String> {
-    let text = std::fs::read(file).map_err(|error| error.to_string())?;
-    let found: Vec<_> = CertificateDer::pem_slice_iter(&text)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|_| "is not PEM".to_owned())?;
-    if found.is_empty() {
-        return Err("holds no certificate in PEM".into());
-    }
-    found.into_iter().try_for_each(|authority| roots.add(authority)).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

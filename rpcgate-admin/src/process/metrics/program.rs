@@ -12,7 +12,7 @@ const TICKS: f64 = 100.0;
 
 /// This process. Without `/proc` it has no metrics.
 #[derive(Debug)]
-pub(super) struct Process;
+pub struct ProgramMetrics;
 
 /// The numbers of this process.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -51,7 +51,7 @@ fn most_files(limits: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-impl Collector for Process {
+impl Collector for ProgramMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let text = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let mut page = Page::new(encoder);

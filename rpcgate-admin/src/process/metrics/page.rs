@@ -10,23 +10,31 @@ use prometheus_client::registry::Unit;
 use std::fmt;
 
 /// A page that is being written.
-pub(super) struct Page<'e>(DescriptorEncoder<'e>);
+#[derive(Debug)]
+pub struct Page<'e>(DescriptorEncoder<'e>);
 
 /// The numbers of a histogram.
-pub(super) struct Histogram {
-    pub(super) sum: f64,
-    pub(super) count: u64,
+#[derive(Clone, PartialEq, Debug)]
+pub struct Histogram {
+    /// All values added.
+    pub sum: f64,
+    /// How many values there are.
+    pub count: u64,
     /// Upper bound, and the number of values between the previous bound and this one; the last bound is infinite.
-    pub(super) buckets: Vec<(f64, u64)>,
+    pub buckets: Vec<(f64, u64)>,
 }
 
 impl<'e> Page<'e> {
-    pub(super) const fn new(encoder: DescriptorEncoder<'e>) -> Self {
+    /// The page that is written with `encoder`.
+    pub const fn new(encoder: DescriptorEncoder<'e>) -> Self {
         Page(encoder)
     }
 
     /// A counter for each set of labels.
-    pub(super) fn counters<L: EncodeLabelSet>(
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn counters<L: EncodeLabelSet>(
         &mut self,
         name: &str,
         help: &str,
@@ -40,12 +48,18 @@ impl<'e> Page<'e> {
     }
 
     /// A single counter.
-    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         ConstCounter::new(value).encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
     }
 
     /// A single counter of seconds.
-    pub(super) fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
         let unit = Unit::Seconds;
         ConstCounter::new(value).encode(self.0.encode_descriptor(
             name,
@@ -56,7 +70,10 @@ impl<'e> Page<'e> {
     }
 
     /// A gauge for each set of labels.
-    pub(super) fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
         &mut self,
         name: &str,
         help: &str,
@@ -71,7 +88,10 @@ impl<'e> Page<'e> {
     }
 
     /// A single gauge.
-    pub(super) fn gauge<V: EncodeGaugeValue>(
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn gauge<V: EncodeGaugeValue>(
         &mut self,
         name: &str,
         help: &str,
@@ -82,7 +102,10 @@ impl<'e> Page<'e> {
     }
 
     /// A histogram for each set of labels.
-    pub(super) fn histograms<L: EncodeLabelSet>(
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn histograms<L: EncodeLabelSet>(
         &mut self,
         name: &str,
         help: &str,
