@@ -4,7 +4,6 @@ mod authorities;
 mod validity;
 pub mod watch;
 
-#[cfg(feature = "api")]
 pub(crate) use authorities::authorities;
 pub(crate) use authorities::trust_anchors;
 pub(crate) use validity::validity;

@@ -14,10 +14,10 @@ use crate::store::{Store, StoreError, fresh_id};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::{Condition, Expr, LockType};
+use sea_orm::sea_query::{Alias, Asterisk, Condition, Expr, Func, LockType, Query};
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, IntoActiveModel,
-    QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, DatabaseConnection, DatabaseTransaction, EntityTrait,
+    IntoActiveModel, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
 };
 use std::collections::HashSet;
 use std::ops::Range;
@@ -44,23 +44,24 @@ struct ReplaySource {
 }
 
 /// What an endpoint of a project was sent, or what was withheld from it, of the events of the project's log that were stored
-/// in this time; the oldest first.
+/// in this time.
+///
+/// The time is looked up for each delivery, which takes as long for the last one as for the first. A join may compare each
+/// delivery with each event of the log: PostgreSQL plans it like that as long as it has no statistics of these rows.
 fn sources(webhook: Uuid, project: Uuid, stored: &Range<i64>) -> Select<Entity> {
     use project_events::Column::{CreatedAt, EventId, ProjectId};
-    let in_log = project_events::Entity::find()
+    use sea_orm::sea_query::ExprTrait;
+    let stored_at = project_events::Entity::find()
         .select_only()
-        .column(EventId)
+        .column(CreatedAt)
         .filter(ProjectId.eq(project))
-        .filter(CreatedAt.gte(stored.start))
-        .filter(CreatedAt.lt(stored.end))
+        .filter(Expr::col((project_events::Entity, EventId)).equals((Entity, Column::EventId)))
         .into_query();
     Entity::find()
         .filter(Column::WebhookId.eq(webhook))
         .filter(Column::Replay.eq(false))
         .filter(Column::Status.ne(DeliveryStatus::Held.name()))
-        .filter(Column::EventId.in_subquery(in_log))
-        .order_by_asc(Column::CreatedAt)
-        .order_by_asc(Column::Id)
+        .filter(Expr::from(stored_at).between(stored.start, stored.end.saturating_sub(1)))
 }
 
 /// Those of these sources whose events the sweep has not removed meanwhile.
@@ -124,7 +125,10 @@ async fn next_step(database: &DatabaseConnection) -> Result<Option<NextStep>, St
     let Some(endpoint) = endpoint else { return Ok(Some((replay, Vec::new()))) };
     let stored = replay.stored_from..replay.stored_until;
     let most = STEP.min(replay.remaining.unsigned_abs());
-    let mut some = sources(endpoint.id, endpoint.project_id, &stored).limit(most);
+    let mut some = sources(endpoint.id, endpoint.project_id, &stored)
+        .order_by_asc(Column::CreatedAt)
+        .order_by_asc(Column::Id)
+        .limit(most);
     if let (Some(at), Some(id)) = (replay.after_at, replay.after_id) {
         let same_time = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.gt(id));
         some = some.filter(Condition::any().add(Column::CreatedAt.gt(at)).add(same_time));
@@ -169,12 +173,13 @@ impl Store {
         let stored = moment(stored.start)..moment(until);
         let count = async |database: &DatabaseConnection| -> Result<u64, StoreError> {
             let endpoint = expect_active(database, tenant, webhook).await?;
-            let sent = sources(endpoint.id, endpoint.project_id, &stored)
-                .select_only()
-                .column(Column::Id)
-                .limit(MAX_REPLAYED + 1)
-                .into_tuple::<Uuid>();
-            Ok(sent.all(database).await?.len() as u64)
+            let some = sources(endpoint.id, endpoint.project_id, &stored).select_only().column(Column::Id);
+            let some = some.limit(MAX_REPLAYED + 1).into_query();
+            let count = Func::count(Expr::col(Asterisk));
+            let count = Query::select().expr(count).from_subquery(some, Alias::new("some")).to_owned();
+            let counted = database.query_one(&count).await?;
+            let many = counted.map(|row| row.try_get_by_index::<i64>(0)).transpose()?;
+            Ok(many.unwrap_or_default().unsigned_abs())
         };
         let many = self.read(count).await?;
         if many > MAX_REPLAYED {
@@ -235,5 +240,28 @@ impl Store {
         })
         .await?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+#[cfg(have_postgres)]
+mod tests {
+    use super::*;
+    use crate::store::site::Site;
+    use sea_orm::{Statement, StatementBuilder};
+
+    #[tokio::test]
+    async fn postgresql_looks_up_one_event_per_delivery_whatever_it_knows_of_the_rows() {
+        let site = Site::server();
+        let store = site.store_within(Duration::from_secs(60)).await.unwrap();
+        let explain = async |database: &DatabaseConnection| {
+            let select = sources(Uuid::from_u128(1), Uuid::from_u128(2), &(0..9)).into_query();
+            let statement = StatementBuilder::build(&select, &database.get_database_backend());
+            let explain = Statement { sql: format!("EXPLAIN {}", statement.sql), ..statement };
+            let lines = database.query_all_raw(explain).await?.into_iter();
+            Ok(lines.map(|line| line.try_get_by_index::<String>(0)).collect::<Result<Vec<_>, _>>()?)
+        };
+        let plan = store.read(explain).await.unwrap().join("\n");
+        assert!(plan.contains("SubPlan") && !plan.contains("Join") && !plan.contains("Nested"), "{plan}");
     }
 }
