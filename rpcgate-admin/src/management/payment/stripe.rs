@@ -213,7 +213,8 @@ fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
         // The means of payment takes days; another event follows.
         return Ok(PaymentEvent::Other);
     }
-    let cents = session.amount_total.unwrap_or_default();
+    // A session in which nothing was to be paid has brought no money, whatever its total is.
+    let cents = if status == "no_payment_required" { 0 } else { session.amount_total.unwrap_or_default() };
     if checkout.is_none() && cents == 0 {
         // A session of another application of the same account in which nothing was paid.
         return Ok(PaymentEvent::Other);

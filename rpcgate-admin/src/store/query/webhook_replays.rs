@@ -155,7 +155,7 @@ impl Store {
 impl Store {
     /// Stores that what was sent to an endpoint of a tenant, or withheld from it, is to be sent again: of the events of the
     /// project's log that were stored in this time, up to now. Returns the number of deliveries that
-    /// [`make_replays`](Self::make_replays) will make.
+    /// [`make_replays`](Self::make_replays) will make; for none nothing is stored.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the endpoint is not this tenant's, [`StoreError::WrongState`] if it is switched off,
@@ -186,22 +186,23 @@ impl Store {
             let text = format!("more than {MAX_REPLAYED} deliveries are in this time: name a shorter one");
             return Err(StoreError::TooWide(text));
         }
+        if many == 0 {
+            return Ok(0);
+        }
         self.write(async |transaction| {
             let endpoint = expect_active(transaction, tenant, webhook).await?;
             expect_room(transaction, endpoint.id, many).await?;
-            if many > 0 {
-                let replay = webhook_replays::ActiveModel {
-                    id: Set(Uuid::from_u128(fresh_id(now))),
-                    webhook_id: Set(endpoint.id),
-                    stored_from: Set(stored.start),
-                    stored_until: Set(stored.end),
-                    after_at: Set(None),
-                    after_id: Set(None),
-                    remaining: Set(i64::try_from(many).unwrap_or(i64::MAX)),
-                    created_at: Set(moment(now)),
-                };
-                webhook_replays::Entity::insert(replay).exec_without_returning(transaction).await?;
-            }
+            let replay = webhook_replays::ActiveModel {
+                id: Set(Uuid::from_u128(fresh_id(now))),
+                webhook_id: Set(endpoint.id),
+                stored_from: Set(stored.start),
+                stored_until: Set(stored.end),
+                after_at: Set(None),
+                after_id: Set(None),
+                remaining: Set(i64::try_from(many).unwrap_or(i64::MAX)),
+                created_at: Set(moment(now)),
+            };
+            webhook_replays::Entity::insert(replay).exec_without_returning(transaction).await?;
             Ok(many)
         })
         .await

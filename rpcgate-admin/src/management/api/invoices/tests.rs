@@ -345,6 +345,8 @@ async fn an_invoice_is_a_page_for_printing_that_runs_nothing() {
         "<strong>Acme</strong>",
         "<span>Springfield</span>",
         "Tax number: DE1",
+        "<span>1 High &#60;b&#62;Street</span>",
+        "Tax number: GB1",
         "<dd>2026-12-31</dd>",
         "<dd>2026-11 (UTC)</dd>",
         "<dd>2027-01-14</dd>",

@@ -2,6 +2,7 @@
 
 use crate::management::app_state::tests::NOON;
 use crate::management::page::projects::tests::{HOSTILE, ProjectFixture, expect_sound};
+use crate::management::page::submission_ids::SubmissionIds;
 use crate::management::page::tests::Page;
 use crate::store::{DeliveryStatus, Webhook};
 use http::StatusCode;
@@ -179,9 +180,13 @@ async fn a_range_is_replayed_and_an_empty_one_says_so() {
         );
         assert!(wrong.text.contains(&format!("value=\"{to}\"")), "{}", wrong.text);
     }
-    let empty = replay("2026-12-30T12:00", "2026-12-31T11:00").await;
-    assert_eq!(empty.status, StatusCode::OK);
-    assert!(empty.text.contains("Nothing was sent to this endpoint in that time."), "{}", empty.text);
+    let once = SubmissionIds::of_page(NOON).next();
+    let early = [("from", "2026-12-30T12:00"), ("to", "2026-12-31T11:00"), ("once", once.as_str())];
+    for _ in 0..2 {
+        let empty = fixture.post(&path, &early).await;
+        assert_eq!(empty.status, StatusCode::OK, "a second click gets the same page");
+        assert!(empty.text.contains("Nothing was sent to this endpoint in that time."), "{}", empty.text);
+    }
     let done = replay("2026-12-31T12:00", "2026-12-31T12:01").await;
     let place = format!("../../webhooks/{}?done=replay-begun", fixture.webhook.id);
     assert_eq!(done.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));

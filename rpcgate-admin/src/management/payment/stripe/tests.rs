@@ -353,8 +353,11 @@ fn events_say_what_became_of_a_payment() {
     };
     let paid = Ok(PaymentEvent::Completed(report.clone()));
     assert_eq!(of("checkout.session.completed", "paid"), paid);
-    let free = PaymentReport { mode: Some("setup".into()), ..report.clone() };
+    let free = PaymentReport { mode: Some("setup".into()), cents: 0, ..report.clone() };
     assert_eq!(of("checkout.session.completed", "no_payment_required"), Ok(PaymentEvent::Completed(free)));
+    let unpaid = event("checkout.session.completed", &id.to_string(), "no_payment_required", 1_190);
+    let brought_nothing = PaymentReport { cents: 0, ..report.clone() };
+    assert_eq!(told(&unpaid.replace("setup", "payment")), Ok(PaymentEvent::Completed(brought_nothing)));
     assert_eq!(of("checkout.session.completed", "unpaid"), Ok(PaymentEvent::Other), "it takes days");
     assert_eq!(of("checkout.session.async_payment_succeeded", "paid"), paid);
     let ended = Ok(PaymentEvent::Ended { id, session: session.clone() });
