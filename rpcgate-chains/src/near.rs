@@ -56,7 +56,7 @@ pub struct Near;
 const UNSERVED: UnservedErrors = UnservedErrors {
     own: &[],
     node: (&[], &["\"NOT_SYNCED_YET\"", "\"NO_SYNCED_BLOCKS\""]),
-    method: (&[], &["\"INTERNAL_ERROR\""]),
+    method: (&[], &["\"INTERNAL_ERROR\"", "\"TIMEOUT_ERROR\""]),
     data: (&[], &["\"UNAVAILABLE_SHARD\"", "\"GARBAGE_COLLECTED_BLOCK\"", "\"UNKNOWN_BLOCK\""]),
 };
 

@@ -319,17 +319,22 @@ pub struct NodeError<'a> {
     /// The HTTP status of the node's answer.
     pub status: u16,
     /// Whether the method is in the chain's own tables. A node that does not know such a method lacks it; a method that is in
-    /// no table is the caller's invention.
+    /// no table may be the caller's invention.
     pub is_listed: bool,
 }
 
 impl NodeError<'_> {
+    /// The reason of a node that does not know the method.
+    pub const fn unknown_method(&self) -> Unserved {
+        if self.is_listed { Unserved::Method } else { Unserved::UnknownMethod }
+    }
+
     /// What the HTTP status says alone: 429, 502, 503 and 504 are those of a node that cannot serve now, and 501 is that of
     /// a node without the method (RFC 9110, section 15.6; RFC 6585, section 4).
     pub const fn by_status(&self) -> Option<Unserved> {
         match self.status {
             429 | 502 | 503 | 504 => Some(Unserved::Node),
-            501 if self.is_listed => Some(Unserved::Method),
+            501 => Some(self.unknown_method()),
             _ => None,
         }
     }
@@ -342,6 +347,9 @@ pub enum Unserved {
     Node,
     /// The node does not serve this method: it lacks it, or fails at it.
     Method,
+    /// The node does not know this method, which is in no table of the chain: another node may know it, or the caller has
+    /// invented it. So it says nothing about the node until another one has served the call.
+    UnknownMethod,
     /// The node lacks the state or the block that the call needs, which says nothing about other calls.
     Data,
 }

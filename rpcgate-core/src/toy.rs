@@ -68,7 +68,7 @@ impl Adapter for Toy {
         let says = |text: &[u8]| error.answer.windows(text.len()).any(|part| part == text);
         match () {
             () if says(b"busy") => Some(Unserved::Node),
-            () if says(b"broken method") && error.is_listed => Some(Unserved::Method),
+            () if says(b"broken method") => Some(error.unknown_method()),
             () if says(b"no data") || self.lacks_history(error.answer) => Some(Unserved::Data),
             () => error.by_status(),
         }

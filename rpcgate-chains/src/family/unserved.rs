@@ -42,8 +42,8 @@ const LIMITS: &[&str] = &[
     "no backend",
 ];
 
-/// The code of a method that a node does not know (JSON-RPC 2.0, section 5.1).
-const UNKNOWN_METHOD: i64 = -32601;
+/// The code of a method that a node does not know (JSON-RPC 2.0, section 5.1), and rippled's word for it.
+const UNKNOWN_METHOD: (&[i64], &[&str]) = (&[-32601], &["unknowncmd"]);
 
 /// The code of a request that came too often, as providers use it in JSON.
 const TOO_MANY: i64 = 429;
@@ -70,8 +70,11 @@ impl UnservedErrors {
         if is(self.node) || is((&[TOO_MANY, 503], LIMITS)) || by_status == Some(Unserved::Node) {
             return Some(Unserved::Node);
         }
-        if is(self.method) || (error.is_listed && code == Some(UNKNOWN_METHOD)) {
+        if is(self.method) {
             return Some(Unserved::Method);
+        }
+        if is(UNKNOWN_METHOD) {
+            return Some(error.unknown_method());
         }
         by_status
     }
@@ -104,6 +107,9 @@ mod tests {
                 Node,
             ),
             ("eth", 200, r#"{"code":-32000,"message":"database closed"}"#, Node),
+            ("eth", 200, r#"{"code":-32000,"message":"node is syncing"}"#, Node),
+            ("eth", 200, r#"{"code":-32000,"message":"Unable to complete request at this time."}"#, Node),
+            ("eth", 200, r#"{"code":-32002,"message":"request timed out"}"#, Method),
             ("eth", 200, r#"{"code":429,"message":"Your app has exceeded its compute units"}"#, Node),
             ("eth", 200, r#"{"code":-32016,"message":"over rate limit"}"#, Node),
             ("eth", 503, r#"{"code":-32011,"message":"no backends available for method"}"#, Node),
@@ -116,6 +122,7 @@ mod tests {
             ("btc", 500, r#"{"code":-1,"message":"Block not available (pruned data)"}"#, Data),
             ("xrp", 200, r#"{"error":"tooBusy","error_code":9,"status":"error"}"#, Node),
             ("xrp", 200, r#"{"error":"noNetwork","error_code":17,"status":"error"}"#, Node),
+            ("xrp", 200, r#"{"error":"unknownCmd","error_code":32,"status":"error"}"#, Method),
             ("xrp", 200, r#"{"error":"noCurrent","error_code":16,"status":"error"}"#, Node),
             (
                 "near",
@@ -128,6 +135,12 @@ mod tests {
                 200,
                 r#"{"name":"HANDLER_ERROR","cause":{"name":"UNAVAILABLE_SHARD"},"code":-32000}"#,
                 Data,
+            ),
+            (
+                "near",
+                408,
+                r#"{"name":"HANDLER_ERROR","cause":{"name":"TIMEOUT_ERROR"},"code":-32000}"#,
+                Method,
             ),
             ("near", 200, r#"{"name":"INTERNAL_ERROR","cause":{"name":"INTERNAL_ERROR"}}"#, Method),
             ("solana", 200, r#"{"code":-32005,"message":"Node is behind by 42 slots"}"#, Node),
@@ -202,7 +215,8 @@ mod tests {
             status: 200,
             is_listed: false,
         };
-        assert_eq!(by_path("eth").unwrap().cannot_serve(&unlisted), None, "the caller's invention");
+        let why = by_path("eth").unwrap().cannot_serve(&unlisted);
+        assert_eq!(why, Some(Unserved::UnknownMethod), "perhaps the caller's invention");
     }
 
     #[test]

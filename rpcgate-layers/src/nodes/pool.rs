@@ -23,6 +23,7 @@ use super::node_set::NodeSet;
 use super::probe_call::ProbeFailure;
 use super::retry_budget::RetryBalance;
 use super::timers::TimerPool;
+use super::usefulness::MethodPlace;
 use crate::transport::h1::client::{Client, ClientLimits};
 use crate::transport::h2::client::H2Client;
 use crate::transport::ws::dial::StreamClient;
@@ -273,6 +274,18 @@ impl Pool {
     /// Takes one retry out of the [budget](crate::nodes::RetryPolicy::budget); false if none is left.
     pub(crate) fn take_retry(&self) -> bool {
         self.retries.withdraw(self.clock.elapsed())
+    }
+
+    /// The same, but only while enough are left for other callers.
+    pub(crate) fn take_spare_retry(&self) -> bool {
+        self.retries.withdraw_spare(self.clock.elapsed())
+    }
+
+    /// These nodes do not know a method of no table, which another node has served.
+    pub(crate) fn record_unknown_method(&self, nodes: NodeSet) {
+        for node in self.nodes.iter().filter(|node| nodes.has(node.index)) {
+            node.health.by(Transport::Http).usefulness().record_method_failed(MethodPlace::OTHER);
+        }
     }
 
     /// Until when a call that begins now may take, by the clock.

@@ -88,6 +88,16 @@ impl RetryBalance {
 
     /// Takes one retry; false if none is left.
     pub(crate) fn withdraw(&self, now: Duration) -> bool {
+        self.withdraw_beyond(0.0, now)
+    }
+
+    /// Takes one retry if more are left than half of what a pool without calls has saved up.
+    pub(crate) fn withdraw_spare(&self, now: Duration) -> bool {
+        self.withdraw_beyond(Self::min_parts(&self.budget, self.budget.ttl.as_secs_f64()) / 2.0, now)
+    }
+
+    /// Takes one retry if `kept_back` parts are left afterwards.
+    fn withdraw_beyond(&self, kept_back: f64, now: Duration) -> bool {
         let calls = self.calls.load(Relaxed);
         let (retry, ttl) = (f64::from(self.budget.calls_per_retry), self.budget.ttl.as_secs_f64());
         let mut saved = self.saved.lock();
@@ -102,7 +112,7 @@ impl RetryBalance {
             calls: calls.max(saved.calls),
             at: now.max(saved.at),
         };
-        if saved.parts < retry {
+        if saved.parts < retry + kept_back {
             return false;
         }
         saved.parts -= retry;
@@ -128,6 +138,13 @@ mod tests {
         assert_eq!(withdrawn(&balance, Duration::ZERO), 30);
         assert_eq!(withdrawn(&balance, Duration::from_secs(2)), 6);
         assert_eq!(withdrawn(&balance, Duration::from_secs(3600)), 30);
+    }
+
+    #[test]
+    fn spare_retries_leave_half_of_the_reserve() {
+        let balance = balance(Duration::ZERO);
+        let spare = (0..).take_while(|_| balance.withdraw_spare(Duration::ZERO)).count();
+        assert_eq!((spare, withdrawn(&balance, Duration::ZERO)), (15, 15));
     }
 
     #[test]

@@ -93,7 +93,10 @@ impl TransportHealth {
                 self.clear_failures();
                 self.usefulness.record_usable(method, took);
             }
-            Verdict::Neutral | Verdict::Unserved(Unserved::Data) => self.clear_failures(),
+            // What a caller can make every node say counts against none.
+            Verdict::Neutral | Verdict::Unserved(Unserved::Data | Unserved::UnknownMethod) => {
+                self.clear_failures();
+            }
             Verdict::Unserved(Unserved::Method) => {
                 self.clear_failures();
                 self.usefulness.record_method_failed(method);
@@ -172,6 +175,7 @@ mod tests {
             Verdict::Neutral,
             Verdict::Unserved(Unserved::Node),
             Verdict::Unserved(Unserved::Method),
+            Verdict::Unserved(Unserved::UnknownMethod),
             Verdict::Unserved(Unserved::Data),
         ] {
             answered(&health, verdict);
@@ -190,6 +194,7 @@ mod tests {
         };
         assert!(is_doubtful(Unserved::Node) && is_doubtful(Unserved::Method));
         assert!(!is_doubtful(Unserved::Data), "a caller that wants old states cannot drive nodes out");
+        assert!(!is_doubtful(Unserved::UnknownMethod), "nor can one that invents methods");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Reads that are sent once more because the first node could not serve them.
 //!
 //! - A node that no longer has what was asked for: the call goes to an archive, if the pool has one.
-//! - A node that cannot serve the call now, as its error says: the call goes to another node.
+//! - A node that cannot serve the call now, as its error says: the call goes to another node. If the node does not know the
+//!   method, and no table has it either, the caller may have invented it: then only spare retries are used, and the node is
+//!   remembered as one without it once another one has served the call.
 //! - A node that does not have the block that the call names: the call goes to a node that is known to have reached its
 //!   height.
 //!
@@ -13,6 +15,7 @@ use super::round::Round;
 use super::send::send;
 use crate::nodes::Pool;
 use crate::nodes::node_set::NodeSet;
+use rpcgate_core::adapter::{NodeError, Unserved};
 use rpcgate_core::call::{CallState, Entry};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::node_try::{NodeChoice, TryEnd};
@@ -77,11 +80,21 @@ async fn send_again(
     for Group { among, choice, mut places } in groups {
         let per_request = if takes_arrays { pool.max_batch() } else { 1 };
         let requests = places.len().div_ceil(per_request);
-        let allowed = (0..requests).take_while(|_| pool.take_retry()).count();
+        let is_spare = places.iter().any(|place| is_unknown_method(tally, *place));
+        let take = || if is_spare { pool.take_spare_retry() } else { pool.take_retry() };
+        let allowed = (0..requests).take_while(|_| take()).count();
         places.truncate(allowed.saturating_mul(per_request));
         if !places.is_empty() {
+            let unknown = places.iter().filter(|place| is_unknown_method(tally, **place));
+            let unknown: SmallVec<[_; 1]> =
+                unknown.map(|place| (*place, tried(pool, tally, *place))).collect();
             let round = Round { among, choice: Some(choice), was_sent: true };
             send_places(pool, tally, limits, (round, &places, until)).await;
+            for (place, tried) in unknown {
+                if !may_need_another(&tally.entries[place]) {
+                    pool.record_unknown_method(tried);
+                }
+            }
         }
     }
 }
@@ -186,6 +199,23 @@ fn error(reply: &Reply) -> Option<&[u8]> {
         Form::Rest(rest) if rest.is_error => Some(&rest.body[..]),
         Form::Rest(_) | Form::Result(_) | Form::Stream(_) | Form::Nothing => None,
     }
+}
+
+/// Whether the node that answered a call does not know its method, which is in no table of the chain.
+fn is_unknown_method(tally: &Tally, place: usize) -> bool {
+    let entry = &tally.entries[place];
+    let CallState::Answered(reply) = &entry.state else { return false };
+    if reply.from != Source::Unserved || entry.call.metered.is_some() {
+        return false;
+    }
+    let status = match &reply.form {
+        Form::Rest(rest) => rest.status.as_u16(),
+        _ => 200,
+    };
+    error(reply).is_some_and(|answer| {
+        let error = NodeError { answer, status, is_listed: false };
+        tally.chain.adapter().cannot_serve(&error) == Some(Unserved::UnknownMethod)
+    })
 }
 
 /// The nodes at which a call was tried.

@@ -240,7 +240,10 @@ impl Answer {
             // One error for all: the node did not accept the array.
             Content::Replies(Replies::Single(reply)) if reply.error.is_some() => {
                 for place in places {
-                    let mut state = self.state(reply, ErrorJudge { adapter, is_listed: false });
+                    let judge = ErrorJudge { adapter, is_listed: false };
+                    let why = judge.unserved(reply, &self.body, self.status);
+                    let why = why.filter(|why| *why != Unserved::UnknownMethod);
+                    let mut state = self.state(reply, (adapter, why));
                     if let CallState::Answered(reply) = &mut state
                         && reply.from == Source::Node
                     {
@@ -283,7 +286,10 @@ impl Answer {
             let is_notification = tally.entries[*place].call.is_notification(&tally.body);
             let is_listed = tally.entries[*place].call.metered.is_some();
             tally.entries[*place].state = match found {
-                Some(Some(reply)) => self.state(reply, ErrorJudge { adapter, is_listed }),
+                Some(Some(reply)) => {
+                    let judge = ErrorJudge { adapter, is_listed };
+                    self.state(reply, (adapter, judge.unserved(reply, &self.body, self.status)))
+                }
                 Some(None) => CallState::Failed(Fault::sent(Cause::Undecodable)),
                 None if is_notification => {
                     CallState::Answered(Reply { form: Form::Nothing, from: Source::Node })
@@ -293,17 +299,19 @@ impl Answer {
         }
     }
 
-    fn state(&self, reply: &ReplyMembers, judge: ErrorJudge<'_>) -> CallState {
-        let adapter = judge.adapter;
+    /// The state of a call with this reply, whose node could not serve it if there is a reason.
+    fn state(
+        &self,
+        reply: &ReplyMembers,
+        (adapter, unserved): (&dyn Adapter, Option<Unserved>),
+    ) -> CallState {
         match inner(&self.body, reply, adapter) {
             Ok(inner) => {
                 let status = match &inner {
                     Inner::Error(error) => adapter.facts().dialect.status_alone(error),
                     Inner::Result(_) | Inner::Failure(_) => StatusCode::OK,
                 };
-                let is_served = matches!(inner, Inner::Result(_))
-                    || judge.unserved(reply, &self.body, self.status).is_none();
-                let from = if is_served { Source::Node } else { Source::Unserved };
+                let from = if unserved.is_none() { Source::Node } else { Source::Unserved };
                 CallState::Answered(Reply { form: inner.form(status), from })
             }
             Err(fault) => CallState::Failed(fault),

@@ -74,10 +74,18 @@ const UNSERVED: UnservedErrors = UnservedErrors {
     // EIP-1474 (limit exceeded), and the codes of proxyd (no backends, over capacity, over a rate limit).
     node: (
         &[-32005, -32011, -32012, -32016],
-        &["database closed", "not synced", "still syncing", "is starting up", "leveldb: closed"],
+        &[
+            "database closed",
+            "leveldb: closed",
+            "not synced",
+            "is syncing",
+            "still syncing",
+            "is starting up",
+            "unable to complete request at this time",
+        ],
     ),
     // EIP-1474: internal error, method not supported.
-    method: (&[-32603, -32004], &[]),
+    method: (&[-32603, -32004], &["request timed out"]),
     data: (&[], &["header not found", "header for hash not found", "unknown block"]),
 };
 

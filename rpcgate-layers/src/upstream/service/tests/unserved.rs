@@ -71,12 +71,26 @@ async fn an_error_of_the_callers_own_is_passed_and_charged_and_not_asked_of_anot
 }
 
 #[tokio::test]
-async fn a_method_that_no_table_has_is_the_callers_invention() {
+async fn a_method_of_no_table_that_one_node_lacks_is_served_by_another() {
+    let (bad, well) = (erring(BROKEN).await, echo().await);
+    let site = site(&[&bad, &well]);
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"unlisted"}"#;
+    assert_eq!(good(&site, body, 200).await, 200);
+    assert!(bad.seen().len() < 5, "the node that lacks it is remembered: {}", bad.seen().len());
+    assert!(site.lines().iter().all(|line| line.2 == Outcome::Answered));
+}
+
+#[tokio::test]
+async fn an_invented_method_uses_spare_retries_alone_and_counts_against_no_node() {
     let (one, two) = (erring(BROKEN).await, erring(BROKEN).await);
     let site = site(&[&one, &two]);
-    site.send(r#"{"jsonrpc":"2.0","id":1,"method":"invented"}"#).await;
-    assert_eq!(one.seen().len() + two.seen().len(), 1);
-    assert_eq!(site.lines(), [(1, 200, Outcome::NodeError)]);
+    for _ in 0..40 {
+        site.send(r#"{"jsonrpc":"2.0","id":1,"method":"invented"}"#).await;
+    }
+    assert_eq!(one.seen().len() + two.seen().len(), 40 + 15, "half of the reserve of 30 is left");
+    assert_eq!(site.lines(), vec![(0, 200, Outcome::NodeError); 40]);
+    site.send(r#"{"jsonrpc":"2.0","id":1,"method":"toy_block"}"#).await;
+    assert_eq!(one.seen().len() + two.seen().len(), 57, "a listed method is still asked of both");
 }
 
 #[tokio::test]
