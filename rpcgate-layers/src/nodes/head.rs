@@ -295,8 +295,12 @@ mod tests {
     async fn the_reason_why_a_node_cannot_be_used_is_known() {
         let refusing = crate::testing::scripted_node::Refusing::new();
         let denied = ScriptedNode::always("HTTP/1.1 401 Unauthorized\r\ncontent-length: 3\r\n\r\nno\n").await;
+        let json = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"bad key"}}"#;
+        let limited = answer(json).replace("200 OK", "429 Too Many Requests");
+        let limited = ScriptedNode::always(limited).await;
         for (url, expected, reason) in [
             (refusing.url(), "unreachable", "connection refused"),
+            (limited.url(), "silent", "HTTP status 429"),
             (denied.url(), "silent", "HTTP status 401: the node rejects the gateway's credentials"),
         ] {
             let fixture = PoolFixture::with(&[url], PoolLimits::default());

@@ -45,6 +45,17 @@ pub(super) enum ProbeFailure {
     Unreadable,
 }
 
+impl From<NodeRequestError> for ProbeFailure {
+    fn from(error: NodeRequestError) -> Self {
+        match error {
+            NodeRequestError::Fault(Fault { cause: Cause::Status(status), .. }) => {
+                ProbeFailure::Status(status)
+            }
+            error => ProbeFailure::NoAnswer(error),
+        }
+    }
+}
+
 impl ProbeFailure {
     /// Whether no connection could be made, which is recorded where it happens.
     pub(super) fn is_unconnected(&self) -> bool {
@@ -124,7 +135,7 @@ impl ProbeCall {
             let error = String::from_utf8_lossy(error.of(&body)).chars().take(SHOWN).collect();
             return Err(bad_status.unwrap_or(ProbeFailure::Error(error)));
         }
-        let result = reply.result.ok_or(ProbeFailure::Unreadable)?;
+        let result = reply.result.ok_or(bad_status.unwrap_or(ProbeFailure::Unreadable))?;
         Ok(body.slice_ref(result.of(&body)))
     }
 }

@@ -1,10 +1,11 @@
 //! What a node's answer to JSON-RPC calls means: whether it is an answer at all, and which call each part of it answers.
 
-use super::head::{bad_body, strip};
+use super::head::strip;
 use super::index::{first_index, is_in_set};
 use super::limits::ReplyLimits;
 use super::streamed_answer::StreamedReply;
 use crate::nodes::transport_health::{Judged, Verdict};
+use crate::transport::h1::answer::unusable_body;
 use crate::transport::h1::{AnswerBody, NodeAnswer};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -152,11 +153,11 @@ impl Answer {
                 {
                     (body, Content::Empty)
                 }
-                _ => return Err(bad_body(status)),
+                _ => return Err(unusable_body(status)),
             },
             AnswerBody::Larger { .. } if must_fit => return Err(Fault::sent(Cause::Oversize)),
             AnswerBody::Larger { prefix, rest } => match reply_head(&prefix) {
-                ReplyKind::Bad => return Err(bad_body(status)),
+                ReplyKind::Bad => return Err(unusable_body(status)),
                 // If this many bytes do not show its kind, no client could determine it either.
                 ReplyKind::Undecided => return Err(Fault::sent(Cause::Undecodable)),
                 head => {

@@ -1,16 +1,9 @@
-//! The head of a node's answer: statuses that are not an answer of the chain, and headers that may pass to a client.
+//! The headers of a node's answer that may pass to a client.
 
 use crate::headers::stays_behind;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName};
 use rpcgate_core::adapter::Adapter;
-use rpcgate_core::fault::{Cause, Fault};
 use smallvec::SmallVec;
-
-/// The fault of an answer with this status whose body is not one.
-pub(super) fn bad_body(status: StatusCode) -> Fault {
-    let cause = if status.is_success() { Cause::Undecodable } else { Cause::Status(status.as_u16()) };
-    Fault::sent(cause)
-}
 
 /// Removes the headers of a node that the chain's API does not define.
 pub(super) fn strip(headers: &mut HeaderMap, adapter: &dyn Adapter) {

@@ -8,7 +8,7 @@
 
 use super::classify::ErrorJudge;
 use super::connection_status::is_about_connection;
-use super::head::{bad_body, strip};
+use super::head::strip;
 use super::limits::ReplyLimits;
 use super::round::Round;
 use super::streamed_answer::StreamedAnswer;
@@ -17,6 +17,7 @@ use crate::call::rest::sent;
 use crate::nodes::Pool;
 use crate::nodes::reception::ReceptionReader;
 use crate::nodes::transport_health::{Judged, Verdict};
+use crate::transport::h1::answer::unusable_body;
 use crate::transport::h1::{AnswerBody, NodeAnswer, NodeRequest};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -130,7 +131,7 @@ fn classify(
     let NodeAnswer { status, mut headers, body, framed, .. } = answer;
     // The path led elsewhere than to the chain's API, which says nothing about the node.
     let elsewhere =
-        || if status.is_server_error() { bad_body(status) } else { Fault::sent(Cause::Unanswered) };
+        || if status.is_server_error() { unusable_body(status) } else { Fault::sent(Cause::Unanswered) };
     if status.is_redirection() || status.is_informational() || is_about_connection(status) {
         return Err(elsewhere());
     }
@@ -164,14 +165,14 @@ fn classify(
                 return if status.is_client_error() {
                     Ok(status_alone(status, is_bodiless))
                 } else {
-                    Err(bad_body(status))
+                    Err(unusable_body(status))
                 };
             }
             let is_error = status.is_client_error() || status.is_server_error() || adapter.is_error(&body);
             Ok(Form::Rest(Box::new(Rest { status, headers, body, is_error })))
         }
         AnswerBody::Larger { .. } if is_held => Err(Fault::sent(Cause::Oversize)),
-        AnswerBody::Larger { .. } if status.is_server_error() => Err(bad_body(status)),
+        AnswerBody::Larger { .. } if status.is_server_error() => Err(unusable_body(status)),
         AnswerBody::Larger { prefix, rest } => {
             let flow = StreamedAnswer::rest((prefix, rest), kind == Kind::Json, limits)?;
             let streamed = Streamed::new(status, headers, status.is_client_error(), flow);

@@ -10,6 +10,7 @@ use crate::nodes::node_set::NodeSet;
 use crate::nodes::progress::{CallProgress, OnSent};
 use crate::nodes::retry::{NextTry, Tries, TryFailure};
 use crate::nodes::transport_health::{Judged, Verdict};
+use crate::transport::h1::answer::unusable_body;
 use crate::transport::h1::client::Reuse;
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use crate::transport::h2::client::H2Client;
@@ -318,7 +319,7 @@ impl Pool {
             Ok(result) => {
                 let mut answer = result.map_err(TryFailure::error)?;
                 if !answer.is_that_to(request.number) {
-                    return Err(Fault::sent(Cause::Undecodable).into());
+                    return Err(unusable_body(answer.status).into());
                 }
                 client.give_back(answer.take_connection());
                 Ok(answer)

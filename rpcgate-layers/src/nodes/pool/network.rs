@@ -38,7 +38,7 @@ impl Pool {
         limit: Duration,
     ) -> Result<Bytes, ProbeFailure> {
         let answer = self.ask_node(index, &call.request(), limit).await;
-        call.read(answer.map_err(ProbeFailure::NoAnswer)?)
+        call.read(answer?)
     }
 
     /// Asks the node for its network if that has to be known before its next call. Calls that need it at the same time ask once.

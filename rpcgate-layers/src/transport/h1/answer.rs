@@ -8,8 +8,15 @@ use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use rpcgate_core::envelope::{Replies, ReplyMembers, ReplyNumber, replies, reply_number};
+use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
 use std::time::Duration;
+
+/// The fault of an answer with this status whose body is not one.
+pub(crate) fn unusable_body(status: StatusCode) -> Fault {
+    let cause = if status.is_success() { Cause::Undecodable } else { Cause::Status(status.as_u16()) };
+    Fault::sent(cause)
+}
 
 /// A node's answer. Which statuses are answers and which are faults is for the caller to say.
 #[derive(Debug)]

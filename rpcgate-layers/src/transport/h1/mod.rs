@@ -17,7 +17,7 @@
 //!   whose answers show no numbers, as those to REST calls, [rests](crate::nodes::PoolLimits::rest) before it takes the next call.
 //! - Interim answers (1xx) are read and dropped, up to 1 MiB before each answer.
 
-mod answer;
+pub(crate) mod answer;
 mod body;
 pub(crate) mod client;
 mod collect;
