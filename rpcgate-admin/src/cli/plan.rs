@@ -1,6 +1,6 @@
 //! The commands for plans.
 
-use super::figures::LimitArgs;
+use super::figures::FigureArgs;
 use super::options::CommandOptions;
 use clap::{Args, Subcommand};
 use rpcgate_core::plan::Tier;
@@ -10,9 +10,9 @@ use rpcgate_core::plan::Tier;
 pub enum PlanCommand {
     /// List the plans as they are in force
     List(PlanListArgs),
-    /// Show all limits of a plan
+    /// Show all figures of a plan
     Show(PlanArgs),
-    /// Change limits of a plan; those that are left out stay as they are
+    /// Change figures of a plan; those that are left out stay as they are
     Set(Box<PlanSetArgs>),
 }
 
@@ -50,13 +50,13 @@ pub struct PlanArgs {
 #[group(id = "figures", required = true, multiple = true, args = [
     "per_minute", "per_hour", "per_day", "heavy_per_minute", "price_per_cu", "ws_connections",
     "ws_connections_per_key", "projects", "keys_per_project", "members", "webhooks_per_project",
-    "subscriptions_per_webhook",
+    "subscriptions_per_webhook", "cu_per_day", "cu_per_month", "rps_limit", "monthly_fee_cents",
 ])]
 pub struct PlanSetArgs {
     /// The plan.
     #[command(flatten)]
     pub one: PlanArgs,
-    /// The limits.
+    /// The figures.
     #[command(flatten)]
-    pub limits: LimitArgs,
+    pub figures: FigureArgs,
 }

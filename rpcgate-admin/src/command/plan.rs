@@ -1,9 +1,9 @@
-//! `rpcgate-admin plan`: the limits of plans.
+//! `rpcgate-admin plan`: the figures of plans.
 
 use super::command_error::CommandError;
 use super::console::Console;
 use super::figures::plan_change;
-use super::printer::Printable;
+use super::printer::{Printable, or_dash};
 use crate::cli::plan::PlanCommand;
 use crate::management::action::operator::plans;
 use crate::management::api::operator::plans::PlanFigures;
@@ -42,6 +42,10 @@ impl Printable for PlanFigures {
             ("members", self.members.to_string()),
             ("webhooks per project", self.webhooks_per_project.to_string()),
             ("subscriptions per webhook", self.subscriptions_per_webhook.to_string()),
+            ("cu per day", self.cu_per_day.to_string()),
+            ("cu per month", or_dash(self.cu_per_month)),
+            ("requests per second", or_dash(self.rps_limit)),
+            ("monthly fee in cents", self.monthly_fee_cents.to_string()),
         ]
     }
 }
@@ -61,7 +65,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) ->
         }
         PlanCommand::Show(args) => plans::get(&console.app, args.plan.name()).await?,
         PlanCommand::Set(args) => {
-            let (tier, change) = (args.one.plan.name(), plan_change(&args.limits));
+            let (tier, change) = (args.one.plan.name(), plan_change(&args.figures));
             plans::update(&console.app, &console.actor(), tier, change).await?
         }
     };

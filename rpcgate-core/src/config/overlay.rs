@@ -1,7 +1,7 @@
 //! Settings that operators make through the API. They override the file.
 
 use super::Config;
-use crate::plan::{Counts, Plan, Price, Tier};
+use crate::plan::{Counts, Plan, PlanQuota, Price, Tier};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The figures of a plan that were set; the others are those of the file.
@@ -23,6 +23,29 @@ pub struct PlanChange {
     pub ws_connections_per_key: Option<u32>,
     /// How many resources of each kind a tenant may have.
     pub counts: CountsChange,
+    /// The quota of a project for which none is set.
+    pub quota: QuotaChange,
+    /// The fee for a month, in cents.
+    pub monthly_fee: Option<u64>,
+}
+
+/// The limits of a plan's quota that were set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QuotaChange {
+    /// Compute Units in any rolling 24 hours.
+    pub cu_per_day: Option<u64>,
+    /// Recorded, not enforced.
+    pub cu_per_month: Option<u64>,
+    /// Requests in a second over all keys of the project.
+    pub rps_limit: Option<u64>,
+}
+
+impl QuotaChange {
+    fn apply(&self, quota: &mut PlanQuota) {
+        quota.cu_per_day = self.cu_per_day.unwrap_or(quota.cu_per_day);
+        quota.cu_per_month = self.cu_per_month.or(quota.cu_per_month);
+        quota.rps_limit = self.rps_limit.or(quota.rps_limit);
+    }
 }
 
 /// The counts of a plan that were set.
@@ -52,7 +75,7 @@ impl CountsChange {
 }
 
 impl PlanChange {
-    /// Applies the changes to `plan`.
+    /// Applies the changes to `plan`, which has no fee.
     pub fn apply(&self, plan: &mut Plan) {
         plan.per_minute = self.per_minute.unwrap_or(plan.per_minute);
         plan.per_hour = self.per_hour.unwrap_or(plan.per_hour);
@@ -66,6 +89,7 @@ impl PlanChange {
             *plan = plan.with_ws_connections_per_key(per_key);
         }
         self.counts.apply(&mut plan.counts);
+        self.quota.apply(&mut plan.quota);
     }
 }
 
@@ -98,6 +122,9 @@ impl Overlay {
         let mut config = config.clone();
         for (tier, change) in &self.plans {
             change.apply(config.plans.of_mut(*tier));
+            if let Some(fee) = change.monthly_fee {
+                *config.billing.fees.of_mut(*tier) = fee;
+            }
         }
         for (name, weights) in &self.weights {
             if let Some(chain) = config.chains.get_mut(name) {
@@ -130,6 +157,19 @@ mod tests {
         assert_eq!(of(Some(20), Some(7)), (20, 7));
         assert_eq!(of(Some(3), Some(7)), (3, 3));
         assert_eq!(of(None, Some(99)), (10, 10));
+    }
+
+    #[test]
+    fn quotas_and_fees_that_operators_set_override_those_of_the_file_limit_by_limit() {
+        let text = "[plans.free]\ncu_per_day = 7\nrps_limit = 3\n[billing.fees]\nfree = 100\npremium = 200\n";
+        let config = Config::read(&Input { file: Some(("f", text)), ..Input::default() }).unwrap();
+        let quota = QuotaChange { cu_per_day: Some(9), cu_per_month: Some(50), rps_limit: None };
+        let change = PlanChange { quota, monthly_fee: Some(300), ..PlanChange::default() };
+        let overlay = Overlay { plans: [(Tier::Free, change)].into(), ..Overlay::default() };
+        let over = overlay.over(&config);
+        let expected = PlanQuota { cu_per_day: 9, cu_per_month: Some(50), rps_limit: Some(3) };
+        assert_eq!((over.plans.free.quota, over.plans.premium.quota), (expected, PlanQuota::DEFAULT));
+        assert_eq!((over.billing.fees.free, over.billing.fees.premium), (300, 200));
     }
 
     #[test]

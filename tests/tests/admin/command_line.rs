@@ -264,6 +264,13 @@ async fn quotas_and_plans_change_by_the_rules_of_the_api() {
     let plan = databases.admin("plan set free --keys-per-project 1 --price-per-cu 0.5 --json").await.json();
     assert_eq!((&plan[0]["keys_per_project"], &plan[0]["price_per_cu"]), (&json!(1), &json!(0.5)));
     assert_eq!(databases.admin("plan show free --json").await.json(), plan);
+    let priced =
+        databases.admin("plan set free --cu-per-day 7 --rps-limit 2 --monthly-fee-cents 900 --json").await;
+    let priced = priced.json().remove(0);
+    assert_eq!((&priced["cu_per_day"], &priced["rps_limit"]), (&json!(7), &json!(2)));
+    assert_eq!((&priced["cu_per_month"], &priced["monthly_fee_cents"]), (&json!(null), &json!(900)));
+    let shown = databases.admin("project show app --json").await.json();
+    assert_eq!(shown[1], quota(7, None, Some(2), false), "it has no quota of its own");
     let tiers = databases.admin("plan list --json").await.json();
     let tiers: Vec<_> = tiers.iter().map(|plan| plan["tier"].as_str().unwrap()).collect();
     assert_eq!(tiers, ["free", "standard", "premium", "enterprise"]);
@@ -278,8 +285,9 @@ async fn quotas_and_plans_change_by_the_rules_of_the_api() {
         ("quota.set", "cu_per_day 18446744073709551615, cu_per_month none, rps_limit none"),
         ("quota.deleted", ""),
         ("plan.changed", "price_per_cu 0.5, keys_per_project 1"),
+        ("plan.changed", "cu_per_day 7, rps_limit 2, monthly_fee_cents 900"),
     ];
-    assert_eq!(told(&audit)[..4], expected);
+    assert_eq!(told(&audit)[..5], expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

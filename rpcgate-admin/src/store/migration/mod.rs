@@ -28,6 +28,7 @@ mod names;
 mod notices;
 mod notifications;
 mod outgoing_mails;
+mod plan_quotas;
 mod ready_deliveries;
 mod session_factors;
 mod session_proofs;
@@ -85,6 +86,7 @@ impl MigratorTrait for Management {
             Box::new(webhook_replays::WebhookReplays),
             Box::new(session_proofs::SessionProofs),
             Box::new(billing_terms::FeesAndPayments),
+            Box::new(plan_quotas::PlanQuotas),
         ]
     }
 

@@ -169,7 +169,7 @@ pub use event_retention::{DELIVERIES_KEPT, SweptEvents};
 pub use explanation::{ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse};
 pub use explanations::{ASKED_KEPT, AskedRequest};
 pub use factors::{FactorUse, Factors, LogInMethod};
-pub use figures::{DefaultQuota, Figure, Figures};
+pub use figures::{Figure, Figures};
 pub use followed_blocks::{Followed, UnfinishedBlock};
 pub use gateways::{GatewayReport, NodeState};
 pub use id::{

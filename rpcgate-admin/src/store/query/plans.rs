@@ -1,14 +1,15 @@
-//! Plans: the limits that operators set.
+//! Plans: the figures that operators set.
 
 use super::changes::{NewChange, record};
 use super::live_tenants::live_tenant;
+use super::plan_fees::record_fee;
 use super::terms;
 use super::value::{count, number, tier, unreadable};
 use crate::store::entity::plans::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{CountsChange, PlanChange, Plans};
+use rpcgate_core::config::{CountsChange, PlanChange, Plans, QuotaChange};
 use rpcgate_core::plan::{Counts, Price, Tier};
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::OnConflict;
@@ -37,6 +38,12 @@ pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
             webhooks_per_project: small(row.webhooks_per_project)?,
             subscriptions_per_webhook: small(row.subscriptions_per_webhook)?,
         },
+        quota: QuotaChange {
+            cu_per_day: figure(row.cu_per_day)?,
+            cu_per_month: figure(row.cu_per_month)?,
+            rps_limit: figure(row.rps_limit)?,
+        },
+        monthly_fee: figure(row.monthly_fee_cents)?,
     })
 }
 
@@ -84,8 +91,12 @@ impl Store {
             return Ok(());
         }
         self.write_settings(None, now, async |transaction| {
+            let fee = fee_of(transaction, tier).await?;
             let upsert = OnConflict::column(Column::Tier).update_columns(given).to_owned();
             Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+            if change.monthly_fee.is_some() {
+                record_fee(transaction, tier.into(), (fee, change.monthly_fee), now).await?;
+            }
             record(transaction, NewChange::Plan(tier), now).await
         })
         .await
@@ -98,14 +109,24 @@ impl Store {
     pub async fn replace_plan(&self, tier: Tier, change: &PlanChange, now: Time) -> Result<(), StoreError> {
         let (row, given) = row(tier, change)?;
         self.write_settings(None, now, async |transaction| {
+            let fee = fee_of(transaction, tier).await?;
             Entity::delete_by_id(tier.name()).exec(transaction).await?;
             if !given.is_empty() {
                 Entity::insert(row).exec_without_returning(transaction).await?;
+            }
+            if fee != change.monthly_fee {
+                record_fee(transaction, tier.into(), (fee, change.monthly_fee), now).await?;
             }
             record(transaction, NewChange::Plan(tier), now).await
         })
         .await
     }
+}
+
+/// The fee of a plan that operators have set.
+async fn fee_of(transaction: &DatabaseTransaction, tier: Tier) -> Result<Option<u64>, StoreError> {
+    let row = Entity::find_by_id(tier.name()).one(transaction).await?;
+    Ok(row.map(|row| plan(&row)).transpose()?.and_then(|plan| plan.monthly_fee))
 }
 
 /// The row of a plan, and the columns that are given.
@@ -128,6 +149,10 @@ fn row(tier: Tier, change: &PlanChange) -> Result<(ActiveModel, Vec<Column>), St
             "subscriptions_per_webhook",
             counts.subscriptions_per_webhook.map(u64::from),
         ),
+        (Column::CuPerDay, "cu_per_day", change.quota.cu_per_day),
+        (Column::CuPerMonth, "cu_per_month", change.quota.cu_per_month),
+        (Column::RpsLimit, "rps_limit", change.quota.rps_limit),
+        (Column::MonthlyFeeCents, "monthly_fee_cents", change.monthly_fee),
     ];
     let given: Vec<Column> = figures.iter().filter(|f| f.2.is_some()).map(|f| f.0).collect();
     let mut row = ActiveModel { tier: Set(tier.name().into()), ..Default::default() };

@@ -41,7 +41,7 @@ impl ServiceSettings {
     pub fn lines(&self) -> ConfigLines {
         let mut lines = Vec::new();
         for (tier, change) in &self.overlay.plans {
-            let figures = Figures { plan: *change, ..Figures::default() };
+            let figures = Figures::from(*change);
             lines.extend(figure_lines(&format!("plans.{tier}"), &figures));
         }
         for (chain, weights) in &self.overlay.weights {

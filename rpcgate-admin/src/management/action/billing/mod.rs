@@ -165,7 +165,7 @@ pub async fn terms(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Bi
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     let plan_name = PlanNames::read(app).await?.of(tenant.plan()).to_owned();
     let terms = app.store.terms(id, now).await?;
-    let agreed_fee = terms.figures(now).monthly_fee;
+    let agreed_fee = terms.figures(now).plan.monthly_fee;
     let filter = InvoiceFilter { tenant: Some(id), ..InvoiceFilter::default() };
     Ok(BillingTerms {
         period: BillingMonth::of(now).span(),

@@ -1,4 +1,4 @@
-//! The limits of plans.
+//! The figures of the four plans.
 
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
@@ -18,14 +18,23 @@ pub fn price(usd: f64) -> Result<Price, ActionError> {
     Price::from_usd(usd).ok_or_else(wrong)
 }
 
+/// One of the four plans in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PricedPlan {
+    /// Its limits, price and quota.
+    pub plan: Plan,
+    /// Its fee for a month, in cents.
+    pub monthly_fee: u64,
+}
+
 /// The effective plan `tier`.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown name.
-pub async fn get(app: &AppState, tier: &str) -> Result<Plan, ActionError> {
+pub async fn get(app: &AppState, tier: &str) -> Result<PricedPlan, ActionError> {
     let tier: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
-    Ok(config.plans.of(tier))
+    Ok(PricedPlan { plan: config.plans.of(tier), monthly_fee: config.billing.fees.of(tier) })
 }
 
 /// The number of tenants on each plan that has some.
@@ -64,18 +73,18 @@ pub(super) fn check(figures: &Figures) -> Result<Vec<String>, ActionError> {
     given.map(checked).collect()
 }
 
-/// Replaces all limits of a plan that operators have set by those that `change` gives: the others are as configured again.
+/// Replaces all figures of a plan that operators have set by those that `change` gives: the others are as configured again.
 /// Gateways are notified.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a limit that is out of bounds, [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`] for a figure that is out of bounds, [`ActionError::Unavailable`].
 pub async fn replace(
     app: &AppState,
     actor: &Actor,
     tier: Tier,
     change: PlanChange,
-) -> Result<Plan, ActionError> {
-    let mut details = check(&Figures { plan: change, ..Figures::default() })?;
+) -> Result<PricedPlan, ActionError> {
+    let mut details = check(&change.into())?;
     details.push("others as configured".into());
     let now = app.now();
     let store = actor.audited_store(&app.store, None, ("plan.changed", tier, details.join(", ")), now);
@@ -83,18 +92,18 @@ pub async fn replace(
     get(app, tier.name()).await
 }
 
-/// Sets the limits that `change` gives and returns the effective plan. Gateways are notified.
+/// Sets the figures that `change` gives and returns the effective plan. Gateways are notified.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for an unknown name, [`ActionError::Invalid`] for a limit that is out of bounds.
+/// [`ActionError::NotFound`] for an unknown name, [`ActionError::Invalid`] for a figure that is out of bounds.
 pub async fn update(
     app: &AppState,
     actor: &Actor,
     tier: &str,
     change: PlanChange,
-) -> Result<Plan, ActionError> {
+) -> Result<PricedPlan, ActionError> {
     let known: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
-    let details = check(&Figures { plan: change, ..Figures::default() })?;
+    let details = check(&change.into())?;
     if !details.is_empty() {
         let now = app.now();
         let store = actor.audited_store(&app.store, None, ("plan.changed", known, details.join(", ")), now);

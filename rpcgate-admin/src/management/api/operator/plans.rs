@@ -1,7 +1,8 @@
-//! The limits of plans.
+//! The figures of the four plans.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::operator::plans::PricedPlan;
 use crate::management::action::versions::current;
 use crate::management::api::etag::Tagged;
 use crate::management::api::plan_change::PlanChangeJson;
@@ -10,12 +11,11 @@ use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
 use axum::Json;
 use axum::extract::State;
-use rpcgate_core::plan;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// All limits of a plan.
+/// All figures of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct PlanFigures {
     /// Its name: free, standard, premium or enterprise.
@@ -46,10 +46,18 @@ pub struct PlanFigures {
     pub webhooks_per_project: u32,
     /// Subscriptions of a webhook, at most.
     pub subscriptions_per_webhook: u32,
+    /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own.
+    pub cu_per_day: u64,
+    /// Compute Units of a project in a month: recorded, not enforced; or null.
+    pub cu_per_month: Option<u64>,
+    /// Requests per second over all keys of a project that has no quota of its own, or null.
+    pub rps_limit: Option<u64>,
+    /// The fee for a month, in cents.
+    pub monthly_fee_cents: u64,
 }
 
-impl From<plan::Plan> for PlanFigures {
-    fn from(plan: plan::Plan) -> Self {
+impl From<PricedPlan> for PlanFigures {
+    fn from(PricedPlan { plan, monthly_fee }: PricedPlan) -> Self {
         PlanFigures {
             tier: plan.tier.name(),
             per_minute: plan.per_minute,
@@ -64,11 +72,15 @@ impl From<plan::Plan> for PlanFigures {
             members: plan.counts.members,
             webhooks_per_project: plan.counts.webhooks_per_project,
             subscriptions_per_webhook: plan.counts.subscriptions_per_webhook,
+            cu_per_day: plan.quota.cu_per_day,
+            cu_per_month: plan.quota.cu_per_month,
+            rps_limit: plan.quota.rps_limit,
+            monthly_fee_cents: monthly_fee,
         }
     }
 }
 
-/// Read the limits of a plan
+/// Read the figures of a plan
 #[utoipa::path(get, path = "/operator/plans/{tier}", operation_id = "operator_get_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name.")),
     responses((status = 200, description = "The plan as it is in force.", body = PlanFigures,
@@ -81,9 +93,9 @@ pub async fn get(
     Ok(Tagged::new(version, action::operator::plans::get(&app, &tier).await?.into()))
 }
 
-/// Change limits of a plan
+/// Change figures of a plan
 ///
-/// Only the given limits change. Gateways apply them within a second.
+/// Only the given figures change. Gateways apply them within a second. A fee holds from the current day (UTC) on.
 #[utoipa::path(put, path = "/operator/plans/{tier}", operation_id = "operator_update_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,

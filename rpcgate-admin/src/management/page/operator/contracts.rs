@@ -101,7 +101,7 @@ async fn contracts_page(
             TableHead::hidden("Change"),
         ],
         rows: rows.map(|contract| ContractRow::of(contract, now)).collect(),
-        fields: figures::fields(&Figures::default(), (before.as_str(), &below), false, Some(typed)),
+        fields: figures::fields(&Figures::default(), (before.as_str(), &below), Some(typed)),
         from: typed.one("from").to_owned(),
         until: typed.one("until").to_owned(),
         note: typed.one("note").to_owned(),

@@ -218,14 +218,14 @@ async fn plan_page(
     Ok(match named {
         Named::Tier(tier) => {
             let on_it = tenants.get(&TenantPlan::from(*tier)).copied().unwrap_or_default();
-            let fields = figures::fields(&present, ("Was", &present), true, typed);
+            let fields = figures::fields(&present, ("Was", &present), typed);
             common(tier.name().to_owned(), None, on_it, fields)
         }
         Named::Own(plan) => {
             let on_it = tenants.get(&plan.plan()).copied().unwrap_or_default();
             let below = figures::of_plan(&plans::get(app, plan.base.name()).await?);
             let before = format!("{} has", plan.base.name());
-            let fields = figures::fields(&present, (before.as_str(), &below), false, typed);
+            let fields = figures::fields(&present, (before.as_str(), &below), typed);
             let visibility = if plan.is_visible { VISIBLE } else { BY_INVITATION };
             let given = |name: &str, present: &str| {
                 let typed = typed.filter(|typed| typed.has(name)).map(|typed| typed.one(name).to_owned());

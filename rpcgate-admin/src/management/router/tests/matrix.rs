@@ -36,6 +36,7 @@ use http_body_util::BodyExt;
 use ring::hmac;
 use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::config::Plans;
 use rpcgate_core::event::EventType;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
@@ -348,7 +349,8 @@ fn rows() -> Vec<Row> {
         writes("operator_update_plan", OPERATORS, &[Tier]).with(|_| json!({
             "per_minute": 7, "per_hour": 70, "per_day": 700, "heavy_per_minute": 3, "price_per_cu": 0.5,
             "projects": 4, "keys_per_project": 11, "members": 21, "webhooks_per_project": 3,
-            "subscriptions_per_webhook": 21, "ws_connections": 6, "ws_connections_per_key": 4})),
+            "subscriptions_per_webhook": 21, "ws_connections": 6, "ws_connections_per_key": 4,
+            "cu_per_day": 70_000, "cu_per_month": 700_000, "rps_limit": 8, "monthly_fee_cents": 900})),
         reads("operator_list_custom_plans", OPERATORS, &[]),
         reads("operator_list_config_versions", OPERATORS, &[]),
         reads("operator_get_config_version", OPERATORS, &[ConfigVersion]),
@@ -743,8 +745,10 @@ impl Matrix {
                     all += &format!("{webhook:?}\n{:?}\n", deliveries.await.unwrap());
                 }
             }
-            all +=
-                &format!("{projects:?}\n{:?}\n", store.quotas(*tenant, self.site.app.now()).await.unwrap());
+            all += &format!(
+                "{projects:?}\n{:?}\n",
+                store.quotas(*tenant, &Plans::default(), self.site.app.now()).await.unwrap()
+            );
             all += &format!("{:?}\n", store.limit_requests(*tenant).await.unwrap());
             all += &format!("{:?}\n", store.members(*tenant).await.unwrap());
             let tickets = store.tickets(*tenant, TicketFilter::default(), None, 1000).await.unwrap();

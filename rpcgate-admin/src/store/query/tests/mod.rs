@@ -44,7 +44,7 @@ use rpcgate_core::backend::changes::{Change, ChangeFeed};
 use rpcgate_core::backend::suite;
 use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, ProjectQuota, Scope, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{CountsChange, Overlay, PlanChange, Plans};
+use rpcgate_core::config::{Config, CountsChange, Overlay, PlanChange, Plans, QuotaChange};
 use rpcgate_core::plan::{Plan, Price, Tier};
 use rpcgate_core::secret::KeyHash;
 use sea_orm::{ConnectionTrait, Statement};

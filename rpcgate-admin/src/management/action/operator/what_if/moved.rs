@@ -64,7 +64,7 @@ async fn answer(
     let terms = app.store.terms(id, now).await?;
     let terms = BeforeAfter { after: terms.on_plan(custom), before: terms };
     let fee = |terms: &Terms, tier: Tier| {
-        terms.figures(now).monthly_fee.unwrap_or_else(|| config.billing.fees.of(tier))
+        terms.figures(now).plan.monthly_fee.unwrap_or_else(|| config.billing.fees.of(tier))
     };
     let figures = BeforeAfter { before: terms.before.figures(now), after: terms.after.figures(now) };
     let tiers =
