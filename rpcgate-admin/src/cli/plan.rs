@@ -14,6 +14,8 @@ pub enum PlanCommand {
     Show(PlanArgs),
     /// Change figures of a plan; those that are left out stay as they are
     Set(Box<PlanSetArgs>),
+    /// Withdraw a change that has not taken effect
+    Withdraw(PlanWithdrawArgs),
 }
 
 impl PlanCommand {
@@ -23,6 +25,7 @@ impl PlanCommand {
             PlanCommand::List(args) => &args.options,
             PlanCommand::Show(args) => &args.options,
             PlanCommand::Set(args) => &args.one.options,
+            PlanCommand::Withdraw(args) => &args.one.options,
         }
     }
 }
@@ -56,7 +59,20 @@ pub struct PlanSetArgs {
     /// The plan.
     #[command(flatten)]
     pub one: PlanArgs,
+    /// When they take effect, as in 2027-01-31T12:00:00Z, at most 366 days ahead; now by default
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
     /// The figures.
     #[command(flatten)]
     pub figures: FigureArgs,
+}
+
+/// The arguments of `plan withdraw`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct PlanWithdrawArgs {
+    /// The plan.
+    #[command(flatten)]
+    pub one: PlanArgs,
+    /// The identifier of the change: see plan show
+    pub change: String,
 }

@@ -77,6 +77,7 @@ pub use query::{ChainUse, MethodTotal};
 pub use query::{DatabaseCondition, files_of};
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use query::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
+pub use query::{MAX_SCHEDULED_CHANGES, ScheduledChangeId, ScheduledPlanChange};
 pub use query::{RunningConfig, ServiceSettings, TenantAgreements};
 pub use query::{SecretPlace, StoredSecret};
 pub use rpcgate_core::backend::counters::Restored;

@@ -1,6 +1,7 @@
 //! Settings that operators make through the API. They override the file.
 
 use super::Config;
+use crate::clock::Time;
 use crate::plan::{Counts, Plan, PlanQuota, Price, Tier};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,6 +94,49 @@ impl PlanChange {
     }
 }
 
+impl PlanChange {
+    /// These figures, and those of `below` where none is given here.
+    #[must_use]
+    pub fn over(&self, below: &PlanChange) -> PlanChange {
+        PlanChange {
+            per_minute: self.per_minute.or(below.per_minute),
+            per_hour: self.per_hour.or(below.per_hour),
+            per_day: self.per_day.or(below.per_day),
+            heavy_per_minute: self.heavy_per_minute.or(below.heavy_per_minute),
+            price: self.price.or(below.price),
+            ws_connections: self.ws_connections.or(below.ws_connections),
+            ws_connections_per_key: self.ws_connections_per_key.or(below.ws_connections_per_key),
+            counts: CountsChange {
+                projects: self.counts.projects.or(below.counts.projects),
+                keys_per_project: self.counts.keys_per_project.or(below.counts.keys_per_project),
+                members: self.counts.members.or(below.counts.members),
+                webhooks_per_project: self.counts.webhooks_per_project.or(below.counts.webhooks_per_project),
+                subscriptions_per_webhook: self
+                    .counts
+                    .subscriptions_per_webhook
+                    .or(below.counts.subscriptions_per_webhook),
+            },
+            quota: QuotaChange {
+                cu_per_day: self.quota.cu_per_day.or(below.quota.cu_per_day),
+                cu_per_month: self.quota.cu_per_month.or(below.quota.cu_per_month),
+                rps_limit: self.quota.rps_limit.or(below.quota.rps_limit),
+            },
+            monthly_fee: self.monthly_fee.or(below.monthly_fee),
+        }
+    }
+}
+
+/// A change of a plan that takes effect at its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScheduledChange {
+    /// When it takes effect.
+    pub from: Time,
+    /// The plan.
+    pub tier: Tier,
+    /// The figures that change.
+    pub figures: PlanChange,
+}
+
 /// All settings of operators, to be applied to a configuration.
 ///
 /// ```
@@ -112,12 +156,25 @@ pub struct Overlay {
     pub weights: BTreeMap<String, BTreeMap<String, u32>>,
     /// Whether a chain is on. A chain is served only if both the file and the operator enable it.
     pub chains: BTreeMap<String, bool>,
+    /// Changes of plans that take effect at their time, the earliest first.
+    pub scheduled: Vec<ScheduledChange>,
     /// The drained nodes, by chain and name. They stay in the configuration: a gateway tells its pools.
     pub drained: BTreeSet<(String, String)>,
 }
 
 impl Overlay {
-    /// `config` with these settings applied. Unknown chains are ignored.
+    /// The settings in force at `now`: the scheduled changes that are due are applied, and the others left out.
+    #[must_use]
+    pub fn at(&self, now: Time) -> Overlay {
+        let mut in_force = Overlay { scheduled: Vec::new(), ..self.clone() };
+        for ScheduledChange { tier, figures, .. } in self.scheduled.iter().filter(|one| one.from <= now) {
+            let plan = in_force.plans.entry(*tier).or_default();
+            *plan = figures.over(plan);
+        }
+        in_force
+    }
+
+    /// `config` with these settings applied, without scheduled changes. Unknown chains are ignored.
     pub fn over(&self, config: &Config) -> Config {
         let mut config = config.clone();
         for (tier, change) in &self.plans {
@@ -170,6 +227,30 @@ mod tests {
         let expected = PlanQuota { cu_per_day: 9, cu_per_month: Some(50), rps_limit: Some(3) };
         assert_eq!((over.plans.free.quota, over.plans.premium.quota), (expected, PlanQuota::DEFAULT));
         assert_eq!((over.billing.fees.free, over.billing.fees.premium), (300, 200));
+    }
+
+    #[test]
+    fn a_scheduled_change_is_in_force_from_its_time_on() {
+        let change = |secs, per_minute, per_hour| {
+            let figures = PlanChange { per_minute, per_hour, ..PlanChange::default() };
+            ScheduledChange { from: Time::from_secs(secs), tier: Tier::Free, figures }
+        };
+        let set = PlanChange { per_minute: Some(5), ..PlanChange::default() };
+        let overlay = Overlay {
+            plans: [(Tier::Free, set)].into(),
+            scheduled: vec![change(10, Some(6), Some(60)), change(20, Some(7), None)],
+            ..Overlay::default()
+        };
+        let at = |secs| {
+            let in_force = overlay.at(Time::from_secs(secs));
+            assert!(in_force.scheduled.is_empty());
+            let plan = in_force.plans[&Tier::Free];
+            (plan.per_minute, plan.per_hour)
+        };
+        assert_eq!(at(9), (Some(5), None));
+        assert_eq!((at(10), at(19)), ((Some(6), Some(60)), (Some(6), Some(60))));
+        assert_eq!(at(20), (Some(7), Some(60)));
+        assert_eq!(overlay.over(&Config::default()).plans.free.per_minute, 5, "not before it is due");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! no management service, or with one beside it.
 
 use crate::admin_command::{Finished, admin, admin_with, command};
+use rpcgate_admin::management::api::moment::Moment;
 use rpcgate_admin::store::{
     Audit, AuditSubject, Project, Role, Store, Tenant, User, UserId, fresh_id, url_of,
 };
@@ -271,6 +272,19 @@ async fn quotas_and_plans_change_by_the_rules_of_the_api() {
     assert_eq!((&priced["cu_per_month"], &priced["monthly_fee_cents"]), (&json!(null), &json!(900)));
     let shown = databases.admin("project show app --json").await.json();
     assert_eq!(shown[1], quota(7, None, Some(2), false), "it has no quota of its own");
+    let later =
+        databases.admin("plan set premium --monthly-fee-cents 5 --from 2020-01-01T00:00:00Z --json").await;
+    assert_eq!(later.error().0, Some(2), "in the past");
+    let from = Moment(SystemClock::new().now().plus(Duration::from_secs(86_400)));
+    let later =
+        databases.admin(&format!("plan set premium --monthly-fee-cents 5 --from {from} --json")).await;
+    let waiting = later.json()[0]["scheduled"][0].clone();
+    assert_eq!(
+        (&waiting["from"], &waiting["figures"]),
+        (&json!(from.to_string()), &json!({"monthly_fee_cents": 5}))
+    );
+    let withdraw = format!("plan withdraw premium {} --json", waiting["id"].as_str().unwrap());
+    assert_eq!(databases.admin(&withdraw).await.json()[0]["scheduled"], json!([]));
     let tiers = databases.admin("plan list --json").await.json();
     let tiers: Vec<_> = tiers.iter().map(|plan| plan["tier"].as_str().unwrap()).collect();
     assert_eq!(tiers, ["free", "standard", "premium", "enterprise"]);

@@ -26,7 +26,7 @@ pub struct ListedPlan {
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn in_force(app: &AppState) -> Result<Plans, ActionError> {
-    Ok(app.settings.overridden_by(&app.store.overlay().await?).plans)
+    Ok(app.config_in_force().await?.plans)
 }
 
 /// The four plans, with the settings of operators over the configuration, the smallest first; then those of operators'
@@ -35,7 +35,7 @@ pub async fn in_force(app: &AppState) -> Result<Plans, ActionError> {
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn plans(app: &AppState, actor: &Actor) -> Result<Vec<ListedPlan>, ActionError> {
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let own = match actor.user.tenant {
         Some(tenant) => app.store.tenant(tenant).await?.and_then(|tenant| tenant.custom_plan),
         None => None,

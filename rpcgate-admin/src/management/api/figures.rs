@@ -54,6 +54,9 @@ impl FiguresJson {
     /// # Errors
     /// [`ActionError::Invalid`] for an invalid price, and for a quota or a fee among the limits.
     pub fn figures(self) -> Result<Figures, ActionError> {
+        if self.limits.from.is_some() {
+            return Err(ActionError::Invalid("`limits` cannot have a time `from`".to_owned()));
+        }
         let limits = self.limits.change()?;
         if (limits.quota, limits.monthly_fee) != (QuotaChange::default(), None) {
             let why = "`limits` cannot have a quota or a fee: they are in `default_quota` and `monthly_fee_cents` next to it";

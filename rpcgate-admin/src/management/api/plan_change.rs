@@ -1,6 +1,7 @@
 //! A change to some of the figures of a plan.
 
 use crate::management::action;
+use crate::management::api::moment::Moment;
 use crate::management::error::ActionError;
 use rpcgate_core::{config, plan};
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,7 @@ pub struct PlanChangeJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subscriptions_per_webhook: Option<u32>,
     /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own; 0 refuses every call
-    /// that costs units. Only for one of the four plans, as the next three: elsewhere they are not among the limits.
+    /// that costs units. Only for one of the four plans, as what follows: elsewhere they are not among the limits.
     #[schema(maximum = 9_223_372_036_854_775_807_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cu_per_day: Option<u64>,
@@ -77,6 +78,11 @@ pub struct PlanChangeJson {
     #[schema(maximum = 100_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monthly_fee_cents: Option<u64>,
+    /// When the change takes effect, at most 366 days ahead; now by default. A time in the past is refused. Only for one of
+    /// the four plans.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Moment>,
 }
 
 impl PlanChangeJson {
@@ -142,6 +148,7 @@ impl From<config::PlanChange> for PlanChangeJson {
             cu_per_month: change.quota.cu_per_month,
             rps_limit: change.quota.rps_limit,
             monthly_fee_cents: change.monthly_fee,
+            from: None,
         }
     }
 }

@@ -30,6 +30,7 @@ mod notifications;
 mod outgoing_mails;
 mod plan_quotas;
 mod ready_deliveries;
+mod scheduled_changes;
 mod session_factors;
 mod session_proofs;
 mod summed_place;
@@ -87,6 +88,7 @@ impl MigratorTrait for Management {
             Box::new(session_proofs::SessionProofs),
             Box::new(billing_terms::FeesAndPayments),
             Box::new(plan_quotas::PlanQuotas),
+            Box::new(scheduled_changes::ScheduledChanges),
         ]
     }
 

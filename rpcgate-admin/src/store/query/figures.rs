@@ -116,13 +116,7 @@ impl Figures {
     /// These, and those of `below` where none is given here.
     #[must_use]
     pub fn over(&self, below: &Figures) -> Figures {
-        let mut both = *below;
-        for Figure { name, value, .. } in self.list() {
-            if let Some(value) = value {
-                both.set(name, value);
-            }
-        }
-        both
+        self.plan.over(&below.plan).into()
     }
 
     /// `plan` with these figures in place of its own.

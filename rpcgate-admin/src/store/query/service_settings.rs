@@ -28,6 +28,8 @@ impl ServiceSettings {
     pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Self, StoreError> {
         let mut overlay = overlay::read(database).await?;
         overlay.chains.retain(|_, is_on| !*is_on);
+        // What takes effect later is no setting yet.
+        overlay.scheduled.clear();
         let rows = Entity::find().filter(Column::DeletedAt.is_null()).order_by_asc(Column::Id);
         let mut custom_plans = BTreeMap::new();
         for row in rows.all(database).await? {

@@ -230,7 +230,7 @@ mod tests {
             is_visible: false,
             figures: figures(7),
         };
-        plans::update(app, &actor, "free", plan(Some(20))).await.unwrap();
+        plans::update(app, &actor, "free", plan(Some(20)), None).await.unwrap();
         weights::put(app, &actor, "eth", "eth_call", 30).await.unwrap();
         let kept = custom_plans::create(app, &actor, new("kept")).await.unwrap();
         let gone = custom_plans::create(app, &actor, new("gone")).await.unwrap();
@@ -238,8 +238,10 @@ mod tests {
         let good = newest(&site).await;
         let before = app.store.service_settings().await.unwrap();
 
-        plans::update(app, &actor, "free", PlanChange { per_hour: Some(1), ..plan(Some(1)) }).await.unwrap();
-        plans::update(app, &actor, "premium", plan(Some(1))).await.unwrap();
+        plans::update(app, &actor, "free", PlanChange { per_hour: Some(1), ..plan(Some(1)) }, None)
+            .await
+            .unwrap();
+        plans::update(app, &actor, "premium", plan(Some(1)), None).await.unwrap();
         weights::delete(app, &actor, "eth", "eth_call").await.unwrap();
         weights::put(app, &actor, "eth", "eth_getLogs", 1).await.unwrap();
         chains::switch(app, &actor, "btc", true).await.unwrap();

@@ -5,12 +5,15 @@ use crate::management::action::actor::Actor;
 use crate::management::action::operator::plans::PricedPlan;
 use crate::management::action::versions::current;
 use crate::management::api::etag::Tagged;
+use crate::management::api::moment::Moment;
 use crate::management::api::plan_change::PlanChangeJson;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
+use crate::store::ScheduledPlanChange;
 use axum::Json;
 use axum::extract::State;
+use http::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -54,10 +57,40 @@ pub struct PlanFigures {
     pub rps_limit: Option<u64>,
     /// The fee for a month, in cents.
     pub monthly_fee_cents: u64,
+    /// The changes that take effect later, in their order.
+    pub scheduled: Vec<ScheduledChangeJson>,
+}
+
+/// A change of a plan that takes effect later.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+#[schema(as = ScheduledChange)]
+pub struct ScheduledChangeJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// When it takes effect.
+    #[schema(value_type = String, format = DateTime)]
+    pub from: Moment,
+    /// The figures that change.
+    pub figures: PlanChangeJson,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+}
+
+impl From<ScheduledPlanChange> for ScheduledChangeJson {
+    fn from(ScheduledPlanChange { id, change, created_at }: ScheduledPlanChange) -> Self {
+        ScheduledChangeJson {
+            id: id.to_string(),
+            from: change.from.into(),
+            figures: change.figures.into(),
+            created_at: created_at.into(),
+        }
+    }
 }
 
 impl From<PricedPlan> for PlanFigures {
-    fn from(PricedPlan { plan, monthly_fee }: PricedPlan) -> Self {
+    fn from(PricedPlan { plan, monthly_fee, scheduled }: PricedPlan) -> Self {
         PlanFigures {
             tier: plan.tier.name(),
             per_minute: plan.per_minute,
@@ -76,6 +109,7 @@ impl From<PricedPlan> for PlanFigures {
             cu_per_month: plan.quota.cu_per_month,
             rps_limit: plan.quota.rps_limit,
             monthly_fee_cents: monthly_fee,
+            scheduled: scheduled.into_iter().map(ScheduledChangeJson::from).collect(),
         }
     }
 }
@@ -95,19 +129,42 @@ pub async fn get(
 
 /// Change figures of a plan
 ///
-/// Only the given figures change. Gateways apply them within a second. A fee holds from the current day (UTC) on.
+/// Only the given figures change. Gateways apply them within a second, or within a second of the time
+/// `from`. A fee holds from the day (UTC) of its change on.
 #[utoipa::path(put, path = "/operator/plans/{tier}", operation_id = "operator_update_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
             description = "The `ETag` of the version that is to be changed.")),
     request_body = PlanChangeJson,
-    responses((status = 200, description = "The plan as it is in force now.", body = PlanFigures)))]
+    responses((status = 200, description = "The plan as it is in force now.", body = PlanFigures),
+        (status = 409, description = "As many changes of the plan as are allowed wait for their time.")))]
 pub async fn update(
     State(app): State<Arc<AppState>>,
     actor: Actor,
     PathParams(tier): PathParams<String>,
     Body(change): Body<PlanChangeJson>,
 ) -> Result<Json<PlanFigures>, ActionError> {
+    let from = change.from.map(|Moment(time)| time);
     let change = change.change()?;
-    Ok(Json(action::operator::plans::update(&app, &actor, &tier, change).await?.into()))
+    Ok(Json(action::operator::plans::update(&app, &actor, &tier, change, from).await?.into()))
+}
+
+/// Withdraw a later change of a plan
+///
+/// Only one that has not taken effect.
+#[utoipa::path(delete, path = "/operator/plans/{tier}/changes/{id}", operation_id = "operator_withdraw_plan_change",
+    tag = "operator",
+    params(("tier" = String, Path, description = "The plan's name."),
+        ("id" = String, Path, format = "uuid", description = "The change."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version of the plan that is to be changed.")),
+    responses((status = 204, description = "It is gone.")))]
+pub async fn withdraw(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    PathParams((tier, id)): PathParams<(String, String)>,
+) -> Result<StatusCode, ActionError> {
+    let id = id.parse().map_err(|_| ActionError::NotFound("scheduled change"))?;
+    action::operator::plans::withdraw(&app, &actor, &tier, id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

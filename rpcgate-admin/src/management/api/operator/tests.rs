@@ -2,6 +2,7 @@
 
 use crate::management::action::billing::closing::close_months;
 use crate::management::action::billing::month::BillingMonth;
+use crate::management::api::moment::Moment;
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use crate::store::{AuditSubject, GatewayReport, NodeState, Project, Role, fresh_id};
@@ -9,6 +10,7 @@ use axum::body::Body;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
 use rpcgate_core::caller::ProjectId;
+use rpcgate_core::clock::Time;
 use rpcgate_core::config::Plans;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -507,4 +509,39 @@ async fn operators_set_the_quota_and_the_fee_of_a_plan() {
     for (path, method, body) in wrong {
         assert_eq!(ask(&site, &operator, method, path, body.clone()).await.0, 400, "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_change_of_a_plan_can_take_effect_later_and_be_withdrawn_before() {
+    let site = Site::new().await;
+    let operator = site.operator().await;
+    let at = |secs| Moment(site.app.now().plus(Duration::from_secs(secs))).to_string();
+    let put = async |body| ask(&site, &operator, Method::PUT, "/plans/premium", body).await;
+    let day = 86_400;
+    let past = Moment(Time::from_secs(site.app.now().secs() - 1)).to_string();
+    for wrong in [
+        json!({"monthly_fee_cents": 5, "from": past}),
+        json!({"cu_per_day": 5, "from": at(367 * day)}),
+        json!({"from": at(day)}),
+        json!({"cu_per_day": 5, "from": "tomorrow"}),
+    ] {
+        assert_eq!(put(wrong.clone()).await.0, 400, "{wrong}");
+    }
+    let (status, plan) = put(json!({"monthly_fee_cents": 500, "cu_per_day": 7, "from": at(2 * day)})).await;
+    assert_eq!((status, &plan["cu_per_day"], &plan["monthly_fee_cents"]), (200, &json!(100_000), &json!(0)));
+    put(json!({"monthly_fee_cents": 900, "from": at(3 * day)})).await;
+    let shown = async || ask(&site, &operator, Method::GET, "/plans/premium", Value::Null).await.1;
+    let scheduled = shown().await["scheduled"].clone();
+    assert_eq!(scheduled[0]["figures"], json!({"cu_per_day": 7, "monthly_fee_cents": 500}));
+    assert_eq!(scheduled[1]["figures"], json!({"monthly_fee_cents": 900}));
+    let second = format!("/plans/premium/changes/{}", scheduled[1]["id"].as_str().unwrap());
+    assert_eq!(ask(&site, &operator, Method::DELETE, &second, Value::Null).await.0, 204);
+    assert_eq!(ask(&site, &operator, Method::DELETE, &second, Value::Null).await.0, 404);
+    site.clock.advance(Duration::from_secs(4 * day));
+    let operator = site.operator().await;
+    let plan = ask(&site, &operator, Method::GET, "/plans/premium", Value::Null).await.1;
+    assert_eq!((&plan["cu_per_day"], &plan["monthly_fee_cents"]), (&json!(7), &json!(500)));
+    assert_eq!(plan["scheduled"], json!([]));
+    let first = format!("/plans/premium/changes/{}", scheduled[0]["id"].as_str().unwrap());
+    assert_eq!(ask(&site, &operator, Method::DELETE, &first, Value::Null).await.0, 404, "it took effect");
 }

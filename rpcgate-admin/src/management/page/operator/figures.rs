@@ -117,7 +117,7 @@ pub(super) fn fields(
 }
 
 /// The figures of a plan, all of them.
-pub(super) fn of_plan(PricedPlan { plan, monthly_fee }: &PricedPlan) -> Figures {
+pub(super) fn of_plan(PricedPlan { plan, monthly_fee, .. }: &PricedPlan) -> Figures {
     let Plan { counts, quota, .. } = plan;
     let change = PlanChange {
         per_minute: Some(plan.per_minute),
@@ -215,7 +215,11 @@ mod tests {
 
     #[test]
     fn only_what_differs_is_a_change() {
-        let present = of_plan(&PricedPlan { plan: Plan::of(Tier::Standard), monthly_fee: 1_900 });
+        let present = of_plan(&PricedPlan {
+            plan: Plan::of(Tier::Standard),
+            monthly_fee: 1_900,
+            scheduled: Vec::new(),
+        });
         let mut asked = present;
         asked.set("per_hour", 7);
         let changes = changed(&asked, &present);

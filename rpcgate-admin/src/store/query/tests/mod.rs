@@ -29,6 +29,7 @@ mod oldest_work;
 mod outgoing_mails;
 mod overview;
 mod projects;
+mod scheduled_changes;
 mod sessions;
 mod sweep;
 mod tickets;

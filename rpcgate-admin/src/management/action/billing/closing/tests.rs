@@ -4,12 +4,12 @@ use super::*;
 use crate::management::app_state::tests::Site;
 use crate::store::{
     AuditSubject, BillingParty, CustomPlan, CustomPlanChange, Figures, Invoice, InvoiceFilter, InvoiceNumber,
-    InvoiceStatus, LineKind, StoreError, Tenant, TenantChange,
+    InvoiceStatus, LineKind, ScheduledChangeId, ScheduledPlanChange, StoreError, Tenant, TenantChange,
 };
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rpcgate_core::caller::{CustomPlanId, TenantId};
-use rpcgate_core::config::PlanChange;
+use rpcgate_core::config::{PlanChange, ScheduledChange};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::Amount;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
@@ -559,4 +559,21 @@ async fn a_month_is_billed_by_the_fee_that_operators_had_set_for_the_plan_on_eac
     let parts: BTreeMap<u64, u64> =
         lines.iter().map(|line| (line.price.0 / u64::try_from(CENT).unwrap(), line.units / 86_400)).collect();
     assert_eq!(parts, BTreeMap::from([(4_999, 10), (9_300, 10), (31_000, 11)]));
+}
+
+#[tokio::test]
+async fn a_later_fee_is_billed_from_its_day_on_without_any_further_write() {
+    let site = site().await;
+    move_to(&site, OURS, Tier::Standard).await;
+    close_months(&site.app).await.unwrap();
+    let from = secs(MONTHS[0].0 + 12 * 86_400 + 1_000);
+    let figures = PlanChange { monthly_fee: Some(9_300), ..PlanChange::default() };
+    let change = ScheduledChange { from, tier: Tier::Standard, figures };
+    let made = ScheduledPlanChange { id: ScheduledChangeId(1), change, created_at: site.app.now() };
+    site.app.store.schedule_plan_change(&made, site.app.now()).await.unwrap();
+    site.clock.set(secs(MONTHS[1].0 + 7 * 3_600));
+    close_months(&site.app).await.unwrap();
+    let invoice = invoices(&site, OURS).await.remove(0);
+    let parts: Vec<_> = lines(&site, &invoice).await.iter().map(|line| line.units / 86_400).collect();
+    assert_eq!((parts, invoice.amounts.subtotal), (vec![12, 19], (4_999 * 12 + 9_300 * 19 + 15) / 31));
 }

@@ -51,7 +51,7 @@ async fn answer(
     plan: TenantPlan,
 ) -> Result<PlanMove, ActionError> {
     let now = app.now();
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
     let custom_plans = app.store.custom_plans().await?;
     let custom = match plan.custom {
