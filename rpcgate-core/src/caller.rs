@@ -2,7 +2,7 @@
 
 use crate::chain::ChainName;
 use crate::clock::Time;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanQuota};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
@@ -148,7 +148,7 @@ impl MethodLists {
     }
 }
 
-/// A project's quota record. A project without one has the default ceiling.
+/// The quota of a project: one that was set for it, or that of its plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProjectQuota {
     /// Compute Units in any rolling 24 hours; 0 refuses every call that costs something.
@@ -162,18 +162,32 @@ pub struct ProjectQuota {
 }
 
 impl ProjectQuota {
-    /// The ceiling of a project without a quota record, in Compute Units.
-    pub const DEFAULT_CU_PER_DAY: u64 = 100_000;
+    /// The quota of a project for which none is set, and whose plan has this one.
+    pub const fn of_plan(quota: PlanQuota) -> Self {
+        let PlanQuota { cu_per_day, cu_per_month, rps_limit } = quota;
+        ProjectQuota { cu_per_day, cu_per_month, rps_limit, has_row: false }
+    }
+
+    /// This quota if it was set for the project, or else that of its plan.
+    ///
+    /// ```
+    /// use rpcgate_core::caller::ProjectQuota;
+    /// use rpcgate_core::plan::PlanQuota;
+    ///
+    /// let plan = PlanQuota { cu_per_day: 7, ..PlanQuota::DEFAULT };
+    /// let own = ProjectQuota { cu_per_day: 5, has_row: true, ..ProjectQuota::default() };
+    /// assert_eq!(own.or_of_plan(plan).cu_per_day, 5);
+    /// assert_eq!(ProjectQuota::default().or_of_plan(plan).cu_per_day, 7);
+    /// ```
+    #[must_use]
+    pub const fn or_of_plan(self, plan: PlanQuota) -> Self {
+        if self.has_row { self } else { Self::of_plan(plan) }
+    }
 }
 
 impl Default for ProjectQuota {
     fn default() -> Self {
-        ProjectQuota {
-            cu_per_day: Self::DEFAULT_CU_PER_DAY,
-            cu_per_month: None,
-            rps_limit: None,
-            has_row: false,
-        }
+        Self::of_plan(PlanQuota::DEFAULT)
     }
 }
 
@@ -204,7 +218,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A caller on `plan` with default settings: active, all chains, no lists, default quota.
+    /// A caller on `plan` with default settings: active, all chains, no lists, the quota of the plan.
     pub fn new(key: KeyId, project: ProjectId, tenant: TenantId, plan: Plan) -> Self {
         Caller {
             key,
@@ -215,7 +229,7 @@ impl Caller {
             suspended: false,
             scope: Scope::All,
             lists: MethodLists::default(),
-            quota: ProjectQuota::default(),
+            quota: ProjectQuota::of_plan(plan.quota),
             expires_at: None,
         }
     }

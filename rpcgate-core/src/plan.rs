@@ -1,5 +1,5 @@
-//! Plans: how many requests a key may make, how many heavy calls its project may make, what a Compute Unit costs, how many
-//! WebSocket streams may be open, and how many projects, keys and other resources a tenant may have.
+//! Plans: how many requests a key may make, how many heavy calls and Compute Units its project may use, what a Compute Unit
+//! costs, how many WebSocket streams may be open, and how many projects, keys and other resources a tenant may have.
 
 use std::fmt;
 use std::str::FromStr;
@@ -106,6 +106,24 @@ pub struct Plan {
     pub ws_connections_per_key: u32,
     /// How many resources of each kind a tenant may have.
     pub counts: Counts,
+    /// The quota of a project for which none is set.
+    pub quota: PlanQuota,
+}
+
+/// The quota of a project for which none is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlanQuota {
+    /// Compute Units in any rolling 24 hours; 0 refuses every call that costs something.
+    pub cu_per_day: u64,
+    /// Recorded, not enforced.
+    pub cu_per_month: Option<u64>,
+    /// Requests in a second over all keys of the project.
+    pub rps_limit: Option<u64>,
+}
+
+impl PlanQuota {
+    /// The quota of every plan for which none is set: 100,000 Compute Units in 24 hours.
+    pub const DEFAULT: PlanQuota = PlanQuota { cu_per_day: 100_000, cu_per_month: None, rps_limit: None };
 }
 
 /// How many resources of each kind a tenant may have. Existing ones stay when a count is lowered below their number.
@@ -165,6 +183,7 @@ impl Plan {
             ws_connections,
             ws_connections_per_key: ws_connections,
             counts: Counts::of(tier),
+            quota: PlanQuota::DEFAULT,
         }
     }
 
@@ -215,6 +234,13 @@ impl Plan {
     pub const fn with_ws_connections_per_key(mut self, per_key: u32) -> Self {
         self.ws_connections_per_key =
             if per_key < self.ws_connections { per_key } else { self.ws_connections };
+        self
+    }
+
+    /// The same with another quota of projects for which none is set.
+    #[must_use]
+    pub const fn with_quota(mut self, quota: PlanQuota) -> Self {
+        self.quota = quota;
         self
     }
 

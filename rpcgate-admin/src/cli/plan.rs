@@ -1,6 +1,6 @@
 //! The commands for plans.
 
-use super::figures::LimitArgs;
+use super::figures::FigureArgs;
 use super::options::CommandOptions;
 use clap::{Args, Subcommand};
 use rpcgate_core::plan::Tier;
@@ -10,10 +10,12 @@ use rpcgate_core::plan::Tier;
 pub enum PlanCommand {
     /// List the plans as they are in force
     List(PlanListArgs),
-    /// Show all limits of a plan
+    /// Show all figures of a plan
     Show(PlanArgs),
-    /// Change limits of a plan; those that are left out stay as they are
+    /// Change figures of a plan; those that are left out stay as they are
     Set(Box<PlanSetArgs>),
+    /// Withdraw a change that has not taken effect
+    Withdraw(PlanWithdrawArgs),
 }
 
 impl PlanCommand {
@@ -23,6 +25,7 @@ impl PlanCommand {
             PlanCommand::List(args) => &args.options,
             PlanCommand::Show(args) => &args.options,
             PlanCommand::Set(args) => &args.one.options,
+            PlanCommand::Withdraw(args) => &args.one.options,
         }
     }
 }
@@ -50,13 +53,26 @@ pub struct PlanArgs {
 #[group(id = "figures", required = true, multiple = true, args = [
     "per_minute", "per_hour", "per_day", "heavy_per_minute", "price_per_cu", "ws_connections",
     "ws_connections_per_key", "projects", "keys_per_project", "members", "webhooks_per_project",
-    "subscriptions_per_webhook",
+    "subscriptions_per_webhook", "cu_per_day", "cu_per_month", "rps_limit", "monthly_fee_cents",
 ])]
 pub struct PlanSetArgs {
     /// The plan.
     #[command(flatten)]
     pub one: PlanArgs,
-    /// The limits.
+    /// When they take effect, as in 2027-01-31T12:00:00Z, at most 366 days ahead; now by default
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// The figures.
     #[command(flatten)]
-    pub limits: LimitArgs,
+    pub figures: FigureArgs,
+}
+
+/// The arguments of `plan withdraw`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct PlanWithdrawArgs {
+    /// The plan.
+    #[command(flatten)]
+    pub one: PlanArgs,
+    /// The identifier of the change: see plan show
+    pub change: String,
 }

@@ -1,12 +1,13 @@
 //! The figures of plans and contracts: from options, and as text.
 
-use crate::cli::figures::{FigureArgs, LimitArgs, QuotaArgs};
+use crate::cli::figures::{FigureArgs, QuotaArgs};
 use crate::management::api::figures::FiguresJson;
-use crate::store::{DefaultQuota, Figures};
-use rpcgate_core::config::{CountsChange, PlanChange};
+use crate::store::Figures;
+use rpcgate_core::config::{CountsChange, PlanChange, QuotaChange};
 
-/// The limits that were given.
-pub(super) fn plan_change(args: &LimitArgs) -> PlanChange {
+/// The figures that were given.
+pub(super) fn plan_change(FigureArgs { limits: args, quota, monthly_fee_cents }: &FigureArgs) -> PlanChange {
+    let QuotaArgs { cu_per_day, cu_per_month, rps_limit } = *quota;
     PlanChange {
         per_minute: args.per_minute,
         per_hour: args.per_hour,
@@ -22,14 +23,14 @@ pub(super) fn plan_change(args: &LimitArgs) -> PlanChange {
             webhooks_per_project: args.webhooks_per_project,
             subscriptions_per_webhook: args.subscriptions_per_webhook,
         },
+        quota: QuotaChange { cu_per_day, cu_per_month, rps_limit },
+        monthly_fee: *monthly_fee_cents,
     }
 }
 
 /// The figures that were given.
 pub(super) fn figures(args: &FigureArgs) -> Figures {
-    let QuotaArgs { cu_per_day, cu_per_month, rps_limit } = args.quota;
-    let quota = DefaultQuota { cu_per_day, cu_per_month, rps_limit };
-    Figures { plan: plan_change(&args.limits), quota, monthly_fee: args.monthly_fee_cents }
+    plan_change(args).into()
 }
 
 /// The figures that are set, one on each line.

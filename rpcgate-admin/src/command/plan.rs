@@ -1,12 +1,14 @@
-//! `rpcgate-admin plan`: the limits of plans.
+//! `rpcgate-admin plan`: the figures of plans.
 
 use super::command_error::CommandError;
 use super::console::Console;
 use super::figures::plan_change;
-use super::printer::Printable;
+use super::printer::{Printable, or_dash};
+use super::time_argument::time;
 use crate::cli::plan::PlanCommand;
 use crate::management::action::operator::plans;
-use crate::management::api::operator::plans::PlanFigures;
+use crate::management::api::operator::plans::{PlanFigures, ScheduledChangeJson};
+use crate::store::Figures;
 use rpcgate_core::plan::Tier;
 
 impl Printable for PlanFigures {
@@ -42,8 +44,20 @@ impl Printable for PlanFigures {
             ("members", self.members.to_string()),
             ("webhooks per project", self.webhooks_per_project.to_string()),
             ("subscriptions per webhook", self.subscriptions_per_webhook.to_string()),
+            ("cu per day", self.cu_per_day.to_string()),
+            ("cu per month", or_dash(self.cu_per_month)),
+            ("requests per second", or_dash(self.rps_limit)),
+            ("monthly fee in cents", self.monthly_fee_cents.to_string()),
+            ("later changes", self.scheduled.iter().map(later).collect::<Vec<_>>().join("\n")),
         ]
     }
+}
+
+/// A later change, on one line.
+fn later(change: &ScheduledChangeJson) -> String {
+    let figures = change.figures.clone().change().map(Figures::from).unwrap_or_default().list();
+    let figures = figures.iter().filter(|figure| figure.value.is_some()).map(ToString::to_string);
+    format!("{} from {}: {}", change.id, change.from, figures.collect::<Vec<_>>().join(", "))
 }
 
 /// Runs a command for plans.
@@ -61,8 +75,15 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) ->
         }
         PlanCommand::Show(args) => plans::get(&console.app, args.plan.name()).await?,
         PlanCommand::Set(args) => {
-            let (tier, change) = (args.one.plan.name(), plan_change(&args.limits));
-            plans::update(&console.app, &console.actor(), tier, change).await?
+            let from = args.from.as_deref().map(|text| time("--from", text)).transpose()?;
+            let (tier, change) = (args.one.plan.name(), plan_change(&args.figures));
+            plans::update(&console.app, &console.actor(), tier, change, from).await?
+        }
+        PlanCommand::Withdraw(args) => {
+            let wrong = |_| CommandError::usage("a change is named by its identifier: see plan show");
+            let (tier, id) = (args.one.plan.name(), args.change.parse().map_err(wrong)?);
+            plans::withdraw(&console.app, &console.actor(), tier, id).await?;
+            plans::get(&console.app, tier).await?
         }
     };
     Ok(console.printer.whole(&PlanFigures::from(plan))?)

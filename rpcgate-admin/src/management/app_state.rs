@@ -212,6 +212,14 @@ impl AppState {
         self.clock.now()
     }
 
+    /// The configuration in force: overridden by the settings of operators, as they are at this time.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn config_in_force(&self) -> Result<Config, StoreError> {
+        Ok(self.settings.overridden_by(&self.store.overlay().await?.at(self.now())))
+    }
+
     /// Closes all connections to the databases.
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {

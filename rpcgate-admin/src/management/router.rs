@@ -202,6 +202,7 @@ fn operator_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         .routes(guard.operator(routes!(operator::nodes::list)))
         .routes(guard.operator(routes!(operator::nodes::drain)))
         .routes(guard.operator(routes!(operator::plans::get, operator::plans::update)))
+        .routes(guard.operator(routes!(operator::plans::withdraw)))
         .routes(guard.operator(routes!(operator::config_versions::list)))
         .routes(guard.operator(routes!(operator::config_versions::get)))
         .routes(guard.operator(routes!(operator::config_versions::changes)))

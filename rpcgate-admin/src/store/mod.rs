@@ -40,18 +40,18 @@ pub(crate) use query::seeded_deliveries;
 pub use query::{
     ANSWER_KEPT, ATTEMPTS, AccessToken, AccessTokenId, Account, AccountFilter, AccountNotice,
     AttachmentBounds, AttachmentKind, Attempt, AttemptKind, AttemptTicket, Audit, AuditFilter, AuditSubject,
-    ClaimedMail, ClaimedMails, ContractId, CustomPlan, CustomPlanChange, DefaultQuota, DeviceFamiliarity,
-    Digest, EmailChange, EmailChangeOutcome, EmailChanged, Expected, FACTOR_TRIES, FactorUse, Factors,
-    FailedStep, Figure, Figures, GatewayReport, Invitation, InvitationAcceptance, InvitationId,
-    InviteOutcome, Key, KeyName, KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod,
-    MAX_CONTRACTS, MAX_CUSTOM_PLANS, MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailRoom, MailedNotice, MemberChange,
-    MemberChangeOutcome, NodeState, Notification, NotificationId, NotificationKind, NotificationPreference,
-    OpenWork, OutgoingMail, PENDING_LOG_IN_LIFE, PasskeyId, Project, ProjectChange, ProjectCounts, Purpose,
-    Registered, Registration, RequestStatus, Role, Rotation, Run, RunOutcome, Satisfaction, Session,
-    SessionId, SessionLifetimes, Spent, StoredKey, StoredPasskey, StoredTotp, SupportTicket, SweepFailed,
-    Swept, Tenant, TenantChange, TenantContract, TenantFilter, TenantPlan, Terms, TicketAttachment,
-    TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId,
-    TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned, YoungFactors,
+    ClaimedMail, ClaimedMails, ContractId, CustomPlan, CustomPlanChange, DeviceFamiliarity, Digest,
+    EmailChange, EmailChangeOutcome, EmailChanged, Expected, FACTOR_TRIES, FactorUse, Factors, FailedStep,
+    Figure, Figures, GatewayReport, Invitation, InvitationAcceptance, InvitationId, InviteOutcome, Key,
+    KeyName, KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod, MAX_CONTRACTS, MAX_CUSTOM_PLANS,
+    MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailRoom, MailedNotice, MemberChange, MemberChangeOutcome, NodeState,
+    Notification, NotificationId, NotificationKind, NotificationPreference, OpenWork, OutgoingMail,
+    PENDING_LOG_IN_LIFE, PasskeyId, Project, ProjectChange, ProjectCounts, Purpose, Registered, Registration,
+    RequestStatus, Role, Rotation, Run, RunOutcome, Satisfaction, Session, SessionId, SessionLifetimes,
+    Spent, StoredKey, StoredPasskey, StoredTotp, SupportTicket, SweepFailed, Swept, Tenant, TenantChange,
+    TenantContract, TenantFilter, TenantPlan, Terms, TicketAttachment, TicketAttachmentId, TicketCategory,
+    TicketComment, TicketCommentId, TicketFilter, TicketId, TicketLimitRequest, TicketStatus, UnknownName,
+    User, UserId, Verdict, Version, Versioned, YoungFactors,
 };
 pub use query::{
     ASKED_KEPT, AskedRequest, ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse,
@@ -77,6 +77,7 @@ pub use query::{ChainUse, MethodTotal};
 pub use query::{DatabaseCondition, files_of};
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use query::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
+pub use query::{MAX_SCHEDULED_CHANGES, ScheduledChangeId, ScheduledPlanChange};
 pub use query::{RunningConfig, ServiceSettings, TenantAgreements};
 pub use query::{SecretPlace, StoredSecret};
 pub use rpcgate_core::backend::counters::Restored;

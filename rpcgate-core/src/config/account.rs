@@ -111,14 +111,15 @@ pub(super) fn callers(
             [] => Scope::All,
             some => Scope::Only(some.iter().map(|chain| chain.as_str().into()).collect()),
         };
+        let plan = plans.of_tenant(tenant.plan);
         let caller = Caller {
             prefix: prefix.into(),
             suspended: tenant.suspended,
             scope,
             lists: project.lists(),
-            quota: project.quota(),
+            quota: project.quota(plan.quota),
             expires_at: key.expires_at,
-            ..Caller::new(key.id, project.id, tenant.id, plans.of_tenant(tenant.plan))
+            ..Caller::new(key.id, project.id, tenant.id, plan)
         };
         Some(KnownKey {
             name: name.clone(),

@@ -135,6 +135,15 @@ impl MonthlyFees {
             Tier::Enterprise => self.enterprise,
         }
     }
+
+    pub(super) const fn of_mut(&mut self, tier: Tier) -> &mut u64 {
+        match tier {
+            Tier::Free => &mut self.free,
+            Tier::Standard => &mut self.standard,
+            Tier::Premium => &mut self.premium,
+            Tier::Enterprise => &mut self.enterprise,
+        }
+    }
 }
 
 impl Table for MonthlyFees {

@@ -98,7 +98,7 @@ pub use load::{LoadError, Sources};
 pub use moment::{parse as parse_moment, text as moment_text};
 pub use node::{ANY_NETWORK, NodeSettings};
 pub use otlp::{OtlpSettings, TraceRatio};
-pub use overlay::{CountsChange, Overlay, PlanChange};
+pub use overlay::{CountsChange, Overlay, PlanChange, QuotaChange, ScheduledChange};
 pub use overload::{OverloadSettings, TierWeights};
 pub use plans::Plans;
 pub use problem::{ConfigError, ConfigErrors, ConfigLocation, Problem};

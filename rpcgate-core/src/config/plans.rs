@@ -2,7 +2,8 @@
 
 use super::fields::{Fields, Table};
 use super::problem::Problem;
-use crate::plan::{BatchCounts, Counts, Plan, Price, Tier};
+use super::project::some_requests;
+use crate::plan::{BatchCounts, Counts, Plan, PlanQuota, Price, Tier};
 
 /// `[plans]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,9 +101,17 @@ impl Table for Plan {
         f.number("members", &mut counts.members, 0..=Counts::MOST);
         f.number("webhooks_per_project", &mut counts.webhooks_per_project, 0..=Counts::MOST);
         f.number("subscriptions_per_webhook", &mut counts.subscriptions_per_webhook, 0..=Counts::MOST);
+        quota_limits(f, &mut self.quota);
         if self.ws_connections_per_key > self.ws_connections {
             let why = "must not be larger than ws_connections beside it".into();
             f.wrong(&["ws_connections_per_key", "ws_connections"], |key| Problem::Invalid { key, why });
         }
     }
+}
+
+fn quota_limits<F: Fields>(f: &mut F, quota: &mut PlanQuota) {
+    f.value("cu_per_day", &mut quota.cu_per_day);
+    f.value("cu_per_month", &mut quota.cu_per_month);
+    f.value("rps_limit", &mut quota.rps_limit);
+    some_requests(f, quota.rps_limit);
 }

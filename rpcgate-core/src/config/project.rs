@@ -4,6 +4,7 @@ use super::fields::{Fields, Table};
 use super::method_names::methods;
 use super::problem::Problem;
 use crate::caller::{MethodLists, ProjectId, ProjectQuota};
+use crate::plan::PlanQuota;
 
 /// The project of keys, and the tenant of projects, that name no other. Both exist even if the file does not define them.
 pub const DEFAULT_NAME: &str = "default";
@@ -16,7 +17,7 @@ pub struct ProjectSettings {
     pub id: ProjectId,
     /// The name of its tenant.
     pub tenant: String,
-    /// Compute Units in any rolling 24 hours; [`ProjectQuota::DEFAULT_CU_PER_DAY`] if absent.
+    /// Compute Units in any rolling 24 hours; that of the plan if no limit of the quota is set.
     pub cu_per_day: Option<u64>,
     /// Recorded, not enforced.
     pub cu_per_month: Option<u64>,
@@ -43,14 +44,16 @@ impl Default for ProjectSettings {
 }
 
 impl ProjectSettings {
-    /// Its quota record.
-    pub fn quota(&self) -> ProjectQuota {
-        ProjectQuota {
-            cu_per_day: self.cu_per_day.unwrap_or(ProjectQuota::DEFAULT_CU_PER_DAY),
+    /// Its quota, if `plan` is that of projects without one. A quota with some limits only has the plan's Compute Units in
+    /// 24 hours.
+    pub fn quota(&self, plan: PlanQuota) -> ProjectQuota {
+        let own = ProjectQuota {
+            cu_per_day: self.cu_per_day.unwrap_or(plan.cu_per_day),
             cu_per_month: self.cu_per_month,
             rps_limit: self.rps_limit,
             has_row: self.cu_per_day.is_some() || self.cu_per_month.is_some() || self.rps_limit.is_some(),
-        }
+        };
+        own.or_of_plan(plan)
     }
 
     /// Its method lists.
@@ -71,12 +74,17 @@ impl Table for ProjectSettings {
         f.value("blocked_methods", &mut self.blocked_methods);
         methods(f, "allowed_methods", self.allowed_methods.iter(), false);
         methods(f, "blocked_methods", self.blocked_methods.iter(), false);
-        if self.rps_limit == Some(0) {
-            f.wrong(&["rps_limit"], |key| Problem::Invalid {
-                key,
-                why: "must not be 0: leave it out for no bound".into(),
-            });
-        }
+        some_requests(f, self.rps_limit);
+    }
+}
+
+/// Refuses a limit of no requests a second.
+pub(super) fn some_requests<F: Fields>(f: &mut F, rps_limit: Option<u64>) {
+    if rps_limit == Some(0) {
+        f.wrong(&["rps_limit"], |key| Problem::Invalid {
+            key,
+            why: "must not be 0: leave it out for no bound".into(),
+        });
     }
 }
 
@@ -85,12 +93,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_has_a_row_once_anything_is_set() {
-        assert_eq!(ProjectSettings::default().quota(), ProjectQuota::default());
+    fn a_quota_has_a_row_once_anything_is_set_and_is_that_of_the_plan_before() {
+        let plan = PlanQuota { cu_per_day: 9, cu_per_month: Some(7), rps_limit: None };
+        assert_eq!(ProjectSettings::default().quota(plan), ProjectQuota::of_plan(plan));
         let set = ProjectSettings { rps_limit: Some(5), ..ProjectSettings::default() };
-        assert_eq!(
-            set.quota(),
-            ProjectQuota { rps_limit: Some(5), has_row: true, ..ProjectQuota::default() }
-        );
+        let own = ProjectQuota { cu_per_day: 9, cu_per_month: None, rps_limit: Some(5), has_row: true };
+        assert_eq!(set.quota(plan), own);
     }
 }

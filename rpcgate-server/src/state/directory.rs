@@ -87,10 +87,8 @@ impl RememberedKey {
     fn renewed(&self, plans: &Plans, now: Time) -> Option<Self> {
         let caller = self.caller()?;
         let plan = plans.of_tenant(caller.plan.tier);
-        let (plan, quota) = match &self.terms {
-            Some(terms) => (terms.plan(plan, now), terms.quota(caller.quota, now)),
-            None => (plan, caller.quota),
-        };
+        let plan = self.terms.as_ref().map_or(plan, |terms| terms.plan(plan, now));
+        let quota = caller.quota.or_of_plan(plan.quota);
         if caller.plan == plan && caller.quota == quota {
             return None;
         }

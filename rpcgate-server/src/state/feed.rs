@@ -105,8 +105,8 @@ impl Feed {
 
     /// Follows the feed and the time until `closing`.
     pub(super) async fn run(self, closing: CancellationToken) {
-        // A frozen database delays the reads of the feed, but not the begin and the end of contracts.
-        let bounds = follow_bounds(self.directory.clone(), closing.clone());
+        // A frozen database delays the reads of the feed, but not what takes effect at its time.
+        let bounds = follow_bounds(self.directory.clone(), self.overlay_watch.clone(), closing.clone());
         tokio::join!(self.follow(closing), bounds);
     }
 
@@ -223,8 +223,12 @@ impl Feed {
     }
 }
 
-/// Applies the begin and the end of contracts.
-async fn follow_bounds(directory: Arc<StoreDirectory>, closing: CancellationToken) {
+/// Applies the begin and the end of contracts, and the later changes of plans.
+async fn follow_bounds(
+    directory: Arc<StoreDirectory>,
+    overlay_watch: Arc<OverlayWatch>,
+    closing: CancellationToken,
+) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -233,6 +237,7 @@ async fn follow_bounds(directory: Arc<StoreDirectory>, closing: CancellationToke
             () = closing.cancelled() => return,
             _ = ticks.tick() => {}
         }
+        overlay_watch.renew();
         if directory.is_due() {
             let directory = directory.clone();
             let renewed = tokio::task::spawn_blocking(move || directory.renew()).await;

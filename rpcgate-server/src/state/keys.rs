@@ -110,7 +110,7 @@ mod tests {
     use rpcgate_core::backend::suite;
     use rpcgate_core::caller::Scope;
     use rpcgate_core::clock::{ManualClock, Time};
-    use rpcgate_core::config::{Input, Overlay, PlanChange, Plans};
+    use rpcgate_core::config::{Input, Overlay, PlanChange, Plans, QuotaChange};
     use rpcgate_core::plan::Tier;
     use rpcgate_core::secret::{KeyForge, KeyHash};
 
@@ -220,6 +220,30 @@ mod tests {
         let overlay = Overlay { plans: [(Tier::Free, set)].into(), ..Overlay::default() };
         keys.replace(&overlay.over(&ours(changed)));
         assert_eq!(streams().await, [(3, 1); 2]);
+    }
+
+    #[tokio::test]
+    async fn the_quota_of_a_changed_plan_holds_for_the_keys_of_both_at_once() {
+        let (keys, theirs) = keys(&ours(""));
+        let quotas = async || {
+            let mut quotas = Vec::new();
+            for key in [OURS, &theirs] {
+                let Peek::Known(caller) = ask(&keys, key).await else { panic!("it is known") };
+                quotas.push((caller.quota.cu_per_day, caller.quota.rps_limit));
+            }
+            quotas
+        };
+        assert_eq!(quotas().await, [(100_000, None); 2]);
+        let changed = "[plans.free]\ncu_per_day = 9\nrps_limit = 3\n";
+        keys.replace(&ours(changed));
+        assert_eq!(quotas().await, [(9, Some(3)); 2]);
+        let quota = QuotaChange { cu_per_day: Some(4), ..QuotaChange::default() };
+        let set = PlanChange { quota, ..PlanChange::default() };
+        let overlay = Overlay { plans: [(Tier::Free, set)].into(), ..Overlay::default() };
+        keys.replace(&overlay.over(&ours(changed)));
+        assert_eq!(quotas().await, [(4, Some(3)); 2]);
+        keys.replace(&overlay.over(&ours("project = \"own\"\n[projects.own]\ncu_per_day = 77\n")));
+        assert_eq!(quotas().await, [(77, None), (4, None)], "a quota of its own prevails");
     }
 
     #[tokio::test]

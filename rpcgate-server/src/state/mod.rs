@@ -105,7 +105,7 @@ impl State {
         let directory = Arc::new(StoreDirectory::new(forge, config.plans.clone(), clock.clone()));
         let shipping = Arc::<Shipping>::default();
         let seed = Arc::new(UsageSeed::new(clock.clone(), shipping.clone()));
-        let overlay_watch = Arc::<OverlayWatch>::default();
+        let overlay_watch = Arc::new(OverlayWatch::new(clock.clone()));
         let (counters, relay) = (Counting::open(config, seed.clone())?, Counting::relay(config)?);
         let (kept, status_source) = (Arc::new(Kept::new(&config.retention)), Arc::<StatusSource>::default());
         let explanation_source = Arc::<ExplanationSource>::default();

@@ -2,6 +2,7 @@
 //! no management service, or with one beside it.
 
 use crate::admin_command::{Finished, admin, admin_with, command};
+use rpcgate_admin::management::api::moment::Moment;
 use rpcgate_admin::store::{
     Audit, AuditSubject, Project, Role, Store, Tenant, User, UserId, fresh_id, url_of,
 };
@@ -264,6 +265,26 @@ async fn quotas_and_plans_change_by_the_rules_of_the_api() {
     let plan = databases.admin("plan set free --keys-per-project 1 --price-per-cu 0.5 --json").await.json();
     assert_eq!((&plan[0]["keys_per_project"], &plan[0]["price_per_cu"]), (&json!(1), &json!(0.5)));
     assert_eq!(databases.admin("plan show free --json").await.json(), plan);
+    let priced =
+        databases.admin("plan set free --cu-per-day 7 --rps-limit 2 --monthly-fee-cents 900 --json").await;
+    let priced = priced.json().remove(0);
+    assert_eq!((&priced["cu_per_day"], &priced["rps_limit"]), (&json!(7), &json!(2)));
+    assert_eq!((&priced["cu_per_month"], &priced["monthly_fee_cents"]), (&json!(null), &json!(900)));
+    let shown = databases.admin("project show app --json").await.json();
+    assert_eq!(shown[1], quota(7, None, Some(2), false), "it has no quota of its own");
+    let later =
+        databases.admin("plan set premium --monthly-fee-cents 5 --from 2020-01-01T00:00:00Z --json").await;
+    assert_eq!(later.error().0, Some(2), "in the past");
+    let from = Moment(SystemClock::new().now().plus(Duration::from_secs(86_400)));
+    let later =
+        databases.admin(&format!("plan set premium --monthly-fee-cents 5 --from {from} --json")).await;
+    let waiting = later.json()[0]["scheduled"][0].clone();
+    assert_eq!(
+        (&waiting["from"], &waiting["figures"]),
+        (&json!(from.to_string()), &json!({"monthly_fee_cents": 5}))
+    );
+    let withdraw = format!("plan withdraw premium {} --json", waiting["id"].as_str().unwrap());
+    assert_eq!(databases.admin(&withdraw).await.json()[0]["scheduled"], json!([]));
     let tiers = databases.admin("plan list --json").await.json();
     let tiers: Vec<_> = tiers.iter().map(|plan| plan["tier"].as_str().unwrap()).collect();
     assert_eq!(tiers, ["free", "standard", "premium", "enterprise"]);
@@ -278,8 +299,9 @@ async fn quotas_and_plans_change_by_the_rules_of_the_api() {
         ("quota.set", "cu_per_day 18446744073709551615, cu_per_month none, rps_limit none"),
         ("quota.deleted", ""),
         ("plan.changed", "price_per_cu 0.5, keys_per_project 1"),
+        ("plan.changed", "cu_per_day 7, rps_limit 2, monthly_fee_cents 900"),
     ];
-    assert_eq!(told(&audit)[..4], expected);
+    assert_eq!(told(&audit)[..5], expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

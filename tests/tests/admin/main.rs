@@ -26,6 +26,7 @@ mod notifications;
 mod on_postgres;
 mod operator;
 mod pages;
+mod plans;
 mod projects;
 mod safeguard;
 mod sessions;

@@ -277,3 +277,21 @@ proptest! {
         }
     }
 }
+
+#[tokio::test]
+async fn a_project_without_a_quota_of_its_own_has_that_of_its_plan() {
+    let node = Node::evm().await;
+    let setup = Setup::of("eth", &node.url())
+        .set("plans.enterprise", "cu_per_day = 20")
+        .set("projects.own", "cu_per_day = 1000")
+        .key("second", "project = \"own\"\n");
+    let gateway = setup.start().await;
+    let client = gateway.client();
+    for code in [0, 0, REFUSED] {
+        assert_eq!(client.call("eth", "eth_estimateGas", "[]").await.code(), code);
+    }
+    let own = gateway.client_of("second");
+    for _ in 0..4 {
+        assert_eq!(own.call("eth", "eth_estimateGas", "[]").await.code(), 0, "a quota of its own prevails");
+    }
+}

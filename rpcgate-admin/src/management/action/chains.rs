@@ -26,7 +26,7 @@ pub struct CatalogEntry {
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn chains(app: &AppState) -> Result<Vec<CatalogEntry>, ActionError> {
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let entry = |facts: Facts| {
         let chain = config.chains.get(facts.name.as_str());
         let enabled = chain.is_some_and(|chain| chain.enabled);
@@ -105,7 +105,7 @@ impl ListedMethod {
 /// [`ActionError::NotFound`] for an unknown chain, [`ActionError::Unavailable`].
 pub async fn methods(app: &AppState, chain: &str) -> Result<Vec<ListedMethod>, ActionError> {
     let adapter = rpcgate_chains::by_path(chain).ok_or(ActionError::NotFound("chain"))?;
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let settings = config.chains.get(adapter.facts().name.as_str());
     let changes = settings.map(config::ChainSettings::changes).unwrap_or_default();
     let mut names: BTreeSet<String> =

@@ -4,7 +4,8 @@ use super::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{CustomPlan, TenantPlan};
-use rpcgate_core::caller::{CustomPlanId, ProjectQuota};
+use rpcgate_core::caller::CustomPlanId;
+use rpcgate_core::config::Plans;
 use rpcgate_core::plan::{Plan, Tier};
 
 /// A plan that a caller may see.
@@ -18,8 +19,14 @@ pub struct ListedPlan {
     pub plan: Plan,
     /// Its fee for a month, in cents.
     pub monthly_fee: u64,
-    /// The Compute Units that a project without a quota of its own may use in 24 hours.
-    pub cu_per_day: u64,
+}
+
+/// The four plans in force: the configuration with the settings of operators over it.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn in_force(app: &AppState) -> Result<Plans, ActionError> {
+    Ok(app.config_in_force().await?.plans)
 }
 
 /// The four plans, with the settings of operators over the configuration, the smallest first; then those of operators'
@@ -28,7 +35,7 @@ pub struct ListedPlan {
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn plans(app: &AppState, actor: &Actor) -> Result<Vec<ListedPlan>, ActionError> {
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let own = match actor.user.tenant {
         Some(tenant) => app.store.tenant(tenant).await?.and_then(|tenant| tenant.custom_plan),
         None => None,
@@ -39,13 +46,11 @@ pub async fn plans(app: &AppState, actor: &Actor) -> Result<Vec<ListedPlan>, Act
         name: tier.name().to_owned(),
         plan: config.plans.of_tenant(tier),
         monthly_fee: fees.of(tier),
-        cu_per_day: ProjectQuota::DEFAULT_CU_PER_DAY,
     });
     let listed = |custom: CustomPlan| ListedPlan {
         of: custom.plan(),
         plan: custom.figures.plan(config.plans.of_tenant(custom.base)),
-        monthly_fee: custom.figures.monthly_fee.unwrap_or(fees.of(custom.base)),
-        cu_per_day: custom.figures.quota(ProjectQuota::default()).cu_per_day,
+        monthly_fee: custom.figures.plan.monthly_fee.unwrap_or(fees.of(custom.base)),
         name: custom.name,
     };
     let custom = app.store.custom_plans().await?.into_iter();
@@ -128,7 +133,7 @@ mod tests {
         let viewer = site.member(Role::Viewer).await;
         let plans = site.ask(Some(&viewer), Method::GET, "/api/v1/plans", Body::empty()).await.body;
         let free = json!({"name": "free", "tier": "free", "per_minute": 30, "per_hour": 600, "per_day": 10_000,
-            "price_per_cu": 0.0, "monthly_fee_cents": 0});
+            "price_per_cu": 0.0, "cu_per_day": 100_000, "cu_per_month": null, "rps_limit": null, "monthly_fee_cents": 0});
         assert_eq!(plans[0], free);
         assert_eq!((&plans[1]["name"], &plans[1]["per_minute"]), (&json!("standard"), &json!(50)));
         assert_eq!(plans.as_array().unwrap().len(), 4);

@@ -1,6 +1,7 @@
 //! Quotas of the caller's projects, as operators have granted them.
 
 use super::actor::Actor;
+use super::plans::in_force;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use rpcgate_core::caller::{ProjectId, ProjectQuota};
@@ -10,5 +11,9 @@ use rpcgate_core::caller::{ProjectId, ProjectQuota};
 /// # Errors
 /// [`ActionError::NotFound`].
 pub async fn get(app: &AppState, actor: &Actor, project: ProjectId) -> Result<ProjectQuota, ActionError> {
-    app.store.quota(actor.tenant()?, project, app.now()).await?.ok_or(ActionError::NotFound("project"))
+    let plans = in_force(app).await?;
+    app.store
+        .quota(actor.tenant()?, project, &plans, app.now())
+        .await?
+        .ok_or(ActionError::NotFound("project"))
 }

@@ -3,7 +3,8 @@
 use super::plan_change::PlanChangeJson;
 use crate::management::error::ActionError;
 use crate::management::strict_json::object;
-use crate::store::{DefaultQuota, Figures};
+use crate::store::Figures;
+use rpcgate_core::config::{PlanChange, QuotaChange};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -31,7 +32,7 @@ pub struct DefaultQuotaJson {
 #[serde(deny_unknown_fields)]
 #[schema(as = Figures)]
 pub struct FiguresJson {
-    /// The limits of the plan and its price.
+    /// The limits of the plan and its price, without its quota and its fee.
     #[serde(default, deserialize_with = "object", skip_serializing_if = "PlanChangeJson::is_empty")]
     pub limits: PlanChangeJson,
     /// The quota of the projects for which an operator has not set one.
@@ -51,21 +52,30 @@ impl FiguresJson {
     /// The figures that it gives.
     ///
     /// # Errors
-    /// [`ActionError::Invalid`] for an invalid price.
+    /// [`ActionError::Invalid`] for an invalid price, and for a quota or a fee among the limits.
     pub fn figures(self) -> Result<Figures, ActionError> {
+        if self.limits.from.is_some() {
+            return Err(ActionError::Invalid("`limits` cannot have a time `from`".to_owned()));
+        }
+        let limits = self.limits.change()?;
+        if (limits.quota, limits.monthly_fee) != (QuotaChange::default(), None) {
+            let why = "`limits` cannot have a quota or a fee: they are in `default_quota` and `monthly_fee_cents` next to it";
+            return Err(ActionError::Invalid(why.to_owned()));
+        }
         let DefaultQuotaJson { cu_per_day, cu_per_month, rps_limit } = self.default_quota;
-        let quota = DefaultQuota { cu_per_day, cu_per_month, rps_limit };
-        Ok(Figures { plan: self.limits.change()?, quota, monthly_fee: self.monthly_fee_cents })
+        let quota = QuotaChange { cu_per_day, cu_per_month, rps_limit };
+        Ok(PlanChange { quota, monthly_fee: self.monthly_fee_cents, ..limits }.into())
     }
 }
 
 impl From<Figures> for FiguresJson {
-    fn from(figures: Figures) -> Self {
-        let DefaultQuota { cu_per_day, cu_per_month, rps_limit } = figures.quota;
+    fn from(Figures { plan }: Figures) -> Self {
+        let QuotaChange { cu_per_day, cu_per_month, rps_limit } = plan.quota;
+        let limits = PlanChange { quota: QuotaChange::default(), monthly_fee: None, ..plan };
         FiguresJson {
-            limits: figures.plan.into(),
+            limits: limits.into(),
             default_quota: DefaultQuotaJson { cu_per_day, cu_per_month, rps_limit },
-            monthly_fee_cents: figures.monthly_fee,
+            monthly_fee_cents: plan.monthly_fee,
         }
     }
 }

@@ -1,6 +1,7 @@
-//! A change to some of the limits of a plan.
+//! A change to some of the figures of a plan.
 
 use crate::management::action;
+use crate::management::api::moment::Moment;
 use crate::management::error::ActionError;
 use rpcgate_core::{config, plan};
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,28 @@ pub struct PlanChangeJson {
     #[schema(maximum = 1_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subscriptions_per_webhook: Option<u32>,
+    /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own; 0 refuses every call
+    /// that costs units. Only for one of the four plans, as what follows: elsewhere they are not among the limits.
+    #[schema(maximum = 9_223_372_036_854_775_807_u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cu_per_day: Option<u64>,
+    /// Compute Units of a project in a month: recorded, not enforced.
+    #[schema(maximum = 9_223_372_036_854_775_807_u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cu_per_month: Option<u64>,
+    /// Requests per second over all keys of a project that has no quota of its own.
+    #[schema(maximum = 9_223_372_036_854_775_807_u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rps_limit: Option<u64>,
+    /// The fee for a month, in cents.
+    #[schema(maximum = 100_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monthly_fee_cents: Option<u64>,
+    /// When the change takes effect, at most 366 days ahead; now by default. A time in the past is refused. Only for one of
+    /// the four plans.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Moment>,
 }
 
 impl PlanChangeJson {
@@ -83,6 +106,7 @@ impl PlanChangeJson {
         };
         let PlanChangeJson { per_minute, per_hour, per_day, heavy_per_minute, .. } = self;
         let PlanChangeJson { ws_connections, ws_connections_per_key, .. } = self;
+        let PlanChangeJson { cu_per_day, cu_per_month, rps_limit, monthly_fee_cents, .. } = self;
         Ok(config::PlanChange {
             per_minute,
             per_hour,
@@ -92,6 +116,8 @@ impl PlanChangeJson {
             ws_connections,
             ws_connections_per_key,
             counts,
+            quota: config::QuotaChange { cu_per_day, cu_per_month, rps_limit },
+            monthly_fee: monthly_fee_cents,
         })
     }
 }
@@ -118,6 +144,11 @@ impl From<config::PlanChange> for PlanChangeJson {
             members,
             webhooks_per_project,
             subscriptions_per_webhook,
+            cu_per_day: change.quota.cu_per_day,
+            cu_per_month: change.quota.cu_per_month,
+            rps_limit: change.quota.rps_limit,
+            monthly_fee_cents: change.monthly_fee,
+            from: None,
         }
     }
 }

@@ -30,6 +30,12 @@ pub struct PlanJson {
     /// Price of a Compute Unit in US dollars.
     #[schema(example = 0.001)]
     pub price_per_cu: f64,
+    /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own.
+    pub cu_per_day: u64,
+    /// Recorded, not enforced; or null.
+    pub cu_per_month: Option<u64>,
+    /// Requests per second over all keys of a project that has no quota of its own, or null.
+    pub rps_limit: Option<u64>,
     /// The fee for a month, in cents.
     pub monthly_fee_cents: u64,
 }
@@ -43,6 +49,9 @@ impl From<ListedPlan> for PlanJson {
             per_hour: plan.per_hour,
             per_day: plan.per_day,
             price_per_cu: plan.price.usd(),
+            cu_per_day: plan.quota.cu_per_day,
+            cu_per_month: plan.quota.cu_per_month,
+            rps_limit: plan.quota.rps_limit,
             monthly_fee_cents: monthly_fee,
         }
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Read the quota of a project
 ///
-/// The quota that an operator granted, or the default: that of the tenant's contracts, or 100,000 Compute Units a day.
+/// The quota that an operator granted, or the default: that of the tenant's contracts or plan.
 #[utoipa::path(get, path = "/projects/{id}/quota", operation_id = "get_quota", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "The quota.", body = QuotaJson,

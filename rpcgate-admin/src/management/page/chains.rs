@@ -113,7 +113,7 @@ async fn list(
     QueryFields(query): QueryFields,
 ) -> PageResult {
     page.permitted(Permission::Read)?;
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let urls = GatewayUrls::of(&config);
     let (entries, conditions) = (chains(&app).await?, conditions(&app).await?);
     let (all, served) = (entries.len(), entries.iter().filter(|entry| entry.served).count());
@@ -150,7 +150,7 @@ async fn show(
     let entries = chains(&app).await?;
     let entry =
         entries.iter().find(|entry| entry.facts.name == name).ok_or(ActionError::NotFound("chain"))?;
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let urls = GatewayUrls::of(&config);
     let condition = conditions(&app).await?.get(name.as_str()).copied();
     let listed = methods(&app, name.as_str()).await?;

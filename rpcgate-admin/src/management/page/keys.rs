@@ -216,7 +216,7 @@ async fn project_page(
             (Metrics::default(), (0, None), plan(app, &tenant).await?)
         }
     };
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let urls = GatewayUrls::of(&config);
     let served = chains(app).await?.into_iter().filter(|entry| entry.enabled);
     Ok(ProjectPage {
@@ -315,7 +315,7 @@ async fn created_page(
 ) -> Result<Response, ActionError> {
     let project = projects::get(app, &page.actor, project).await?;
     let tenant = tenants::get(app, &page.actor, project.tenant).await?;
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let served = chains(app).await?.into_iter().filter(|entry| entry.served);
     let served: Vec<_> =
         served.map(|entry| entry.facts.name).filter(|name| key.scope.allows(*name)).collect();

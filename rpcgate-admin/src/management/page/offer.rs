@@ -22,7 +22,7 @@ impl Offer {
     /// # Errors
     /// [`ActionError::Unavailable`].
     pub(super) async fn of(app: &AppState) -> Result<Self, ActionError> {
-        let config = app.settings.overridden_by(&app.store.overlay().await?);
+        let config = app.config_in_force().await?;
         let plan = config.plans.of_tenant(Tier::Free);
         let is_free = plan.price.0 == 0 && config.billing.fees.of(Tier::Free) == 0;
         let mut facts = Vec::new();

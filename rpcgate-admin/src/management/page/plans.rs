@@ -82,7 +82,7 @@ pub(super) const FIGURES: [PlanFigure; 14] = [
     ("Requests an hour, each key", |one| filters::grouped(one.plan.per_hour.into())),
     ("Requests a day, each key", |one| filters::grouped(one.plan.per_day.into())),
     ("Heavy calls a minute, each project", |one| filters::grouped(one.plan.heavy_per_minute.into())),
-    ("Compute Units in 24 hours, each project", |one| filters::grouped(one.cu_per_day.into())),
+    ("Compute Units in 24 hours, each project", |one| filters::grouped(one.plan.quota.cu_per_day.into())),
     ("Open streams, each project", |one| filters::grouped(one.plan.ws_connections.into())),
     ("Open streams, each key", |one| filters::grouped(one.plan.ws_connections_per_key.into())),
     ("Projects", |one| filters::grouped(one.plan.counts.projects.into())),

@@ -12,7 +12,7 @@ use super::view::{ok, rejected};
 use crate::management::action::usage::cooled::CooledKey;
 use crate::management::action::usage::current::CurrentUsage;
 use crate::management::action::usage::{if_readable, plan, usage};
-use crate::management::action::{projects, tenants};
+use crate::management::action::{projects, quotas, tenants};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -133,8 +133,8 @@ async fn limits_page(app: &AppState, page: &PageContext, id: ProjectId) -> Resul
         }
         None => {
             let tenant = tenants::get(app, &page.actor, project.tenant).await?;
-            let quota = app.store.quota(project.tenant, id, app.now()).await?;
-            (quota.unwrap_or_default(), None, plan(app, &tenant).await?, Vec::new())
+            let quota = quotas::get(app, &page.actor, id).await?;
+            (quota, None, plan(app, &tenant).await?, Vec::new())
         }
     };
     Ok(LimitsPage {

@@ -52,6 +52,7 @@ pub(super) mod quotas;
 pub(super) mod recovery_codes;
 pub(super) mod refreshes;
 pub(super) mod rollups;
+pub(super) mod scheduled_changes;
 pub(super) mod sessions;
 pub(super) mod solved;
 pub(super) mod spikes;

@@ -13,7 +13,7 @@ pub(crate) struct Model {
     pub(crate) custom_plan_id: Option<Uuid>,
     /// The begin of the day from which on the fee holds.
     pub(crate) since: i64,
-    /// For a month; null for a plan that has the fee of its base.
+    /// For a month; null for a plan that has the fee of its base, or the configured one.
     pub(crate) cents: Option<i64>,
 }
 

@@ -22,6 +22,10 @@ pub(crate) struct Model {
     #[sea_orm(column_name = "streams_per_project")]
     pub(crate) ws_connections: Option<i64>,
     pub(crate) ws_connections_per_key: Option<i64>,
+    pub(crate) cu_per_day: Option<i64>,
+    pub(crate) cu_per_month: Option<i64>,
+    pub(crate) rps_limit: Option<i64>,
+    pub(crate) monthly_fee_cents: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

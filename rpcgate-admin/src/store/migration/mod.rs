@@ -28,7 +28,9 @@ mod names;
 mod notices;
 mod notifications;
 mod outgoing_mails;
+mod plan_quotas;
 mod ready_deliveries;
+mod scheduled_changes;
 mod session_factors;
 mod session_proofs;
 mod summed_place;
@@ -85,6 +87,8 @@ impl MigratorTrait for Management {
             Box::new(webhook_replays::WebhookReplays),
             Box::new(session_proofs::SessionProofs),
             Box::new(billing_terms::FeesAndPayments),
+            Box::new(plan_quotas::PlanQuotas),
+            Box::new(scheduled_changes::ScheduledChanges),
         ]
     }
 

@@ -1,7 +1,8 @@
 //! How many requests all keys of a tenant together may make in a day.
 
 use super::keys::active;
-use super::plans::plan;
+use super::plan_figures::plan;
+use super::scheduled_changes;
 use super::terms;
 use super::value::{count, tier};
 use crate::store::entity::{keys, plans, projects, tenants};
@@ -39,6 +40,12 @@ impl Store {
                 for row in plans::Entity::find().all(database).await? {
                     if let Some(limit) = plan(&row)?.per_day {
                         per_day.insert(tier(&row.tier)?, limit);
+                    }
+                }
+                let scheduled = scheduled_changes::all(database).await?.into_iter();
+                for due in scheduled.filter(|change| change.from <= now) {
+                    if let Some(limit) = due.figures.per_day {
+                        per_day.insert(due.tier, limit);
                     }
                 }
                 let mut allowances = BTreeMap::new();

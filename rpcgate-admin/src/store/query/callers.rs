@@ -110,14 +110,15 @@ fn stored(row: Row, terms: Terms, plans: &Plans, now: Time) -> Result<StoredKey,
         cu_per_month: row.cu_per_month,
         rps_limit: row.rps_limit,
     });
-    let quota = terms.quota(quota(figures.as_ref()), now);
+    let plan = terms.plan(plans.of_tenant(tier(&row.tier)?), now);
+    let quota = quota(figures.as_ref(), plan.quota);
     let lists =
         MethodLists { allowed: methods(&row.allowed_methods)?, blocked: methods(&row.blocked_methods)? };
     let caller = Caller::new(
         KeyId(row.key.as_u128()),
         ProjectId(row.project.as_u128()),
         TenantId(row.tenant.as_u128()),
-        terms.plan(plans.of_tenant(tier(&row.tier)?), now),
+        plan,
     )
     .with_prefix(row.prefix)
     .with_suspended(row.suspended)

@@ -211,7 +211,7 @@ impl Store {
                 Entity::update_many().set(row).filter(its).exec(transaction).await?;
             }
             if let Some(figures) = &change.figures {
-                let fees = (plan.figures.monthly_fee, figures.monthly_fee);
+                let fees = (plan.figures.plan.monthly_fee, figures.plan.monthly_fee);
                 record_fee(transaction, plan.plan(), fees, now).await?;
             }
             record(transaction, NewChange::CustomPlan(id), now).await?;

@@ -2,7 +2,6 @@
 
 use super::value::unreadable;
 use crate::store::StoreError;
-use rpcgate_core::caller::ProjectQuota;
 use rpcgate_core::config::{MonthlyFees, PlanChange};
 use rpcgate_core::plan::{Counts, Plan, Price};
 use std::collections::BTreeMap;
@@ -15,26 +14,17 @@ const MAX_LIMIT: u64 = 1_000_000_000_000;
 /// The largest price of a Compute Unit: 1,000 US dollars.
 const MAX_PRICE: u64 = 1_000_000_000_000_000;
 
-/// The quota of the projects for which an operator has not set one. What is `None` is as without it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DefaultQuota {
-    /// Compute Units in any rolling 24 hours.
-    pub cu_per_day: Option<u64>,
-    /// Recorded, not enforced.
-    pub cu_per_month: Option<u64>,
-    /// Requests in a second over all keys of the project.
-    pub rps_limit: Option<u64>,
-}
-
 /// Figures in place of others. What is `None` stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Figures {
-    /// Those of the plan.
+    /// Limits, price, quota and fee.
     pub plan: PlanChange,
-    /// The quota of projects without one of their own.
-    pub quota: DefaultQuota,
-    /// The fee for a month, in cents.
-    pub monthly_fee: Option<u64>,
+}
+
+impl From<PlanChange> for Figures {
+    fn from(plan: PlanChange) -> Self {
+        Figures { plan }
+    }
 }
 
 /// One of [`Figures`].
@@ -64,7 +54,8 @@ impl fmt::Display for Figure {
 impl Figures {
     /// All of them, also those that are not given.
     pub fn list(&self) -> [Figure; 16] {
-        let Figures { plan, quota, monthly_fee } = self;
+        let PlanChange { quota, monthly_fee, .. } = &self.plan;
+        let plan = &self.plan;
         let figure = |name, range, value| Figure { name, range, value };
         let limit = |name, least, value| figure(name, least..=MAX_LIMIT, value);
         let small =
@@ -93,8 +84,8 @@ impl Figures {
     /// Sets the one with this name, and returns whether it exists and can have this value.
     pub fn set(&mut self, name: &str, value: u64) -> bool {
         let (given, small) = (Some(value), u32::try_from(value).ok());
-        let Figures { plan, quota, monthly_fee } = self;
-        let counts = &mut plan.counts;
+        let plan = &mut self.plan;
+        let PlanChange { counts, quota, monthly_fee, .. } = plan;
         match name {
             "per_minute" => plan.per_minute = given,
             "per_hour" => plan.per_hour = given,
@@ -125,13 +116,7 @@ impl Figures {
     /// These, and those of `below` where none is given here.
     #[must_use]
     pub fn over(&self, below: &Figures) -> Figures {
-        let mut both = *below;
-        for Figure { name, value, .. } in self.list() {
-            if let Some(value) = value {
-                both.set(name, value);
-            }
-        }
-        both
+        self.plan.over(&below.plan).into()
     }
 
     /// `plan` with these figures in place of its own.
@@ -139,18 +124,6 @@ impl Figures {
     pub fn plan(&self, mut plan: Plan) -> Plan {
         self.plan.apply(&mut plan);
         plan
-    }
-
-    /// The quota of a project: `own` if an operator has set one for it.
-    #[must_use]
-    pub fn quota(&self, own: ProjectQuota) -> ProjectQuota {
-        if own.has_row {
-            return own;
-        }
-        let DefaultQuota { cu_per_day, cu_per_month, rps_limit } = self.quota;
-        let default = ProjectQuota::default();
-        let cu_per_day = cu_per_day.unwrap_or(default.cu_per_day);
-        ProjectQuota { cu_per_day, cu_per_month, rps_limit, has_row: false }
     }
 
     /// As they are stored: a JSON object with those that are given.
@@ -178,7 +151,7 @@ impl Figures {
 pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rpcgate_core::plan::Tier;
+    use rpcgate_core::plan::{PlanQuota, Tier};
 
     /// Figures, each of which is given in half of all cases.
     pub(in crate::store::query) fn any_figures() -> impl Strategy<Value = Figures> {
@@ -237,7 +210,7 @@ pub(super) mod tests {
 
         #[test]
         fn a_figure_is_that_of_the_uppermost_that_gives_it(
-            layers in prop::collection::vec(any_figures(), 0..5), own in any::<bool>(),
+            layers in prop::collection::vec(any_figures(), 0..5),
         ) {
             let resolved = layers.iter().fold(Figures::default(), |below, above| above.over(&below));
             for (index, figure) in resolved.list().iter().enumerate() {
@@ -250,16 +223,11 @@ pub(super) mod tests {
             prop_assert_eq!(plan.price, resolved.plan.price.unwrap_or(base.price));
             prop_assert_eq!(plan.counts.members, resolved.plan.counts.members.unwrap_or(base.counts.members));
             prop_assert!(plan.ws_connections_per_key <= plan.ws_connections);
-            let row = ProjectQuota { cu_per_day: 5, cu_per_month: None, rps_limit: Some(2), has_row: own };
-            let quota = resolved.quota(row);
-            if own {
-                prop_assert_eq!(quota, row, "a quota of the project's own comes first");
-            } else {
-                let default = ProjectQuota::DEFAULT_CU_PER_DAY;
-                prop_assert_eq!(quota.cu_per_day, resolved.quota.cu_per_day.unwrap_or(default));
-                prop_assert_eq!(quota.rps_limit, resolved.quota.rps_limit);
-                prop_assert!(!quota.has_row);
-            }
+            let quota = plan.quota;
+            let default = PlanQuota::DEFAULT;
+            prop_assert_eq!(quota.cu_per_day, resolved.plan.quota.cu_per_day.unwrap_or(default.cu_per_day));
+            prop_assert_eq!(quota.rps_limit, resolved.plan.quota.rps_limit);
+            prop_assert_eq!(quota.cu_per_month, resolved.plan.quota.cu_per_month);
         }
     }
 }

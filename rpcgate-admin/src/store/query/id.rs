@@ -37,6 +37,10 @@ id! {
     SessionId
 }
 id! {
+    /// The identifier of a change of a plan that takes effect later, a UUID.
+    ScheduledChangeId
+}
+id! {
     /// The identifier of a request for another plan, a UUID.
     LimitRequestId
 }

@@ -78,6 +78,7 @@ mod overlay;
 mod passkeys;
 mod pending_log_ins;
 mod plan_fees;
+mod plan_figures;
 mod plans;
 mod project_counts;
 mod projects;
@@ -94,6 +95,7 @@ mod running_config;
 #[cfg(test)]
 #[cfg(feature = "api")]
 pub(crate) mod sample_webhooks;
+mod scheduled_changes;
 #[cfg(test)]
 pub(crate) mod seeded_deliveries;
 mod served_hours;
@@ -169,13 +171,13 @@ pub use event_retention::{DELIVERIES_KEPT, SweptEvents};
 pub use explanation::{ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse};
 pub use explanations::{ASKED_KEPT, AskedRequest};
 pub use factors::{FactorUse, Factors, LogInMethod};
-pub use figures::{DefaultQuota, Figure, Figures};
+pub use figures::{Figure, Figures};
 pub use followed_blocks::{Followed, UnfinishedBlock};
 pub use gateways::{GatewayReport, NodeState};
 pub use id::{
     AccessTokenId, ChainEventId, CheckoutId, ContractId, DeliveryId, InvitationId, LimitRequestId,
-    NotificationId, PasskeyId, SessionId, SubscriptionId, TicketAttachmentId, TicketCommentId, TicketId,
-    UserId, WebhookId,
+    NotificationId, PasskeyId, ScheduledChangeId, SessionId, SubscriptionId, TicketAttachmentId,
+    TicketCommentId, TicketId, UserId, WebhookId,
 };
 pub use idempotency::{ANSWER_KEPT, KeyedRequest, Run, RunOutcome};
 pub use invitations::{Invitation, InvitationAcceptance, InviteOutcome};
@@ -206,6 +208,7 @@ pub use refreshes::{Rotation, SessionLifetimes};
 pub use registrations::{Registered, Registration};
 pub use resets::YoungFactors;
 pub use running_config::RunningConfig;
+pub use scheduled_changes::{MAX_SCHEDULED_CHANGES, ScheduledPlanChange};
 pub use service_settings::ServiceSettings;
 pub use sessions::Session;
 pub use spent::Spent;

@@ -1,6 +1,7 @@
 //! Everything that operators set over the configuration.
 
-use super::plans::plan;
+use super::plan_figures::plan;
+use super::scheduled_changes;
 use super::value::tier;
 use super::weights::weight;
 use crate::store::entity::{chain_switches, drained_nodes, plans, weights};
@@ -9,7 +10,7 @@ use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::config::Overlay;
 use sea_orm::{ConnectionTrait, EntityTrait};
 
-/// Everything that operators set over the configuration.
+/// Everything that operators set over the configuration, also changes that take effect later.
 pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Overlay, StoreError> {
     let mut overlay = Overlay::default();
     for row in plans::Entity::find().all(database).await? {
@@ -22,6 +23,7 @@ pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Overlay, Sto
     overlay.chains = switches.into_iter().map(|row| (row.chain, row.enabled)).collect();
     let drained = drained_nodes::Entity::find().all(database).await?;
     overlay.drained = drained.into_iter().map(|row| (row.chain, row.node)).collect();
+    overlay.scheduled = scheduled_changes::all(database).await?;
     Ok(overlay)
 }
 

@@ -24,7 +24,8 @@ pub struct PlanFee {
     pub plan: TenantPlan,
     /// The begin of the day (UTC) from which on it holds, until that of the plan's next fee.
     pub since: Time,
-    /// The fee for a month, in cents; `None` for a plan that has the fee of its base.
+    /// The fee for a month, in cents; `None` for a plan that has the fee of its base, and for one of the four that has the
+    /// configured fee.
     pub cents: Option<u64>,
 }
 

@@ -1,44 +1,19 @@
-//! Plans: the limits that operators set.
+//! Plans: the figures that operators set.
 
 use super::changes::{NewChange, record};
 use super::live_tenants::live_tenant;
+use super::plan_figures::{check_figures, plan, replace_figures, set_figures};
+use super::scheduled_changes::{self, settle};
 use super::terms;
-use super::value::{count, number, tier, unreadable};
-use crate::store::entity::plans::{ActiveModel, Column, Entity, Model};
+use super::value::tier;
+use crate::store::entity::plans::Entity;
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{CountsChange, PlanChange, Plans};
-use rpcgate_core::plan::{Counts, Price, Tier};
-use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::OnConflict;
+use rpcgate_core::config::{PlanChange, Plans};
+use rpcgate_core::plan::{Counts, Tier};
 use sea_orm::{DatabaseTransaction, EntityTrait};
 use std::collections::BTreeMap;
-
-/// The limits in a row.
-pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
-    let figure = |stored: Option<i64>| stored.map(|stored| count("figure of a plan", stored)).transpose();
-    let small = |stored: Option<i64>| {
-        let small = |stored| u32::try_from(stored).map_err(|_| unreadable("count of a plan", stored));
-        stored.map(small).transpose()
-    };
-    Ok(PlanChange {
-        per_minute: figure(row.per_minute)?,
-        per_hour: figure(row.per_hour)?,
-        per_day: figure(row.per_day)?,
-        heavy_per_minute: figure(row.heavy_per_minute)?,
-        price: figure(row.price)?.map(Price),
-        ws_connections: small(row.ws_connections)?,
-        ws_connections_per_key: small(row.ws_connections_per_key)?,
-        counts: CountsChange {
-            projects: small(row.projects)?,
-            keys_per_project: small(row.keys_per_project)?,
-            members: small(row.members)?,
-            webhooks_per_project: small(row.webhooks_per_project)?,
-            subscriptions_per_webhook: small(row.subscriptions_per_webhook)?,
-        },
-    })
-}
 
 /// How many things of each kind a tenant may have: as its plan says, `configured` and overridden by the settings of
 /// operators, and its contracts.
@@ -52,6 +27,9 @@ pub(super) async fn counts(
     let mut plan_of_tenant = configured.of_tenant(tenant_tier);
     if let Some(row) = Entity::find_by_id(tenant_tier.name()).one(transaction).await? {
         plan(&row)?.apply(&mut plan_of_tenant);
+    }
+    for due in scheduled_changes::due(transaction, tenant_tier, now).await? {
+        due.change.figures.apply(&mut plan_of_tenant);
     }
     Ok(terms::of_tenant(transaction, tenant, now).await?.plan(plan_of_tenant, now).counts)
 }
@@ -74,66 +52,34 @@ impl Store {
         .await
     }
 
-    /// Sets the given limits of a plan; the others stay as they are.
+    /// Sets the given figures of a plan; the others stay as they are.
     ///
     /// # Errors
     /// [`StoreError::TooLarge`] for a limit beyond 2⁶³ − 1, [`StoreError::Unavailable`].
     pub async fn put_plan(&self, tier: Tier, change: &PlanChange, now: Time) -> Result<(), StoreError> {
-        let (row, given) = row(tier, change)?;
-        if given.is_empty() {
+        check_figures(tier, change)?;
+        if *change == PlanChange::default() {
             return Ok(());
         }
         self.write_settings(None, now, async |transaction| {
-            let upsert = OnConflict::column(Column::Tier).update_columns(given).to_owned();
-            Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+            settle(transaction, tier, now).await?;
+            set_figures(transaction, tier, change, now).await?;
             record(transaction, NewChange::Plan(tier), now).await
         })
         .await
     }
 
-    /// Sets the given limits of a plan, and none of the others any more.
+    /// Sets the given figures of a plan, and none of the others any more. Changes that wait for their time stay.
     ///
     /// # Errors
     /// Those of [`put_plan`](Store::put_plan).
     pub async fn replace_plan(&self, tier: Tier, change: &PlanChange, now: Time) -> Result<(), StoreError> {
-        let (row, given) = row(tier, change)?;
+        check_figures(tier, change)?;
         self.write_settings(None, now, async |transaction| {
-            Entity::delete_by_id(tier.name()).exec(transaction).await?;
-            if !given.is_empty() {
-                Entity::insert(row).exec_without_returning(transaction).await?;
-            }
+            settle(transaction, tier, now).await?;
+            replace_figures(transaction, tier, change, now).await?;
             record(transaction, NewChange::Plan(tier), now).await
         })
         .await
     }
-}
-
-/// The row of a plan, and the columns that are given.
-fn row(tier: Tier, change: &PlanChange) -> Result<(ActiveModel, Vec<Column>), StoreError> {
-    let counts = &change.counts;
-    let figures = [
-        (Column::PerMinute, "per_minute", change.per_minute),
-        (Column::PerHour, "per_hour", change.per_hour),
-        (Column::PerDay, "per_day", change.per_day),
-        (Column::HeavyPerMinute, "heavy_per_minute", change.heavy_per_minute),
-        (Column::Price, "price_per_cu", change.price.map(|price| price.0)),
-        (Column::WsConnections, "ws_connections", change.ws_connections.map(u64::from)),
-        (Column::WsConnectionsPerKey, "ws_connections_per_key", change.ws_connections_per_key.map(u64::from)),
-        (Column::Projects, "projects", counts.projects.map(u64::from)),
-        (Column::KeysPerProject, "keys_per_project", counts.keys_per_project.map(u64::from)),
-        (Column::Members, "members", counts.members.map(u64::from)),
-        (Column::WebhooksPerProject, "webhooks_per_project", counts.webhooks_per_project.map(u64::from)),
-        (
-            Column::SubscriptionsPerWebhook,
-            "subscriptions_per_webhook",
-            counts.subscriptions_per_webhook.map(u64::from),
-        ),
-    ];
-    let given: Vec<Column> = figures.iter().filter(|f| f.2.is_some()).map(|f| f.0).collect();
-    let mut row = ActiveModel { tier: Set(tier.name().into()), ..Default::default() };
-    for (column, name, value) in figures {
-        let value = value.map(|value| number(name, value)).transpose()?;
-        sea_orm::ActiveModelTrait::set(&mut row, column, value.into());
-    }
-    Ok((row, given))
 }

@@ -1,29 +1,36 @@
 //! Quotas that operators grant to projects.
 
 use super::changes::{NewChange, record};
+use super::live_tenants::live_tenants;
 use super::projects::{expect_live, live};
 use super::terms;
-use super::value::insert_error;
-use crate::store::entity::projects;
+use super::value::{insert_error, tier};
 use crate::store::entity::quotas::{ActiveModel, Column, Entity, Model};
+use crate::store::entity::{projects, tenants};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::config::Plans;
+use rpcgate_core::plan::PlanQuota;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// Quotas that one call returns at most.
 const MOST_QUOTAS: u64 = 200_000;
 
-/// The quota in a row; without a row the project has the default.
+/// The quota in a row; without a row the project has that of its plan.
 ///
 /// A limit may be any `u64`. Its column has 64 bits with a sign, and holds the same bits: limits from 2⁶³ on are negative
 /// there. No query compares them.
-pub(super) fn quota(row: Option<&Model>) -> ProjectQuota {
-    let Some(row) = row else { return ProjectQuota::default() };
+pub(super) fn quota(row: Option<&Model>, plan: PlanQuota) -> ProjectQuota {
+    row.map_or(ProjectQuota::of_plan(plan), own_quota)
+}
+
+/// The quota in a row.
+pub(super) fn own_quota(row: &Model) -> ProjectQuota {
     ProjectQuota {
         cu_per_day: row.cu_per_day.cast_unsigned(),
         cu_per_month: row.cu_per_month.map(i64::cast_unsigned),
@@ -32,8 +39,21 @@ pub(super) fn quota(row: Option<&Model>) -> ProjectQuota {
     }
 }
 
+/// The quota of the projects of a tenant for which none is set. A tenant that does not exist has no projects.
+async fn plan_quota(
+    database: &impl ConnectionTrait,
+    tenant: TenantId,
+    plans: &Plans,
+    now: Time,
+) -> Result<PlanQuota, StoreError> {
+    let found = live_tenants().filter(tenants::Column::Id.eq(Uuid::from_u128(tenant.0)));
+    let Some(row) = found.one(database).await? else { return Ok(PlanQuota::DEFAULT) };
+    let terms = terms::of_tenant(database, tenant, now).await?;
+    Ok(terms.plan(plans.of_tenant(tier(&row.tier)?), now).quota)
+}
+
 impl Store {
-    /// The quota of a tenant's project at `now`, or `None` if the project is not this tenant's.
+    /// The quota of a tenant's project at `now`, with the figures of `plans`, or `None` if the project is not this tenant's.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -41,6 +61,7 @@ impl Store {
         &self,
         tenant: TenantId,
         project: ProjectId,
+        plans: &Plans,
         now: Time,
     ) -> Result<Option<ProjectQuota>, StoreError> {
         self.read(async |database| {
@@ -49,19 +70,20 @@ impl Store {
                 .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
                 .find_also_related(Entity);
             let Some((_, row)) = found.one(database).await? else { return Ok(None) };
-            let terms = terms::of_tenant(database, tenant, now).await?;
-            Ok(Some(terms.quota(quota(row.as_ref()), now)))
+            let plan = plan_quota(database, tenant, plans, now).await?;
+            Ok(Some(quota(row.as_ref(), plan)))
         })
         .await
     }
 
-    /// The quotas of all projects of a tenant at `now`, the oldest project first.
+    /// The quotas of all projects of a tenant at `now`, with the figures of `plans`, the oldest project first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn quotas(
         &self,
         tenant: TenantId,
+        plans: &Plans,
         now: Time,
     ) -> Result<Vec<(ProjectId, ProjectQuota)>, StoreError> {
         self.read(async |database| {
@@ -71,11 +93,11 @@ impl Store {
                 .order_by_asc(projects::Column::Id)
                 .find_also_related(Entity);
             let rows = all.all(database).await?.into_iter();
-            let figures = terms::of_tenant(database, tenant, now).await?.figures(now);
+            let plan = plan_quota(database, tenant, plans, now).await?;
             let one = |(project, row): (projects::Model, Option<Model>)| {
-                Ok((ProjectId(project.id.as_u128()), figures.quota(quota(row.as_ref()))))
+                (ProjectId(project.id.as_u128()), quota(row.as_ref(), plan))
             };
-            rows.map(one).collect()
+            Ok(rows.map(one).collect())
         })
         .await
     }
@@ -90,7 +112,7 @@ impl Store {
             if rows.len() as u64 > MOST_QUOTAS {
                 return Err(StoreError::TooWide(format!("there are more than {MOST_QUOTAS} quotas")));
             }
-            Ok(rows.iter().map(|row| (ProjectId(row.project_id.as_u128()), quota(Some(row)))).collect())
+            Ok(rows.iter().map(|row| (ProjectId(row.project_id.as_u128()), own_quota(row))).collect())
         })
         .await
     }
@@ -108,7 +130,7 @@ impl Store {
             let rows = its.find_also_related(Entity).all(database).await?;
             let own = rows
                 .into_iter()
-                .filter_map(|(project, row)| Some((ProjectId(project.id.as_u128()), quota(Some(&row?)))));
+                .filter_map(|(project, row)| Some((ProjectId(project.id.as_u128()), own_quota(&row?))));
             Ok(own.collect())
         })
         .await
@@ -143,7 +165,7 @@ impl Store {
         .await
     }
 
-    /// Removes a project's quota, so that the default holds again: that of the tenant's contract, or of every project.
+    /// Removes a project's quota, so that it has again that of the tenant's contracts or plan.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it has none or the project does not exist, [`StoreError::Unavailable`].

@@ -28,6 +28,8 @@ impl ServiceSettings {
     pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Self, StoreError> {
         let mut overlay = overlay::read(database).await?;
         overlay.chains.retain(|_, is_on| !*is_on);
+        // What takes effect later is no setting yet.
+        overlay.scheduled.clear();
         let rows = Entity::find().filter(Column::DeletedAt.is_null()).order_by_asc(Column::Id);
         let mut custom_plans = BTreeMap::new();
         for row in rows.all(database).await? {
@@ -41,7 +43,7 @@ impl ServiceSettings {
     pub fn lines(&self) -> ConfigLines {
         let mut lines = Vec::new();
         for (tier, change) in &self.overlay.plans {
-            let figures = Figures { plan: *change, ..Figures::default() };
+            let figures = Figures::from(*change);
             lines.extend(figure_lines(&format!("plans.{tier}"), &figures));
         }
         for (chain, weights) in &self.overlay.weights {

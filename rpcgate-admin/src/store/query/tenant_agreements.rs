@@ -3,7 +3,7 @@
 use super::contracts::TenantContract;
 use super::figures::Figures;
 use super::id::ContractId;
-use super::quotas::quota;
+use super::quotas::own_quota;
 use super::settings_line::{at, figure_lines, quoted, set_figure, time_of, unquoted};
 use super::value::{moment, unreadable};
 use crate::store::StoreError;
@@ -49,7 +49,7 @@ impl TenantAgreements {
             .all(database)
             .await?
             .into_iter()
-            .filter_map(|(project, row)| Some((ProjectId(project.id.as_u128()), quota(Some(&row?)))));
+            .filter_map(|(project, row)| Some((ProjectId(project.id.as_u128()), own_quota(&row?))));
         agreements.quotas.extend(set);
         Ok(agreements)
     }

@@ -7,7 +7,7 @@ use super::live_tenants::live_tenants;
 use super::tenants::Tenant;
 use crate::store::entity::tenants;
 use crate::store::{Store, StoreError};
-use rpcgate_core::caller::{CustomPlanId, ProjectQuota, TenantId};
+use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
@@ -82,11 +82,6 @@ impl Terms {
     #[must_use]
     pub fn on_plan(&self, plan: Option<&CustomPlan>) -> Terms {
         Terms { plan: plan.map(|plan| (plan.id, plan.figures)), periods: self.periods.clone() }
-    }
-
-    /// The quota of a project for which an operator has set `own`, or nothing.
-    pub fn quota(&self, own: ProjectQuota, now: Time) -> ProjectQuota {
-        self.figures(now).quota(own)
     }
 }
 

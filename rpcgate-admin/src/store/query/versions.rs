@@ -2,6 +2,7 @@
 
 use super::id::{ContractId, UserId, WebhookId};
 use super::live_tenants::live_tenants;
+use super::scheduled_changes;
 use crate::store::entity::{
     chain_switches, contracts, custom_plans, plans, projects, quotas, tenants, users, webhooks, weights,
 };
@@ -128,7 +129,11 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
             row.one(database).await?.map(|row| Version::of(&row))
         }
         Versioned::Plan(tier) => {
-            Some(Version::of(&plans::Entity::find_by_id(tier.name()).one(database).await?))
+            let row = plans::Entity::find_by_id(tier.name()).one(database).await?;
+            Some(match scheduled_changes::rows(database, *tier).await? {
+                none if none.is_empty() => Version::of(&row),
+                scheduled => Version::of(&(row, scheduled)),
+            })
         }
         Versioned::Weight(chain, method) => {
             let row = weights::Entity::find_by_id((chain.clone(), method.clone())).one(database).await?;

@@ -125,7 +125,7 @@ impl Fixture {
         office.inner.lock().keys.insert(KeyHash::of(&key), stored);
         let directory = Arc::new(StoreDirectory::new(None, Plans::default(), clock.clone()));
         let (overlay_watch, reported) =
-            (Arc::<OverlayWatch>::default(), Arc::<Mutex<Vec<Overlay>>>::default());
+            (Arc::new(OverlayWatch::new(clock.clone())), Arc::<Mutex<Vec<Overlay>>>::default());
         let ear = reported.clone();
         overlay_watch.attach(Box::new(move |overlay| ear.lock().push(overlay.clone())));
         Fixture { clock, office, directory, reported, overlay_watch, key }

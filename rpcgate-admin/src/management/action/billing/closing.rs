@@ -64,9 +64,10 @@ pub async fn close_months(app: &AppState) -> Result<MonthsClosed, ActionError> {
     }
 }
 
-/// Records the configured fees of the four plans, so that a month is billed by those that were configured on its days.
+/// Records the fees of the four plans, so that a month is billed by those that were in force on its days.
 async fn record_fees(app: &AppState) -> Result<(), ActionError> {
-    let fees = &app.settings.config.billing.fees;
+    app.store.settle_plan_changes(app.now()).await?;
+    let fees = app.config_in_force().await?.billing.fees;
     let fees = Tier::ALL.into_iter().map(|tier| (tier, fees.of(tier))).collect();
     Ok(app.store.record_tier_fees(&fees, app.now()).await?)
 }

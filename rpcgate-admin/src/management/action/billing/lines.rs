@@ -69,7 +69,7 @@ impl FeeHistory<'_> {
     /// The fee of a plan for a whole month at a time, in cents.
     fn at(&self, plan: TenantPlan, at: Time) -> u64 {
         let own = plan.custom.and_then(|id| {
-            let current = || self.custom(plan).and_then(|custom| custom.figures.monthly_fee);
+            let current = || self.custom(plan).and_then(|custom| custom.figures.plan.monthly_fee);
             let is_its = |fee: &PlanFee| fee.plan.custom == Some(id);
             self.recorded(is_its, at).map_or_else(current, |fee| fee.cents)
         });
@@ -93,8 +93,10 @@ impl FeeHistory<'_> {
 /// The fees in the times of `spans`: those of `contracts`, the oldest first, where one in force has a fee, and else those
 /// of the plans at that time.
 pub fn fee_spans(spans: &[PlanSpan], contracts: &[TenantContract], fees: &FeeHistory<'_>) -> Vec<FeeSpan> {
-    let agreed: Vec<_> =
-        contracts.iter().filter_map(|contract| Some((contract, contract.figures.monthly_fee?))).collect();
+    let agreed: Vec<_> = contracts
+        .iter()
+        .filter_map(|contract| Some((contract, contract.figures.plan.monthly_fee?)))
+        .collect();
     let bounds = agreed.iter().flat_map(|(contract, _)| [Some(contract.from), contract.until]);
     let bounds = bounds.flatten().chain(fees.recorded.iter().map(|fee| fee.since));
     let bounds: BTreeSet<Time> = bounds.collect();
@@ -227,9 +229,10 @@ pub fn amounts(lines: &[InvoiceLine], settings: &BillingSettings) -> InvoiceAmou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{ContractId, Figures};
+    use crate::store::ContractId;
     use proptest::prelude::*;
     use rpcgate_core::caller::{CustomPlanId, ProjectId, TenantId};
+    use rpcgate_core::config::PlanChange;
 
     fn december() -> BillingMonth {
         BillingMonth::of(Time::from_secs(1_798_718_400))
@@ -283,7 +286,7 @@ mod tests {
             name: "gold".into(),
             base: Tier::Standard,
             is_visible: true,
-            figures: Figures { monthly_fee: Some(999_999), ..Figures::default() },
+            figures: PlanChange { monthly_fee: Some(999_999), ..PlanChange::default() }.into(),
             created_at: at(0),
         }];
         let since = |plan, since, cents| PlanFee { plan, since, cents };
@@ -430,7 +433,7 @@ mod tests {
         TenantContract {
             id: ContractId(1),
             tenant: TenantId(1),
-            figures: Figures { monthly_fee: fee, ..Figures::default() },
+            figures: PlanChange { monthly_fee: fee, ..PlanChange::default() }.into(),
             from: at(from),
             until: until.map(at),
             note: String::new(),
@@ -471,7 +474,7 @@ mod tests {
             name: name.into(),
             base: Tier::Standard,
             is_visible: true,
-            figures: Figures { monthly_fee, ..Figures::default() },
+            figures: PlanChange { monthly_fee, ..PlanChange::default() }.into(),
             created_at: at(0),
         };
         let plans = [own(1, "startup", Some(6_200)), own(2, "school", None)];

@@ -118,7 +118,7 @@ pub async fn month_so_far(
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
     let month = BillingMonth::of(now);
     let lines = lines_of(app, &tenant, month, (month.start(), now), &[]).await?;
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     Ok(MonthSoFar { amounts: amounts(&lines, &config.billing), lines })
 }
 
@@ -140,7 +140,7 @@ pub async fn next_invoice(
     // Of a tenant of which no month was closed, no usage can be late.
     let closed_until = app.store.closed_until(id).await?.unwrap_or(begun);
     let lines = closing::late_and_current_lines(app, &tenant, month, closed_until, (begun, now)).await?;
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let party = app.store.billing_party(id).await?;
     Ok(NextInvoice {
         month,
@@ -162,10 +162,10 @@ pub async fn terms(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Bi
     let id = own_tenant(actor, tenant)?;
     let now = app.now();
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let plan_name = PlanNames::read(app).await?.of(tenant.plan()).to_owned();
     let terms = app.store.terms(id, now).await?;
-    let agreed_fee = terms.figures(now).monthly_fee;
+    let agreed_fee = terms.figures(now).plan.monthly_fee;
     let filter = InvoiceFilter { tenant: Some(id), ..InvoiceFilter::default() };
     Ok(BillingTerms {
         period: BillingMonth::of(now).span(),

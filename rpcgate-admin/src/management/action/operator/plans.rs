@@ -1,12 +1,17 @@
-//! The limits of plans.
+//! The figures of the four plans.
 
 use crate::management::action::actor::Actor;
+use crate::management::action::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Figure, Figures, TenantPlan, Versioned};
-use rpcgate_core::config::PlanChange;
+use crate::store::{
+    Figure, Figures, ScheduledChangeId, ScheduledPlanChange, TenantPlan, Versioned, fresh_id,
+};
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::{PlanChange, ScheduledChange};
 use rpcgate_core::plan::{Plan, Price, Tier};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The price of a Compute Unit, from US dollars.
 ///
@@ -18,14 +23,32 @@ pub fn price(usd: f64) -> Result<Price, ActionError> {
     Price::from_usd(usd).ok_or_else(wrong)
 }
 
+/// One of the four plans in force.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PricedPlan {
+    /// Its limits, price and quota.
+    pub plan: Plan,
+    /// Its fee for a month, in cents.
+    pub monthly_fee: u64,
+    /// Its changes that take effect later, in their order.
+    pub scheduled: Vec<ScheduledPlanChange>,
+}
+
+/// How far ahead a change may take effect.
+pub const MAX_AHEAD: Duration = Duration::from_secs(366 * 86_400);
+
 /// The effective plan `tier`.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown name.
-pub async fn get(app: &AppState, tier: &str) -> Result<Plan, ActionError> {
+pub async fn get(app: &AppState, tier: &str) -> Result<PricedPlan, ActionError> {
     let tier: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
-    Ok(config.plans.of(tier))
+    let config = app.config_in_force().await?;
+    Ok(PricedPlan {
+        plan: config.plans.of(tier),
+        monthly_fee: config.billing.fees.of(tier),
+        scheduled: app.store.scheduled_plan_changes(tier, app.now()).await?,
+    })
 }
 
 /// The number of tenants on each plan that has some.
@@ -64,18 +87,18 @@ pub(super) fn check(figures: &Figures) -> Result<Vec<String>, ActionError> {
     given.map(checked).collect()
 }
 
-/// Replaces all limits of a plan that operators have set by those that `change` gives: the others are as configured again.
+/// Replaces all figures of a plan that operators have set by those that `change` gives: the others are as configured again.
 /// Gateways are notified.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a limit that is out of bounds, [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`] for a figure that is out of bounds, [`ActionError::Unavailable`].
 pub async fn replace(
     app: &AppState,
     actor: &Actor,
     tier: Tier,
     change: PlanChange,
-) -> Result<Plan, ActionError> {
-    let mut details = check(&Figures { plan: change, ..Figures::default() })?;
+) -> Result<PricedPlan, ActionError> {
+    let mut details = check(&change.into())?;
     details.push("others as configured".into());
     let now = app.now();
     let store = actor.audited_store(&app.store, None, ("plan.changed", tier, details.join(", ")), now);
@@ -83,24 +106,76 @@ pub async fn replace(
     get(app, tier.name()).await
 }
 
-/// Sets the limits that `change` gives and returns the effective plan. Gateways are notified.
+/// When a change takes effect, if that is later than `now`.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for an unknown name, [`ActionError::Invalid`] for a limit that is out of bounds.
+/// [`ActionError::InvalidField`] for a time in the past, and for one beyond [`MAX_AHEAD`].
+fn later(from: Option<Time>, now: Time) -> Result<Option<Time>, ActionError> {
+    match from {
+        Some(from) if from < now => Err(ActionError::field(
+            "from",
+            "this is in the past: leave it out for a change that holds at once",
+        )),
+        Some(from) if from > now.plus(MAX_AHEAD) => {
+            Err(ActionError::field("from", "this must be at most 366 days ahead"))
+        }
+        from => Ok(from.filter(|from| *from > now)),
+    }
+}
+
+/// Sets the figures that `change` gives, at once or at the time `from`, and returns the plan as it is in force now. Gateways
+/// apply them at their time.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an unknown name, [`ActionError::Invalid`] for a figure that is out of bounds and for a later
+/// change without figures, [`ActionError::InvalidField`] for a time in the past or beyond [`MAX_AHEAD`],
+/// [`ActionError::Full`] if too many changes of the plan wait for their time.
 pub async fn update(
     app: &AppState,
     actor: &Actor,
     tier: &str,
     change: PlanChange,
-) -> Result<Plan, ActionError> {
+    from: Option<Time>,
+) -> Result<PricedPlan, ActionError> {
     let known: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
-    let details = check(&Figures { plan: change, ..Figures::default() })?;
-    if !details.is_empty() {
-        let now = app.now();
-        let store = actor.audited_store(&app.store, None, ("plan.changed", known, details.join(", ")), now);
-        actor.expecting(&store, Versioned::Plan(known)).put_plan(known, &change, now).await?;
-    } else {
-        actor.check_version(&app.store, &Versioned::Plan(known)).await?;
+    let mut details = check(&change.into())?;
+    let now = app.now();
+    match later(from, now)? {
+        Some(_) if details.is_empty() => {
+            return Err(ActionError::Invalid("give the figures that change at the time `from`".into()));
+        }
+        Some(from) => {
+            details.push(format!("from {}", text::moment(from)));
+            let id = ScheduledChangeId(fresh_id(now));
+            let change = ScheduledChange { from, tier: known, figures: change };
+            let new = ScheduledPlanChange { id, change, created_at: now };
+            let event = ("plan.change_scheduled", known, details.join(", "));
+            let store = actor.audited_store(&app.store, None, event, now);
+            actor.expecting(&store, Versioned::Plan(known)).schedule_plan_change(&new, now).await?;
+        }
+        None if details.is_empty() => actor.check_version(&app.store, &Versioned::Plan(known)).await?,
+        None => {
+            let event = ("plan.changed", known, details.join(", "));
+            let store = actor.audited_store(&app.store, None, event, now);
+            actor.expecting(&store, Versioned::Plan(known)).put_plan(known, &change, now).await?;
+        }
     }
     get(app, tier).await
+}
+
+/// Withdraws a change of a plan that has not taken effect.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an unknown plan, and if no such change of it waits.
+pub async fn withdraw(
+    app: &AppState,
+    actor: &Actor,
+    tier: &str,
+    id: ScheduledChangeId,
+) -> Result<(), ActionError> {
+    let known: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
+    let now = app.now();
+    let event = ("plan.change_withdrawn", known, id.to_string());
+    let store = actor.audited_store(&app.store, None, event, now);
+    Ok(actor.expecting(&store, Versioned::Plan(known)).withdraw_plan_change(known, id, now).await?)
 }

@@ -53,6 +53,12 @@ impl PriceNotice {
         format!("What calls cost changes on {}: {}", self.day, self.changes.join("; "))
     }
 
+    /// The same if the change takes effect at `from`.
+    #[must_use]
+    pub fn taking_effect(self, from: Time) -> Self {
+        PriceNotice { day: day(from), ..self }
+    }
+
     /// The identifier of what is told to a tenant.
     fn id(&self, tenant: TenantId) -> NotificationId {
         let Digest(bytes) = Digest::of(&format!("{}\n{tenant}", self.text()));
@@ -63,7 +69,7 @@ impl PriceNotice {
 
 /// What the question makes dearer, with what it costs now and then.
 async fn dearer(app: &AppState, question: &WhatIf) -> Result<Vec<String>, ActionError> {
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let mut all = Vec::new();
     for AskedWeight { chain, method, cu } in &question.weights {
         let adapter = chain_of(chain)?;

@@ -1,13 +1,24 @@
 //! Quotas of projects.
 
 use crate::management::action::actor::Actor;
+use crate::management::action::plans::in_force;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::Versioned;
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::QuotaChange;
+use rpcgate_core::plan::PlanQuota;
 
 async fn tenant_of(app: &AppState, project: ProjectId) -> Result<TenantId, ActionError> {
     app.store.tenant_of(project).await?.ok_or(ActionError::NotFound("project"))
+}
+
+/// The quota of the projects of a tenant for which none is set.
+async fn quota_of_plan(app: &AppState, tenant: TenantId, now: Time) -> Result<PlanQuota, ActionError> {
+    let found = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("project"))?;
+    let plan = in_force(app).await?.of_tenant(found.tier);
+    Ok(app.store.terms(tenant, now).await?.plan(plan, now).quota)
 }
 
 /// The quota of a project.
@@ -16,10 +27,12 @@ async fn tenant_of(app: &AppState, project: ProjectId) -> Result<TenantId, Actio
 /// [`ActionError::NotFound`].
 pub async fn get(app: &AppState, project: ProjectId) -> Result<ProjectQuota, ActionError> {
     let tenant = tenant_of(app, project).await?;
-    app.store.quota(tenant, project, app.now()).await?.ok_or(ActionError::NotFound("project"))
+    let plans = in_force(app).await?;
+    app.store.quota(tenant, project, &plans, app.now()).await?.ok_or(ActionError::NotFound("project"))
 }
 
-/// Sets all limits of a project's quota. Gateways are notified.
+/// Sets all limits of a project's quota; Compute Units in 24 hours that are not given are those of the tenant's plan. Gateways
+/// are notified.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -27,10 +40,15 @@ pub async fn put(
     app: &AppState,
     actor: &Actor,
     project: ProjectId,
-    quota: ProjectQuota,
+    limits: QuotaChange,
 ) -> Result<ProjectQuota, ActionError> {
     let (tenant, now) = (tenant_of(app, project).await?, app.now());
-    let quota = ProjectQuota { has_row: true, ..quota };
+    let QuotaChange { cu_per_day, cu_per_month, rps_limit } = limits;
+    let cu_per_day = match cu_per_day {
+        Some(given) => given,
+        None => quota_of_plan(app, tenant, now).await?.cu_per_day,
+    };
+    let quota = ProjectQuota { cu_per_day, cu_per_month, rps_limit, has_row: true };
     let text = |text: Option<u64>| text.map_or("none".to_owned(), |text| text.to_string());
     let (month, rps) = (text(quota.cu_per_month), text(quota.rps_limit));
     let details = format!("cu_per_day {}, cu_per_month {month}, rps_limit {rps}", quota.cu_per_day);

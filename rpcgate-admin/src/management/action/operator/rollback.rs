@@ -7,7 +7,8 @@ use crate::management::error::ActionError;
 use crate::store::{
     ConfigScope, ConfigVersion, CustomPlan, CustomPlanChange, ServiceSettings, TenantAgreements,
 };
-use rpcgate_core::caller::TenantId;
+use rpcgate_core::caller::{ProjectQuota, TenantId};
+use rpcgate_core::config::QuotaChange;
 use rpcgate_core::plan::Tier;
 
 /// What became of a rollback.
@@ -184,7 +185,9 @@ async fn roll_tenant_back(
     }
     for (project, quota) in &target.quotas {
         if current.quotas.get(project) != Some(quota) {
-            let done = quotas::put(app, actor, *project, *quota).await;
+            let ProjectQuota { cu_per_day, cu_per_month, rps_limit, .. } = *quota;
+            let limits = QuotaChange { cu_per_day: Some(cu_per_day), cu_per_month, rps_limit };
+            let done = quotas::put(app, actor, *project, limits).await;
             outcome.take(format!("quota of project {project}"), done)?;
         }
     }
@@ -198,7 +201,7 @@ mod tests {
     use crate::management::app_state::tests::{NOON, Site};
     use crate::process::LocalAccount;
     use crate::store::{AcceptedConfig, AuditSubject, ConfigVersionFilter, Figures, Project};
-    use rpcgate_core::caller::{ProjectId, ProjectQuota};
+    use rpcgate_core::caller::ProjectId;
     use rpcgate_core::config::PlanChange;
     use std::time::Duration;
 
@@ -227,7 +230,7 @@ mod tests {
             is_visible: false,
             figures: figures(7),
         };
-        plans::update(app, &actor, "free", plan(Some(20))).await.unwrap();
+        plans::update(app, &actor, "free", plan(Some(20)), None).await.unwrap();
         weights::put(app, &actor, "eth", "eth_call", 30).await.unwrap();
         let kept = custom_plans::create(app, &actor, new("kept")).await.unwrap();
         let gone = custom_plans::create(app, &actor, new("gone")).await.unwrap();
@@ -235,8 +238,10 @@ mod tests {
         let good = newest(&site).await;
         let before = app.store.service_settings().await.unwrap();
 
-        plans::update(app, &actor, "free", PlanChange { per_hour: Some(1), ..plan(Some(1)) }).await.unwrap();
-        plans::update(app, &actor, "premium", plan(Some(1))).await.unwrap();
+        plans::update(app, &actor, "free", PlanChange { per_hour: Some(1), ..plan(Some(1)) }, None)
+            .await
+            .unwrap();
+        plans::update(app, &actor, "premium", plan(Some(1)), None).await.unwrap();
         weights::delete(app, &actor, "eth", "eth_call").await.unwrap();
         weights::put(app, &actor, "eth", "eth_getLogs", 1).await.unwrap();
         chains::switch(app, &actor, "btc", true).await.unwrap();
@@ -287,7 +292,7 @@ mod tests {
         let kept = contracts::create(app, &actor, tenant, new(1, Some(NOON.plus(9 * day)))).await.unwrap();
         let ended = contracts::create(app, &actor, tenant, new(2, None)).await.unwrap();
         let short = contracts::create(app, &actor, tenant, new(3, Some(NOON.plus(day)))).await.unwrap();
-        let quota = ProjectQuota { cu_per_day: 5, ..ProjectQuota::default() };
+        let quota = QuotaChange { cu_per_day: Some(5), ..QuotaChange::default() };
         quotas::put(app, &actor, project.id, quota).await.unwrap();
         let good = newest(&site).await;
         contracts::create(app, &actor, other, new(9, None)).await.unwrap();

@@ -1,6 +1,7 @@
 //! The first steps of a new tenant, up to its first call.
 
 use crate::management::action::actor::Actor;
+use crate::management::action::plans::in_force;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{Project, Tenant};
@@ -74,17 +75,18 @@ pub async fn first_run(app: &AppState, actor: &Actor) -> Result<FirstRun, Action
         }
         Some(_) => Ok(FirstRun::Over),
         None => {
-            let config = app.settings.overridden_by(&app.store.overlay().await?);
+            let plans = in_force(app).await?;
             let terms = app.store.terms(id, now).await?;
             let project = app.store.projects(id).await?.pop();
-            // A quota of its own, or that of the tenant's contract.
+            let plan = terms.plan(plans.of_tenant(tenant.tier), now);
+            let of_plan = ProjectQuota::of_plan(plan.quota);
             let quota = match &project {
-                Some(project) => app.store.quota(id, project.id, now).await?.unwrap_or_default(),
-                None => terms.quota(ProjectQuota::default(), now),
+                Some(project) => app.store.quota(id, project.id, &plans, now).await?.unwrap_or(of_plan),
+                None => of_plan,
             };
             Ok(FirstRun::Steps(Box::new(FirstSteps {
                 cu_per_day: quota.cu_per_day,
-                plan: terms.plan(config.plans.of_tenant(tenant.tier), now),
+                plan,
                 is_confirmed: actor.user.confirmed_at.is_some(),
                 project,
                 has_key: app.store.active_keys(id, None, now).await? > 0,

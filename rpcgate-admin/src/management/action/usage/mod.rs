@@ -8,6 +8,7 @@ pub mod recent;
 pub mod series;
 
 use crate::management::access::Access;
+use crate::management::action::plans::in_force;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
@@ -90,10 +91,11 @@ struct Scope {
 impl Scope {
     async fn of(app: &AppState, tenant: TenantId, project: Option<ProjectId>) -> Result<Self, ActionError> {
         let found = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
+        let plans = in_force(app).await?;
         let quotas = match project {
-            None => app.store.quotas(tenant, app.now()).await?,
+            None => app.store.quotas(tenant, &plans, app.now()).await?,
             Some(id) => {
-                let quota = app.store.quota(tenant, id, app.now()).await?;
+                let quota = app.store.quota(tenant, id, &plans, app.now()).await?;
                 vec![(id, quota.ok_or(ActionError::NotFound("project"))?)]
             }
         };
@@ -203,9 +205,9 @@ async fn check_key(app: &AppState, ask: &UsageAsk) -> Result<(), ActionError> {
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn plan(app: &AppState, tenant: &Tenant) -> Result<Plan, ActionError> {
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let plans = in_force(app).await?;
     let now = app.now();
-    Ok(app.store.terms(tenant.id, now).await?.plan(config.plans.of_tenant(tenant.tier), now))
+    Ok(app.store.terms(tenant.id, now).await?.plan(plans.of_tenant(tenant.tier), now))
 }
 
 /// A query for all usage of a tenant, or of one of its projects, in `window`.

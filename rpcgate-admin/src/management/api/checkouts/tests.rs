@@ -4,9 +4,10 @@ use crate::management::api::invoices::tests::{issue, without_code};
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::payment::stripe::tests::{EVENT_SECRET, StandIn, event, signature};
 use crate::process::log::tests::Lines;
-use crate::store::{AuditSubject, CustomPlan, Figures, InvoiceStatus, NewCreditNote, Role, TenantChange};
+use crate::store::{AuditSubject, CustomPlan, InvoiceStatus, NewCreditNote, Role, TenantChange};
 use http::Method;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
+use rpcgate_core::config::PlanChange;
 use rpcgate_core::plan::Tier;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -120,7 +121,7 @@ async fn a_plan_of_the_operators_own_is_bought_by_its_name_or_its_identifier_if_
         name: name.into(),
         base,
         is_visible,
-        figures: Figures { monthly_fee, ..Figures::default() },
+        figures: PlanChange { monthly_fee, ..PlanChange::default() }.into(),
         created_at: site.app.now(),
     };
     for plan in [

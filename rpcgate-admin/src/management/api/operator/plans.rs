@@ -1,21 +1,24 @@
-//! The limits of plans.
+//! The figures of the four plans.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::operator::plans::PricedPlan;
 use crate::management::action::versions::current;
 use crate::management::api::etag::Tagged;
+use crate::management::api::moment::Moment;
 use crate::management::api::plan_change::PlanChangeJson;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
+use crate::store::ScheduledPlanChange;
 use axum::Json;
 use axum::extract::State;
-use rpcgate_core::plan;
+use http::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// All limits of a plan.
+/// All figures of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct PlanFigures {
     /// Its name: free, standard, premium or enterprise.
@@ -46,10 +49,48 @@ pub struct PlanFigures {
     pub webhooks_per_project: u32,
     /// Subscriptions of a webhook, at most.
     pub subscriptions_per_webhook: u32,
+    /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own.
+    pub cu_per_day: u64,
+    /// Compute Units of a project in a month: recorded, not enforced; or null.
+    pub cu_per_month: Option<u64>,
+    /// Requests per second over all keys of a project that has no quota of its own, or null.
+    pub rps_limit: Option<u64>,
+    /// The fee for a month, in cents.
+    pub monthly_fee_cents: u64,
+    /// The changes that take effect later, in their order.
+    pub scheduled: Vec<ScheduledChangeJson>,
 }
 
-impl From<plan::Plan> for PlanFigures {
-    fn from(plan: plan::Plan) -> Self {
+/// A change of a plan that takes effect later.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+#[schema(as = ScheduledChange)]
+pub struct ScheduledChangeJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// When it takes effect.
+    #[schema(value_type = String, format = DateTime)]
+    pub from: Moment,
+    /// The figures that change.
+    pub figures: PlanChangeJson,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+}
+
+impl From<ScheduledPlanChange> for ScheduledChangeJson {
+    fn from(ScheduledPlanChange { id, change, created_at }: ScheduledPlanChange) -> Self {
+        ScheduledChangeJson {
+            id: id.to_string(),
+            from: change.from.into(),
+            figures: change.figures.into(),
+            created_at: created_at.into(),
+        }
+    }
+}
+
+impl From<PricedPlan> for PlanFigures {
+    fn from(PricedPlan { plan, monthly_fee, scheduled }: PricedPlan) -> Self {
         PlanFigures {
             tier: plan.tier.name(),
             per_minute: plan.per_minute,
@@ -64,11 +105,16 @@ impl From<plan::Plan> for PlanFigures {
             members: plan.counts.members,
             webhooks_per_project: plan.counts.webhooks_per_project,
             subscriptions_per_webhook: plan.counts.subscriptions_per_webhook,
+            cu_per_day: plan.quota.cu_per_day,
+            cu_per_month: plan.quota.cu_per_month,
+            rps_limit: plan.quota.rps_limit,
+            monthly_fee_cents: monthly_fee,
+            scheduled: scheduled.into_iter().map(ScheduledChangeJson::from).collect(),
         }
     }
 }
 
-/// Read the limits of a plan
+/// Read the figures of a plan
 #[utoipa::path(get, path = "/operator/plans/{tier}", operation_id = "operator_get_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name.")),
     responses((status = 200, description = "The plan as it is in force.", body = PlanFigures,
@@ -81,21 +127,44 @@ pub async fn get(
     Ok(Tagged::new(version, action::operator::plans::get(&app, &tier).await?.into()))
 }
 
-/// Change limits of a plan
+/// Change figures of a plan
 ///
-/// Only the given limits change. Gateways apply them within a second.
+/// Only the given figures change. Gateways apply them within a second, or within a second of the time
+/// `from`. A fee holds from the day (UTC) of its change on.
 #[utoipa::path(put, path = "/operator/plans/{tier}", operation_id = "operator_update_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
             description = "The `ETag` of the version that is to be changed.")),
     request_body = PlanChangeJson,
-    responses((status = 200, description = "The plan as it is in force now.", body = PlanFigures)))]
+    responses((status = 200, description = "The plan as it is in force now.", body = PlanFigures),
+        (status = 409, description = "As many changes of the plan as are allowed wait for their time.")))]
 pub async fn update(
     State(app): State<Arc<AppState>>,
     actor: Actor,
     PathParams(tier): PathParams<String>,
     Body(change): Body<PlanChangeJson>,
 ) -> Result<Json<PlanFigures>, ActionError> {
+    let from = change.from.map(|Moment(time)| time);
     let change = change.change()?;
-    Ok(Json(action::operator::plans::update(&app, &actor, &tier, change).await?.into()))
+    Ok(Json(action::operator::plans::update(&app, &actor, &tier, change, from).await?.into()))
+}
+
+/// Withdraw a later change of a plan
+///
+/// Only one that has not taken effect.
+#[utoipa::path(delete, path = "/operator/plans/{tier}/changes/{id}", operation_id = "operator_withdraw_plan_change",
+    tag = "operator",
+    params(("tier" = String, Path, description = "The plan's name."),
+        ("id" = String, Path, format = "uuid", description = "The change."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version of the plan that is to be changed.")),
+    responses((status = 204, description = "It is gone.")))]
+pub async fn withdraw(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    PathParams((tier, id)): PathParams<(String, String)>,
+) -> Result<StatusCode, ActionError> {
+    let id = id.parse().map_err(|_| ActionError::NotFound("scheduled change"))?;
+    action::operator::plans::withdraw(&app, &actor, &tier, id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

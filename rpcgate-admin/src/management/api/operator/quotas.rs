@@ -12,6 +12,7 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use rpcgate_core::caller::{self, ProjectId};
+use rpcgate_core::config::QuotaChange;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -42,11 +43,11 @@ impl QuotaJson {
     }
 }
 
-/// A project's new quota. Fields that are left out get their defaults.
+/// A project's new quota.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewQuota {
-    /// Compute Units in any rolling 24 hours, 100,000 by default.
+    /// Compute Units in any rolling 24 hours; by default as many as the tenant's plan has now.
     #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     pub cu_per_day: Option<u64>,
     /// Recorded, not enforced.
@@ -57,18 +58,15 @@ pub struct NewQuota {
     pub rps_limit: Option<u64>,
 }
 
-impl From<NewQuota> for caller::ProjectQuota {
-    fn from(new: NewQuota) -> Self {
-        let NewQuota { cu_per_day, cu_per_month, rps_limit } = new;
-        let default = caller::ProjectQuota::default();
-        let cu_per_day = cu_per_day.unwrap_or(default.cu_per_day);
-        caller::ProjectQuota { cu_per_day, cu_per_month, rps_limit, ..default }
+impl From<NewQuota> for QuotaChange {
+    fn from(NewQuota { cu_per_day, cu_per_month, rps_limit }: NewQuota) -> Self {
+        QuotaChange { cu_per_day, cu_per_month, rps_limit }
     }
 }
 
 /// Read the quota of a project
 ///
-/// The quota that an operator granted, or the default: that of the tenant's contracts, or 100,000 Compute Units a day.
+/// The quota that an operator granted, or the default: that of the tenant's contracts or plan.
 #[utoipa::path(get, path = "/operator/projects/{id}/quota", operation_id = "operator_get_quota", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "The quota.", body = QuotaJson,

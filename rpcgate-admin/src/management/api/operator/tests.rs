@@ -2,6 +2,7 @@
 
 use crate::management::action::billing::closing::close_months;
 use crate::management::action::billing::month::BillingMonth;
+use crate::management::api::moment::Moment;
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use crate::store::{AuditSubject, GatewayReport, NodeState, Project, Role, fresh_id};
@@ -9,6 +10,8 @@ use axum::body::Body;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
 use rpcgate_core::caller::ProjectId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::Plans;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -143,12 +146,16 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
         assert_eq!(reported, (200, expected), "{body}");
         assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
     }
-    assert!(site.app.store.quota(tenant, id, site.app.now()).await.unwrap().unwrap().has_row);
+    assert!(
+        site.app.store.quota(tenant, id, &Plans::default(), site.app.now()).await.unwrap().unwrap().has_row
+    );
     for body in [json!({"cu_per_day": -1}), json!({"cu_per_day": 1.5}), json!({"rps": 1})] {
         assert_eq!(ask(&site, &operator, Method::PUT, &path, body.clone()).await.0, 400, "{body}");
     }
     assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await, (204, Value::Null));
-    assert!(!site.app.store.quota(tenant, id, site.app.now()).await.unwrap().unwrap().has_row);
+    assert!(
+        !site.app.store.quota(tenant, id, &Plans::default(), site.app.now()).await.unwrap().unwrap().has_row
+    );
     assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await.0, 404);
     let unknown = format!("/projects/{UNKNOWN_ID}/quota");
     assert_eq!(ask(&site, &operator, Method::PUT, &unknown, json!({})).await.0, 404);
@@ -463,4 +470,78 @@ async fn a_tenant_is_deleted_in_the_version_that_was_seen_and_before_billing_has
     assert_eq!(delete(&seen).await, StatusCode::PRECONDITION_FAILED);
     let now = site.ask(Some(&operator), Method::GET, &path, Body::empty()).await.headers["etag"].clone();
     assert_eq!(delete(&now).await, StatusCode::NO_CONTENT, "what is never billed is not owed");
+}
+
+#[tokio::test]
+async fn operators_set_the_quota_and_the_fee_of_a_plan() {
+    let site = Site::of("[plans.free]\ncu_per_day = 500\n[billing.fees]\nfree = 100\n").await;
+    let (operator, tenant) = (site.operator().await, site.tenant().await);
+    let owner = site.visitor(Some(tenant), Role::Owner).await;
+    let plan = async || ask(&site, &operator, Method::GET, "/plans/free", Value::Null).await.1;
+    let figures = |plan: &Value| {
+        ["cu_per_day", "cu_per_month", "rps_limit", "monthly_fee_cents"].map(|name| plan[name].clone())
+    };
+    assert_eq!(figures(&plan().await), [json!(500), json!(null), json!(null), json!(100)]);
+    let body = json!({"cu_per_day": 70, "cu_per_month": 900, "rps_limit": 3, "monthly_fee_cents": 250});
+    let (status, changed) = ask(&site, &operator, Method::PUT, "/plans/free", body).await;
+    let expected = [json!(70), json!(900), json!(3), json!(250)];
+    assert_eq!((status, figures(&changed)), (200, expected.clone()));
+    assert_eq!(figures(&plan().await), expected);
+    let listed = site.ask(Some(&owner), Method::GET, "/api/v1/plans", Body::empty()).await.body;
+    assert_eq!(figures(&listed[0]), expected, "and members see them");
+    let own = json!({"name": "small", "base_tier": "free", "visibility": "visible",
+        "figures": {"default_quota": {"rps_limit": 9}}});
+    assert_eq!(ask(&site, &operator, Method::POST, "/custom-plans", own).await.0, 201);
+    let listed = site.ask(Some(&owner), Method::GET, "/api/v1/plans", Body::empty()).await.body;
+    let of_base = [json!(70), json!(900), json!(9), json!(250)];
+    assert_eq!(figures(&listed[4]), of_base, "a plan of one's own has what it does not give from its base");
+    let wrong = [
+        ("/plans/free", Method::PUT, json!({"monthly_fee_cents": 100_000_001})),
+        ("/plans/free", Method::PUT, json!({"cu_per_day": u64::MAX})),
+        ("/plans/free", Method::PUT, json!({"default_quota": {"cu_per_day": 1}})),
+        (
+            "/custom-plans",
+            Method::POST,
+            json!({"name": "a", "base_tier": "free", "visibility": "visible",
+            "figures": {"limits": {"cu_per_day": 1}}}),
+        ),
+    ];
+    for (path, method, body) in wrong {
+        assert_eq!(ask(&site, &operator, method, path, body.clone()).await.0, 400, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_a_plan_can_take_effect_later_and_be_withdrawn_before() {
+    let site = Site::new().await;
+    let operator = site.operator().await;
+    let at = |secs| Moment(site.app.now().plus(Duration::from_secs(secs))).to_string();
+    let put = async |body| ask(&site, &operator, Method::PUT, "/plans/premium", body).await;
+    let day = 86_400;
+    let past = Moment(Time::from_secs(site.app.now().secs() - 1)).to_string();
+    for wrong in [
+        json!({"monthly_fee_cents": 5, "from": past}),
+        json!({"cu_per_day": 5, "from": at(367 * day)}),
+        json!({"from": at(day)}),
+        json!({"cu_per_day": 5, "from": "tomorrow"}),
+    ] {
+        assert_eq!(put(wrong.clone()).await.0, 400, "{wrong}");
+    }
+    let (status, plan) = put(json!({"monthly_fee_cents": 500, "cu_per_day": 7, "from": at(2 * day)})).await;
+    assert_eq!((status, &plan["cu_per_day"], &plan["monthly_fee_cents"]), (200, &json!(100_000), &json!(0)));
+    put(json!({"monthly_fee_cents": 900, "from": at(3 * day)})).await;
+    let shown = async || ask(&site, &operator, Method::GET, "/plans/premium", Value::Null).await.1;
+    let scheduled = shown().await["scheduled"].clone();
+    assert_eq!(scheduled[0]["figures"], json!({"cu_per_day": 7, "monthly_fee_cents": 500}));
+    assert_eq!(scheduled[1]["figures"], json!({"monthly_fee_cents": 900}));
+    let second = format!("/plans/premium/changes/{}", scheduled[1]["id"].as_str().unwrap());
+    assert_eq!(ask(&site, &operator, Method::DELETE, &second, Value::Null).await.0, 204);
+    assert_eq!(ask(&site, &operator, Method::DELETE, &second, Value::Null).await.0, 404);
+    site.clock.advance(Duration::from_secs(4 * day));
+    let operator = site.operator().await;
+    let plan = ask(&site, &operator, Method::GET, "/plans/premium", Value::Null).await.1;
+    assert_eq!((&plan["cu_per_day"], &plan["monthly_fee_cents"]), (&json!(7), &json!(500)));
+    assert_eq!(plan["scheduled"], json!([]));
+    let first = format!("/plans/premium/changes/{}", scheduled[0]["id"].as_str().unwrap());
+    assert_eq!(ask(&site, &operator, Method::DELETE, &first, Value::Null).await.0, 404, "it took effect");
 }

@@ -101,7 +101,7 @@ async fn contracts_page(
             TableHead::hidden("Change"),
         ],
         rows: rows.map(|contract| ContractRow::of(contract, now)).collect(),
-        fields: figures::fields(&Figures::default(), (before.as_str(), &below), false, Some(typed)),
+        fields: figures::fields(&Figures::default(), (before.as_str(), &below), Some(typed)),
         from: typed.one("from").to_owned(),
         until: typed.one("until").to_owned(),
         note: typed.one("note").to_owned(),
@@ -109,7 +109,7 @@ async fn contracts_page(
 }
 
 /// A time of a form, in UTC: browsers send `2027-01-31T12:00`.
-fn moment(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
+pub(super) fn moment(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
     let Some(text) = fields.given(name) else { return Ok(None) };
     let parsed = Moment::parse(text).or_else(|| Moment::parse(&format!("{text}:00Z")));
     let parsed = parsed.or_else(|| Moment::parse(&format!("{text}Z")));

@@ -1,19 +1,16 @@
 //! The fields of figures in forms: of the four plans, of operators' own, and of contracts.
 
-use crate::management::action::operator::plans;
+use crate::management::action::operator::plans::{self, PricedPlan};
 use crate::management::error::ActionError;
 use crate::management::page::filters::grouped;
 use crate::management::page::form::FieldList;
 use crate::management::page::problems::Labels;
 use crate::store::{Figure, Figures};
-use rpcgate_core::config::{CountsChange, PlanChange};
+use rpcgate_core::config::{CountsChange, PlanChange, QuotaChange};
 use rpcgate_core::plan::{Plan, Price};
 
 /// The name of the price.
 const PRICE: &str = "price_per_cu";
-
-/// Figures that only a plan of an operator's own or a contract can have.
-const OWN: [&str; 4] = ["cu_per_day", "cu_per_month", "rps_limit", "monthly_fee_cents"];
 
 /// The figures by their names, with the other fields of the forms that have them, as sentences name them.
 pub(super) const LABELS: Labels = &[
@@ -106,7 +103,6 @@ pub(super) fn decimal(Price(price): Price) -> String {
 pub(super) fn fields(
     figures: &Figures,
     (before, below): (&str, &Figures),
-    is_of_four: bool,
     typed: Option<&FieldList>,
 ) -> Vec<FigureField> {
     let of = |(figure, below): (Figure, Figure)| {
@@ -117,13 +113,12 @@ pub(super) fn fields(
         let hint = if is_other { format!("{before} {}", shown(&below)) } else { String::new() };
         FigureField { name: figure.name, label: label(figure.name), value, hint }
     };
-    let pairs = figures.list().into_iter().zip(below.list());
-    pairs.filter(|(figure, _)| !is_of_four || !OWN.contains(&figure.name)).map(of).collect()
+    figures.list().into_iter().zip(below.list()).map(of).collect()
 }
 
 /// The figures of a plan, all of them.
-pub(super) fn of_plan(plan: &Plan) -> Figures {
-    let counts = &plan.counts;
+pub(super) fn of_plan(PricedPlan { plan, monthly_fee, .. }: &PricedPlan) -> Figures {
+    let Plan { counts, quota, .. } = plan;
     let change = PlanChange {
         per_minute: Some(plan.per_minute),
         per_hour: Some(plan.per_hour),
@@ -139,8 +134,14 @@ pub(super) fn of_plan(plan: &Plan) -> Figures {
             webhooks_per_project: Some(counts.webhooks_per_project),
             subscriptions_per_webhook: Some(counts.subscriptions_per_webhook),
         },
+        quota: QuotaChange {
+            cu_per_day: Some(quota.cu_per_day),
+            cu_per_month: quota.cu_per_month,
+            rps_limit: quota.rps_limit,
+        },
+        monthly_fee: Some(*monthly_fee),
     };
-    Figures { plan: change, ..Figures::default() }
+    change.into()
 }
 
 /// The figures that a form gives.
@@ -214,19 +215,23 @@ mod tests {
 
     #[test]
     fn only_what_differs_is_a_change() {
-        let present = of_plan(&Plan::of(Tier::Standard));
+        let present = of_plan(&PricedPlan {
+            plan: Plan::of(Tier::Standard),
+            monthly_fee: 1_900,
+            scheduled: Vec::new(),
+        });
         let mut asked = present;
         asked.set("per_hour", 7);
         let changes = changed(&asked, &present);
         assert_eq!((difference(&asked, &present), difference(&changes, &Figures::default())), (1, 1));
         assert_eq!(words(&changes), "Requests an hour 7");
         assert!(changed(&present, &present).is_empty());
-        let of_hour = |figures: &Figures, is_of_four| {
-            let all = fields(figures, ("Was", &present), is_of_four, None);
+        let of_hour = |figures: &Figures| {
+            let all = fields(figures, ("Was", &present), None);
             let one = all.iter().find(|field| field.name == "per_hour").unwrap();
             (all.len(), one.value.clone(), one.hint.clone())
         };
-        assert_eq!(of_hour(&asked, true), (12, "7".into(), "Was 2,500".into()));
-        assert_eq!(of_hour(&Figures::default(), false), (16, String::new(), "Was 2,500".into()));
+        assert_eq!(of_hour(&asked), (16, "7".into(), "Was 2,500".into()));
+        assert_eq!(of_hour(&Figures::default()), (16, String::new(), "Was 2,500".into()));
     }
 }

@@ -1,10 +1,11 @@
 //! The plans: the four and those of operators' own, and what if they were others.
 
+use super::contracts::moment;
 use super::figures::{self, FigureField, LABELS};
 use super::what_if::{AnswerView, Asked, done, unanswered};
 use crate::management::action::operator::custom_plans::{self, NewCustomPlan};
 use crate::management::action::operator::plans;
-use crate::management::action::operator::price_notices;
+use crate::management::action::operator::price_notices::{self, PriceNotice};
 use crate::management::action::operator::what_if::{self, AskedPlan, WhatIf};
 use crate::management::action::plans::{ListedPlan, plans as all_plans};
 use crate::management::app_state::AppState;
@@ -20,12 +21,15 @@ use crate::management::page::parts::{Choice, TableHead};
 use crate::management::page::problems::Problems;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{CustomPlan, CustomPlanChange, Figures, TenantPlan, Versioned};
+use crate::store::{
+    CustomPlan, CustomPlanChange, Figures, ScheduledChangeId, ScheduledPlanChange, TenantPlan, Versioned,
+};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::get;
+use axum::routing::{get, post};
 use rpcgate_core::caller::CustomPlanId;
+use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use std::sync::Arc;
 
@@ -35,6 +39,7 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
         .route("/operator/plans", get(list).post(create))
         .route("/operator/plans/{plan}", get(show).post(ask_or_save))
         .route("/operator/plans/{plan}/delete", get(ask_delete).post(delete))
+        .route("/operator/plans/{plan}/changes/{id}/withdraw", post(withdraw))
 }
 
 #[derive(Template)]
@@ -169,6 +174,13 @@ impl Named {
     }
 }
 
+/// A change that takes effect later.
+struct LaterRow {
+    id: ScheduledChangeId,
+    from: Time,
+    figures: String,
+}
+
 #[derive(Template)]
 #[template(path = "operator_plan.html")]
 struct PlanPage {
@@ -184,6 +196,10 @@ struct PlanPage {
     visibility: String,
     visibilities: Vec<Choice>,
     fields: Vec<FigureField>,
+    /// When the change takes effect, as it was typed.
+    from: String,
+    /// Changes of one of the four that take effect later.
+    scheduled: Vec<LaterRow>,
     answer: Option<AnswerView>,
     /// Why there is no answer.
     unanswered: Option<&'static str>,
@@ -211,6 +227,8 @@ async fn plan_page(
         visibility: String::new(),
         visibilities: visibilities(),
         fields,
+        from: typed.map(|typed| typed.one("from").to_owned()).unwrap_or_default(),
+        scheduled: Vec::new(),
         answer: None,
         unanswered: None,
         notify: typed.is_some_and(|fields| fields.has("notify")),
@@ -218,14 +236,20 @@ async fn plan_page(
     Ok(match named {
         Named::Tier(tier) => {
             let on_it = tenants.get(&TenantPlan::from(*tier)).copied().unwrap_or_default();
-            let fields = figures::fields(&present, ("Was", &present), true, typed);
-            common(tier.name().to_owned(), None, on_it, fields)
+            let fields = figures::fields(&present, ("Was", &present), typed);
+            let later = |one: ScheduledPlanChange| LaterRow {
+                id: one.id,
+                from: one.change.from,
+                figures: figures::words(&one.change.figures.into()),
+            };
+            let scheduled = plans::get(app, tier.name()).await?.scheduled.into_iter().map(later).collect();
+            PlanPage { scheduled, ..common(tier.name().to_owned(), None, on_it, fields) }
         }
         Named::Own(plan) => {
             let on_it = tenants.get(&plan.plan()).copied().unwrap_or_default();
             let below = figures::of_plan(&plans::get(app, plan.base.name()).await?);
             let before = format!("{} has", plan.base.name());
-            let fields = figures::fields(&present, (before.as_str(), &below), false, typed);
+            let fields = figures::fields(&present, (before.as_str(), &below), typed);
             let visibility = if plan.is_visible { VISIBLE } else { BY_INVITATION };
             let given = |name: &str, present: &str| {
                 let typed = typed.filter(|typed| typed.has(name)).map(|typed| typed.one(name).to_owned());
@@ -286,7 +310,10 @@ async fn save(
 ) -> Result<(), ActionError> {
     let actor = page.expecting(fields);
     match named {
-        Named::Tier(tier) => plans::update(app, &actor, tier.name(), figures.plan).await.map(drop),
+        Named::Tier(tier) => {
+            let from = moment(fields, "from")?;
+            plans::update(app, &actor, tier.name(), figures.plan, from).await.map(drop)
+        }
         Named::Own(plan) => {
             let (name, is_visible) = (fields.one("name"), fields.one("visibility") == VISIBLE);
             let change = CustomPlanChange {
@@ -313,9 +340,13 @@ async fn ask_or_save(
             let answer = what_if::ask(&app, &page.actor, &question).await?;
             return Ok(Asked::Answered(AnswerView::of(changes, &answer)));
         }
+        let from = moment(&fields, "from")?;
         // Whom it concerns is known only before it is saved.
         let notice = match fields.has("notify") {
-            true => Some(price_notices::prepare(&app, &page.actor, &question).await?),
+            true => {
+                let notice = price_notices::prepare(&app, &page.actor, &question).await?;
+                Some(from.into_iter().fold(notice, PriceNotice::taking_effect))
+            }
             false => None,
         };
         save(&app, &page, &named, figures, &fields).await?;
@@ -326,7 +357,9 @@ async fn ask_or_save(
     };
     match work.await {
         Ok(Asked::Saved(told)) => {
-            Ok(page.done(&format!("operator/plans/{}", named.key()), done(Done::PlanSaved, told)))
+            let is_later = matches!(named, Named::Tier(_)) && fields.given("from").is_some();
+            let saved = if is_later { Done::PlanScheduled } else { Done::PlanSaved };
+            Ok(page.done(&format!("operator/plans/{}", named.key()), done(saved, told)))
         }
         Ok(Asked::Answered(answer)) => {
             let form = (&named, FormVersion::sent(&fields));
@@ -349,6 +382,16 @@ async fn ask_or_save(
             })
         }
     }
+}
+
+async fn withdraw(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    PathParams((plan, id)): PathParams<(String, String)>,
+) -> PageResult {
+    let id = id.parse().map_err(|_| ActionError::NotFound("scheduled change"))?;
+    plans::withdraw(&app, &page.actor, &plan, id).await?;
+    Ok(page.done(&format!("operator/plans/{plan}"), Done::ChangeWithdrawn))
 }
 
 async fn question(

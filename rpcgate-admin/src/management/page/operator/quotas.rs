@@ -11,7 +11,8 @@ use crate::management::page::form::FieldList;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::post;
-use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::config::QuotaChange;
 use std::sync::Arc;
 
 /// The address of this module.
@@ -35,12 +36,10 @@ async fn put(
             quotas::delete(&app, &actor, project).await?;
             return Ok(Done::QuotaRemoved);
         }
-        let default = ProjectQuota::default();
-        let quota = ProjectQuota {
-            cu_per_day: fields.number("cu_per_day")?.unwrap_or(default.cu_per_day),
+        let quota = QuotaChange {
+            cu_per_day: fields.number("cu_per_day")?,
             cu_per_month: fields.number("cu_per_month")?,
             rps_limit: fields.number("rps_limit")?,
-            ..default
         };
         quotas::put(&app, &actor, project, quota).await?;
         Ok(Done::QuotaSaved)

@@ -484,3 +484,27 @@ async fn a_node_is_drained_after_a_question_and_the_last_one_only_if_its_chain_i
     let unknown = get(&site, &format!("{path}?chain=eth&node=http%3A%2F%2Fother"), &operator).await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
 }
+
+#[tokio::test]
+async fn a_later_change_of_a_plan_is_listed_on_its_page_and_withdrawn_there() {
+    let (site, operator) = busy_site().await;
+    let path = "/operator/plans/standard";
+    let figures = [("cu_per_day", "500,000"), ("monthly_fee_cents", "250")];
+    let fields = [&figures[..], &[("from", "2027-01-31T12:00"), ("do", "save")]].concat();
+    let saved = post(&site, path, &operator, &fields).await;
+    assert_eq!(saved.leads_to().1, "../../operator/plans/standard?done=plan-scheduled");
+    let shown = get(&site, path, &operator).await.text;
+    for part in ["Later changes", "Quota: CU in 24 hours 500,000, Monthly fee in cents 250"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let waiting = site.app.store.scheduled_plan_changes(Tier::Standard, NOON).await.unwrap();
+    let withdraw = format!("{path}/changes/{}/withdraw", waiting[0].id);
+    let withdrawn = post(&site, &withdraw, &operator, &[]).await;
+    let (_, place) = withdrawn.leads_to();
+    assert!(place.ends_with("operator/plans/standard?done=change-withdrawn"), "{place}");
+    assert!(!get(&site, path, &operator).await.text.contains("Later changes"));
+    let past = [&figures[..], &[("from", "2026-01-31T12:00"), ("do", "save")]].concat();
+    let refused = post(&site, path, &operator, &past).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.text.contains("value=\"2026-01-31T12:00\""), "what was typed stays: {}", refused.text);
+}

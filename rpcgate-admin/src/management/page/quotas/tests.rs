@@ -11,9 +11,12 @@ async fn quota_and_windows_are_shown_with_what_is_used() {
     let fixture = ProjectFixture::new().await;
     let path = format!("/projects/{}/limits", fixture.project);
     let page = fixture.get(&path).await;
-    for part in
-        ["<b>0</b> of 100,000", "It is the default", "no limit of its own", "Keys that are slowed down"]
-    {
+    for part in [
+        "<b>0</b> of 100,000",
+        "It is that of your contract or your plan",
+        "no limit of its own",
+        "Keys that are slowed down",
+    ] {
         assert_eq!(page.text.contains(part), part != "Keys that are slowed down", "{part}: {}", page.text);
     }
     let quota =

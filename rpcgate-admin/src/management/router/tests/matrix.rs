@@ -21,10 +21,10 @@ use crate::store::{
     AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ChainEventFilter,
     ConfigVersionFilter, ContractId, CustomPlan, DeliveryId, DeliveryStatus, Digest, Explanation, Figures,
     Invitation, InvitationId, InviteOutcome, InvoiceNumber, InvoiceStatus, Key, LimitRequest, LimitRequestId,
-    LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId, StoredPasskey,
-    SubscriptionId, SupportTicket, Tenant, TenantContract, TenantFilter, TicketAttachment,
-    TicketAttachmentId, TicketCategory, TicketFilter, TicketId, TicketStatus, User, UserId, WebhookId,
-    WebhookSubscription, fresh_id,
+    LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role, ScheduledChangeId,
+    ScheduledPlanChange, Session, SessionId, StoredPasskey, SubscriptionId, SupportTicket, Tenant,
+    TenantContract, TenantFilter, TicketAttachment, TicketAttachmentId, TicketCategory, TicketFilter,
+    TicketId, TicketStatus, User, UserId, WebhookId, WebhookSubscription, fresh_id,
 };
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -36,6 +36,7 @@ use http_body_util::BodyExt;
 use ring::hmac;
 use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::config::{self, Plans};
 use rpcgate_core::event::EventType;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
@@ -81,6 +82,8 @@ enum Word {
     Passkey,
     Contract,
     CustomPlan,
+    /// A change of the standard plan that takes effect later.
+    ScheduledChange,
     /// A version of the settings of operators.
     ConfigVersion,
     Webhook,
@@ -153,7 +156,7 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 fn rows() -> Vec<Row> {
     use Word::{
     AccessToken, Attachment, Chain, Colleague, Invitation, Invoice, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Ticket, Tier, Passkey,
-    ConfigVersion, Contract, CustomPlan, Delivery, Request, Subscription, Webhook,
+    ConfigVersion, Contract, CustomPlan, Delivery, Request, ScheduledChange, Subscription, Webhook,
     };
     vec![
         // account
@@ -348,7 +351,9 @@ fn rows() -> Vec<Row> {
         writes("operator_update_plan", OPERATORS, &[Tier]).with(|_| json!({
             "per_minute": 7, "per_hour": 70, "per_day": 700, "heavy_per_minute": 3, "price_per_cu": 0.5,
             "projects": 4, "keys_per_project": 11, "members": 21, "webhooks_per_project": 3,
-            "subscriptions_per_webhook": 21, "ws_connections": 6, "ws_connections_per_key": 4})),
+            "subscriptions_per_webhook": 21, "ws_connections": 6, "ws_connections_per_key": 4,
+            "cu_per_day": 70_000, "cu_per_month": 700_000, "rps_limit": 8, "monthly_fee_cents": 900})).or_with(&["from"]),
+        writes("operator_withdraw_plan_change", OPERATORS, &[Tier, ScheduledChange]),
         reads("operator_list_custom_plans", OPERATORS, &[]),
         reads("operator_list_config_versions", OPERATORS, &[]),
         reads("operator_get_config_version", OPERATORS, &[ConfigVersion]),
@@ -489,6 +494,7 @@ struct Premises {
     passkey: PasskeyId,
     contract: ContractId,
     custom_plan: CustomPlanId,
+    scheduled_change: ScheduledChangeId,
     config_version: u64,
     webhook: WebhookId,
     subscription: SubscriptionId,
@@ -522,6 +528,7 @@ impl Premises {
             Word::Passkey => self.passkey.to_string(),
             Word::Contract => self.contract.to_string(),
             Word::CustomPlan => self.custom_plan.to_string(),
+            Word::ScheduledChange => self.scheduled_change.to_string(),
             Word::ConfigVersion => self.config_version.to_string(),
             Word::Webhook => self.webhook.to_string(),
             Word::Subscription => self.subscription.to_string(),
@@ -743,8 +750,10 @@ impl Matrix {
                     all += &format!("{webhook:?}\n{:?}\n", deliveries.await.unwrap());
                 }
             }
-            all +=
-                &format!("{projects:?}\n{:?}\n", store.quotas(*tenant, self.site.app.now()).await.unwrap());
+            all += &format!(
+                "{projects:?}\n{:?}\n",
+                store.quotas(*tenant, &Plans::default(), self.site.app.now()).await.unwrap()
+            );
             all += &format!("{:?}\n", store.limit_requests(*tenant).await.unwrap());
             all += &format!("{:?}\n", store.members(*tenant).await.unwrap());
             let tickets = store.tickets(*tenant, TicketFilter::default(), None, 1000).await.unwrap();
@@ -900,6 +909,13 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         let made = CustomPlan { id: custom_plan, name, base, is_visible: false, figures, created_at: now };
         store.create_custom_plan(&made).await.unwrap();
     }
+    let scheduled_change = ScheduledChangeId(fresh_id(now));
+    if words.contains(&Word::ScheduledChange) {
+        let from = now.plus(Duration::from_secs(30 * 86_400));
+        let change = config::ScheduledChange { from, tier: Tier::Standard, figures: figures.plan };
+        let made = ScheduledPlanChange { id: scheduled_change, change, created_at: now };
+        store.schedule_plan_change(&made, now).await.unwrap();
+    }
     let (webhook, subscription, delivery) = listen(site, tenant, project).await;
     let request = RequestId::new(now);
     if words.contains(&Word::Request) {
@@ -924,6 +940,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         passkey,
         contract,
         custom_plan,
+        scheduled_change,
         config_version: 0,
         webhook,
         subscription,

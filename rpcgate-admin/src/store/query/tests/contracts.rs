@@ -142,13 +142,13 @@ async fn a_contract_gives_a_quota_to_projects_without_one_of_their_own() {
         let at = later(second);
         let caller = store.caller(hash(), &Plans::default(), at).await.unwrap().unwrap().caller;
         assert_eq!(caller.quota, expected, "{second}");
-        assert_eq!(store.quota(TENANT, PROJECT, at).await.unwrap(), Some(expected));
-        let all = store.quotas(TENANT, at).await.unwrap();
+        assert_eq!(store.quota(TENANT, PROJECT, &Plans::default(), at).await.unwrap(), Some(expected));
+        let all = store.quotas(TENANT, &Plans::default(), at).await.unwrap();
         assert!(all.contains(&(PROJECT, expected)), "{all:?}");
     }
     let own = ProjectQuota { cu_per_day: 1, cu_per_month: Some(2), rps_limit: None, has_row: true };
     store.put_quota(PROJECT, &own, now()).await.unwrap();
-    assert_eq!(store.quota(TENANT, PROJECT, later(15)).await.unwrap(), Some(own));
+    assert_eq!(store.quota(TENANT, PROJECT, &Plans::default(), later(15)).await.unwrap(), Some(own));
     let caller = store.caller(hash(), &Plans::default(), later(15)).await.unwrap().unwrap().caller;
     assert_eq!(caller.quota, own);
 }

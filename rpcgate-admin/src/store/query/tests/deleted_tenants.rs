@@ -2,10 +2,10 @@ use super::*;
 use crate::store::entity::project_events;
 use crate::store::query::seeded_deliveries::webhook;
 use crate::store::{
-    AccountNotice, AuditSubject, ClaimRoom, ContractId, CustomPlan, DefaultQuota, DeliveryId, Figures,
-    InvoiceAmounts, InvoiceSeller, InvoiceStatus, LimitRequest, LimitRequestId, NewInvoice, NotificationId,
-    NotificationKind, PeriodClosed, RequestStatus, SubscriptionId, SupportTicket, Swept, TenantChange,
-    TenantContract, TenantFilter, TicketCategory, TicketId, TicketStatus, WebhookSubscription,
+    AccountNotice, AuditSubject, ClaimRoom, ContractId, CustomPlan, DeliveryId, Figures, InvoiceAmounts,
+    InvoiceSeller, InvoiceStatus, LimitRequest, LimitRequestId, NewInvoice, NotificationId, NotificationKind,
+    PeriodClosed, RequestStatus, SubscriptionId, SupportTicket, Swept, TenantChange, TenantContract,
+    TenantFilter, TicketCategory, TicketId, TicketStatus, WebhookSubscription,
 };
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::event::EventType;
@@ -42,11 +42,11 @@ async fn furnished() -> (Site, Store) {
     store.update_tenant(TENANT, &moved, now()).await.unwrap();
     store.create_user(&user(1, "ada@example.com")).await.unwrap();
     store.put_quota(PROJECT, &ProjectQuota::default(), now()).await.unwrap();
-    let quota = DefaultQuota { cu_per_day: Some(5), ..DefaultQuota::default() };
+    let quota = QuotaChange { cu_per_day: Some(5), ..QuotaChange::default() };
     let contract = TenantContract {
         id: ContractId(1),
         tenant: TENANT,
-        figures: Figures { quota, ..Figures::default() },
+        figures: PlanChange { quota, ..PlanChange::default() }.into(),
         from: now(),
         until: None,
         note: String::new(),

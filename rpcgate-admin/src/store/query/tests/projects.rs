@@ -75,10 +75,16 @@ async fn a_deleted_project_takes_its_keys_with_it() {
     assert_eq!(store.projects(TENANT).await.unwrap(), [project(ProjectId(8))]);
     assert_eq!(store.project(TENANT, PROJECT).await.unwrap(), None);
     assert_eq!(
-        (store.quota(TENANT, PROJECT, now()).await.unwrap(), store.tenant_of(PROJECT).await.unwrap()),
+        (
+            store.quota(TENANT, PROJECT, &Plans::default(), now()).await.unwrap(),
+            store.tenant_of(PROJECT).await.unwrap()
+        ),
         (None, None)
     );
-    assert_eq!(store.quotas(TENANT, now()).await.unwrap(), [(ProjectId(8), ProjectQuota::default())]);
+    assert_eq!(
+        store.quotas(TENANT, &Plans::default(), now()).await.unwrap(),
+        [(ProjectId(8), ProjectQuota::default())]
+    );
     let gone = "there is no such project";
     assert_eq!(refused(&store, store.delete_project(TENANT, PROJECT, now())).await, gone);
     assert_eq!(refused(&store, store.create_key(&key(KeyId(9), KeyHash::of("new")), now())).await, gone);
@@ -113,14 +119,17 @@ async fn keys_of_a_project_are_listed_oldest_first() {
 async fn quotas_are_read_with_the_default_where_none_is_set() {
     let (_dir, store) = empty().await;
     store.create_project(&project(ProjectId(8))).await.unwrap();
-    assert_eq!(store.quota(TENANT, PROJECT, now()).await.unwrap(), Some(ProjectQuota::default()));
+    assert_eq!(
+        store.quota(TENANT, PROJECT, &Plans::default(), now()).await.unwrap(),
+        Some(ProjectQuota::default())
+    );
     let set = ProjectQuota { cu_per_day: 0, cu_per_month: Some(5), rps_limit: None, has_row: true };
     store.put_quota(PROJECT, &set, now()).await.unwrap();
-    assert_eq!(store.quota(TENANT, PROJECT, now()).await.unwrap(), Some(set));
-    assert_eq!(store.quota(OTHER, PROJECT, now()).await.unwrap(), None);
+    assert_eq!(store.quota(TENANT, PROJECT, &Plans::default(), now()).await.unwrap(), Some(set));
+    assert_eq!(store.quota(OTHER, PROJECT, &Plans::default(), now()).await.unwrap(), None);
     let expected = [(PROJECT, set), (ProjectId(8), ProjectQuota::default())];
-    assert_eq!(store.quotas(TENANT, now()).await.unwrap(), expected);
-    assert_eq!(store.quotas(OTHER, now()).await.unwrap(), []);
+    assert_eq!(store.quotas(TENANT, &Plans::default(), now()).await.unwrap(), expected);
+    assert_eq!(store.quotas(OTHER, &Plans::default(), now()).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -288,4 +297,42 @@ async fn revoked_deleted_and_decided_rows_are_removed_after_their_time() {
     let left: Vec<_> = store.keys(TENANT, PROJECT).await.unwrap().into_iter().map(|key| key.id).collect();
     assert_eq!((left, rows(&store, "keys").await), (vec![KEY], 1));
     assert_eq!((rows(&store, "projects").await, rows(&store, "quotas").await), (1, 0));
+}
+
+#[tokio::test]
+async fn a_project_without_a_quota_has_that_of_its_plan_as_operators_have_set_it() {
+    let (_dir, store) = seeded().await;
+    let tier = tenant(TENANT).tier;
+    let limits = QuotaChange { cu_per_day: Some(7), cu_per_month: Some(9), rps_limit: None };
+    let change = PlanChange { quota: limits, monthly_fee: Some(500), ..PlanChange::default() };
+    tells(&store, Change::Plan(tier), store.put_plan(tier, &change, now())).await;
+    let plans = async || store.overlay().await.unwrap().over(&Config::default()).plans;
+    let quota = async || store.quota(TENANT, PROJECT, &plans().await, now()).await.unwrap().unwrap();
+    let of_plan = ProjectQuota { cu_per_day: 7, cu_per_month: Some(9), rps_limit: None, has_row: false };
+    let stored = store.caller(hash(), &plans().await, now()).await.unwrap().unwrap();
+    assert_eq!((stored.caller.quota, quota().await), (of_plan, of_plan));
+    let own = ProjectQuota { cu_per_day: 1, cu_per_month: None, rps_limit: Some(2), has_row: true };
+    store.put_quota(PROJECT, &own, now()).await.unwrap();
+    let stored = store.caller(hash(), &plans().await, now()).await.unwrap().unwrap();
+    assert_eq!((stored.caller.quota, quota().await), (own, own));
+    store.replace_plan(tier, &PlanChange::default(), now()).await.unwrap();
+    store.delete_quota(PROJECT, now()).await.unwrap();
+    assert_eq!(quota().await, ProjectQuota::default(), "as configured again");
+}
+
+#[tokio::test]
+async fn a_fee_that_operators_set_for_one_of_the_four_holds_from_its_day_on() {
+    let (_dir, store) = empty().await;
+    let day = |number: u64| now().plus(Duration::from_secs(number * 86_400));
+    let fee = |cents| PlanChange { monthly_fee: Some(cents), ..PlanChange::default() };
+    store.put_plan(Tier::Premium, &fee(900), day(1)).await.unwrap();
+    store.put_plan(Tier::Premium, &fee(800), day(1)).await.unwrap();
+    store
+        .put_plan(Tier::Premium, &PlanChange { per_minute: Some(5), ..PlanChange::default() }, day(2))
+        .await
+        .unwrap();
+    store.replace_plan(Tier::Premium, &PlanChange::default(), day(3)).await.unwrap();
+    let begin = |at: Time| Time::from_secs(at.secs() / 86_400 * 86_400);
+    let fees: Vec<_> = store.plan_fees().await.unwrap().iter().map(|fee| (fee.since, fee.cents)).collect();
+    assert_eq!(fees, [(Time::from_secs(0), None), (begin(day(1)), Some(800)), (begin(day(3)), None)]);
 }

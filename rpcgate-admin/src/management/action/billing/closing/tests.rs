@@ -4,11 +4,12 @@ use super::*;
 use crate::management::app_state::tests::Site;
 use crate::store::{
     AuditSubject, BillingParty, CustomPlan, CustomPlanChange, Figures, Invoice, InvoiceFilter, InvoiceNumber,
-    InvoiceStatus, LineKind, StoreError, Tenant, TenantChange,
+    InvoiceStatus, LineKind, ScheduledChangeId, ScheduledPlanChange, StoreError, Tenant, TenantChange,
 };
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rpcgate_core::caller::{CustomPlanId, TenantId};
+use rpcgate_core::config::{PlanChange, ScheduledChange};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::Amount;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
@@ -488,7 +489,7 @@ async fn later_changes_of_fees_and_of_the_customer_never_change_the_bill_of_a_mo
         name: "gold".into(),
         base: Tier::Free,
         is_visible: true,
-        figures: Figures { monthly_fee: Some(12_345), ..Figures::default() },
+        figures: PlanChange { monthly_fee: Some(12_345), ..PlanChange::default() }.into(),
         created_at: site.app.now(),
     };
     store.create_custom_plan(&plan).await.unwrap();
@@ -504,7 +505,7 @@ async fn later_changes_of_fees_and_of_the_customer_never_change_the_bill_of_a_mo
     store.update_tenant(OURS, &named, site.app.now()).await.unwrap();
     // The month is over, and its invoice is made at six in the morning. Both fees are raised before.
     site.clock.set(secs(MONTHS[1].0 + 3_600));
-    let figures = Figures { monthly_fee: Some(999_999), ..Figures::default() };
+    let figures: Figures = PlanChange { monthly_fee: Some(999_999), ..PlanChange::default() }.into();
     let raised = CustomPlanChange { figures: Some(figures), ..CustomPlanChange::default() };
     store.update_custom_plan(plan.id, &raised, site.app.now()).await.unwrap();
     let mut config = site.app.settings.config.clone();
@@ -524,7 +525,7 @@ async fn later_changes_of_fees_and_of_the_customer_never_change_the_bill_of_a_mo
     store.update_tenant(OURS, &named, site.app.now()).await.unwrap();
     let half = secs(MONTHS[1].0 + 15 * 86_400 + 40_000);
     site.clock.set(half);
-    let figures = Figures { monthly_fee: Some(300), ..Figures::default() };
+    let figures: Figures = PlanChange { monthly_fee: Some(300), ..PlanChange::default() }.into();
     let lowered = CustomPlanChange { figures: Some(figures), ..CustomPlanChange::default() };
     store.update_custom_plan(plan.id, &lowered, half).await.unwrap();
     site.clock.set(secs(MONTHS[2].0 + 7 * 3_600));
@@ -534,4 +535,45 @@ async fn later_changes_of_fees_and_of_the_customer_never_change_the_bill_of_a_mo
     assert_eq!(second.amounts.subtotal, 500_150, "15 days at each fee");
     assert_eq!((second.customer.as_str(), &second.customer_address[..]), ("Bank", &["Paris".to_owned()][..]));
     assert_eq!(invoices(&site, THEIRS).await[1].amounts.subtotal, 999_999);
+}
+
+#[tokio::test]
+async fn a_month_is_billed_by_the_fee_that_operators_had_set_for_the_plan_on_each_day() {
+    let site = site().await;
+    move_to(&site, OURS, Tier::Standard).await;
+    close_months(&site.app).await.unwrap();
+    let fee = |cents| PlanChange { monthly_fee: Some(cents), ..PlanChange::default() };
+    for (day, cents) in [(10, 9_300), (20, 31_000)] {
+        let at = secs(MONTHS[0].0 + day * 86_400 + 40_000);
+        site.clock.set(at);
+        site.app.store.put_plan(Tier::Standard, &fee(cents), at).await.unwrap();
+    }
+    // After the month, and before its invoice is made.
+    let late = secs(MONTHS[1].0 + 3_600);
+    site.clock.set(late);
+    site.app.store.put_plan(Tier::Standard, &fee(999_999), late).await.unwrap();
+    site.clock.set(secs(MONTHS[1].0 + 7 * 3_600));
+    close_months(&site.app).await.unwrap();
+    let invoice = invoices(&site, OURS).await.remove(0);
+    let lines = lines(&site, &invoice).await;
+    let parts: BTreeMap<u64, u64> =
+        lines.iter().map(|line| (line.price.0 / u64::try_from(CENT).unwrap(), line.units / 86_400)).collect();
+    assert_eq!(parts, BTreeMap::from([(4_999, 10), (9_300, 10), (31_000, 11)]));
+}
+
+#[tokio::test]
+async fn a_later_fee_is_billed_from_its_day_on_without_any_further_write() {
+    let site = site().await;
+    move_to(&site, OURS, Tier::Standard).await;
+    close_months(&site.app).await.unwrap();
+    let from = secs(MONTHS[0].0 + 12 * 86_400 + 1_000);
+    let figures = PlanChange { monthly_fee: Some(9_300), ..PlanChange::default() };
+    let change = ScheduledChange { from, tier: Tier::Standard, figures };
+    let made = ScheduledPlanChange { id: ScheduledChangeId(1), change, created_at: site.app.now() };
+    site.app.store.schedule_plan_change(&made, site.app.now()).await.unwrap();
+    site.clock.set(secs(MONTHS[1].0 + 7 * 3_600));
+    close_months(&site.app).await.unwrap();
+    let invoice = invoices(&site, OURS).await.remove(0);
+    let parts: Vec<_> = lines(&site, &invoice).await.iter().map(|line| line.units / 86_400).collect();
+    assert_eq!((parts, invoice.amounts.subtotal), (vec![12, 19], (4_999 * 12 + 9_300 * 19 + 15) / 31));
 }

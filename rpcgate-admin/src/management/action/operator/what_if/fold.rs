@@ -6,7 +6,7 @@ use super::quota::{self, ProjectDays};
 use super::standing::TenantStanding;
 use super::windows::WindowUse;
 use super::{HOURS_OF_DAY, SECONDS_OF_HOUR, Weights};
-use crate::store::{Figures, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
+use crate::store::{KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
@@ -50,7 +50,7 @@ impl Basis {
 
     /// Whether quotas may be used up in other hours than before.
     pub(super) fn may_change_quotas(&self) -> bool {
-        !self.weights.is_empty() || self.standings.values().any(|standing| standing.figures.differs())
+        !self.weights.is_empty() || self.standings.values().any(|standing| standing.quota.differs())
     }
 }
 
@@ -107,9 +107,9 @@ fn near(
 ) -> Vec<NearProject> {
     let one = |(project, days): (&ProjectId, &ProjectDays)| {
         let quota = own.get(project).copied().unwrap_or_default();
-        let figures = &basis.standings.get(&days.tenant)?.figures;
-        let of = |figures: &Figures| figures.quota(quota).cu_per_day;
-        let ceilings = BeforeAfter { before: of(&figures.before), after: of(&figures.after) };
+        let of_plan = &basis.standings.get(&days.tenant)?.quota;
+        let of = |plan| quota.or_of_plan(plan).cu_per_day;
+        let ceilings = BeforeAfter { before: of(of_plan.before), after: of(of_plan.after) };
         let near = NearProject { id: *project, tenant: days.tenant, ceilings };
         days.may_differ(&ceilings).then_some(near)
     };

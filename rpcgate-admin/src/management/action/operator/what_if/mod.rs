@@ -154,7 +154,7 @@ async fn basis(
     question: &WhatIf,
 ) -> Result<Basis, ActionError> {
     let now = app.now();
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let weights = changed_weights(&config, &question.weights)?;
     let custom_plans = app.store.custom_plans().await?;
     let asked = AskedPlans::of(&question.plans, &custom_plans)?;

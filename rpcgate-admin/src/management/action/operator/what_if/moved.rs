@@ -51,7 +51,7 @@ async fn answer(
     plan: TenantPlan,
 ) -> Result<PlanMove, ActionError> {
     let now = app.now();
-    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let config = app.config_in_force().await?;
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
     let custom_plans = app.store.custom_plans().await?;
     let custom = match plan.custom {
@@ -64,7 +64,7 @@ async fn answer(
     let terms = app.store.terms(id, now).await?;
     let terms = BeforeAfter { after: terms.on_plan(custom), before: terms };
     let fee = |terms: &Terms, tier: Tier| {
-        terms.figures(now).monthly_fee.unwrap_or_else(|| config.billing.fees.of(tier))
+        terms.figures(now).plan.monthly_fee.unwrap_or_else(|| config.billing.fees.of(tier))
     };
     let figures = BeforeAfter { before: terms.before.figures(now), after: terms.after.figures(now) };
     let tiers =

@@ -8,7 +8,7 @@ use crate::store::{CustomPlan, Figures, Tenant, Terms};
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{Config, Overlay, PlanChange};
-use rpcgate_core::plan::{Plan, Price, Tier};
+use rpcgate_core::plan::{Plan, PlanQuota, Price, Tier};
 use std::collections::BTreeMap;
 
 /// The plans of a question.
@@ -33,10 +33,6 @@ impl AskedPlans {
         for AskedPlan { plan, figures } in plans {
             plans::check(figures)?;
             let is_new = if let Ok(tier) = plan.parse::<Tier>() {
-                if *figures != (Figures { plan: figures.plan, ..Figures::default() }) {
-                    let why = "`plans`: only limits can be asked for one of the four plans".into();
-                    return Err(ActionError::Invalid(why));
-                }
                 asked.tiers.insert(tier, figures.plan).is_none()
             } else {
                 let id = plan.parse::<CustomPlanId>().ok();
@@ -71,8 +67,8 @@ pub(super) struct TenantStanding {
     pub(super) price: BeforeAfter<Price>,
     /// The windows of its keys.
     pub(super) windows: BeforeAfter<PlanWindows>,
-    /// The figures in place of those of its tier, with the quota of its projects.
-    pub(super) figures: BeforeAfter<Figures>,
+    /// The quota of its projects for which none is set.
+    pub(super) quota: BeforeAfter<PlanQuota>,
 }
 
 impl TenantStanding {
@@ -117,7 +113,7 @@ impl TenantStanding {
             plan: own.map_or_else(|| tenant.tier.name().to_owned(), |plan| plan.name.clone()),
             price: BeforeAfter { before: before.price, after: after.price },
             windows: BeforeAfter { before: windows(before), after: windows(after) },
-            figures,
+            quota: BeforeAfter { before: before.quota, after: after.quota },
         }
     }
 }

@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{CustomPlanId, ProjectId, ProjectQuota};
 use rpcgate_core::clock::Time;
-use rpcgate_core::plan::Tier;
+use rpcgate_core::plan::{PlanQuota, Tier};
 use rpcgate_core::usage::Amount;
 use rpcgate_core::usage::sample::{self, SampleLine, SampleRecord, SampleShipper, deed, item};
 use std::net::Ipv4Addr;
@@ -305,6 +305,9 @@ async fn a_quota_is_used_up_for_more_hours_if_calls_weigh_more() {
     assert_eq!((answer.affected.quota_more, answer.unfollowed_projects), (2, 0));
     let answer = asked(&site, &[weight("eth_getLogs", 100)], &[]).await;
     assert_eq!(hours(&answer), [(3, change(9, 24)), (1, change(0, 24)), (2, change(0, 24))]);
+    // The second has a quota of its own, and 75,000 units would have been as many as the plan allows.
+    let answer = asked(&site, &[], &[plan("standard", &[("cu_per_day", 75_000)])]).await;
+    assert_eq!(hours(&answer).iter().map(|(tenant, _)| *tenant).collect::<Vec<_>>(), [3, 1]);
 }
 
 #[tokio::test]
@@ -373,8 +376,8 @@ async fn questions_that_make_no_sense_are_refused() {
     let twice = vec![plan("free", &[]), plan("free", &[("per_day", 3)])];
     assert_eq!(refused(vec![], twice).await, "`plans` has \"free\" twice");
     assert_eq!(refused(vec![], vec![plan("gold", &[])]).await, "`plans`: there is no plan \"gold\"");
-    let wide = vec![plan("free", &[("monthly_fee_cents", 3)])];
-    assert_eq!(refused(vec![], wide).await, "`plans`: only limits can be asked for one of the four plans");
+    let dear = vec![plan("free", &[("monthly_fee_cents", 100_000_001)])];
+    assert!(refused(vec![], dear).await.starts_with("`monthly_fee_cents`"));
     assert!(
         refused(vec![], vec![plan("free", &[("per_minute", u64::MAX)])]).await.starts_with("`per_minute`")
     );
@@ -434,7 +437,7 @@ fn keys_are_asked_for_only_of_tenants_whose_windows_change() {
         plan: String::new(),
         price: BeforeAfter::default(),
         windows: BeforeAfter { before: windows(before), after: windows(after) },
-        figures: BeforeAfter::default(),
+        quota: BeforeAfter { before: PlanQuota::DEFAULT, after: PlanQuota::DEFAULT },
     };
     let basis = |standings: &[(u128, TenantStanding)]| Basis {
         hours: 0..24,

@@ -6,6 +6,7 @@ use crate::management::page::hostile::{HOSTILE, assert_shown};
 use crate::store::{Tenant, fresh_id};
 use http::StatusCode;
 use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::config::Plans;
 use rpcgate_core::plan::Tier;
 
 #[tokio::test]
@@ -120,7 +121,14 @@ async fn a_quota_is_set_and_removed() {
     let set = [("cu_per_day", "300,000"), ("cu_per_month", ""), ("rps_limit", "5"), ("do", "save")];
     let saved = fixture.post(&quota, &set).await;
     assert!(saved.leads_to().1.ends_with("?done=quota-saved"), "{}", saved.text);
-    let stored = fixture.site.app.store.quota(fixture.tenant, fixture.project, NOON).await.unwrap().unwrap();
+    let stored = fixture
+        .site
+        .app
+        .store
+        .quota(fixture.tenant, fixture.project, &Plans::default(), NOON)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((stored.cu_per_day, stored.cu_per_month, stored.rps_limit), (300_000, None, Some(5)));
     let page = fixture.get(&path).await.text;
     assert!(page.contains("value=\"300000\"") && page.contains("value=\"default\""), "{page}");
@@ -135,7 +143,14 @@ async fn a_quota_is_set_and_removed() {
     assert!(wrong.text.contains("value=\"many\""), "what was typed is kept: {}", wrong.text);
     let removed = fixture.post(&quota, &[("do", "default")]).await;
     assert!(removed.leads_to().1.ends_with("?done=quota-removed"), "{}", removed.text);
-    let stored = fixture.site.app.store.quota(fixture.tenant, fixture.project, NOON).await.unwrap().unwrap();
+    let stored = fixture
+        .site
+        .app
+        .store
+        .quota(fixture.tenant, fixture.project, &Plans::default(), NOON)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(!stored.has_row);
     let other = fixture.site.tenant().await;
     for (tenant, project) in [(fixture.tenant, ProjectId(7)), (other, fixture.project)] {
