@@ -152,7 +152,8 @@ pub struct MailSettings {
     pub from: String,
     /// The SMTP server; none by default.
     pub smtp: Option<Url>,
-    /// A PEM file with authorities that may sign the server's certificate, beside the public ones.
+    /// A PEM file with certificates that are trusted for the server, and authorities that may sign its certificate, in
+    /// addition to the public ones.
     pub smtp_ca: Option<PathBuf>,
     /// The requirement on the encryption of the connection.
     pub tls: MailTls,

@@ -1,29 +1,39 @@
 //! Mail servers (SMTP, RFC 5321; STARTTLS, RFC 3207; implicit TLS, RFC 8314).
 
 mod conversation;
+mod server_stream;
 
 use super::MailError;
-use conversation::{CONNECT, REPLY, close, open, send_and_close, within};
+use conversation::{CONNECT, REPLY, close, open, send_and_close, start_tls, within};
 use lettre::Message;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
-use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
+use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::extension::ClientId;
-use lettre::transport::smtp::{Error as SmtpError, SMTP_PORT, SUBMISSION_PORT, SUBMISSIONS_PORT};
+use lettre::transport::smtp::{SMTP_PORT, SUBMISSION_PORT, SUBMISSIONS_PORT};
 use rpcgate_core::config::MailTls;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use server_stream::{ServerStream, ServerTls};
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
 /// Addresses of a mail server that are tried for one mail, at most.
-const MAX_ADDRESSES: u32 = 8;
+const MAX_ADDRESSES: usize = 8;
+
+/// The error for a host that no certificate can have.
+const NO_NAME: &str = "must name a host by its domain name or address";
 
 /// How the connection is encrypted.
 enum Encryption {
     /// TLS from the first byte.
-    Tls(TlsParameters),
+    Tls(ServerTls),
     /// STARTTLS before anything confidential is sent; without it the mail is not sent.
-    StartTls(TlsParameters),
+    StartTls(ServerTls),
     /// Not encrypted: the server has a private address.
     Private,
 }
@@ -53,8 +63,8 @@ impl fmt::Display for MailServer {
 /// The properties of a mail server that its URL does not contain.
 #[derive(Clone, Copy)]
 pub(super) struct ServerOptions<'o> {
-    /// Authorities in PEM format that may sign its certificate, in addition to the public ones.
-    pub(super) authorities: Option<&'o [u8]>,
+    /// The certificates that are trusted.
+    pub(super) trusted: &'o Arc<ClientConfig>,
     /// The requirement on encryption.
     pub(super) tls: MailTls,
     /// The name in `EHLO`, if it is configured.
@@ -93,13 +103,9 @@ impl MailServer {
             Some(_) => return Err(wrong("may end in ?tls=required and in nothing else")),
         };
         let tls = || {
-            let mut builder = TlsParameters::builder(host.clone());
-            if let Some(pem) = options.authorities {
-                builder = builder.add_root_certificate(Certificate::from_pem(pem)?);
-            }
-            builder.build()
+            let name = ServerName::try_from(host.clone()).map_err(|_| wrong(NO_NAME))?;
+            Ok::<_, MailError>(ServerTls { connector: TlsConnector::from(options.trusted.clone()), name })
         };
-        let tls = || tls().map_err(|error: SmtpError| MailError::Url(error.to_string()));
         let (encryption, usual) = match (url.scheme_str(), tls_of_url, options.tls) {
             (Some("smtps"), _, MailTls::None) | (Some("smtp"), MailTls::Required, MailTls::None) => {
                 return Err(wrong("requires TLS, but admin.mail.tls is \"none\""));
@@ -145,27 +151,21 @@ impl MailServer {
 
     /// A connection that takes a mail. What the server refuses before it has seen the mail says nothing about the mail.
     async fn connect(&self) -> Result<AsyncSmtpConnection, MailError> {
-        let addresses = self.addresses().await?;
+        let stream = reach(&self.addresses().await?).await?;
         let mut server = match &self.encryption {
             Encryption::Tls(tls) => {
-                let (hello, tls) = (&self.hello, Some(tls.clone()));
-                let opening =
-                    AsyncSmtpConnection::connect_tokio1(&addresses[..], Some(CONNECT), hello, tls, None);
-                // The connection, TLS with the greeting, and EHLO are one step of the library.
-                let time = CONNECT * MAX_ADDRESSES + REPLY * 2;
-                within(time, "TLS, the greeting and EHLO", opening).await?
+                let stream = tls.encrypt(stream).await?;
+                open(ServerStream::new(stream), &self.hello).await?
             }
-            Encryption::StartTls(_) | Encryption::Private => {
-                open(reach(&addresses).await?, &self.hello).await?
+            Encryption::StartTls(tls) => {
+                // Whatever the server has sent before TLS is dropped with `plain`.
+                let (plain, stream) = twice(stream).map_err(unreachable)?;
+                start_tls(open(ServerStream::new(plain), &self.hello).await?).await?;
+                let stream = tls.encrypt(stream).await?;
+                open(ServerStream::after_starttls(stream), &self.hello).await?
             }
+            Encryption::Private => open(ServerStream::new(stream), &self.hello).await?,
         };
-        if let Encryption::StartTls(tls) = &self.encryption {
-            if !server.can_starttls() {
-                close(server).await;
-                return Err(MailError::Unavailable("it does not offer STARTTLS".into()));
-            }
-            within(REPLY * 2, "STARTTLS and EHLO", server.starttls(tls.clone(), &self.hello)).await?;
-        }
         if let Some(login) = &self.login {
             within(REPLY, "AUTH", server.auth(DEFAULT_MECHANISMS, login)).await?;
         }
@@ -178,7 +178,7 @@ impl MailServer {
         let found = found.map_err(|_| unreachable("its name is not resolved in time"))?;
         let all: Vec<SocketAddr> = found.map_err(unreachable)?.collect();
         let is_usable = |to: &&SocketAddr| !self.encryption.is_none() || is_private(to.ip());
-        let usable: Vec<_> = all.iter().filter(is_usable).take(MAX_ADDRESSES as usize).copied().collect();
+        let usable: Vec<_> = all.iter().filter(is_usable).take(MAX_ADDRESSES).copied().collect();
         if usable.is_empty() && !all.is_empty() {
             return Err(unreachable(
                 "it has no private address, and only to those mails are sent without TLS",
@@ -203,6 +203,13 @@ async fn reach(addresses: &[SocketAddr]) -> Result<TcpStream, MailError> {
         }
     }
     Err(failure)
+}
+
+/// The same connection twice, since the library does not return the one that it gets.
+fn twice(stream: TcpStream) -> io::Result<(TcpStream, TcpStream)> {
+    let stream = stream.into_std()?;
+    let copy = stream.try_clone()?;
+    Ok((TcpStream::from_std(stream)?, TcpStream::from_std(copy)?))
 }
 
 /// The name in `EHLO`: `configured` if it is one that servers accept (RFC 5321, section 4.1.1.1: a fully qualified name or

@@ -1,20 +1,19 @@
 //! Tests with scripted mail servers.
 
-use super::conversation::SmtpStream;
 use super::*;
 use crate::management::mail::{Mail, Mailer, address};
-use lettre::transport::smtp::client::AsyncTokioStream;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::MailSettings;
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
+use rpcgate_layers::transport::trust;
+use rustls::ServerConfig;
+use rustls_pki_types::PrivateKeyDer;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadBuf};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 const NOW: Time = Time::from_micros(1_800_000_000_000_042);
 const FROM: &str = "rpcgate <post@rpcgate.example>";
@@ -34,34 +33,39 @@ fn mailer_of(url: &str, change: impl FnOnce(&mut MailSettings)) -> Mailer {
     Mailer::smtp(url, &settings).unwrap()
 }
 
-/// A server that accepts one connection and answers each command as `script` says: with the first entry whose
-/// word begins the line. It returns the received lines.
+/// A server that accepts one connection, greets, and answers each command as `script` says. It returns the received lines.
 async fn stub(script: &'static [(&'static str, &'static str)]) -> (SocketAddr, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let reported = tokio::spawn(async move {
-        let (read, mut write) = listener.accept().await.unwrap().0.into_split();
-        let mut lines = BufReader::new(read).lines();
-        let (mut reported, mut data) = (Vec::new(), false);
-        write.write_all(b"220 stub\r\n").await.unwrap();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let word = if data { line.as_str() } else { line.get(..4).unwrap_or_default() };
-            let answer = if data && line != "." {
-                None
-            } else {
-                script.iter().find(|(begin, _)| *begin == word).map(|(_, answer)| *answer)
-            };
-            data = if data { line != "." } else { answer.is_some_and(|answer| answer.starts_with("354")) };
-            reported.push(line);
-            if let Some(answer) = answer
-                && write.write_all(answer.as_bytes()).await.is_err()
-            {
+        let mut stream = listener.accept().await.unwrap().0;
+        stream.write_all(b"220 stub\r\n").await.unwrap();
+        answer(stream, script).await
+    });
+    (addr, reported)
+}
+
+/// Answers each command with the first entry whose word begins its line, and returns the received lines.
+async fn answer(stream: impl AsyncRead + AsyncWrite, script: &[(&'static str, &'static str)]) -> Vec<String> {
+    let (read, mut write) = tokio::io::split(stream);
+    let mut lines = BufReader::new(read).lines();
+    let (mut reported, mut data) = (Vec::new(), false);
+    while let Ok(Some(line)) = lines.next_line().await {
+        let word = if data { line.as_str() } else { line.get(..4).unwrap_or_default() };
+        let answer = if data && line != "." {
+            None
+        } else {
+            script.iter().find(|(begin, _)| *begin == word).map(|(_, answer)| *answer)
+        };
+        data = if data { line != "." } else { answer.is_some_and(|answer| answer.starts_with("354")) };
+        reported.push(line);
+        if let Some(answer) = answer {
+            if write.write_all(answer.as_bytes()).await.is_err() || write.flush().await.is_err() {
                 break;
             }
         }
-        reported
-    });
-    (addr, reported)
+    }
+    reported
 }
 
 const TAKES: &[(&str, &str)] = &[
@@ -166,61 +170,22 @@ const NORMAL: Behaviour = Behaviour {
     end: (0, "250 2.0.0 queued"),
 };
 
-/// The client's end of a connection in memory. A paused clock moves on as soon as no task can run. While bytes are on their
-/// way through a socket that would be at once, and every deadline would end.
-#[derive(Debug)]
-struct MemoryStream(BufReader<DuplexStream>);
-
-impl AsyncRead for MemoryStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for MemoryStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-}
-
-impl AsyncTokioStream for MemoryStream {
-    fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(SocketAddr::from(([127, 0, 0, 1], SMTP_PORT)))
-    }
-}
-
-impl SmtpStream for MemoryStream {
-    async fn wait_readable(&mut self) -> io::Result<()> {
-        self.0.fill_buf().await.map(drop)
-    }
-}
-
-fn connection() -> (MemoryStream, DuplexStream) {
+/// A connection in memory, and the server's end of it. A paused clock moves on as soon as no task can run. While bytes are
+/// on their way through a socket that would be at once, and every deadline would end.
+fn connection() -> (ServerStream<DuplexStream>, DuplexStream) {
     let (client, server) = tokio::io::duplex(64 << 10);
-    (MemoryStream(BufReader::new(client)), server)
+    (ServerStream::new(client), server)
 }
 
 /// Sends a mail over a connection, as [`MailServer::send`] does it without TLS and without a login.
-async fn send_over(stream: MemoryStream) -> Result<(), MailError> {
+async fn send_over(stream: ServerStream<DuplexStream>) -> Result<(), MailError> {
     let message = mailer("smtp://localhost").compose(&mail("x"), 7, NOW)?;
     send_and_close(open(stream, &ClientId::Domain("rpcgate.example".into())).await?, &message).await
 }
 
 /// A connection to a server with this behaviour, and the number of mails that the server has accepted. An empty answer
 /// closes the connection.
-fn server(behaviour: Behaviour) -> (MemoryStream, Arc<AtomicUsize>) {
+fn server(behaviour: Behaviour) -> (ServerStream<DuplexStream>, Arc<AtomicUsize>) {
     let (client, server) = connection();
     let accepted = Arc::new(AtomicUsize::new(0));
     let count = accepted.clone();
@@ -433,8 +398,84 @@ async fn no_byte_is_sent_unencrypted_if_encryption_is_required() {
     assert!(!reported.await.unwrap().iter().any(|line| line.starts_with("AUTH") || line.starts_with("MAIL")));
 }
 
+/// A server with a certificate that is an authority and signs itself, as `openssl req -x509` makes it, for `name` and until
+/// this year. It encrypts from the first byte, or after STARTTLS. It returns the lines that it received under TLS, and the
+/// certificate in PEM form.
+async fn tls_stub(
+    name: &str,
+    until: i32,
+    is_starttls: bool,
+) -> (SocketAddr, JoinHandle<Vec<String>>, String) {
+    let mut own = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    own.not_after = date_time_ymd(until, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let own = own.self_signed(&key).unwrap();
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let server = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![own.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let reported = tokio::spawn(async move {
+        let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+        if is_starttls {
+            for answer in ["220 stub\r\n", "250-stub\r\n250 STARTTLS\r\n", "220 go on\r\n"] {
+                if answer != "220 stub\r\n" {
+                    stream.read_line(&mut String::new()).await.unwrap();
+                }
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        }
+        let accepted = TlsAcceptor::from(Arc::new(server)).accept(stream).await;
+        let Ok(mut stream) = accepted else { return Vec::new() };
+        if !is_starttls {
+            stream.write_all(b"220 stub\r\n").await.unwrap();
+        }
+        answer(stream, TAKES).await
+    });
+    (addr, reported, own.pem())
+}
+
+#[tokio::test]
+async fn a_named_certificate_of_a_mail_server_is_trusted_for_its_names_and_its_time_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    let not_named = "the certificate is that of an authority, and not named as trusted";
+    let expired = "the certificate has expired";
+    let foreign = "the certificate is not valid for localhost: it is for mail.example";
+    for is_starttls in [true, false] {
+        for (name, until, is_named, expected) in [
+            ("localhost", 4_000, true, None),
+            ("localhost", 4_000, false, Some(not_named)),
+            ("localhost", 2_020, true, Some(expired)),
+            ("mail.example", 4_000, true, Some(foreign)),
+        ] {
+            let (addr, reported, pem) = tls_stub(name, until, is_starttls).await;
+            std::fs::write(&file, pem).unwrap();
+            let login = format!("user:secret@localhost:{}", addr.port());
+            let url =
+                if is_starttls { format!("smtp://{login}?tls=required") } else { format!("smtps://{login}") };
+            let mailer = mailer_of(&url, |mail| mail.smtp_ca = is_named.then(|| file.clone()));
+            let found = mailer.send(&mail("x"), 7, NOW).await.map_err(|error| error.to_string());
+            let failed =
+                expected.map(|why| format!("the mail server does not take the mail now: TLS failed: {why}"));
+            assert_eq!(found.err(), failed, "{name}, {until}, {is_named}, {is_starttls}");
+            let reported = reported.await.unwrap();
+            let is_sent = reported.iter().any(|line| line.starts_with("DATA"));
+            assert_eq!(is_sent, expected.is_none(), "{reported:?}");
+            let is_told = reported.iter().any(|line| line.starts_with("AUTH"));
+            assert_eq!(is_told, expected.is_none(), "{reported:?}");
+        }
+    }
+}
+
 fn read(url: &str, tls: MailTls) -> Result<MailServer, MailError> {
-    let options = ServerOptions { authorities: None, tls, hello: None, sender_domain: "rpcgate.example" };
+    let trusted = Arc::new(trust::client_config(&[]).unwrap());
+    let options = ServerOptions { trusted: &trusted, tls, hello: None, sender_domain: "rpcgate.example" };
     MailServer::read(url, options)
 }
 
