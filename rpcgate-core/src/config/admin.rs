@@ -2,6 +2,7 @@
 
 use super::admin_tls::AdminTls;
 use super::fields::{Fields, Table};
+use super::mail_server::MailServerUrl;
 use super::problem::Problem;
 use super::secret::{MOST_FORMER, Secret};
 use super::units::{DAY, MIB, SECOND};
@@ -185,6 +186,11 @@ impl Table for MailSettings {
         f.word("tls", &mut self.tls);
         f.value("hello", &mut self.hello);
         f.value("outbox", &mut self.outbox);
+        if let Some(url) = &self.smtp
+            && let Err(why) = MailServerUrl::read(url.expose(), self.tls)
+        {
+            f.wrong(&["smtp"], |key| Problem::Invalid { key, why });
+        }
         if !self.from.contains('@') || self.from.contains(['\r', '\n']) {
             f.wrong(&["from"], |key| Problem::Invalid { key, why: "must be a mail address".into() });
         }

@@ -17,7 +17,6 @@ use rustls::ClientConfig;
 use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 enum Transport {
@@ -53,10 +52,9 @@ impl Mailer {
     /// # Errors
     /// [`MailError::Url`], [`MailError::Authorities`] and [`MailError::Sender`].
     pub fn smtp(url: &str, settings: &MailSettings) -> Result<Self, MailError> {
-        let trusted = Arc::new(trusted(settings.smtp_ca.as_deref())?);
         let from = sender(&settings.from)?;
         let options = ServerOptions {
-            trusted: &trusted,
+            trusted: trusted(settings.smtp_ca.as_deref())?,
             tls: settings.tls,
             hello: settings.hello.as_deref(),
             sender_domain: from.email.domain(),

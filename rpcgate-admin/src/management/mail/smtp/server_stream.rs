@@ -1,20 +1,12 @@
 //! The connection to a mail server as the library for SMTP gets it.
 
-use super::conversation::REPLY;
-use crate::management::egress::tls::sentence;
-use crate::management::mail::MailError;
 use lettre::transport::smtp::client::AsyncTokioStream;
-use rustls_pki_types::ServerName;
 use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 /// A server says nothing after STARTTLS before the client does. The library expects a greeting, so it gets this one.
 const AFTER_STARTTLS: &[u8] = b"220 TLS\r\n";
@@ -81,26 +73,5 @@ impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + Debug> AsyncTokioStream f
     /// The library has this function for its callers alone.
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-/// The TLS of a mail server.
-#[derive(Clone)]
-pub(super) struct ServerTls {
-    pub(super) connector: TlsConnector,
-    /// The name that the server's certificate must have.
-    pub(super) name: ServerName<'static>,
-}
-
-impl ServerTls {
-    /// Encrypts a connection.
-    ///
-    /// # Errors
-    /// [`MailError::Unavailable`] with the reason in words.
-    pub(super) async fn encrypt(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, MailError> {
-        let encrypted = timeout(REPLY, self.connector.connect(self.name.clone(), stream)).await;
-        let encrypted =
-            encrypted.map_err(|_| MailError::Unavailable(format!("no answer to TLS within {REPLY:?}")))?;
-        encrypted.map_err(|error| MailError::Unavailable(format!("TLS failed: {}", sentence(&error))))
     }
 }
