@@ -354,6 +354,7 @@ fn rules_about_several_keys_are_checked() {
         ),
         ("billing", "reminders = [\"366d\"]", "billing.reminders has an entry longer than 365d"),
         ("billing", "seller = \"a\\nb\"", "billing.seller must be one line of at most 200 characters"),
+        ("billing", "seller = \"a\u{2028}b\"", "billing.seller must be one line of at most 200 characters"),
         (
             "billing",
             "seller_address = [\"a\\nb\"]",

@@ -1,10 +1,10 @@
 //! Composes mails, and passes them to a mail server or writes them into a folder.
 
-use super::Mail;
 use super::forms::{html_part, text_part};
 use super::mail_error::{MAX_SUBJECT, MAX_TEXT, MailError};
 use super::outbox_folder::OutboxFolder;
 use super::smtp::{MailServer, ServerOptions};
+use super::{Mail, ends_line};
 use crate::management::egress::tls::reason;
 use crate::process::tls::authorities;
 use lettre::Message;
@@ -103,8 +103,7 @@ impl Mailer {
     /// [`MailError::Subject`], [`MailError::Long`], [`MailError::Compose`].
     pub(super) fn compose(&self, mail: &Mail, id: u128, at: Time) -> Result<Message, MailError> {
         // A control character here could start another header line.
-        let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        if mail.subject.contains(breaks) || mail.subject.chars().count() > MAX_SUBJECT {
+        if mail.subject.contains(ends_line) || mail.subject.chars().count() > MAX_SUBJECT {
             return Err(MailError::Subject);
         }
         if mail.text.len() > MAX_TEXT {
