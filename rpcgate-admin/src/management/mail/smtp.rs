@@ -13,7 +13,7 @@ use lettre::transport::smtp::extension::ClientId;
 use rpcgate_core::config::{MailEncryption, MailServerUrl, MailTls};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use server_stream::ServerStream;
+use server_stream::{HelloCommand, ServerStream};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -84,22 +84,39 @@ impl MailServer {
 
     /// A connection that takes a mail. What the server refuses before it has seen the mail says nothing about the mail.
     async fn connect(&self) -> Result<AsyncSmtpConnection, MailError> {
-        let stream = reach(&self.addresses().await?).await?;
-        let mut server = match self.url.encryption {
-            MailEncryption::Tls => open(ServerStream::new(self.encrypt(stream).await?), &self.hello).await?,
-            MailEncryption::StartTls => {
-                // Whatever the server has sent before TLS is dropped with `plain`.
-                let (plain, stream) = twice(stream).map_err(unreachable)?;
-                start_tls(open(ServerStream::new(plain), &self.hello).await?).await?;
-                open(ServerStream::after_starttls(self.encrypt(stream).await?), &self.hello).await?
-            }
-            MailEncryption::Private => open(ServerStream::new(stream), &self.hello).await?,
+        let mut server = match self.introduced(HelloCommand::Ehlo).await? {
+            Some(server) => server,
+            None => self
+                .introduced(HelloCommand::Helo)
+                .await?
+                .ok_or_else(|| MailError::Unavailable("it knows neither EHLO nor HELO".into()))?,
         };
         if let Some((user, password)) = &self.url.login {
             let login = Credentials::new(user.clone(), password.expose().to_owned());
             within(REPLY, "AUTH", server.auth(DEFAULT_MECHANISMS, &login)).await?;
         }
         Ok(server)
+    }
+
+    /// A connection on which this host has introduced itself; `None` if the server does not know `EHLO`.
+    async fn introduced(&self, command: HelloCommand) -> Result<Option<AsyncSmtpConnection>, MailError> {
+        let stream = reach(&self.addresses().await?).await?;
+        match self.url.encryption {
+            MailEncryption::Tls => {
+                let stream = ServerStream::new(self.encrypt(stream).await?);
+                open(stream.with_command(command), &self.hello).await
+            }
+            MailEncryption::StartTls => {
+                // Whatever the server has sent before TLS is dropped with `plain`.
+                let (plain, stream) = twice(stream).map_err(unreachable)?;
+                start_tls(open(ServerStream::new(plain), &self.hello).await?).await?;
+                let stream = ServerStream::after_starttls(self.encrypt(stream).await?);
+                open(stream.with_command(command), &self.hello).await
+            }
+            MailEncryption::Private => {
+                open(ServerStream::new(stream).with_command(command), &self.hello).await
+            }
+        }
     }
 
     /// Encrypts a connection to this server.

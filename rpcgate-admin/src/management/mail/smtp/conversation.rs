@@ -1,7 +1,7 @@
 //! The steps of a conversation with a mail server: their deadlines, and the meaning of a refusal.
 
 use super::MailError;
-use super::server_stream::ServerStream;
+use super::server_stream::{HelloCommand, ServerStream};
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::commands::{Data, Mail, Quit, Rcpt, Starttls};
@@ -32,14 +32,15 @@ const END_REPLY: Duration = Duration::from_secs(600);
 /// The time for the answer to `QUIT`, which decides nothing.
 const QUIT_REPLY: Duration = Duration::from_secs(1);
 
-/// Waits for the greeting, and introduces this host.
+/// Waits for the greeting, and introduces this host. Returns `None` if the server does not know `EHLO` (RFC 5321, section
+/// 3.2); the library has ended the conversation then.
 ///
 /// # Errors
 /// [`MailError::Rejected`], [`MailError::Unavailable`].
 pub(super) async fn open<S>(
     mut stream: ServerStream<S>,
     hello: &ClientId,
-) -> Result<AsyncSmtpConnection, MailError>
+) -> Result<Option<AsyncSmtpConnection>, MailError>
 where
     S: AsyncRead + AsyncWrite + Send + Sync + Unpin + Debug + 'static,
 {
@@ -47,18 +48,31 @@ where
     if timeout(REPLY, stream.wait_readable()).await.is_err() {
         return Err(MailError::Unavailable(format!("no greeting within {REPLY:?}")));
     }
+    let command = stream.command();
     let opening = AsyncSmtpConnection::connect_with_transport(Box::new(stream), hello);
-    within(REPLY, "EHLO", opening).await
+    match waited(REPLY, "EHLO", opening).await? {
+        Ok(server) => Ok(Some(server)),
+        Err(error) if command == HelloCommand::Ehlo && is_unknown_command(&error) => Ok(None),
+        Err(error) => Err(rejected(&error)),
+    }
 }
 
-/// Asks a server to encrypt the connection. TLS begins with the next byte.
+/// Whether a server refuses a command because it does not know it.
+fn is_unknown_command(error: &SmtpError) -> bool {
+    error.status().is_some_and(|code| matches!(u16::from(code), 500 | 502))
+}
+
+/// Asks a server to encrypt the connection. TLS begins with the next byte. `None` is a server that does not know `EHLO`,
+/// which STARTTLS needs.
 ///
 /// # Errors
 /// [`MailError::Rejected`], [`MailError::Unavailable`].
-pub(super) async fn start_tls(mut server: AsyncSmtpConnection) -> Result<(), MailError> {
+pub(super) async fn start_tls(server: Option<AsyncSmtpConnection>) -> Result<(), MailError> {
+    let not_offered = MailError::Unavailable("it does not offer STARTTLS".into());
+    let Some(mut server) = server else { return Err(not_offered) };
     if !server.can_starttls() {
         close(server).await;
-        return Err(MailError::Unavailable("it does not offer STARTTLS".into()));
+        return Err(not_offered);
     }
     let answer = within(REPLY, "STARTTLS", server.command(Starttls)).await?;
     expect(&answer, "STARTTLS", Severity::PositiveCompletion)

@@ -180,7 +180,8 @@ fn connection() -> (ServerStream<DuplexStream>, DuplexStream) {
 /// Sends a mail over a connection, as [`MailServer::send`] does it without TLS and without a login.
 async fn send_over(stream: ServerStream<DuplexStream>) -> Result<(), MailError> {
     let message = mailer("smtp://localhost").compose(&mail("x"), 7, NOW)?;
-    send_and_close(open(stream, &ClientId::Domain("rpcgate.example".into())).await?, &message).await
+    let server = open(stream, &ClientId::Domain("rpcgate.example".into())).await?;
+    send_and_close(server.unwrap(), &message).await
 }
 
 /// A connection to a server with this behaviour, and the number of mails that the server has accepted. An empty answer
@@ -357,6 +358,50 @@ async fn without_tls_a_mail_goes_to_private_addresses_only() {
         matches!(&found, Err(MailError::Unavailable(why)) if why.contains("no private address")),
         "{found:?}"
     );
+}
+
+/// Answers of a server that does not know `EHLO`.
+const OLD: [&[(&str, &str)]; 2] = [
+    &[
+        ("EHLO", "500 unknown\r\n"),
+        ("HELO", "250 stub\r\n"),
+        ("MAIL", "250 ok\r\n"),
+        ("RCPT", "250 ok\r\n"),
+        ("DATA", "354 go on\r\n"),
+        (".", "250 taken\r\n"),
+        ("QUIT", "221 bye\r\n"),
+    ],
+    &[("EHLO", "502 unknown\r\n"), ("HELO", "502 unknown\r\n"), ("QUIT", "221 bye\r\n")],
+];
+
+#[tokio::test]
+async fn a_server_that_does_not_know_ehlo_is_greeted_with_helo() {
+    for (script, is_taken) in OLD.into_iter().zip([true, false]) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let reported = tokio::spawn(async move {
+            let mut reported = Vec::new();
+            for _ in 0..2 {
+                let mut stream = listener.accept().await.unwrap().0;
+                stream.write_all(b"220 stub\r\n").await.unwrap();
+                reported.push(answer(stream, script).await);
+            }
+            reported
+        });
+        let found = mailer(&format!("smtp://{addr}")).send(&mail("x"), 7, NOW).await;
+        let is_as_expected =
+            if is_taken { found.is_ok() } else { matches!(&found, Err(MailError::Rejected(_))) };
+        assert!(is_as_expected, "{found:?}");
+        let reported = reported.await.unwrap();
+        assert_eq!(reported[0], ["EHLO rpcgate.example", "QUIT"]);
+        assert_eq!(reported[1][0], "HELO rpcgate.example");
+        assert_eq!(reported[1].contains(&"DATA".to_owned()), is_taken, "{reported:?}");
+    }
+    // Without EHLO there is no STARTTLS.
+    let (addr, reported) = stub(OLD[0]).await;
+    let found = mailer(&format!("smtp://{addr}?tls=required")).send(&mail("x"), 7, NOW).await;
+    assert!(matches!(&found, Err(MailError::Unavailable(why)) if why.contains("STARTTLS")), "{found:?}");
+    assert_eq!(reported.await.unwrap(), ["EHLO rpcgate.example", "QUIT"]);
 }
 
 #[tokio::test]
