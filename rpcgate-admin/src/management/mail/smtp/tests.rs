@@ -59,10 +59,10 @@ async fn answer(stream: impl AsyncRead + AsyncWrite, script: &[(&'static str, &'
         };
         data = if data { line != "." } else { answer.is_some_and(|answer| answer.starts_with("354")) };
         reported.push(line);
-        if let Some(answer) = answer {
-            if write.write_all(answer.as_bytes()).await.is_err() || write.flush().await.is_err() {
-                break;
-            }
+        if let Some(answer) = answer
+            && (write.write_all(answer.as_bytes()).await.is_err() || write.flush().await.is_err())
+        {
+            break;
         }
     }
     reported
