@@ -16,6 +16,17 @@ pub(crate) fn lower_hex(text: &str, digits: usize) -> Option<String> {
     is_hex(text, digits).then(|| text.to_ascii_lowercase())
 }
 
+/// Bytes in hexadecimal digits, two for each, in lower case. There may be none.
+pub(crate) fn hex_bytes(text: &str) -> Option<String> {
+    if text.len().is_multiple_of(2) { lower_hex(text, text.len()) } else { None }
+}
+
+/// A name that a chain's own programs give: it is not empty, and has no control characters and no blanks around it.
+pub(crate) fn program_name(text: &str) -> Option<String> {
+    let is_name = !text.is_empty() && text.trim() == text && !text.contains(char::is_control);
+    is_name.then(|| text.to_owned())
+}
+
 /// A decimal number without leading zeros, as events have amounts; `None` for any other text.
 pub(crate) fn whole_number(text: &str) -> Option<String> {
     if text.is_empty() || !text.bytes().all(|digit| digit.is_ascii_digit()) {
@@ -94,6 +105,20 @@ mod tests {
         assert_eq!(lower_hex("00fF", 4).as_deref(), Some("00ff"));
         for wrong in ["", "0ff", "00fff", "00fg", "0xff", "éé"] {
             assert_eq!(lower_hex(wrong, 4), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_and_bytes_that_no_chain_writes_are_refused() {
+        assert_eq!(hex_bytes("00fF").as_deref(), Some("00ff"));
+        assert_eq!(hex_bytes("").as_deref(), Some(""));
+        for wrong in ["0", "0ff", "0g", "0xff"] {
+            assert_eq!(hex_bytes(wrong), None, "{wrong}");
+        }
+        assert_eq!(program_name("plutus:v2").as_deref(), Some("plutus:v2"));
+        assert_eq!(program_name("wasm-my event").as_deref(), Some("wasm-my event"));
+        for wrong in ["", " ", " a", "a ", "a\nb"] {
+            assert_eq!(program_name(wrong), None, "{wrong:?}");
         }
     }
 

@@ -57,6 +57,11 @@ impl Mail {
     }
 }
 
+/// Whether a program may begin a new line at a character, which therefore does not belong in a subject.
+fn ends_line(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
 impl fmt::Debug for Mail {
     /// Leaves out the text, which may contain a token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -152,12 +152,25 @@ impl BlockReader for Aptos {
         match key {
             "address" | "from" | "to" | "account" | "from_store" | "to_store" => address(value),
             // A coin is named by its type, a fungible asset by its address.
-            "token" if value.contains("::") => Some(value.to_owned()),
-            "token" => address(value),
-            "tx_hash" => hash(value),
+            "token" if !value.contains("::") => address(value),
+            "token" | "type" => is_type(value).then(|| value.to_owned()),
+            "tx_hash" | "block_hash" => hash(value),
             _ => Some(value.to_owned()),
         }
     }
+}
+
+/// Whether a text can be the name of a Move type as the API writes it, such as `0x1::coin::CoinStore<0x1::a::B>`. The API
+/// cuts long ones, so the brackets may be open.
+fn is_type(text: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_:<>, ".contains(&byte);
+    if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '0') || !text.bytes().all(is_of_name) {
+        return false;
+    }
+    let Some((outer, rest)) = text.split_once("::") else { return !text.contains(' ') };
+    let package = outer.rsplit('<').next().unwrap_or(outer);
+    let is_module = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    package.starts_with("0x") && address(package).is_some() && is_module
 }
 
 /// A hash as the API writes it.

@@ -23,7 +23,7 @@ use super::shapes::shapes;
 use super::transaction::{Transaction, events};
 use crate::answer::read;
 use crate::following::new_block;
-use crate::form::lower_hex;
+use crate::form::{hex_bytes, lower_hex, program_name};
 use crate::kinds::KINDS;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -298,7 +298,8 @@ impl BlockReader for Cardano {
             "token" => token(value),
             "tx_hash" | "block_hash" | "parent_hash" => lower_hex(value, 64),
             "script" => lower_hex(value, 56),
-            "redeemer" => lower_hex(value, value.len()),
+            "redeemer" => hex_bytes(value),
+            "language" | "purpose" => program_name(value),
             _ => Some(value.to_owned()),
         }
     }

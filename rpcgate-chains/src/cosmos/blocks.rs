@@ -5,7 +5,7 @@ use super::shapes::shapes;
 use crate::activity::Activity;
 use crate::answer::read;
 use crate::following::{at_height, new_block, unless_above};
-use crate::form::is_hex;
+use crate::form::{is_hex, program_name};
 use crate::kinds::{KINDS, wants_transactions};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -261,9 +261,18 @@ impl BlockReader for CosmosBlocks {
                 let digits = value.strip_prefix("0x").unwrap_or(value);
                 is_hex(digits, 64).then(|| digits.to_ascii_uppercase())
             }
+            "token" => is_denom(value).then(|| value.to_owned()),
+            "type" => program_name(value),
             _ => Some(value.to_owned()),
         }
     }
+}
+
+/// Whether a text can be a denomination (`reDnmString` of the Cosmos SDK): `uatom`, `ibc/27394FB0…`.
+fn is_denom(text: &str) -> bool {
+    let is_of_denom = |byte: u8| byte.is_ascii_alphanumeric() || b"/:._-".contains(&byte);
+    let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    begins_well && (3..=128).contains(&text.len()) && text.bytes().all(is_of_denom)
 }
 
 #[cfg(test)]

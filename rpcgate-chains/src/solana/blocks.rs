@@ -171,6 +171,11 @@ impl BlockReader for Solana {
             "token" if value != "SOL" => public_key(value),
             "block_hash" | "parent_hash" => base58(value, 32),
             "tx_hash" => base58(value, 64),
+            // In base58 or Base64.
+            "data" => {
+                let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+                value.bytes().all(is_digit).then(|| value.to_owned())
+            }
             _ => Some(value.to_owned()),
         }
     }

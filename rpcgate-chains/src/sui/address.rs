@@ -15,7 +15,8 @@ pub(super) fn address(text: &str) -> Option<String> {
     is_address.then(|| format!("0x{:0>DIGITS$}", digits.to_ascii_lowercase()))
 }
 
-fn is_name(text: &str) -> bool {
+/// Whether a text can be the name of a module or of a type in Move.
+pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 

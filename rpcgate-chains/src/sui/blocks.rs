@@ -1,6 +1,6 @@
 //! Reads checkpoints and the events of their transactions.
 
-use super::address::{address, type_name};
+use super::address::{address, is_name, type_name};
 use super::shapes::shapes;
 use crate::activity::Activity;
 use crate::answer::read;
@@ -398,6 +398,7 @@ impl BlockReader for SuiBlocks {
         match key {
             "address" | "from" | "to" | "sender" => address(value),
             "token" | "type" => type_name(value),
+            "module" => is_name(value).then(|| value.to_owned()),
             "tx_hash" | "block_hash" | "parent_hash" => base58(value, 32),
             _ => Some(value.to_owned()),
         }

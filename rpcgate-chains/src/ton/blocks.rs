@@ -23,6 +23,8 @@ use super::transaction::Transaction;
 use crate::answer::{number, read};
 use crate::form::lower_hex;
 use crate::kinds::{KINDS, wants_transactions};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -245,7 +247,8 @@ impl BlockReader for Ton {
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         match key {
             "address" | "from" | "to" | "jetton_wallet" => raw(value),
-            "tx_hash" => hash(value),
+            "tx_hash" | "block_hash" | "parent_hash" => hash(value),
+            "body" => STANDARD.decode(value).is_ok_and(|body| !body.is_empty()).then(|| value.to_owned()),
             "opcode" => {
                 let digits = value.strip_prefix("0x").unwrap_or(value);
                 lower_hex(digits, 8).map(|digits| format!("0x{digits}"))

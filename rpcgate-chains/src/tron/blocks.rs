@@ -6,7 +6,7 @@ use super::token::Log;
 use crate::activity::Activity;
 use crate::answer::{read, refused};
 use crate::following::{at_height, new_block};
-use crate::form::lower_hex;
+use crate::form::{hex_bytes, lower_hex, program_name};
 use crate::kinds::{KINDS, wants_transactions};
 use http::Method as Verb;
 use rpcgate_core::backend::BoxFuture;
@@ -425,10 +425,8 @@ impl BlockReader for TronBlocks {
             "tx_hash" | "block_hash" | "parent_hash" | "topic0" => {
                 hash(value.strip_prefix("0x").unwrap_or(value))
             }
-            "data" => {
-                let digits = value.strip_prefix("0x").unwrap_or(value);
-                lower_hex(digits, digits.len())
-            }
+            "data" => hex_bytes(value.strip_prefix("0x").unwrap_or(value)),
+            "tx_type" => program_name(value),
             _ => Some(value.to_owned()),
         }
     }

@@ -1,6 +1,6 @@
 //! Addresses and other values of the XRP Ledger in the form in which events have them.
 
-use crate::form::{base58_with_checksum, checked_base58, direction, is_hex, whole_number};
+use crate::form::{base58_with_checksum, checked_base58, direction, is_hex, program_name, whole_number};
 use bs58::Alphabet;
 
 /// The bytes before the account in an X-address, of the main network and of test networks.
@@ -30,7 +30,7 @@ fn currency(text: &str) -> Option<String> {
     let (code, issuer) = text.rsplit_once('.')?;
     let code = match code.len() {
         40 if is_hex(code, 40) => code.to_ascii_uppercase(),
-        3 if code.is_ascii() => code.to_owned(),
+        3 if code.bytes().all(|byte| byte.is_ascii_graphic()) => code.to_owned(),
         _ => return None,
     };
     classic(issuer).map(|issuer| format!("{code}.{issuer}"))
@@ -38,8 +38,15 @@ fn currency(text: &str) -> Option<String> {
 
 /// Whether a text is an amount as the ledger writes it: `15`, `0.25`, `1e-7`.
 fn is_amount(text: &str) -> bool {
-    let is_sign = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'-' | b'+');
-    text.len() <= 64 && text.bytes().all(is_sign) && text.parse::<f64>().is_ok()
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "1"));
+    text.len() <= 64
+        && is_number(whole)
+        && (whole == "0" || !whole.starts_with('0'))
+        && is_number(fraction)
+        && !fraction.ends_with('0')
+        && is_number(exponent.strip_prefix('-').unwrap_or(exponent))
 }
 
 /// The form in which events have a filter's value.
@@ -53,6 +60,7 @@ pub(super) fn canonical(key: &str, value: &str) -> Option<String> {
         "fee" => whole_number(value),
         "value" => is_amount(value).then(|| value.to_owned()),
         "direction" => direction(value),
+        "tx_type" | "result" => program_name(value),
         _ => Some(value.to_owned()),
     }
 }
@@ -96,6 +104,12 @@ mod tests {
         assert_eq!(canonical("tx_hash", &"ab".repeat(32)), Some("AB".repeat(32)));
         assert_eq!(canonical("tx_hash", "ab"), None);
         assert_eq!(canonical("tx_type", "OfferCreate").as_deref(), Some("OfferCreate"));
+        for value in ["0", "15", "0.25", "1e-7", "1.5e-7", "1111111111111111e20"] {
+            assert_eq!(canonical("value", value).as_deref(), Some(value));
+        }
+        for wrong in ["", ".", "-5", "+5", "05", "1.", "1.50", "1E7", "1e", "1e+7", "inf", "NaN"] {
+            assert_eq!(canonical("value", wrong), None, "{wrong}");
+        }
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 
 use super::admin_tls::AdminTls;
 use super::fields::{Fields, Table};
+use super::mail_server::MailServerUrl;
 use super::problem::Problem;
 use super::secret::{MOST_FORMER, Secret};
 use super::units::{DAY, MIB, SECOND};
@@ -152,7 +153,8 @@ pub struct MailSettings {
     pub from: String,
     /// The SMTP server; none by default.
     pub smtp: Option<Url>,
-    /// A PEM file with authorities that may sign the server's certificate, beside the public ones.
+    /// A PEM file with certificates that are trusted for the server, and authorities that may sign its certificate, in
+    /// addition to the public ones.
     pub smtp_ca: Option<PathBuf>,
     /// The requirement on the encryption of the connection.
     pub tls: MailTls,
@@ -184,6 +186,11 @@ impl Table for MailSettings {
         f.word("tls", &mut self.tls);
         f.value("hello", &mut self.hello);
         f.value("outbox", &mut self.outbox);
+        if let Some(url) = &self.smtp
+            && let Err(why) = MailServerUrl::read(url.expose(), self.tls)
+        {
+            f.wrong(&["smtp"], |key| Problem::Invalid { key, why });
+        }
         if !self.from.contains('@') || self.from.contains(['\r', '\n']) {
             f.wrong(&["from"], |key| Problem::Invalid { key, why: "must be a mail address".into() });
         }

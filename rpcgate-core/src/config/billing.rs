@@ -77,9 +77,8 @@ impl Table for BillingSettings {
         f.duration("suspend_after", &mut self.suspend_after, Duration::ZERO..=365 * DAY);
         f.table("fees", &mut self.fees);
         f.table("stripe", &mut self.stripe);
-        let is_line = |text: &String| {
-            text.chars().count() <= MOST_CHARACTERS && !text.contains(|c: char| c.is_control())
-        };
+        let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        let is_line = |text: &String| text.chars().count() <= MOST_CHARACTERS && !text.contains(ends_line);
         let why = || format!("must be one line of at most {MOST_CHARACTERS} characters");
         for (key, texts) in [
             ("seller", std::slice::from_ref(&self.seller)),

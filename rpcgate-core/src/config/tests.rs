@@ -325,6 +325,22 @@ fn rules_about_several_keys_are_checked() {
         ),
         ("admin.mail", "from = \"x\"", "admin.mail.from must be a mail address"),
         (
+            "admin.mail",
+            "smtp = \"smtp://8.8.8.8\"\ntls = \"none\"",
+            "admin.mail.smtp has a public address, for which admin.mail.tls = \"none\" is not allowed",
+        ),
+        (
+            "admin.mail",
+            "smtp = \"smtps://relay\"\ntls = \"none\"",
+            "admin.mail.smtp requires TLS, but admin.mail.tls is \"none\"",
+        ),
+        (
+            "admin.mail",
+            "smtp = \"smtp://u:secret@relay?tls=required\"\ntls = \"none\"",
+            "admin.mail.smtp requires TLS, but admin.mail.tls is \"none\"",
+        ),
+        ("admin.mail", "smtp = \"smtp://secret@relay\"", "admin.mail.smtp has a user without a password"),
+        (
             "admin.tickets",
             "mail_to = [\"a@b.example\", \"x\"]",
             "admin.tickets.mail_to must be at most 10 mail addresses",
@@ -338,6 +354,7 @@ fn rules_about_several_keys_are_checked() {
         ),
         ("billing", "reminders = [\"366d\"]", "billing.reminders has an entry longer than 365d"),
         ("billing", "seller = \"a\\nb\"", "billing.seller must be one line of at most 200 characters"),
+        ("billing", "seller = \"a\u{2028}b\"", "billing.seller must be one line of at most 200 characters"),
         (
             "billing",
             "seller_address = [\"a\\nb\"]",

@@ -165,7 +165,8 @@ fn authority(rest: &str) -> Result<(), String> {
     }
 }
 
-fn decode(text: &str) -> Option<String> {
+/// Decodes percent-escapes.
+pub(super) fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Decimal digits of an amount, at most: those of 2^256 - 1.
-const AMOUNT_DIGITS: usize = 78;
+/// The largest amount, 2^256 - 1.
+const MAX_AMOUNT: &str = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
 
 /// The form of a member's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,7 +12,7 @@ const AMOUNT_DIGITS: usize = 78;
 pub enum MemberForm {
     /// A text. [`BlockReader::canonical`](super::BlockReader::canonical) may refuse some.
     Text,
-    /// A decimal number without sign and leading zeros, as a text.
+    /// A decimal number without sign and leading zeros, at most 2^256 - 1, as a text.
     Amount,
     /// The same, or with a `-` in front.
     SignedAmount,
@@ -65,7 +65,8 @@ impl fmt::Display for MemberForm {
 
 fn is_amount(text: &str) -> bool {
     let is_digits = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
-    is_digits && text.len() <= AMOUNT_DIGITS && (text == "0" || !text.starts_with('0'))
+    let is_bounded = text.len() < MAX_AMOUNT.len() || (text.len() == MAX_AMOUNT.len() && text <= MAX_AMOUNT);
+    is_digits && is_bounded && (text == "0" || !text.starts_with('0'))
 }
 
 /// A member of an event's innermost `data`.
@@ -166,8 +167,8 @@ mod tests {
             ("a", vec![json!(""), json!("5")], vec![json!(5), json!(true), json!(null)]),
             (
                 "value",
-                vec![json!("0"), json!("15"), json!("9".repeat(78))],
-                vec![json!(15), json!(""), json!("-1"), json!("015"), json!("1.5"), json!("9".repeat(79))],
+                vec![json!("0"), json!("15"), json!("9".repeat(77)), json!(MAX_AMOUNT)],
+                vec![json!(15), json!(""), json!("-1"), json!("015"), json!("1.5"), json!("9".repeat(78))],
             ),
             (
                 "change",

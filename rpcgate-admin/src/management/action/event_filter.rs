@@ -92,6 +92,12 @@ fn expect_scalar(key: &str, value: &Value) -> Result<(), ActionError> {
     }
 }
 
+/// Whether a member of an event can have this name: all have letters, digits and `_` alone, and so have those that
+/// contracts name.
+fn is_identifier(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// A member of a filter, compared with the events of a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
@@ -139,15 +145,16 @@ impl Events<'_> {
         Some(match key {
             "chain" => Verdict::of(value == self.chain),
             "event_type" => Verdict::of(value == self.kind.name()),
-            "block_num" => Verdict::of(value.as_u64().is_some_and(|number| i64::try_from(number).is_ok())),
-            "timestamp" => Verdict::of(value.is_i64()),
-            // The hash of no block is empty.
-            "block_hash" if self.kind == EventType::Health => Verdict::of(value.is_string()),
+            // An event about the health of a chain belongs to no block.
+            "block_num" if self.kind == EventType::Health => Verdict::of(value.as_u64() == Some(0)),
+            "block_hash" if self.kind == EventType::Health => Verdict::of(value == ""),
+            // No chain is older than 1970.
+            "block_num" | "timestamp" => Verdict::of(value.as_i64().is_some_and(|number| number >= 0)),
             "block_hash" => Verdict::of(value.is_string() && self.canonical(key, value).is_some()),
             name if name == REORGANIZED.name && self.kind != EventType::Health => {
                 Verdict::of(REORGANIZED.form.has(value))
             }
-            name if LATER.contains(&name) => Verdict::Unknown,
+            name if LATER.contains(&name) || !is_identifier(name) => Verdict::Unknown,
             _ => return None,
         })
     }
@@ -234,7 +241,7 @@ mod tests {
             ("eth", NewBlock, json!({})),
             ("eth", NewBlock, json!({"transactions": 5, "gas_used": 0, "reorganized": true})),
             ("eth", NewBlock, json!({"chain": "eth", "event_type": "new_block", "block_num": 7})),
-            ("eth", NewBlock, json!({"block_hash": HASH, "timestamp": -1})),
+            ("eth", NewBlock, json!({"block_hash": HASH, "timestamp": 0})),
             ("eth", ContractEvent, json!({"event": "Transfer", "topic0": HASH, "data": "0x00"})),
             (
                 "xrp",
@@ -247,7 +254,18 @@ mod tests {
             ("cardano", ContractEvent, json!({"kind": "mint", "value": "-5"})),
             ("ton", TokenTransfer, json!({"token": "jetton"})),
             ("xlm", NewBlock, json!({"block_num": 7})),
-            ("eth", Health, json!({"phase": "Degraded", "chain": "eth", "block_hash": ""})),
+            ("eth", Health, json!({"phase": "Degraded", "chain": "eth", "block_hash": "", "block_num": 0})),
+            (
+                "cosmos",
+                TokenTransfer,
+                json!({"token": "ibc/27394FB092D2ECCD56123C74F36E4C1F926001CEADA9CA97"}),
+            ),
+            ("aptos", TokenTransfer, json!({"token": "0x1::aptos_coin::AptosCoin"})),
+            ("aptos", ContractEvent, json!({"type": "0x1::coin::Event<0x1::a::B, vector<u8>>"})),
+            ("ton", NewBlock, json!({"parent_hash": "00".repeat(32)})),
+            ("bch", TokenTransfer, json!({"standard": "cashtokens", "token": "ab".repeat(32)})),
+            ("liquid", AddressActivity, json!({"token": "ab".repeat(32)})),
+            ("eth", TokenTransfer, json!({"standard": "erc721", "value": "01"})),
         ] {
             assert_eq!(check(chain, kind, &filter), Ok(()), "{filter}");
         }
@@ -269,6 +287,7 @@ mod tests {
             ("xlm", NewBlock, "transactions", json!(1), UNKNOWN),
             ("eth", Health, "address", json!(ADDRESS), UNKNOWN),
             ("eth", Health, "reorganized", json!(true), UNKNOWN),
+            ("sui", ContractEvent, "no such", json!(true), UNKNOWN),
             ("eth", AddressActivity, "address", json!(5), VALUE),
             ("eth", AddressActivity, "address", json!("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"), VALUE),
             ("eth", AddressActivity, "success", json!("true"), VALUE),
@@ -293,6 +312,35 @@ mod tests {
             ("eth", NewBlock, "block_hash", json!("0x12"), VALUE),
             ("eth", Health, "phase", json!("Sick"), VALUE),
             ("eth", Health, "phase", json!(1), VALUE),
+            ("eth", Health, "block_num", json!(5), VALUE),
+            ("eth", Health, "block_hash", json!(HASH), VALUE),
+            ("eth", Health, "timestamp", json!(-1), VALUE),
+            ("eth", NewBlock, "timestamp", json!(-1), VALUE),
+            ("eth", NewBlock, "block_num", json!(u64::MAX), VALUE),
+            ("eth", AddressActivity, "value", json!("9".repeat(78)), VALUE),
+            ("aptos", NewBlock, "block_hash", json!("zz zz"), VALUE),
+            ("aptos", NewBlock, "block_hash", json!(""), VALUE),
+            ("aptos", TokenTransfer, "token", json!("zz::zz"), VALUE),
+            ("aptos", ContractEvent, "type", json!("zz zz"), VALUE),
+            ("aptos", ContractEvent, "type", json!(""), VALUE),
+            ("ton", NewBlock, "block_hash", json!("zz zz"), VALUE),
+            ("ton", NewBlock, "parent_hash", json!("zz zz"), VALUE),
+            ("ton", NewBlock, "parent_hash", json!(""), VALUE),
+            ("ton", ContractEvent, "body", json!("zz zz"), VALUE),
+            ("cosmos", TokenTransfer, "token", json!(""), VALUE),
+            ("cosmos", AddressActivity, "token", json!(" "), VALUE),
+            ("cosmos", ContractEvent, "type", json!(""), VALUE),
+            ("xrp", AddressActivity, "result", json!(" "), VALUE),
+            ("xrp", TokenTransfer, "value", json!("1.50"), VALUE),
+            ("tron", AddressActivity, "tx_type", json!(""), VALUE),
+            ("tron", ContractEvent, "data", json!("abc"), VALUE),
+            ("solana", ContractEvent, "data", json!("zz zz"), VALUE),
+            ("sui", ContractEvent, "module", json!("zz zz"), VALUE),
+            ("cardano", ContractEvent, "purpose", json!(""), VALUE),
+            ("cardano", ContractEvent, "redeemer", json!("abc"), VALUE),
+            ("btc", TokenTransfer, "standard", json!("cashtokens"), UNKNOWN),
+            ("btc", TokenTransfer, "token", json!("ab".repeat(32)), VALUE),
+            ("btc", ContractEvent, "data", json!("abc"), VALUE),
             ("btc", AddressActivity, "coinbase", json!(false), VALUE),
             ("near", AddressActivity, "tx_hash", json!("0x12"), VALUE),
             ("solana", TokenTransfer, "tx_hash", json!("5"), VALUE),
@@ -323,6 +371,7 @@ mod tests {
         use EventType::{AddressActivity, ContractEvent, TokenTransfer};
         for (chain, kind, filter) in [
             ("eth", TokenTransfer, json!({"standard": "erc20", "token_id": "7"})),
+            ("eth", TokenTransfer, json!({"standard": "erc721", "value": "5"})),
             ("eth", AddressActivity, json!({"kind": "native", "token": ADDRESS})),
             ("tron", TokenTransfer, json!({"standard": "trc721", "value": "7"})),
             ("ton", TokenTransfer, json!({"token": "TON", "jetton_wallet": format!("0:{}", "0".repeat(64))})),

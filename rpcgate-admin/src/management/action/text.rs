@@ -24,14 +24,14 @@ fn invalid<T>(text: String) -> Result<T, ActionError> {
 /// A single line, which may be empty, with surrounding whitespace removed.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] if it is too long, contains control characters or such as change the direction of text, or has
-/// no visible character.
+/// [`ActionError::Invalid`] if it is too long, contains control characters, line separators or characters that change the
+/// direction of text, or has no visible character.
 pub fn line(field: &str, text: &str) -> Result<String, ActionError> {
     let text = text.trim();
     if text.chars().count() > MAX_LINE {
         return invalid(format!("`{field}` must be at most {MAX_LINE} characters long"));
     }
-    if text.chars().any(char::is_control) {
+    if text.chars().any(|c| separates_lines(c) || controls(c)) {
         return invalid(format!("`{field}` must not hold control characters"));
     }
     if text.chars().any(reorders) {
@@ -41,6 +41,22 @@ pub fn line(field: &str, text: &str) -> Result<String, ActionError> {
         expect_visible(field, text)?;
     }
     Ok(text.to_owned())
+}
+
+/// Whether programs begin a new line at a character: U+2028 and U+2029 in addition to those among the control characters.
+fn separates_lines(c: char) -> bool {
+    matches!(c.general_category(), GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator)
+}
+
+/// Whether a character is a control character, or one that programs treat like that: deprecated format characters, those of
+/// annotations and of musical scores, code points that Unicode reserves for format characters, and noncharacters. Joiners,
+/// variation selectors and the tags in flags are none of them, since scripts and emoji need these.
+fn controls(c: char) -> bool {
+    let is_format = matches!(c, '\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{fff0}'..='\u{fffb}')
+        || matches!(c, '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e001f}')
+        || matches!(c, '\u{e0080}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}');
+    let is_noncharacter = matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe;
+    c.is_control() || is_format || is_noncharacter
 }
 
 /// Whether a character makes text around it appear in another order, so that a name looks like another one. The marks that
@@ -62,14 +78,14 @@ fn expect_visible(field: &str, text: &str) -> Result<(), ActionError> {
 fn is_visible(c: char) -> bool {
     // Letters and symbols that are drawn as nothing: Hangul fillers, and the blank pattern of braille.
     let is_blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
-    let is_ignorable = matches!(c, '\u{fff0}'..='\u{fff8}' | '\u{e0000}'..='\u{e0fff}');
+    let is_tag = matches!(c, '\u{e0020}'..='\u{e007f}');
     let draws = !matches!(
         c.general_category_group(),
         GeneralCategoryGroup::Mark | GeneralCategoryGroup::Separator | GeneralCategoryGroup::Other
     );
     // An emoji that is younger than our tables is seen.
     let is_unknown = c.general_category() == GeneralCategory::Unassigned;
-    (draws || is_unknown) && !is_blank && !is_ignorable
+    (draws || is_unknown) && !is_blank && !is_tag
 }
 
 /// A line that is not empty.
@@ -114,7 +130,7 @@ fn prose_within(field: &str, text: &str, max: usize) -> Result<String, ActionErr
     if text.chars().count() > max {
         return invalid(format!("`{field}` must be at most {max} characters long"));
     }
-    if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+    if text.chars().any(|c| controls(c) && !matches!(c, '\n' | '\r' | '\t')) {
         return invalid(format!("`{field}` must not hold control characters"));
     }
     expect_visible(field, text)?;
@@ -176,6 +192,40 @@ mod tests {
         assert_eq!(wrong(name("name", " \t ")), "`name` must not be empty");
         for strange in ["a\nb", "a\u{0}b", "a\u{9b}b"] {
             assert_eq!(wrong(line("name", strange)), "`name` must not hold control characters");
+        }
+    }
+
+    #[test]
+    fn promise_53_a_name_is_one_line_for_every_program() {
+        for strange in [
+            '\u{85}',
+            '\u{2028}',
+            '\u{2029}',
+            '\u{2065}',
+            '\u{206a}',
+            '\u{206f}',
+            '\u{fdd0}',
+            '\u{fff0}',
+            '\u{fff9}',
+            '\u{fffb}',
+            '\u{ffff}',
+            '\u{1d173}',
+            '\u{e0000}',
+            '\u{e0001}',
+            '\u{e0080}',
+            '\u{e0fff}',
+            '\u{10fffe}',
+        ] {
+            let text = format!("a{strange}b");
+            assert_eq!(wrong(name("name", &text)), "`name` must not hold control characters", "{strange:?}");
+            assert_eq!(wrong(line("name", &text)), "`name` must not hold control characters", "{strange:?}");
+            // A text of several lines may have separators of lines.
+            let is_line_end = matches!(strange, '\u{2028}' | '\u{2029}');
+            assert_eq!(prose("reason", &text).is_ok(), is_line_end, "{strange:?}");
+        }
+        // Variation selectors of ideographs, the replacement character, and letters of private fonts.
+        for text in ["\u{8fba}\u{e0100}", "a\u{fffd}b", "a\u{e000}b"] {
+            assert_eq!(name("name", text).unwrap(), text);
         }
     }
 

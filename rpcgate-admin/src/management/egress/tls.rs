@@ -18,8 +18,13 @@ pub(crate) fn client_config(named: &[CertificateDer<'static>]) -> Result<ClientC
 
 /// Why TLS failed, in words for the user who chose the URL.
 pub(super) fn failure(error: &io::Error) -> EgressError {
+    EgressError::Tls(sentence(error))
+}
+
+/// A sentence for an error of the handshake, without names of our library.
+pub(crate) fn sentence(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
-    EgressError::Tls(cause.map_or_else(|| connection(error), reason))
+    cause.map_or_else(|| connection(error), reason)
 }
 
 /// Why a connection ended during the handshake.

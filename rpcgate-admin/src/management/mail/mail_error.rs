@@ -15,14 +15,9 @@ pub enum MailError {
     /// `admin.mail.smtp` names no usable server. The text does not repeat the URL.
     #[error("admin.mail.smtp: {0}")]
     Url(String),
-    /// The file of `admin.mail.smtp_ca` cannot be read.
-    #[error("admin.mail.smtp_ca: {file}: {why}")]
-    Authorities {
-        /// The file.
-        file: String,
-        /// Why not.
-        why: io::Error,
-    },
+    /// The file of `admin.mail.smtp_ca` cannot be used.
+    #[error("admin.mail.smtp_ca: {0}")]
+    Authorities(String),
     /// `admin.mail.from` is not a valid sender.
     #[error("admin.mail.from must be a mail address such as \"rpcgate <post@example.com>\"")]
     Sender,

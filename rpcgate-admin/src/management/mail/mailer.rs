@@ -1,19 +1,22 @@
 //! Composes mails, and passes them to a mail server or writes them into a folder.
 
-use super::Mail;
 use super::forms::{html_part, text_part};
 use super::mail_error::{MAX_SUBJECT, MAX_TEXT, MailError};
 use super::outbox_folder::OutboxFolder;
 use super::smtp::{MailServer, ServerOptions};
+use super::{Mail, ends_line};
+use crate::management::egress::tls::reason;
+use crate::process::tls::authorities;
 use lettre::Message;
 use lettre::message::header::{Header, HeaderName, HeaderValue, MessageId};
 use lettre::message::{Mailbox, MultiPart};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::MailSettings;
+use rpcgate_layers::transport::trust;
+use rustls::ClientConfig;
 use std::error::Error;
 use std::fmt;
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 enum Transport {
@@ -42,19 +45,16 @@ impl Mailer {
     /// `smtps://user:password@host` is encrypted from the start (port 465). `smtp://…` is encrypted by STARTTLS (port
     /// 587), which the server must offer. A server on this machine is used without encryption (port 25), unless
     /// the URL ends in `?tls=required` or `admin.mail.tls` is `required`; with `none`, every server with a private address
-    /// is. The server's certificate must be signed by a public authority, or by one in the PEM file `admin.mail.smtp_ca`.
-    /// User and password are percent-encoded. Each mail uses a connection of its own, and each step of its conversation has
-    /// the time that RFC 5321 gives it.
+    /// is. The server's certificate must be signed by a public authority, or be [trusted](trust::client_config) because of
+    /// one in the PEM file `admin.mail.smtp_ca`. User and password are percent-encoded. Each mail uses a connection of its
+    /// own, and each step of its conversation has the time that RFC 5321 gives it.
     ///
     /// # Errors
     /// [`MailError::Url`], [`MailError::Authorities`] and [`MailError::Sender`].
     pub fn smtp(url: &str, settings: &MailSettings) -> Result<Self, MailError> {
-        let pem = settings.smtp_ca.as_deref().map(|file| {
-            fs::read(file).map_err(|why| MailError::Authorities { file: file.display().to_string(), why })
-        });
-        let (pem, from) = (pem.transpose()?, sender(&settings.from)?);
+        let from = sender(&settings.from)?;
         let options = ServerOptions {
-            authorities: pem.as_deref(),
+            trusted: trusted(settings.smtp_ca.as_deref())?,
             tls: settings.tls,
             hello: settings.hello.as_deref(),
             sender_domain: from.email.domain(),
@@ -103,8 +103,7 @@ impl Mailer {
     /// [`MailError::Subject`], [`MailError::Long`], [`MailError::Compose`].
     pub(super) fn compose(&self, mail: &Mail, id: u128, at: Time) -> Result<Message, MailError> {
         // A control character here could start another header line.
-        let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        if mail.subject.contains(breaks) || mail.subject.chars().count() > MAX_SUBJECT {
+        if mail.subject.contains(ends_line) || mail.subject.chars().count() > MAX_SUBJECT {
             return Err(MailError::Subject);
         }
         if mail.text.len() > MAX_TEXT {
@@ -133,6 +132,15 @@ impl Mailer {
         let forms = MultiPart::alternative().singlepart(text_part(&mail.text)).singlepart(html_part(mail)?);
         message.multipart(forms).map_err(|error| MailError::Compose(error.to_string()))
     }
+}
+
+/// TLS that trusts the certificates in this file in addition to the public authorities.
+fn trusted(file: Option<&Path>) -> Result<ClientConfig, MailError> {
+    let named = file.map(authorities).transpose().map_err(MailError::Authorities)?;
+    trust::client_config(&named.unwrap_or_default()).map_err(|error| {
+        let file = file.unwrap_or(Path::new("")).display();
+        MailError::Authorities(format!("{file}: {}", reason(&error)))
+    })
 }
 
 fn sender(from: &str) -> Result<Mailbox, MailError> {
@@ -182,7 +190,7 @@ impl Header for ListUnsubscribe {
 mod tests {
     use super::*;
     use crate::management::mail::address;
-    use std::path::Path;
+    use std::fs;
 
     const NOW: Time = Time::from_micros(1_800_000_000_000_042);
     const FROM: &str = "rpcgate <post@rpcgate.example>";
@@ -332,7 +340,10 @@ mod tests {
         let open = || Mailer::smtp("smtps://mail.example.com", &settings).unwrap_err().to_string();
         assert!(open().starts_with(&format!("admin.mail.smtp_ca: {}: ", file.display())), "{}", open());
         fs::write(&file, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
-        assert!(open().starts_with("admin.mail.smtp: "), "{}", open());
+        let named = format!("admin.mail.smtp_ca: {}: ", file.display());
+        assert_eq!(open(), format!("{named}the certificate cannot be used"));
+        fs::write(&file, "").unwrap();
+        assert_eq!(open(), format!("{named}holds no certificate"));
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! The mails that tell users what happened to their accounts.
 
-use super::{Address, Mail};
+use super::{Address, Mail, ends_line};
 use crate::store::{ATTEMPTS, LOCK};
 use rpcgate_core::clock::Time;
 use std::net::IpAddr;
@@ -190,8 +190,7 @@ impl SecurityEvent<'_> {
 
 /// Text that others typed: one line of a bounded length, so that it cannot pass for a text of ours.
 fn plain(text: &str) -> String {
-    let kept = text.chars().map(|c| if c.is_control() || "\u{2028}\u{2029}".contains(c) { ' ' } else { c });
-    kept.take(200).collect()
+    text.chars().map(|c| if ends_line(c) { ' ' } else { c }).take(200).collect()
 }
 
 /// A time for people: `2026-12-31 12:00 UTC`.

@@ -1,60 +1,49 @@
 //! Mail servers (SMTP, RFC 5321; STARTTLS, RFC 3207; implicit TLS, RFC 8314).
 
 mod conversation;
+mod server_stream;
 
 use super::MailError;
-use conversation::{CONNECT, REPLY, close, open, send_and_close, within};
+use crate::management::egress::tls::sentence;
+use conversation::{CONNECT, REPLY, close, open, send_and_close, start_tls, within};
 use lettre::Message;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
-use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
+use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::extension::ClientId;
-use lettre::transport::smtp::{Error as SmtpError, SMTP_PORT, SUBMISSION_PORT, SUBMISSIONS_PORT};
-use rpcgate_core::config::MailTls;
+use rpcgate_core::config::{MailEncryption, MailServerUrl, MailTls};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use server_stream::{HelloCommand, ServerStream};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// Addresses of a mail server that are tried for one mail, at most.
-const MAX_ADDRESSES: u32 = 8;
-
-/// How the connection is encrypted.
-enum Encryption {
-    /// TLS from the first byte.
-    Tls(TlsParameters),
-    /// STARTTLS before anything confidential is sent; without it the mail is not sent.
-    StartTls(TlsParameters),
-    /// Not encrypted: the server has a private address.
-    Private,
-}
-
-impl Encryption {
-    const fn is_none(&self) -> bool {
-        matches!(self, Encryption::Private)
-    }
-}
+const MAX_ADDRESSES: usize = 8;
 
 /// A mail server.
 pub(super) struct MailServer {
-    host: String,
-    port: u16,
-    login: Option<Credentials>,
-    encryption: Encryption,
+    url: MailServerUrl,
+    tls: TlsConnector,
     hello: ClientId,
 }
 
 impl fmt::Display for MailServer {
     /// Leaves out the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
+        write!(f, "{}:{}", self.url.host, self.url.port)
     }
 }
 
 /// The properties of a mail server that its URL does not contain.
-#[derive(Clone, Copy)]
 pub(super) struct ServerOptions<'o> {
-    /// Authorities in PEM format that may sign its certificate, in addition to the public ones.
-    pub(super) authorities: Option<&'o [u8]>,
+    /// The certificates that are trusted.
+    pub(super) trusted: ClientConfig,
     /// The requirement on encryption.
     pub(super) tls: MailTls,
     /// The name in `EHLO`, if it is configured.
@@ -69,59 +58,9 @@ impl MailServer {
     /// # Errors
     /// [`MailError::Url`].
     pub(super) fn read(url: &str, options: ServerOptions<'_>) -> Result<Self, MailError> {
-        let wrong = |why: &str| MailError::Url(why.into());
-        let url: http::Uri = url.parse().map_err(|_| wrong("must be a URL"))?;
-        let authority = url.authority().ok_or_else(|| wrong("must name a host"))?;
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if host.is_empty() {
-            return Err(wrong("must name a host"));
-        }
-        let login = match authority.as_str().rsplit_once('@') {
-            None => None,
-            Some((login, _)) => {
-                let (user, password) =
-                    login.split_once(':').ok_or_else(|| wrong("has a user without a password"))?;
-                let decoded = decode(user).zip(decode(password));
-                let (user, password) =
-                    decoded.ok_or_else(|| wrong("has a user or password with a broken percent-escape"))?;
-                Some(Credentials::new(user, password))
-            }
-        };
-        let tls_of_url = match url.query() {
-            None | Some("") => MailTls::Auto,
-            Some("tls=required") => MailTls::Required,
-            Some(_) => return Err(wrong("may end in ?tls=required and in nothing else")),
-        };
-        let tls = || {
-            let mut builder = TlsParameters::builder(host.clone());
-            if let Some(pem) = options.authorities {
-                builder = builder.add_root_certificate(Certificate::from_pem(pem)?);
-            }
-            builder.build()
-        };
-        let tls = || tls().map_err(|error: SmtpError| MailError::Url(error.to_string()));
-        let (encryption, usual) = match (url.scheme_str(), tls_of_url, options.tls) {
-            (Some("smtps"), _, MailTls::None) | (Some("smtp"), MailTls::Required, MailTls::None) => {
-                return Err(wrong("requires TLS, but admin.mail.tls is \"none\""));
-            }
-            (Some("smtps"), ..) => (Encryption::Tls(tls()?), SUBMISSIONS_PORT),
-            (Some("smtp"), _, MailTls::None) => {
-                if host.parse().is_ok_and(|address: IpAddr| !is_private(address)) {
-                    return Err(wrong(
-                        "has a public address, for which admin.mail.tls = \"none\" is not allowed",
-                    ));
-                }
-                (Encryption::Private, SMTP_PORT)
-            }
-            (Some("smtp"), MailTls::Auto, MailTls::Auto) if is_local(&host) => {
-                (Encryption::Private, SMTP_PORT)
-            }
-            (Some("smtp"), ..) => (Encryption::StartTls(tls()?), SUBMISSION_PORT),
-            _ => return Err(wrong("must begin with one of smtp://, smtps://")),
-        };
-        let port = authority.port_u16().unwrap_or(usual);
+        let url = MailServerUrl::read(url, options.tls).map_err(MailError::Url)?;
         let hello = hello(options.hello.unwrap_or(options.sender_domain), ClientId::default);
-        Ok(MailServer { host, port, login, encryption, hello })
+        Ok(MailServer { url, tls: TlsConnector::from(Arc::new(options.trusted)), hello })
     }
 
     /// Sends a mail. Each step has the time that RFC 5321 gives it. There is one connection per mail: a pool would take
@@ -145,40 +84,59 @@ impl MailServer {
 
     /// A connection that takes a mail. What the server refuses before it has seen the mail says nothing about the mail.
     async fn connect(&self) -> Result<AsyncSmtpConnection, MailError> {
-        let addresses = self.addresses().await?;
-        let mut server = match &self.encryption {
-            Encryption::Tls(tls) => {
-                let (hello, tls) = (&self.hello, Some(tls.clone()));
-                let opening =
-                    AsyncSmtpConnection::connect_tokio1(&addresses[..], Some(CONNECT), hello, tls, None);
-                // The connection, TLS with the greeting, and EHLO are one step of the library.
-                let time = CONNECT * MAX_ADDRESSES + REPLY * 2;
-                within(time, "TLS, the greeting and EHLO", opening).await?
-            }
-            Encryption::StartTls(_) | Encryption::Private => {
-                open(reach(&addresses).await?, &self.hello).await?
-            }
+        let mut server = match self.introduced(HelloCommand::Ehlo).await? {
+            Some(server) => server,
+            None => self
+                .introduced(HelloCommand::Helo)
+                .await?
+                .ok_or_else(|| MailError::Unavailable("it knows neither EHLO nor HELO".into()))?,
         };
-        if let Encryption::StartTls(tls) = &self.encryption {
-            if !server.can_starttls() {
-                close(server).await;
-                return Err(MailError::Unavailable("it does not offer STARTTLS".into()));
-            }
-            within(REPLY * 2, "STARTTLS and EHLO", server.starttls(tls.clone(), &self.hello)).await?;
-        }
-        if let Some(login) = &self.login {
-            within(REPLY, "AUTH", server.auth(DEFAULT_MECHANISMS, login)).await?;
+        if let Some((user, password)) = &self.url.login {
+            let login = Credentials::new(user.clone(), password.expose().to_owned());
+            within(REPLY, "AUTH", server.auth(DEFAULT_MECHANISMS, &login)).await?;
         }
         Ok(server)
     }
 
+    /// A connection on which this host has introduced itself; `None` if the server does not know `EHLO`.
+    async fn introduced(&self, command: HelloCommand) -> Result<Option<AsyncSmtpConnection>, MailError> {
+        let stream = reach(&self.addresses().await?).await?;
+        match self.url.encryption {
+            MailEncryption::Tls => {
+                let stream = ServerStream::new(self.encrypt(stream).await?);
+                open(stream.with_command(command), &self.hello).await
+            }
+            MailEncryption::StartTls => {
+                // Whatever the server has sent before TLS is dropped with `plain`.
+                let (plain, stream) = twice(stream).map_err(unreachable)?;
+                start_tls(open(ServerStream::new(plain), &self.hello).await?).await?;
+                let stream = ServerStream::after_starttls(self.encrypt(stream).await?);
+                open(stream.with_command(command), &self.hello).await
+            }
+            MailEncryption::Private => {
+                open(ServerStream::new(stream).with_command(command), &self.hello).await
+            }
+        }
+    }
+
+    /// Encrypts a connection to this server.
+    async fn encrypt(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, MailError> {
+        let failed = |why: &str| MailError::Unavailable(format!("TLS failed: {why}"));
+        let name = ServerName::try_from(self.url.host.clone());
+        let name = name.map_err(|_| failed("no certificate can have the name of its host"))?;
+        match timeout(REPLY, self.tls.connect(name, stream)).await {
+            Ok(encrypted) => encrypted.map_err(|error| failed(&sentence(&error))),
+            Err(_) => Err(failed(&format!("no answer within {REPLY:?}"))),
+        }
+    }
+
     /// The addresses to connect to. Without encryption they are private, whatever the host's name resolves to now.
     async fn addresses(&self) -> Result<Vec<SocketAddr>, MailError> {
-        let found = timeout(CONNECT, lookup_host((self.host.as_str(), self.port))).await;
+        let found = timeout(CONNECT, lookup_host((self.url.host.as_str(), self.url.port))).await;
         let found = found.map_err(|_| unreachable("its name is not resolved in time"))?;
         let all: Vec<SocketAddr> = found.map_err(unreachable)?.collect();
-        let is_usable = |to: &&SocketAddr| !self.encryption.is_none() || is_private(to.ip());
-        let usable: Vec<_> = all.iter().filter(is_usable).take(MAX_ADDRESSES as usize).copied().collect();
+        let is_usable = |to: &&SocketAddr| self.url.accepts(to.ip());
+        let usable: Vec<_> = all.iter().filter(is_usable).take(MAX_ADDRESSES).copied().collect();
         if usable.is_empty() && !all.is_empty() {
             return Err(unreachable(
                 "it has no private address, and only to those mails are sent without TLS",
@@ -205,6 +163,13 @@ async fn reach(addresses: &[SocketAddr]) -> Result<TcpStream, MailError> {
     Err(failure)
 }
 
+/// The same connection twice, since the library does not return the one that it gets.
+fn twice(stream: TcpStream) -> io::Result<(TcpStream, TcpStream)> {
+    let stream = stream.into_std()?;
+    let copy = stream.try_clone()?;
+    Ok((TcpStream::from_std(stream)?, TcpStream::from_std(copy)?))
+}
+
 /// The name in `EHLO`: `configured` if it is one that servers accept (RFC 5321, section 4.1.1.1: a fully qualified name or
 /// an address literal), and else the name of this host, or an address literal.
 fn hello(configured: &str, host: impl FnOnce() -> ClientId) -> ClientId {
@@ -217,34 +182,6 @@ fn hello(configured: &str, host: impl FnOnce() -> ClientId) -> ClientId {
         ClientId::Domain(name) if !is_qualified(&name) => ClientId::Ipv4(std::net::Ipv4Addr::LOCALHOST),
         other => other,
     }
-}
-
-fn is_local(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
-}
-
-/// Whether an address is of this machine or of a private network (RFC 1918, RFC 4193).
-const fn is_private(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.is_loopback() || address.is_private(),
-        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local(),
-    }
-}
-
-/// Decodes percent-escapes.
-fn decode(text: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((first, behind)) = rest.split_first() {
-        rest = behind;
-        if *first == b'%' {
-            let digits;
-            (digits, rest) = rest.split_at_checked(2)?;
-            bytes.extend(hex::decode(digits).ok()?);
-        } else {
-            bytes.push(*first);
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

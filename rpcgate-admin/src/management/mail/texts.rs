@@ -1,6 +1,6 @@
 //! The texts of the mails.
 
-use super::{Address, Mail};
+use super::{Address, Mail, ends_line};
 use crate::store::SupportTicket;
 use std::time::Duration;
 
@@ -181,7 +181,7 @@ impl Mail {
              {dash_url}/plan/request\n\n\
              You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
         );
-        let subject: String = text.chars().filter(|c| !c.is_control()).take(150).collect();
+        let subject: String = text.chars().filter(|c| !ends_line(*c)).take(150).collect();
         Mail::new(to, subject, body)
     }
 
@@ -195,7 +195,7 @@ impl Mail {
              {link}\n\n\
              You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
         );
-        let subject: String = text.chars().filter(|c| !c.is_control()).take(150).collect();
+        let subject: String = text.chars().filter(|c| !ends_line(*c)).take(150).collect();
         Mail::new(to, subject, body)
     }
 }
@@ -211,6 +211,19 @@ mod tests {
         let mailer = Mailer::outbox(folder.path(), "rpcgate <post@rpcgate.example>").unwrap();
         let message = mailer.compose(mail, 7, Time::from_secs(1_800_000_000)).unwrap();
         String::from_utf8(message.formatted()).unwrap()
+    }
+
+    #[test]
+    fn a_notification_about_a_name_of_several_lines_can_be_sent() {
+        let (to, text) = (address("ada@example.com").unwrap(), "the project a\u{2028}b\u{85}c is suspended");
+        let url = "https://dash.rpcgate.example";
+        let mails = [
+            Mail::notification(to.clone(), text, url, "plan"),
+            Mail::limit_request_decided(to, text, None, url),
+        ];
+        for mail in &mails {
+            assert!(shown(mail).contains("\r\nSubject: the project abc is suspended\r\n"), "{mail:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::shapes::shapes;
 use super::transaction::{Place, Spent, Transaction};
 use crate::answer::read;
 use crate::following::{at_height, new_block};
-use crate::form::{direction, is_hex, lower_hex, whole_number};
+use crate::form::{direction, hex_bytes, is_hex, lower_hex, whole_number};
 use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
@@ -20,6 +20,10 @@ use rpcgate_core::event::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
+
+/// The chain with CashTokens, and the one with assets of issuers. Tokens of both are named by a hash.
+const CASH_TOKENS: &str = "bch";
+const ASSETS: &str = "liquid";
 
 /// The most transactions that are read for the inputs of one block.
 const MOST_LOOK_UPS: usize = 2_000;
@@ -211,13 +215,20 @@ impl Utxo {
     }
 }
 
+impl Utxo {
+    /// Whether amounts can be of something else than the chain's coin.
+    fn has_assets(&self) -> bool {
+        matches!(self.facts.name.as_str(), CASH_TOKENS | ASSETS)
+    }
+}
+
 impl BlockReader for Utxo {
     fn kinds(&self) -> &'static [EventType] {
         KINDS
     }
 
     fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
-        shapes(kind)
+        shapes(kind, self.facts.name.as_str() == CASH_TOKENS)
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
@@ -256,9 +267,9 @@ impl BlockReader for Utxo {
             "address" | "from" | "to" => self.addresses().canonical(value),
             "tx_hash" | "block_hash" | "parent_hash" => lower_hex(value, 64),
             // The coin, or the id of an asset.
-            "token" if is_hex(value, 64) => Some(value.to_ascii_lowercase()),
+            "token" if is_hex(value, 64) => self.has_assets().then(|| value.to_ascii_lowercase()),
             "token" => (value == self.facts.name.as_str()).then(|| value.to_owned()),
-            "data" | "script" | "token_id" => lower_hex(value, value.len()),
+            "data" | "script" | "token_id" => hex_bytes(value),
             "value" | "paid" | "received" => whole_number(value),
             "direction" => direction(value),
             _ => Some(value.to_owned()),

@@ -44,11 +44,12 @@ const DATA: EventShape = EventShape::of(&[
     EventMember::number("index"),
 ]);
 
-pub(super) fn shapes(kind: EventType) -> Option<&'static [EventShape]> {
+pub(super) fn shapes(kind: EventType, has_cash_tokens: bool) -> Option<&'static [EventShape]> {
     Some(match kind {
         EventType::NewBlock => &[BLOCK],
         EventType::AddressActivity => &[ACTIVITY],
-        EventType::TokenTransfer => &[PAYMENT, CASH_TOKENS],
+        EventType::TokenTransfer if has_cash_tokens => &[PAYMENT, CASH_TOKENS],
+        EventType::TokenTransfer => &[PAYMENT],
         EventType::ContractEvent => &[DATA],
         EventType::Health => return None,
     })

@@ -1,17 +1,18 @@
 //! The steps of a conversation with a mail server: their deadlines, and the meaning of a refusal.
 
 use super::MailError;
+use super::server_stream::{HelloCommand, ServerStream};
 use lettre::transport::smtp::Error as SmtpError;
-use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
-use lettre::transport::smtp::commands::{Data, Mail, Quit, Rcpt};
+use lettre::transport::smtp::client::AsyncSmtpConnection;
+use lettre::transport::smtp::commands::{Data, Mail, Quit, Rcpt, Starttls};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
 use lettre::transport::smtp::response::{Response, Severity};
 use lettre::{Address, Message};
 use std::error::Error;
+use std::fmt::Debug;
 use std::future::Future;
-use std::io;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 /// The time for a connection to one address. RFC 5321 names none; relays use this one.
@@ -31,32 +32,50 @@ const END_REPLY: Duration = Duration::from_secs(600);
 /// The time for the answer to `QUIT`, which decides nothing.
 const QUIT_REPLY: Duration = Duration::from_secs(1);
 
-/// A connection to a mail server.
-pub(super) trait SmtpStream: AsyncTokioStream + 'static {
-    /// Waits until the server has sent something, or has closed the connection.
-    fn wait_readable(&mut self) -> impl Future<Output = io::Result<()>> + Send;
-}
-
-impl SmtpStream for TcpStream {
-    async fn wait_readable(&mut self) -> io::Result<()> {
-        TcpStream::readable(self).await
-    }
-}
-
-/// Waits for the greeting, and introduces this host.
+/// Waits for the greeting, and introduces this host. Returns `None` if the server does not know `EHLO` (RFC 5321, section
+/// 3.2); the library has ended the conversation then.
 ///
 /// # Errors
 /// [`MailError::Rejected`], [`MailError::Unavailable`].
-pub(super) async fn open(
-    mut stream: impl SmtpStream,
+pub(super) async fn open<S>(
+    mut stream: ServerStream<S>,
     hello: &ClientId,
-) -> Result<AsyncSmtpConnection, MailError> {
+) -> Result<Option<AsyncSmtpConnection>, MailError>
+where
+    S: AsyncRead + AsyncWrite + Send + Sync + Unpin + Debug + 'static,
+{
     // The library reads the greeting and the answer to EHLO in one step.
     if timeout(REPLY, stream.wait_readable()).await.is_err() {
         return Err(MailError::Unavailable(format!("no greeting within {REPLY:?}")));
     }
+    let command = stream.command();
     let opening = AsyncSmtpConnection::connect_with_transport(Box::new(stream), hello);
-    within(REPLY, "EHLO", opening).await
+    match waited(REPLY, "EHLO", opening).await? {
+        Ok(server) => Ok(Some(server)),
+        Err(error) if command == HelloCommand::Ehlo && is_unknown_command(&error) => Ok(None),
+        Err(error) => Err(rejected(&error)),
+    }
+}
+
+/// Whether a server refuses a command because it does not know it.
+fn is_unknown_command(error: &SmtpError) -> bool {
+    error.status().is_some_and(|code| matches!(u16::from(code), 500 | 502))
+}
+
+/// Asks a server to encrypt the connection. TLS begins with the next byte. `None` is a server that does not know `EHLO`,
+/// which STARTTLS needs.
+///
+/// # Errors
+/// [`MailError::Rejected`], [`MailError::Unavailable`].
+pub(super) async fn start_tls(server: Option<AsyncSmtpConnection>) -> Result<(), MailError> {
+    let not_offered = MailError::Unavailable("it does not offer STARTTLS".into());
+    let Some(mut server) = server else { return Err(not_offered) };
+    if !server.can_starttls() {
+        close(server).await;
+        return Err(not_offered);
+    }
+    let answer = within(REPLY, "STARTTLS", server.command(Starttls)).await?;
+    expect(&answer, "STARTTLS", Severity::PositiveCompletion)
 }
 
 /// Waits for one step of the conversation.

@@ -1,20 +1,19 @@
 //! Tests with scripted mail servers.
 
-use super::conversation::SmtpStream;
 use super::*;
 use crate::management::mail::{Mail, Mailer, address};
-use lettre::transport::smtp::client::AsyncTokioStream;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::MailSettings;
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
+use rpcgate_layers::transport::trust;
+use rustls::ServerConfig;
+use rustls_pki_types::PrivateKeyDer;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadBuf};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 const NOW: Time = Time::from_micros(1_800_000_000_000_042);
 const FROM: &str = "rpcgate <post@rpcgate.example>";
@@ -34,34 +33,39 @@ fn mailer_of(url: &str, change: impl FnOnce(&mut MailSettings)) -> Mailer {
     Mailer::smtp(url, &settings).unwrap()
 }
 
-/// A server that accepts one connection and answers each command as `script` says: with the first entry whose
-/// word begins the line. It returns the received lines.
+/// A server that accepts one connection, greets, and answers each command as `script` says. It returns the received lines.
 async fn stub(script: &'static [(&'static str, &'static str)]) -> (SocketAddr, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let reported = tokio::spawn(async move {
-        let (read, mut write) = listener.accept().await.unwrap().0.into_split();
-        let mut lines = BufReader::new(read).lines();
-        let (mut reported, mut data) = (Vec::new(), false);
-        write.write_all(b"220 stub\r\n").await.unwrap();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let word = if data { line.as_str() } else { line.get(..4).unwrap_or_default() };
-            let answer = if data && line != "." {
-                None
-            } else {
-                script.iter().find(|(begin, _)| *begin == word).map(|(_, answer)| *answer)
-            };
-            data = if data { line != "." } else { answer.is_some_and(|answer| answer.starts_with("354")) };
-            reported.push(line);
-            if let Some(answer) = answer
-                && write.write_all(answer.as_bytes()).await.is_err()
-            {
-                break;
-            }
-        }
-        reported
+        let mut stream = listener.accept().await.unwrap().0;
+        stream.write_all(b"220 stub\r\n").await.unwrap();
+        answer(stream, script).await
     });
     (addr, reported)
+}
+
+/// Answers each command with the first entry whose word begins its line, and returns the received lines.
+async fn answer(stream: impl AsyncRead + AsyncWrite, script: &[(&'static str, &'static str)]) -> Vec<String> {
+    let (read, mut write) = tokio::io::split(stream);
+    let mut lines = BufReader::new(read).lines();
+    let (mut reported, mut data) = (Vec::new(), false);
+    while let Ok(Some(line)) = lines.next_line().await {
+        let word = if data { line.as_str() } else { line.get(..4).unwrap_or_default() };
+        let answer = if data && line != "." {
+            None
+        } else {
+            script.iter().find(|(begin, _)| *begin == word).map(|(_, answer)| *answer)
+        };
+        data = if data { line != "." } else { answer.is_some_and(|answer| answer.starts_with("354")) };
+        reported.push(line);
+        if let Some(answer) = answer
+            && (write.write_all(answer.as_bytes()).await.is_err() || write.flush().await.is_err())
+        {
+            break;
+        }
+    }
+    reported
 }
 
 const TAKES: &[(&str, &str)] = &[
@@ -166,61 +170,23 @@ const NORMAL: Behaviour = Behaviour {
     end: (0, "250 2.0.0 queued"),
 };
 
-/// The client's end of a connection in memory. A paused clock moves on as soon as no task can run. While bytes are on their
-/// way through a socket that would be at once, and every deadline would end.
-#[derive(Debug)]
-struct MemoryStream(BufReader<DuplexStream>);
-
-impl AsyncRead for MemoryStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for MemoryStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-}
-
-impl AsyncTokioStream for MemoryStream {
-    fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(SocketAddr::from(([127, 0, 0, 1], SMTP_PORT)))
-    }
-}
-
-impl SmtpStream for MemoryStream {
-    async fn wait_readable(&mut self) -> io::Result<()> {
-        self.0.fill_buf().await.map(drop)
-    }
-}
-
-fn connection() -> (MemoryStream, DuplexStream) {
+/// A connection in memory, and the server's end of it. A paused clock moves on as soon as no task can run. While bytes are
+/// on their way through a socket that would be at once, and every deadline would end.
+fn connection() -> (ServerStream<DuplexStream>, DuplexStream) {
     let (client, server) = tokio::io::duplex(64 << 10);
-    (MemoryStream(BufReader::new(client)), server)
+    (ServerStream::new(client), server)
 }
 
 /// Sends a mail over a connection, as [`MailServer::send`] does it without TLS and without a login.
-async fn send_over(stream: MemoryStream) -> Result<(), MailError> {
+async fn send_over(stream: ServerStream<DuplexStream>) -> Result<(), MailError> {
     let message = mailer("smtp://localhost").compose(&mail("x"), 7, NOW)?;
-    send_and_close(open(stream, &ClientId::Domain("rpcgate.example".into())).await?, &message).await
+    let server = open(stream, &ClientId::Domain("rpcgate.example".into())).await?;
+    send_and_close(server.unwrap(), &message).await
 }
 
 /// A connection to a server with this behaviour, and the number of mails that the server has accepted. An empty answer
 /// closes the connection.
-fn server(behaviour: Behaviour) -> (MemoryStream, Arc<AtomicUsize>) {
+fn server(behaviour: Behaviour) -> (ServerStream<DuplexStream>, Arc<AtomicUsize>) {
     let (client, server) = connection();
     let accepted = Arc::new(AtomicUsize::new(0));
     let count = accepted.clone();
@@ -375,46 +341,67 @@ async fn this_host_introduces_itself_with_the_domain_of_the_sender_or_the_config
 #[tokio::test]
 async fn without_tls_a_mail_goes_to_private_addresses_only() {
     let none = |settings: &mut MailSettings| settings.tls = MailTls::None;
-    for (address, expected) in [
-        ("127.0.0.1", true),
-        ("10.1.2.3", true),
-        ("172.31.0.1", true),
-        ("192.168.0.1", true),
-        ("::1", true),
-        ("fd00::1", true),
-        ("::ffff:10.0.0.1", true),
-        ("172.32.0.1", false),
-        ("100.64.0.1", false),
-        ("169.254.1.1", false),
-        ("8.8.8.8", false),
-        ("2001:db8::1", false),
-        ("fe80::1", false),
-        ("::ffff:8.8.8.8", false),
-    ] {
-        let address: IpAddr = address.parse().unwrap();
-        assert_eq!(is_private(address), expected, "{address}");
-        let mut settings = MailSettings::default();
-        none(&mut settings);
-        settings.from = FROM.into();
-        let url = format!("smtp://{}", SocketAddr::new(address, 25));
-        assert_eq!(Mailer::smtp(&url, &settings).is_ok(), expected, "{url}");
-    }
     // The name is resolved for each mail, so its address is checked then.
     let (addr, reported) = stub(TAKES).await;
     mailer_of(&format!("smtp://u:p@localhost:{}", addr.port()), none).send(&mail("x"), 7, NOW).await.unwrap();
     assert!(reported.await.unwrap().contains(&"DATA".to_owned()));
-    let server = MailServer {
-        host: "192.0.2.1".into(),
-        port: 25,
-        login: None,
-        encryption: Encryption::Private,
-        hello: ClientId::Ipv4([127, 0, 0, 1].into()),
+    let options = ServerOptions {
+        trusted: trust::client_config(&[]).unwrap(),
+        tls: MailTls::None,
+        hello: None,
+        sender_domain: "rpcgate.example",
     };
+    let mut server = MailServer::read("smtp://relay", options).unwrap();
+    server.url.host = "192.0.2.1".into();
     let found = server.addresses().await;
     assert!(
         matches!(&found, Err(MailError::Unavailable(why)) if why.contains("no private address")),
         "{found:?}"
     );
+}
+
+/// Answers of a server that does not know `EHLO`.
+const OLD: [&[(&str, &str)]; 2] = [
+    &[
+        ("EHLO", "500 unknown\r\n"),
+        ("HELO", "250 stub\r\n"),
+        ("MAIL", "250 ok\r\n"),
+        ("RCPT", "250 ok\r\n"),
+        ("DATA", "354 go on\r\n"),
+        (".", "250 taken\r\n"),
+        ("QUIT", "221 bye\r\n"),
+    ],
+    &[("EHLO", "502 unknown\r\n"), ("HELO", "502 unknown\r\n"), ("QUIT", "221 bye\r\n")],
+];
+
+#[tokio::test]
+async fn a_server_that_does_not_know_ehlo_is_greeted_with_helo() {
+    for (script, is_taken) in OLD.into_iter().zip([true, false]) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let reported = tokio::spawn(async move {
+            let mut reported = Vec::new();
+            for _ in 0..2 {
+                let mut stream = listener.accept().await.unwrap().0;
+                stream.write_all(b"220 stub\r\n").await.unwrap();
+                reported.push(answer(stream, script).await);
+            }
+            reported
+        });
+        let found = mailer(&format!("smtp://{addr}")).send(&mail("x"), 7, NOW).await;
+        let is_as_expected =
+            if is_taken { found.is_ok() } else { matches!(&found, Err(MailError::Rejected(_))) };
+        assert!(is_as_expected, "{found:?}");
+        let reported = reported.await.unwrap();
+        assert_eq!(reported[0], ["EHLO rpcgate.example", "QUIT"]);
+        assert_eq!(reported[1][0], "HELO rpcgate.example");
+        assert_eq!(reported[1].contains(&"DATA".to_owned()), is_taken, "{reported:?}");
+    }
+    // Without EHLO there is no STARTTLS.
+    let (addr, reported) = stub(OLD[0]).await;
+    let found = mailer(&format!("smtp://{addr}?tls=required")).send(&mail("x"), 7, NOW).await;
+    assert!(matches!(&found, Err(MailError::Unavailable(why)) if why.contains("STARTTLS")), "{found:?}");
+    assert_eq!(reported.await.unwrap(), ["EHLO rpcgate.example", "QUIT"]);
 }
 
 #[tokio::test]
@@ -433,57 +420,77 @@ async fn no_byte_is_sent_unencrypted_if_encryption_is_required() {
     assert!(!reported.await.unwrap().iter().any(|line| line.starts_with("AUTH") || line.starts_with("MAIL")));
 }
 
-fn read(url: &str, tls: MailTls) -> Result<MailServer, MailError> {
-    let options = ServerOptions { authorities: None, tls, hello: None, sender_domain: "rpcgate.example" };
-    MailServer::read(url, options)
+/// A server with a certificate that is an authority and signs itself, as `openssl req -x509` makes it, for `name` and until
+/// this year. It encrypts from the first byte, or after STARTTLS. It returns the lines that it received under TLS, and the
+/// certificate in PEM form.
+async fn tls_stub(
+    name: &str,
+    until: i32,
+    is_starttls: bool,
+) -> (SocketAddr, JoinHandle<Vec<String>>, String) {
+    let mut own = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    own.not_after = date_time_ymd(until, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let own = own.self_signed(&key).unwrap();
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let server = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![own.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let reported = tokio::spawn(async move {
+        let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+        if is_starttls {
+            for answer in ["220 stub\r\n", "250-stub\r\n250 STARTTLS\r\n", "220 go on\r\n"] {
+                if answer != "220 stub\r\n" {
+                    stream.read_line(&mut String::new()).await.unwrap();
+                }
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        }
+        let accepted = TlsAcceptor::from(Arc::new(server)).accept(stream).await;
+        let Ok(mut stream) = accepted else { return Vec::new() };
+        if !is_starttls {
+            stream.write_all(b"220 stub\r\n").await.unwrap();
+        }
+        answer(stream, TAKES).await
+    });
+    (addr, reported, own.pem())
 }
 
-#[test]
-fn a_url_says_how_private_the_connection_is() {
-    for (url, encryption, port) in [
-        ("smtps://u:p@mail.example.com", "tls", 465),
-        ("smtps://localhost:9465", "tls", 9465),
-        ("smtp://mail.example.com", "starttls", 587),
-        ("smtp://10.0.0.1:2525", "starttls", 2525),
-        ("smtp://localhost.example.com", "starttls", 587),
-        ("smtp://LOCALHOST", "local", 25),
-        ("smtp://127.0.0.1:1025/", "local", 1025),
-        ("smtp://[::1]", "local", 25),
-        ("smtp://localhost?tls=required", "starttls", 587),
-    ] {
-        let server = read(url, MailTls::Auto).unwrap();
-        let found = match server.encryption {
-            Encryption::Tls(_) => "tls",
-            Encryption::StartTls(_) => "starttls",
-            Encryption::Private => "local",
-        };
-        assert_eq!((found, server.port), (encryption, port), "{url}");
-    }
-    for (url, why) in [
-        ("mail.example.com", "must begin with one of smtp://, smtps://"),
-        ("http://u:secret@mail.example.com", "must begin with one of smtp://, smtps://"),
-        ("smtp://", "must be a URL"),
-        ("smtps://u:se%zzcret@h", "has a user or password with a broken percent-escape"),
-        ("smtps://u:secret%2@h", "has a user or password with a broken percent-escape"),
-        ("smtps://u:%ff@h", "has a user or password with a broken percent-escape"),
-        ("smtps://secret@h", "has a user without a password"),
-        ("smtp://h?tls=opportunistic", "may end in ?tls=required and in nothing else"),
-    ] {
-        let found = read(url, MailTls::Auto).err().map(|error| error.to_string());
-        assert_eq!(found, Some(format!("admin.mail.smtp: {why}")), "{url}");
-    }
-    for (url, tls, expected) in [
-        ("smtp://localhost", MailTls::Required, Some("starttls")),
-        ("smtp://relay", MailTls::None, Some("local")),
-        ("smtp://relay?tls=required", MailTls::None, None),
-        ("smtps://relay", MailTls::None, None),
-        ("smtps://relay", MailTls::Required, Some("tls")),
-    ] {
-        let found = read(url, tls).ok().map(|server| match server.encryption {
-            Encryption::Tls(_) => "tls",
-            Encryption::StartTls(_) => "starttls",
-            Encryption::Private => "local",
-        });
-        assert_eq!(found, expected, "{url} {tls:?}");
+#[tokio::test]
+async fn a_named_certificate_of_a_mail_server_is_trusted_for_its_names_and_its_time_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ca.pem");
+    let not_named = "the certificate is that of an authority, and not named as trusted";
+    let expired = "the certificate has expired";
+    let foreign = "the certificate is not valid for localhost: it is for mail.example";
+    for is_starttls in [true, false] {
+        for (name, until, is_named, expected) in [
+            ("localhost", 4_000, true, None),
+            ("localhost", 4_000, false, Some(not_named)),
+            ("localhost", 2_020, true, Some(expired)),
+            ("mail.example", 4_000, true, Some(foreign)),
+        ] {
+            let (addr, reported, pem) = tls_stub(name, until, is_starttls).await;
+            std::fs::write(&file, pem).unwrap();
+            let login = format!("user:secret@localhost:{}", addr.port());
+            let url =
+                if is_starttls { format!("smtp://{login}?tls=required") } else { format!("smtps://{login}") };
+            let mailer = mailer_of(&url, |mail| mail.smtp_ca = is_named.then(|| file.clone()));
+            let found = mailer.send(&mail("x"), 7, NOW).await.map_err(|error| error.to_string());
+            let failed =
+                expected.map(|why| format!("the mail server does not take the mail now: TLS failed: {why}"));
+            assert_eq!(found.err(), failed, "{name}, {until}, {is_named}, {is_starttls}");
+            let reported = reported.await.unwrap();
+            let is_sent = reported.iter().any(|line| line.starts_with("DATA"));
+            assert_eq!(is_sent, expected.is_none(), "{reported:?}");
+            let is_told = reported.iter().any(|line| line.starts_with("AUTH"));
+            assert_eq!(is_told, expected.is_none(), "{reported:?}");
+        }
     }
 }

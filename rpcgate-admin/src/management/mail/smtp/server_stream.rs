@@ -1,0 +1,114 @@
+//! The connection to a mail server as the library for SMTP gets it.
+
+use lettre::transport::smtp::client::AsyncTokioStream;
+use std::fmt::Debug;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, ReadBuf};
+
+/// A server says nothing after STARTTLS before the client does. The library expects a greeting, so it gets this one.
+const AFTER_STARTTLS: &[u8] = b"220 TLS\r\n";
+
+/// The command with which the library introduces this host.
+const EHLO: &[u8] = b"EHLO";
+
+/// The command with which this host introduces itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum HelloCommand {
+    /// `EHLO`.
+    Ehlo,
+    /// `HELO`, which the servers know that do not know `EHLO` (RFC 5321, section 3.2).
+    Helo,
+}
+
+/// A connection to a mail server.
+#[derive(Debug)]
+pub(super) struct ServerStream<S> {
+    stream: BufReader<S>,
+    /// The bytes that are read before those of the server.
+    before: &'static [u8],
+    command: HelloCommand,
+    /// What is still to be written of another command than the library's.
+    instead: &'static [u8],
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> ServerStream<S> {
+    /// A connection on which the server greets.
+    pub(super) fn new(stream: S) -> Self {
+        let stream = BufReader::new(stream);
+        ServerStream { stream, before: &[], command: HelloCommand::Ehlo, instead: &[] }
+    }
+
+    /// A connection that was encrypted after the greeting.
+    pub(super) fn after_starttls(stream: S) -> Self {
+        ServerStream { before: AFTER_STARTTLS, ..ServerStream::new(stream) }
+    }
+
+    /// The same connection, on which this host introduces itself with `command`.
+    #[must_use]
+    pub(super) fn with_command(self, command: HelloCommand) -> Self {
+        let instead: &[u8] = if command == HelloCommand::Helo { b"HELO" } else { &[] };
+        ServerStream { command, instead, ..self }
+    }
+
+    /// The command with which this host introduces itself.
+    pub(super) fn command(&self) -> HelloCommand {
+        self.command
+    }
+
+    /// Waits until the server has sent something, or has closed the connection.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub(super) async fn wait_readable(&mut self) -> io::Result<()> {
+        if self.before.is_empty() { self.stream.fill_buf().await.map(drop) } else { Ok(()) }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for ServerStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.before.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(cx, buf);
+        }
+        let (read, rest) = self.before.split_at(self.before.len().min(buf.remaining()));
+        buf.put_slice(read);
+        self.before = rest;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ServerStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let instead = self.instead;
+        // The library writes the end of its command again if only the beginning was written.
+        if instead.is_empty() || !buf.starts_with(EHLO.split_at(EHLO.len() - instead.len()).1) {
+            return Pin::new(&mut self.stream).poll_write(cx, buf);
+        }
+        let written = Pin::new(&mut self.stream).poll_write(cx, instead);
+        if let Poll::Ready(Ok(count)) = &written {
+            self.instead = instead.get(*count..).unwrap_or_default();
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + Debug> AsyncTokioStream for ServerStream<S> {
+    /// The library has this function for its callers alone.
+    fn peer_addr(&self) -> io::Result<SocketAddr> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
