@@ -499,6 +499,46 @@ fn policies_of_erpc_have_the_same_reason_in_a_list_and_in_a_table() {
 }
 
 #[test]
+fn what_a_budget_of_erpc_has_in_addition_is_noted_with_its_own_reason() {
+    let rule = |more: &str| format!("{{ method: '*', maxCount: 60, period: 1m{more} }}");
+    for (rules, part) in [
+        (rule(", waitTime: 100ms"), "rules[0].waitTime: not carried over: no call waits for a limit"),
+        (
+            rule(", perIP: true"),
+            "rules[0].perIP: not carried over: limits belong to keys, projects and nodes",
+        ),
+        (
+            rule(", perUser: true"),
+            "rules[0].perUser: not carried over: a minute, an hour and a day are counted",
+        ),
+        (rule(", perNetwork: true"), "rules[0].perNetwork: not carried over: the limits of a key"),
+        (rule(", else: x"), "rules[0].else: not carried over: limits of rpcgate have no such setting"),
+        (
+            format!("{}, {{ method: eth_call, maxCount: 5, period: 1m }}", rule("")),
+            "rules[1]: not carried over: this rule is for single methods",
+        ),
+        (
+            format!("{}, {{ method: '*', maxCount: 5, period: 7s }}", rule("")),
+            "rules[1]: not carried over: limits are for a second",
+        ),
+    ] {
+        let text = format!(
+            "rateLimiters:\n  budgets:\n  - {{ id: b, rules: [{rules}] }}\nprojects:\n- id: main\n  auth: {{ strategies: [{{ type: secret, \
+             rateLimitBudget: b, secret: {{ id: x, value: secret-value-1234567 }} }}] }}\n"
+        );
+        let imported = import("e.yaml", &text, Some(SourceForm::Erpc), None).unwrap();
+        assert!(imported.toml.contains("per_minute = 60\n"), "{}", imported.toml);
+        let notes: Vec<_> =
+            imported.notes.iter().filter(|note| note.line == 3).map(ToString::to_string).collect();
+        assert!(notes.len() == 1 && notes[0].contains(part), "{part}\n{notes:#?}");
+    }
+    let none = "rateLimiters: { budgets: [{ id: b, rules: [{ method: '*', maxCount: 60, period: 1m, waitTime: 0s, perIP: false }] }] }\n\
+                projects: [{ id: main, auth: { strategies: [{ type: secret, rateLimitBudget: b, secret: { id: x, value: secret-value-1234567 } }] } }]\n";
+    let imported = import("e.yaml", none, Some(SourceForm::Erpc), None).unwrap();
+    assert!(imported.notes.iter().all(|note| note.line != 1), "{:#?}", imported.notes);
+}
+
+#[test]
 fn a_program_that_makes_a_configuration_is_refused_with_the_reason() {
     let error = import("conf/erpc.ts", "export default createConfig({})", None, None).unwrap_err();
     assert_eq!(error, ImportError::Program);
