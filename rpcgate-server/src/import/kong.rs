@@ -138,7 +138,18 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
     };
     let facts = adapter.facts();
     let chain = facts.name;
-    let transport = Transport::Http;
+    let transport = transport(service);
+    let (key, is_served) = match transport {
+        Transport::Ws => ("ws", facts.ws),
+        Transport::Grpc => ("grpc", !facts.grpc.is_empty()),
+        Transport::Http => ("url", true),
+    };
+    if !is_served {
+        let why = format!(
+            "rpcgate does not serve {chain} by this protocol; docs/chains.md lists those of each chain"
+        );
+        return leave_out(root, service, why, draft);
+    }
     for key in ["name", "enabled"] {
         service.get(key).and_then(Node::text);
     }
@@ -163,7 +174,7 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
     for address in addresses(root, service, draft) {
         let mut node = Upstream::new(chain, name, address.from);
         let url = sent.as_ref().map_or_else(|| address.url.clone(), |sent| with_path(&address.url, sent));
-        let is_variable = node.url_text(draft, "url", &url, address.from);
+        let is_variable = node.url_text(draft, key, &url, address.from);
         if let Some(sent) = sent.as_ref().filter(|_| is_variable) {
             let text = format!("Kong adds {} to the URL of the node: add it to the variable too", sent.path);
             draft.notes.differs(sent.from, text);
@@ -173,6 +184,13 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
         }
         node.add(draft);
     }
+    if transport == Transport::Grpc
+        && let Some(from) = service.get("url").or_else(|| service.get("protocol"))
+    {
+        let text =
+            "clients call gRPC at gateway.grpc_listen, over TLS, or at gateway.listen with gateway.h2c";
+        draft.notes.differs(from, text);
+    }
     let header = chain_header(chain);
     if let Some(from) = service.get("read_timeout")
         && draft.get(&header, "timeout").is_none()
@@ -180,6 +198,19 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
     {
         draft.notes.differs(from, "chains.<chain>.timeout is the deadline of a call over all its tries");
         draft.set(&header, "timeout", duration(millis), from);
+    }
+}
+
+/// How Kong reaches the nodes of a service.
+fn transport(service: &Node) -> Transport {
+    let scheme = match text(service, "url") {
+        Some(url) => url.split("://").next(),
+        None => text(service, "protocol"),
+    };
+    match scheme {
+        Some("ws" | "wss") => Transport::Ws,
+        Some("grpc" | "grpcs") => Transport::Grpc,
+        _ => Transport::Http,
     }
 }
 

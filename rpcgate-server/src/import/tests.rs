@@ -448,6 +448,49 @@ fn a_path_that_kong_adds_to_a_url_of_the_environment_is_noted() {
 }
 
 #[test]
+fn streams_and_grpc_of_a_kong_file_become_addresses_of_nodes() {
+    for (service, chain, line) in [
+        (
+            "{ name: sol, url: 'ws://10.0.0.9:8900', routes: [{ paths: [/ws/solana] }] }",
+            "solana",
+            "ws = \"ws://10.0.0.9:8900\"",
+        ),
+        (
+            "{ name: sol, protocol: wss, host: h.example, port: 443, path: /, routes: [{ paths: [/solana] }] }",
+            "solana",
+            "ws = \"wss://h.example:443/\"",
+        ),
+        (
+            "{ name: tron-grpc, protocol: grpc, host: 10.0.0.4, port: 50051, routes: [{ paths: [/protocol.Wallet], protocols: [grpc], strip_path: false }] }",
+            "tron",
+            "grpc = \"grpc://10.0.0.4:50051\"",
+        ),
+        (
+            "{ name: cosmos, url: 'grpcs://10.0.0.4:9090', routes: [{ paths: [/cosmos.bank] }] }",
+            "cosmos",
+            "grpc = \"grpcs://10.0.0.4:9090\"",
+        ),
+    ] {
+        let imported = kong_service(service);
+        let node = format!("[[chains.{chain}.nodes]]\n{line}\n");
+        assert!(imported.toml.contains(&node), "{}", imported.toml);
+        assert!(config(&imported.toml, &[]).is_ok());
+        let is_lost = |note: &&ImportNote| note.kind == NoteKind::LeftOut;
+        assert_eq!(imported.notes.iter().find(is_lost), None);
+        if chain == "tron" || chain == "cosmos" {
+            note(&imported, 2, "clients call gRPC at gateway.grpc_listen");
+        }
+    }
+    let streamed = kong_service("{ name: sol, url: 'ws://10.0.0.9:8900', routes: [{ paths: [/solana] }] }");
+    note(&streamed, 2, "clients call /ws/solana instead");
+    for (url, chain) in [("ws://10.0.0.1:1", "btc"), ("grpc://10.0.0.1:1", "eth")] {
+        let imported = kong_service(&format!("{{ name: {chain}, url: '{url}' }}"));
+        note(&imported, 2, "does not serve");
+        assert!(!imported.toml.contains("[[chains"), "{}", imported.toml);
+    }
+}
+
+#[test]
 fn how_kong_treats_hosts_and_slashes_is_noted_where_it_differs() {
     let notes = |route: &str| {
         let imported = kong_service(&format!(
