@@ -7,6 +7,7 @@ use super::secret::{self, Secret};
 use super::tree::Item;
 use crate::url_secrets::{shown_login, shown_target};
 use std::fmt;
+use std::net::IpAddr;
 
 /// Query parameters of the URLs of databases whose values are no secrets. Every other value is hidden: a driver may know
 /// further parameters with secrets (`sslpassword`, `options`), and a misspelled name may have the value of a right one. In
@@ -127,6 +128,30 @@ impl Url {
             None => path.to_owned(),
         };
         format!("{head}{authority}{path}")
+    }
+
+    /// Whether a connection to this URL of a node leads to the same place as one to `other`: with or without TLS, by host, port
+    /// and path. Log-ins are not compared.
+    pub(super) fn is_same_address(&self, other: &Url) -> bool {
+        self.address().is_some_and(|address| other.address() == Some(address))
+    }
+
+    /// Whether TLS is used, the host, the port, and the path with its query. `None` if the URL names no host.
+    fn address(&self) -> Option<(bool, String, u16, String)> {
+        let (scheme, rest) = self.text.split_once("://")?;
+        let is_tls = matches!(scheme, "https" | "wss" | "grpcs");
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()?),
+            _ => (host, if is_tls { 443 } else { 80 }),
+        };
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        let name = bare
+            .parse::<IpAddr>()
+            .map_or_else(|_| bare.to_ascii_lowercase(), |address| address.to_canonical().to_string());
+        let slash = if target.starts_with('/') { "" } else { "/" };
+        Some((is_tls, name, port, format!("{slash}{target}")))
     }
 
     /// Removes user and password from the URL and returns them with resolved percent-escapes. `Err` if they are not UTF-8.
@@ -290,6 +315,36 @@ mod tests {
         ] {
             let url = Url::parse(given, ALL).unwrap();
             assert_eq!(format!("{url} {url:?}"), format!("{shown} {shown}"));
+        }
+    }
+
+    #[test]
+    fn two_spellings_of_one_address_are_the_same_address() {
+        let is_same = |one: &str, other: &str| {
+            let url = |text| Url::parse(text, &["http", "https", "grpc", "grpcs"]).unwrap();
+            url(one).is_same_address(&url(other))
+        };
+        for (one, other) in [
+            ("http://a:1", "http://a:1/"),
+            ("HTTP://A.example:1", "http://a.Example:1"),
+            ("https://a", "https://a:443/"),
+            ("http://a:80?x=1", "http://a/?x=1"),
+            ("http://u:p@a/b", "http://a/b"),
+            ("http://[::1]:1", "http://[0:0::1]:1/"),
+            ("http://[::ffff:10.0.0.1]:1", "http://10.0.0.1:1"),
+            ("grpc://a:1", "http://a:1"),
+        ] {
+            assert!(is_same(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("http://a", "https://a"),
+            ("http://a:1", "http://a:2"),
+            ("http://a/x", "http://a/x/"),
+            ("http://a/x", "http://a/X"),
+            ("http://a/?x=1", "http://a/?x=2"),
+            ("http://a:443", "https://a:443"),
+        ] {
+            assert!(!is_same(one, other), "{one} {other}");
         }
     }
 
