@@ -4,6 +4,7 @@ use super::Failure;
 use clap::{Args, ValueEnum};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
+use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, LoadError, Setting, Sources};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -82,7 +83,8 @@ pub fn warnings(file: &Path, config: &Config) -> Vec<String> {
             let place = placed.strip_suffix(&warning).unwrap_or_default();
             format!("{place}warning: {warning}")
         };
-        config.warnings(&adapters).iter().map(|warning| line(warning.to_string())).collect()
+        let now = SystemClock::new().now();
+        config.warnings(&adapters, now).iter().map(|warning| line(warning.to_string())).collect()
     })
 }
 
@@ -151,15 +153,34 @@ mod tests {
                 "[[chains.btc.nodes]]\nurl = \"http://10.0.0.1:1\"\nws = \"ws://10.0.0.1:2\"\n".to_owned(),
                 "f.toml:1: warning: chains.btc.nodes: has ws in number 1, but the chain has no such transport",
             ),
+            (
+                format!("[chains.btc]\n{node}[chains.btc.batching]\nenabled = true\n"),
+                "f.toml:3: warning: chains.btc.batching: has no effect: calls of this chain are never sent together",
+            ),
+            (
+                "[projects.default]\nallowed_methods = [\"eth_cal\", \"eth_call\"]\n".to_owned(),
+                "f.toml:2: warning: projects.default.allowed_methods: names eth_cal, and no such method is known; the nearest is eth_call",
+            ),
+            (
+                "[projects.default]\nblocked_methods = [\"debug_traceCal\", \"eth_getlogs\"]\n".to_owned(),
+                "f.toml:2: warning: projects.default.blocked_methods: names eth_getlogs, and no such method is known; the nearest is eth_getLogs",
+            ),
         ] {
             assert_eq!(warnings_of(&text), [warning]);
+        }
+        for (chain, is_named) in
+            [("xrp", true), ("tron", true), ("solana", true), ("eth", false), ("near", false)]
+        {
+            let text = format!("[chains.{chain}]\n{node}[chains.{chain}.batching]\nenabled = true\n");
+            assert_eq!(warnings_of(&text).len(), usize::from(is_named), "{chain}");
         }
     }
 
     #[test]
     fn methods_of_the_tables_and_their_families_are_known() {
         let text = "[chains.eth]\nnodes = [\"http://10.0.0.1:1\"]\nblocked_methods = [\"eth_getLogs\"]\nopen_methods = \
-                    [\"trace_*\", \"debug_traceCall\"]\n[chains.cosmos]\nnodes = [\"http://10.0.0.2:1\"]\ncu = { proposals = 2 }\n";
+                    [\"trace_*\", \"debug_traceCall\"]\n[chains.cosmos]\nnodes = [\"http://10.0.0.2:1\"]\ncu = { proposals = 2 }\n[projects.default]\nallowed_methods = [\"node_info\", \
+                    \"proposals\", \"blocks\", \"eth_call\", \"debug_traceCall\", \"getblock\"]\n";
         assert_eq!(warnings_of(text), [""; 0]);
     }
 

@@ -74,6 +74,12 @@ impl Facts {
         Facts { dialect: Dialect::Rest, rest: true, batch: false, ..Facts::json_rpc(path, title) }
     }
 
+    /// Whether single reads of several clients may be sent to a node as one array. Where the HTTP status is part of an
+    /// answer, or a call has no id, the answer to an array does not say the same as the answers to its calls.
+    pub const fn joins_reads(&self) -> bool {
+        self.batch && !self.dialect.has_status() && self.dialect.version().is_some()
+    }
+
     /// The transports by which the chain can be served.
     pub const fn transports(&self) -> Transports {
         let mut all = Transports::NONE;

@@ -11,7 +11,7 @@ use crate::caller::{KeyId, ProjectId, TenantId};
 use crate::chain::NodePrice;
 use crate::clock::Time;
 use crate::plan::Price;
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -90,9 +90,13 @@ impl Value for SocketAddr {
 impl Value for IpNet {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         let one = item.text().and_then(|text| text.parse::<IpAddr>().ok());
-        one.map(IpNet::from)
-            .or_else(|| parsed(item, r, "an address or a network such as \"10.0.0.0/8\""))
-            .map(canonical)
+        let network = one
+            .map(IpNet::from)
+            .or_else(|| parsed(item, r, "an address or a network such as \"10.0.0.0/8\""))?;
+        match mapped_form(network) {
+            Some(why) => r.invalid(item, format!("has {:?}, {why}", item.text().unwrap_or_default())),
+            None => Some(network),
+        }
     }
 
     fn write(&self, _: &Masking<'_>) -> Option<String> {
@@ -100,17 +104,21 @@ impl Value for IpNet {
     }
 }
 
-/// The network of IPv4 addresses that a network like `::ffff:10.0.0.0/104` is: listeners of both families log addresses in
-/// that form, but they are compared as IPv4 addresses.
-fn canonical(network: IpNet) -> IpNet {
+/// Why a network like `::ffff:10.0.0.0/104` is refused, as the end of a sentence. Listeners of both families log IPv4
+/// addresses in that form, but addresses are compared as IPv4 addresses, so the entry would match no peer.
+fn mapped_form(network: IpNet) -> Option<String> {
     const MAPPED_BITS: u8 = 96;
-    let mapped = match network {
-        IpNet::V6(network) => {
-            network.addr().to_ipv4_mapped().zip(network.prefix_len().checked_sub(MAPPED_BITS))
+    let IpNet::V6(network) = network else { return None };
+    let address = network.addr().to_ipv4_mapped()?;
+    Some(match network.prefix_len().checked_sub(MAPPED_BITS) {
+        Some(32) => format!("which is an IPv4 address in the form of IPv6: write \"{address}\""),
+        Some(bits) => {
+            format!("which is an IPv4 network in the form of IPv6: write \"{address}/{bits}\"")
         }
-        IpNet::V4(_) => None,
-    };
-    mapped.and_then(|(addr, bits)| Ipv4Net::new(addr, bits).ok()).map_or(network, IpNet::V4)
+        None => format!(
+            "which is not an IPv4 network: in the form of IPv6, the length of one is at least {MAPPED_BITS}"
+        ),
+    })
 }
 
 impl Value for Time {

@@ -648,23 +648,30 @@ fn the_variables_of_a_service_called_rpcgate_are_no_settings_and_misspelled_ones
 }
 
 #[test]
-fn a_network_of_mapped_addresses_is_the_one_of_the_ipv4_addresses() {
-    let peers = |text: &str| {
-        let text = format!("[gateway]\nproxy_protocol = [{text}]\ntrusted_proxies = [{text}]\n");
-        let gateway = with_env(&[], &text).gateway;
-        assert_eq!(gateway.proxy_protocol, gateway.trusted_proxies);
-        gateway.proxy_protocol.iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
-    for (text, network) in [
-        ("\"::ffff:10.0.0.7\"", "10.0.0.7/32"),
-        ("\"::ffff:10.0.0.0/104\"", "10.0.0.0/8"),
-        ("\"::ffff:a00:7/128\"", "10.0.0.7/32"),
-        ("\"::ffff:0:0/96\"", "0.0.0.0/0"),
-        ("\"10.0.0.7\"", "10.0.0.7/32"),
-        ("\"::/0\"", "::/0"),
-        ("\"2001:db8::/32\"", "2001:db8::/32"),
+fn an_ipv4_address_in_the_form_of_ipv6_is_refused_with_the_form_to_write() {
+    const ADDRESS: &str = "which is an IPv4 address in the form of IPv6: write ";
+    const NETWORK: &str = "which is an IPv4 network in the form of IPv6: write ";
+    for (given, why) in [
+        ("::ffff:127.0.0.1", format!("{ADDRESS}\"127.0.0.1\"")),
+        ("::ffff:7f00:1", format!("{ADDRESS}\"127.0.0.1\"")),
+        ("0:0:0:0:0:FFFF:a00:7/128", format!("{ADDRESS}\"10.0.0.7\"")),
+        ("::ffff:127.0.0.0/104", format!("{NETWORK}\"127.0.0.0/8\"")),
+        ("::ffff:0:0/96", format!("{NETWORK}\"0.0.0.0/0\"")),
+        (
+            "::ffff:10.0.0.0/95",
+            "which is not an IPv4 network: in the form of IPv6, the length of one is at least 96".to_owned(),
+        ),
     ] {
-        assert_eq!(peers(text), [network], "{text}");
+        for (table, key) in
+            [("gateway", "proxy_protocol"), ("gateway", "trusted_proxies"), ("admin", "proxy_protocol")]
+        {
+            let line = format!("{key} = [\"10.0.0.7\", \"{given}\"]");
+            assert_eq!(error(table, &line), format!("{table}.{key} has {given:?}, {why}"));
+        }
+    }
+    for given in ["10.0.0.7", "::/0", "::/80", "::1", "2001:db8::/32", "64:ff9b::a00:7"] {
+        let config = with_env(&[], &format!("[gateway]\nproxy_protocol = [{given:?}]\n"));
+        assert_eq!(config.gateway.proxy_protocol.len(), 1, "{given}");
     }
 }
 

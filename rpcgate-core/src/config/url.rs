@@ -7,13 +7,38 @@ use super::secret::{self, Secret};
 use super::tree::Item;
 use crate::url_secrets::{shown_login, shown_target};
 use std::fmt;
+use std::net::IpAddr;
 
-/// Query parameters whose values are secrets in the URLs of databases. In all other URLs every value is hidden.
-const SECRET_PARAMETERS: [&str; 7] = ["password", "token", "apikey", "api_key", "api-key", "key", "secret"];
+/// Query parameters of the URLs of databases whose values are no secrets. Every other value is hidden: a driver may know
+/// further parameters with secrets (`sslpassword`, `options`), and a misspelled name may have the value of a right one. In
+/// the URLs of all other servers every value is hidden.
+const HARMLESS_PARAMETERS: [&str; 21] = [
+    "application_name",
+    "cache",
+    "connect_timeout",
+    "db",
+    "dbname",
+    "host",
+    "hostaddr",
+    "immutable",
+    "mode",
+    "port",
+    "protocol",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-mode",
+    "ssl-root-cert",
+    "sslcert",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+    "vfs",
+];
 
 /// A URL. It is given inline or, like a [`Secret`], as `{ file = "…" }` or `{ env = "…" }`; then the whole URL is secret.
-/// `Display` and `Debug` mask its secrets: the password, and unless it is the URL of a database also all that
-/// [`url_secrets`](crate::url_secrets) lists.
+/// `Display` and `Debug` mask its secrets: all that [`url_secrets`](crate::url_secrets) lists, and in the URL of a database the
+/// password and the parameters that are not known to be harmless.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     text: String,
@@ -71,8 +96,12 @@ impl Url {
         if self.hidden {
             return mask.into();
         }
-        let (head, rest) = self.text.split_once("//").unwrap_or(("", &self.text));
-        let head = if self.text.contains("//") { format!("{head}//") } else { head.to_owned() };
+        // A file's URL may have no authority, but slashes in its query.
+        let (scheme, rest) = self.text.split_once(':').unwrap_or(("", &self.text));
+        let (head, rest) = match rest.strip_prefix("//") {
+            Some(rest) => (format!("{scheme}://"), rest),
+            None => (format!("{scheme}:"), rest),
+        };
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let is_database =
             matches!(self.scheme(), "sqlite" | "postgres" | "postgresql" | "redis" | "rediss" | "unix");
@@ -99,6 +128,30 @@ impl Url {
             None => path.to_owned(),
         };
         format!("{head}{authority}{path}")
+    }
+
+    /// Whether a connection to this URL of a node leads to the same place as one to `other`: with or without TLS, by host, port
+    /// and path. Log-ins are not compared.
+    pub(super) fn is_same_address(&self, other: &Url) -> bool {
+        self.address().is_some_and(|address| other.address() == Some(address))
+    }
+
+    /// Whether TLS is used, the host, the port, and the path with its query. `None` if the URL names no host.
+    fn address(&self) -> Option<(bool, String, u16, String)> {
+        let (scheme, rest) = self.text.split_once("://")?;
+        let is_tls = matches!(scheme, "https" | "wss" | "grpcs");
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()?),
+            _ => (host, if is_tls { 443 } else { 80 }),
+        };
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        let name = bare
+            .parse::<IpAddr>()
+            .map_or_else(|_| bare.to_ascii_lowercase(), |address| address.to_canonical().to_string());
+        let slash = if target.starts_with('/') { "" } else { "/" };
+        Some((is_tls, name, port, format!("{slash}{target}")))
     }
 
     /// Removes user and password from the URL and returns them with resolved percent-escapes. `Err` if they are not UTF-8.
@@ -133,12 +186,14 @@ impl Url {
     }
 }
 
+/// A parameter of the URL of a database. One without a name is hidden as a whole.
 fn parameter(pair: &str, mask: &str) -> String {
     match pair.split_once('=') {
-        Some((name, _)) if SECRET_PARAMETERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) => {
-            format!("{name}={mask}")
+        Some((name, _)) if HARMLESS_PARAMETERS.iter().any(|known| name.eq_ignore_ascii_case(known)) => {
+            pair.to_owned()
         }
-        _ => pair.to_owned(),
+        Some((name, _)) => format!("{name}={mask}"),
+        None => mask.to_owned(),
     }
 }
 
@@ -242,6 +297,13 @@ mod tests {
         for (given, shown) in [
             ("postgres://u:p@ss@h/db", "postgres://u:***@h/db"),
             ("postgres://h/db?host=/run/pg&Password=x", "postgres://h/db?host=/run/pg&Password=***"),
+            (
+                "postgres://u:p@h/db?sslmode=verify-full&sslpassword=x&%70assword=x&options=x&sslkey=x",
+                "postgres://u:***@h/db?sslmode=verify-full&sslpassword=***&%70assword=***&options=***&sslkey=***",
+            ),
+            ("postgres://h/db?x&bad=a=b&", "postgres://h/db?***&bad=***&***"),
+            ("redis://h/0?protocol=3&pass=x", "redis://h/0?protocol=3&pass=***"),
+            ("sqlite:a.db?mode=rwc&key=x//y@z", "sqlite:a.db?mode=rwc&key=***"),
             ("http://u@h/", "http://***@h/"),
             ("http://u:p@h/", "http://u:***@h/"),
             ("http://h/p?dkey=x&a=b&c", "http://h/p?dkey=***&a=***&***"),
@@ -254,6 +316,36 @@ mod tests {
         ] {
             let url = Url::parse(given, ALL).unwrap();
             assert_eq!(format!("{url} {url:?}"), format!("{shown} {shown}"));
+        }
+    }
+
+    #[test]
+    fn two_spellings_of_one_address_are_the_same_address() {
+        let is_same = |one: &str, other: &str| {
+            let url = |text| Url::parse(text, &["http", "https", "grpc", "grpcs"]).unwrap();
+            url(one).is_same_address(&url(other))
+        };
+        for (one, other) in [
+            ("http://a:1", "http://a:1/"),
+            ("HTTP://A.example:1", "http://a.Example:1"),
+            ("https://a", "https://a:443/"),
+            ("http://a:80?x=1", "http://a/?x=1"),
+            ("http://u:p@a/b", "http://a/b"),
+            ("http://[::1]:1", "http://[0:0::1]:1/"),
+            ("http://[::ffff:10.0.0.1]:1", "http://10.0.0.1:1"),
+            ("grpc://a:1", "http://a:1"),
+        ] {
+            assert!(is_same(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("http://a", "https://a"),
+            ("http://a:1", "http://a:2"),
+            ("http://a/x", "http://a/x/"),
+            ("http://a/x", "http://a/X"),
+            ("http://a/?x=1", "http://a/?x=2"),
+            ("http://a:443", "https://a:443"),
+        ] {
+            assert!(!is_same(one, other), "{one} {other}");
         }
     }
 

@@ -135,10 +135,7 @@ impl Pool {
             idle: limits.idle_time,
             rest: limits.rest,
         };
-        // Where the HTTP status is part of an answer, or a call has no id, an array does not say the same as its calls.
-        let dialect = facts.dialect;
-        let batching =
-            limits.batching.filter(|_| facts.batch && !dialect.has_status() && dialect.version().is_some());
+        let batching = limits.batching.filter(|_| facts.joins_reads());
         let retries = Arc::new(RetryBalance::new(limits.retry.budget, clock.elapsed()));
         let client = |node: &Arc<Node>| {
             let url = node.config.address(Transport::Http)?;

@@ -66,7 +66,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("rateLimiters.store", "rpcgate counts in memory, or in Redis if redis.url is set"),
     advice(
         "rateLimiters.budgets",
-        "no caller has this budget, and no node, or its rules are for single methods; rpcgate limits keys, projects and nodes",
+        "no caller has this budget, and no node, or its rules are no limits that these can have; rpcgate limits keys, projects and nodes",
     ),
     advice(
         "projects.*.auth.strategies",

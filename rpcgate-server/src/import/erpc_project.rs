@@ -10,6 +10,9 @@ use super::value::{self, Given};
 use rpcgate_core::chain::ChainName;
 use std::collections::BTreeMap;
 
+/// Why a setting of a budget that is carried over is left out.
+const NO_SETTING: &str = "limits of rpcgate have no such setting";
+
 /// Requests per second, and in windows of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Budget {
@@ -17,36 +20,22 @@ struct Budget {
     windows: KeyWindows,
 }
 
-/// The budgets of `rateLimiters`, with the settings that made them.
+/// The budgets of `rateLimiters`, each with the setting that made it.
 #[derive(Debug, Default)]
-pub(super) struct Budgets<'n>(BTreeMap<String, (Budget, Vec<&'n Node>)>);
+pub(super) struct Budgets<'n>(BTreeMap<String, (Budget, &'n Node)>);
 
 impl<'n> Budgets<'n> {
     pub(super) fn read(limiters: Option<&'n Node>, draft: &mut Draft) -> Self {
         let mut budgets = Budgets::default();
         for node in limiters.map_or(&[][..], |node| node.list("budgets")) {
             let Some(id) = node.get("id").and_then(Node::peek) else { continue };
-            let (mut budget, mut parts) = (Budget::default(), vec![node]);
+            let mut budget = Budget::default();
             for rule in node.list("rules") {
-                let text = |key: &str| rule.get(key).and_then(Node::peek);
-                let bound = text("maxCount").and_then(value::number);
-                let whole = text("method").is_none_or(|method| method == "*");
-                let (Some(bound), Some(seconds), true) =
-                    (bound, text("period").and_then(value::period), whole)
-                else {
-                    continue;
-                };
-                let slot = match seconds {
-                    1 => &mut budget.second,
-                    60 => &mut budget.windows.minute,
-                    3_600 => &mut budget.windows.hour,
-                    86_400 => &mut budget.windows.day,
-                    _ => continue,
-                };
-                *slot = Some(slot.map_or(bound, |known| known.min(bound)));
-                parts.push(rule);
+                if let Ok((bound, slot)) = limit(rule, &mut budget) {
+                    *slot = Some(slot.map_or(bound, |known| known.min(bound)));
+                }
             }
-            if budgets.0.insert(id.to_owned(), (budget, parts)).is_some() {
+            if budgets.0.insert(id.to_owned(), (budget, node)).is_some() {
                 draft.notes.add(NoteKind::LeftOut, node.at, &node.path, "an earlier budget has the same id");
             }
         }
@@ -54,26 +43,75 @@ impl<'n> Budgets<'n> {
     }
 
     /// The calls a second of the budget that `node` names, if it is nothing else and a node can have it. It is carried over now.
-    fn rate(&self, node: &Node) -> Option<u64> {
+    fn rate(&self, node: &Node, draft: &mut Draft) -> Option<u64> {
         let (budget, _) = self.0.get(node.peek()?)?;
         let is_rate = budget.windows == KeyWindows::default() && budget.second.is_some_and(is_rate_limit);
-        if is_rate { self.named(Some(node))?.second } else { None }
+        if is_rate { self.named(Some(node), draft)?.second } else { None }
     }
 
-    /// The budget that `node` names, which is carried over now.
-    fn named(&self, node: Option<&Node>) -> Option<Budget> {
+    /// The budget that `node` names, which is carried over now. What it has in addition is noted.
+    fn named(&self, node: Option<&Node>, draft: &mut Draft) -> Option<Budget> {
         let node = node?;
-        let (budget, parts) = self.0.get(node.peek()?)?;
+        let (budget, from) = self.0.get(node.peek()?)?;
         if *budget == Budget::default() {
             return None;
         }
         node.text();
-        for part in parts {
-            for key in ["id", "method", "maxCount", "period"] {
-                part.get(key).and_then(Node::text);
+        for field in from.fields() {
+            match field.key.as_str() {
+                "id" => drop(field.value.text()),
+                "rules" => field.value.items().iter().for_each(|rule| read_rule(rule, draft)),
+                _ => draft.notes.left_out(&field.value, NO_SETTING),
             }
         }
         Some(*budget)
+    }
+}
+
+/// The bound of a rule, and the part of the budget to which it belongs. The error says why there is none.
+fn limit<'b>(rule: &Node, budget: &'b mut Budget) -> Result<(u64, &'b mut Option<u64>), &'static str> {
+    let text = |key: &str| rule.get(key).and_then(Node::peek);
+    if text("method").is_some_and(|method| method != "*") {
+        return Err("this rule is for single methods; rpcgate limits keys, projects and nodes");
+    }
+    let bound =
+        text("maxCount").and_then(value::number).ok_or("its maxCount cannot be read as a whole number")?;
+    let slot = match text("period").and_then(value::period) {
+        Some(1) => &mut budget.second,
+        Some(60) => &mut budget.windows.minute,
+        Some(3_600) => &mut budget.windows.hour,
+        Some(86_400) => &mut budget.windows.day,
+        _ => return Err("limits are for a second, a minute, an hour or a day"),
+    };
+    Ok((bound, slot))
+}
+
+/// Notes what a rule has that a limit of rpcgate has not. The rest of the rule is carried over.
+fn read_rule(rule: &Node, draft: &mut Draft) {
+    if let Err(why) = limit(rule, &mut Budget::default()) {
+        draft.notes.left_out(rule, why);
+        return;
+    }
+    for field in rule.fields() {
+        let is_off = |text: &str| {
+            value::flag(text) == Some(false) || value::number(text).or_else(|| value::millis(text)) == Some(0)
+        };
+        let why = match field.key.as_str() {
+            "method" | "maxCount" | "period" => {
+                field.value.text();
+                continue;
+            }
+            _ if field.value.peek().is_some_and(is_off) => {
+                field.value.settle();
+                continue;
+            }
+            "waitTime" => "no call waits for a limit: it is refused at once, or sent to another node",
+            "perIP" => "limits belong to keys, projects and nodes, not to the addresses of clients",
+            "perUser" => "a minute, an hour and a day are counted for each key, a second for each project",
+            "perNetwork" => "the limits of a key and of a project count the calls of all chains together",
+            _ => NO_SETTING,
+        };
+        draft.notes.left_out(&field.value, why);
     }
 }
 
@@ -119,7 +157,7 @@ impl<'n> Context<'_, 'n> {
 
     /// Keys of the project, its limits and its lists of methods.
     fn callers(&mut self, id: &str, project: &'n Node, draft: &mut Draft) {
-        let shared = self.budgets.named(project.get("rateLimitBudget")).unwrap_or_default();
+        let shared = self.budgets.named(project.get("rateLimitBudget"), draft).unwrap_or_default();
         let strategies = project.get("auth").map_or(&[][..], |auth| auth.list("strategies"));
         let mut keys = 0;
         for strategy in strategies {
@@ -130,7 +168,7 @@ impl<'n> Context<'_, 'n> {
             let Some(value) = secret.get("value") else { continue };
             strategy.get("type").and_then(Node::text);
             let own = secret.get("rateLimitBudget").or_else(|| strategy.get("rateLimitBudget"));
-            let own = self.budgets.named(own).unwrap_or_default();
+            let own = self.budgets.named(own, draft).unwrap_or_default();
             let windows = shared.windows.and(own.windows);
             let name = draft.label(secret.get("id")).unwrap_or_else(|| format!("{id}-key"));
             let ours = self.accounts.project(draft, id, windows, secret);
@@ -288,7 +326,7 @@ impl<'n> Context<'_, 'n> {
             }
             settings(&mut node, upstream, defaults, draft);
             if let Some(from) = own_or_default(upstream, defaults, &["rateLimitBudget"])
-                && let Some(rate) = self.budgets.rate(from)
+                && let Some(rate) = self.budgets.rate(from, draft)
             {
                 let text = "a node has a limit of its own: each node with this budget gets the whole of it, from each gateway";
                 draft.notes.differs(from, text);

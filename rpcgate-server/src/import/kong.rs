@@ -5,10 +5,13 @@ use super::advice::{Advice, advice};
 use super::document::Node;
 use super::draft::{Draft, Holds, chain_header, duration};
 use super::kong_plugins;
+use super::kong_routes::{SentPath, read_route, routes, sent_path, text};
 use super::networks;
 use super::nodes::Upstream;
 use super::value::{self, Given};
+use rpcgate_chains::by_path;
 use rpcgate_core::chain::ChainName;
+use rpcgate_core::tally::Transport;
 
 const TTL: &str = "the key does not expire here: write the moment into expires_at of the key";
 const PLUGIN: &str = "what rpcgate does instead of this plugin has no such setting";
@@ -100,21 +103,6 @@ fn tags(node: &Node) {
     node.items().iter().for_each(tags);
 }
 
-fn text<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
-    node.get(key).and_then(Node::peek)
-}
-
-/// Routes of a service: those in it, and those that name it.
-fn routes<'n>(root: &'n Node, service: &'n Node) -> impl Iterator<Item = &'n Node> {
-    let name = text(service, "name");
-    let named = move |route: &&Node| {
-        let of = route.get("service");
-        let of = of.and_then(|of| of.peek().or_else(|| text(of, "name")));
-        of.is_some() && of == name
-    };
-    service.list("routes").iter().chain(root.list("routes").iter().filter(named))
-}
-
 /// The chain of a service: by its routes, or else by its name or its host.
 fn chain_of(root: &Node, service: &Node) -> Option<ChainName> {
     let paths: Vec<&str> =
@@ -128,30 +116,45 @@ fn chain_of(root: &Node, service: &Node) -> Option<ChainName> {
     [text(service, "name"), text(service, "host"), host].into_iter().flatten().find_map(networks::by_words)
 }
 
+/// Notes that a service is not carried over. What is below it is left out with it; routes of the whole file have lines of
+/// their own.
+fn leave_out(root: &Node, service: &Node, why: impl Into<String>, draft: &mut Draft) {
+    draft.notes.left_out(service, why);
+    for route in routes(root, service).filter(|route| !route.is_used()) {
+        draft.notes.left_out(route, "its service is not carried over");
+    }
+}
+
 fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &mut Draft) {
     let name = text(service, "name").unwrap_or("service");
     if text(service, "enabled").and_then(value::flag) == Some(false) {
-        draft.notes.left_out(service, "it is not enabled");
-        for route in routes(root, service).filter(|route| !route.is_used()) {
-            draft.notes.left_out(route, "its service is not carried over");
-        }
-        return;
+        return leave_out(root, service, "it is not enabled", draft);
     }
-    let Some(chain) = chain_of(root, service).or(given) else {
-        let text = "no chain that rpcgate serves is recognised in its paths, its name or its host: say it with --chain, or \
-                    add its nodes by hand";
-        draft.notes.left_out(service, text);
-        // Those below the service are left out with it; those of the whole file have lines of their own.
-        for route in routes(root, service).filter(|route| !route.is_used()) {
-            draft.notes.left_out(route, "its service is not carried over");
-        }
-        return;
+    let adapter = chain_of(root, service).or(given).and_then(|chain| by_path(chain.as_str()));
+    let Some(adapter) = adapter else {
+        let why = "no chain that rpcgate serves is recognised in its paths, its name or its host: say it with --chain, or \
+                   add its nodes by hand";
+        return leave_out(root, service, why, draft);
     };
+    let facts = adapter.facts();
+    let chain = facts.name;
+    let transport = transport(service);
+    let (key, is_served) = match transport {
+        Transport::Ws => ("ws", facts.ws),
+        Transport::Grpc => ("grpc", !facts.grpc.is_empty()),
+        Transport::Http => ("url", true),
+    };
+    if !is_served {
+        let why = format!(
+            "rpcgate does not serve {chain} by this protocol; docs/chains.md lists those of each chain"
+        );
+        return leave_out(root, service, why, draft);
+    }
     for key in ["name", "enabled"] {
         service.get(key).and_then(Node::text);
     }
     for route in routes(root, service) {
-        read_route(route, chain, draft);
+        read_route(route, facts, transport, draft);
     }
     let headers: Vec<_> = kong_plugins::node_headers(root, service)
         .into_iter()
@@ -167,13 +170,26 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
             (header.name, value)
         })
         .collect();
+    let sent = sent_path(root, service, facts, transport, draft);
     for address in addresses(root, service, draft) {
         let mut node = Upstream::new(chain, name, address.from);
-        node.url_text(draft, "url", &address.url, address.from);
+        let url = sent.as_ref().map_or_else(|| address.url.clone(), |sent| with_path(&address.url, sent));
+        let is_variable = node.url_text(draft, key, &url, address.from);
+        if let Some(sent) = sent.as_ref().filter(|_| is_variable) {
+            let text = format!("Kong adds {} to the URL of the node: add it to the variable too", sent.path);
+            draft.notes.differs(sent.from, text);
+        }
         for (name, value) in &headers {
             node.header_value(name, value.clone());
         }
         node.add(draft);
+    }
+    if transport == Transport::Grpc
+        && let Some(from) = service.get("url").or_else(|| service.get("protocol"))
+    {
+        let text =
+            "clients call gRPC at gateway.grpc_listen, over TLS, or at gateway.listen with gateway.h2c";
+        draft.notes.differs(from, text);
     }
     let header = chain_header(chain);
     if let Some(from) = service.get("read_timeout")
@@ -185,36 +201,27 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
     }
 }
 
-/// Notes a path that is not ours.
-fn read_route(route: &Node, chain: ChainName, draft: &mut Draft) {
-    route.settle_keys(&["name"]);
-    route.use_keys(&["service"]);
-    let ours = format!("/{chain}");
-    for path in route.list("paths") {
-        match path.text() {
-            Some(text) if text.trim_start_matches('~').trim_end_matches(['$', '/']) == ours => {}
-            _ => {
-                path.settle();
-                let text = format!("clients call {ours} instead: the path of a chain is fixed");
-                draft.notes.differs(path, text);
-            }
-        }
+/// How Kong reaches the nodes of a service.
+fn transport(service: &Node) -> Transport {
+    let scheme = match text(service, "url") {
+        Some(url) => url.split("://").next(),
+        None => text(service, "protocol"),
+    };
+    match scheme {
+        Some("ws" | "wss") => Transport::Ws,
+        Some("grpc" | "grpcs") => Transport::Grpc,
+        _ => Transport::Http,
     }
-    if let Some(node) = route.get("protocols")
-        && !node.items().iter().any(|item| matches!(item.peek(), Some("http" | "ws" | "grpc")))
-    {
-        draft.notes.differs(node, "a listener serves HTTP or HTTPS for all chains: gateway.tls");
-    }
-    // How Kong itself treats a request: rpcgate passes calls on, and not requests.
-    route.settle_keys(&[
-        "methods",
-        "protocols",
-        "strip_path",
-        "preserve_host",
-        "https_redirect_status_code",
-        "request_buffering",
-        "response_buffering",
-    ]);
+}
+
+/// The URL with the path that Kong adds to it. A URL that is a variable stays as it is.
+fn with_path(url: &str, sent: &SentPath<'_>) -> String {
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| !scheme.starts_with(['{', '$']))
+    else {
+        return url.to_owned();
+    };
+    let (address, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+    format!("{scheme}://{}{}{query}", address.trim_end_matches('/'), sent.path)
 }
 
 /// The address of a node, put together from a service and perhaps the target of an upstream.

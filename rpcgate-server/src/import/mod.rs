@@ -31,6 +31,7 @@ mod erpc_project;
 mod error;
 mod kong;
 mod kong_plugins;
+mod kong_routes;
 mod networks;
 mod nodes;
 mod note;

@@ -54,8 +54,8 @@ impl<'n> Upstream<'n> {
         self.url_text(draft, key, text, node);
     }
 
-    /// The same for a text that was put together from several settings.
-    pub(super) fn url_text(&mut self, draft: &mut Draft, key: &str, text: &str, node: &'n Node) {
+    /// The same for a text that was put together from several settings. Returns whether a variable has the URL.
+    pub(super) fn url_text(&mut self, draft: &mut Draft, key: &str, text: &str, node: &'n Node) -> bool {
         let (schemes, holds, transport): (&[&str], _, _) = match key {
             "ws" => (&["ws", "wss"][..], Holds::WsUrl, Transport::Ws),
             "grpc" => (&["grpc", "grpcs", "http", "https"][..], Holds::GrpcUrl, Transport::Grpc),
@@ -68,11 +68,11 @@ impl<'n> Upstream<'n> {
                 let text = "the URL of this line, with its variables replaced: rpcgate reads whole values from variables";
                 draft.new_variable(&stem, holds, node, text)
             }
-            Given::Text(text) if text.is_empty() => return,
+            Given::Text(text) if text.is_empty() => return false,
             Given::Text(text) => match usable(&text, schemes, transport) {
                 Err(why) => {
                     draft.notes.left_out(node, format!("the URL {why}"));
-                    return;
+                    return false;
                 }
                 Ok(()) if is_private(&text) => {
                     let text =
@@ -82,7 +82,9 @@ impl<'n> Upstream<'n> {
                 Ok(()) => TomlValue::Text(text),
             },
         };
+        let is_variable = matches!(value, TomlValue::Env(_));
         self.push(key, value, node);
+        is_variable
     }
 
     /// A URL that only its owner knows: a vendor's, for which the source has a shorthand.

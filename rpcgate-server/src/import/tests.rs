@@ -242,7 +242,7 @@ fn dshackle_is_carried_over() {
 fn kong_is_carried_over() {
     const FORM: SourceForm = SourceForm::Kong;
     let (imported, config) = imported(FORM);
-    assert_eq!(urls(&config, "eth"), ["http://10.0.0.1:8545/", "http://10.0.0.2:8545/"]);
+    assert_eq!(urls(&config, "eth"), ["http://10.0.0.1:8545/eth", "http://10.0.0.2:8545/eth"]);
     assert_eq!(urls(&config, "btc"), ["http://10.0.0.5:8332/"]);
     assert_eq!(urls(&config, "solana").len(), 1);
     let eth = &config.chains["eth"];
@@ -376,6 +376,142 @@ fn places_of_keys_and_their_lifetimes_in_a_kong_file_are_noted_where_they_differ
     );
 }
 
+/// A Kong file with one service that has these settings.
+fn kong_service(service: &str) -> Imported {
+    import("kong.yaml", &format!("services:\n- {service}\n"), Some(SourceForm::Kong), None).unwrap()
+}
+
+#[test]
+fn a_path_that_kong_keeps_is_in_the_url_of_the_node() {
+    for (chain, url, path, node) in [
+        ("eth", "http://10.0.0.1:1", "/eth", "http://10.0.0.1:1/eth"),
+        ("eth", "http://10.0.0.1:1/base/?a=b", "/v1/eth/", "NODE_ETH_N_URL"),
+        ("eth", "http://10.0.0.1:1/base/", "/v1/eth/", "http://10.0.0.1:1/base/v1/eth"),
+        ("eth", "http://10.0.0.1:1/base", "~/eth$", "http://10.0.0.1:1/base/eth"),
+        ("eth", "http://10.0.0.1:1/base", "~/eth/.*$", "http://10.0.0.1:1/base"),
+        ("avax", "http://10.0.0.1:1", "/ext/bc/C/rpc", "http://10.0.0.1:1/ext/bc/C/rpc"),
+        // In calls of REST chains the client's path follows.
+        ("aptos", "http://10.0.0.1:1", "/aptos/v1", "http://10.0.0.1:1/aptos"),
+        ("aptos", "http://10.0.0.1:1", "/nodes/aptos", "http://10.0.0.1:1/nodes/aptos"),
+    ] {
+        let service =
+            |strip: &str| format!("{{ name: n, url: '{url}', routes: [{{ paths: ['{path}']{strip} }}] }}");
+        let of = |strip: &str| {
+            import("k", &format!("services:\n- {}\n", service(strip)), Some(SourceForm::Kong), Some(chain))
+                .unwrap()
+        };
+        let kept = of(", strip_path: false");
+        let line = kept.toml.lines().find(|line| line.starts_with("url = ")).unwrap_or_default();
+        assert!(line.contains(&format!("\"{node}\"")), "{path}: {}", kept.toml);
+        let is_noted = kept.notes.iter().any(|note| note.path.ends_with("strip_path"));
+        assert_eq!(is_noted, node.starts_with("NODE") || path.contains('*'), "{path}: {:#?}", kept.notes);
+        for removed in ["", ", strip_path: true"] {
+            let removed = of(removed);
+            assert!(
+                node.starts_with("NODE") || removed.toml.contains(&format!("\"{url}\"")),
+                "{}",
+                removed.toml
+            );
+            assert!(
+                removed
+                    .notes
+                    .iter()
+                    .all(|note| !note.path.ends_with("strip_path") && !note.text.contains("Kong")),
+                "{:#?}",
+                removed.notes
+            );
+        }
+    }
+}
+
+#[test]
+fn routes_of_a_kong_service_that_lead_to_several_paths_of_a_node_are_noted() {
+    let routes = "{ paths: [/eth], strip_path: false }, { paths: [/v1/eth], strip_path: false }, { paths: [/eth2] }, { hosts: [h] }";
+    let imported = kong_service(&format!("{{ name: eth, url: 'http://10.0.0.1:1', routes: [{routes}] }}"));
+    assert!(imported.toml.contains("url = \"http://10.0.0.1:1/eth\""), "{}", imported.toml);
+    let about = |path: &str, part: &str| {
+        imported.notes.iter().filter(|note| note.path.ends_with(path) && note.text.contains(part)).count()
+    };
+    assert_eq!(about("routes[1].strip_path", "Kong sends /v1/eth to the node for this route"), 1);
+    assert_eq!(about("routes[2].paths[0]", "Kong sends the path of the service alone"), 1);
+    assert_eq!(about("routes[0].strip_path", ""), 0, "{:#?}", imported.notes);
+}
+
+#[test]
+fn a_path_that_kong_adds_to_a_url_of_the_environment_is_noted() {
+    for url in ["{vault://env/node-url}", "http://user:secret-of-node@10.0.0.1:1"] {
+        let imported = kong_service(&format!(
+            "{{ name: eth, url: '{url}', routes: [{{ paths: [/eth], strip_path: false }}] }}"
+        ));
+        note(&imported, 2, "Kong adds /eth to the URL of the node");
+    }
+}
+
+#[test]
+fn streams_and_grpc_of_a_kong_file_become_addresses_of_nodes() {
+    for (service, chain, line) in [
+        (
+            "{ name: sol, url: 'ws://10.0.0.9:8900', routes: [{ paths: [/ws/solana] }] }",
+            "solana",
+            "ws = \"ws://10.0.0.9:8900\"",
+        ),
+        (
+            "{ name: sol, protocol: wss, host: h.example, port: 443, path: /, routes: [{ paths: [/solana] }] }",
+            "solana",
+            "ws = \"wss://h.example:443/\"",
+        ),
+        (
+            "{ name: tron-grpc, protocol: grpc, host: 10.0.0.4, port: 50051, routes: [{ paths: [/protocol.Wallet], protocols: [grpc], strip_path: false }] }",
+            "tron",
+            "grpc = \"grpc://10.0.0.4:50051\"",
+        ),
+        (
+            "{ name: cosmos, url: 'grpcs://10.0.0.4:9090', routes: [{ paths: [/cosmos.bank] }] }",
+            "cosmos",
+            "grpc = \"grpcs://10.0.0.4:9090\"",
+        ),
+    ] {
+        let imported = kong_service(service);
+        let node = format!("[[chains.{chain}.nodes]]\n{line}\n");
+        assert!(imported.toml.contains(&node), "{}", imported.toml);
+        assert!(config(&imported.toml, &[]).is_ok());
+        let is_lost = |note: &&ImportNote| note.kind == NoteKind::LeftOut;
+        assert_eq!(imported.notes.iter().find(is_lost), None);
+        if chain == "tron" || chain == "cosmos" {
+            note(&imported, 2, "clients call gRPC at gateway.grpc_listen");
+        }
+    }
+    let streamed = kong_service("{ name: sol, url: 'ws://10.0.0.9:8900', routes: [{ paths: [/solana] }] }");
+    note(&streamed, 2, "clients call /ws/solana instead");
+    for (url, chain) in [("ws://10.0.0.1:1", "btc"), ("grpc://10.0.0.1:1", "eth")] {
+        let imported = kong_service(&format!("{{ name: {chain}, url: '{url}' }}"));
+        note(&imported, 2, "does not serve");
+        assert!(!imported.toml.contains("[[chains"), "{}", imported.toml);
+    }
+}
+
+#[test]
+fn how_kong_treats_hosts_and_slashes_is_noted_where_it_differs() {
+    let notes = |route: &str| {
+        let imported = kong_service(&format!(
+            "{{ name: eth, url: 'http://10.0.0.1:1', routes: [{{ paths: [/eth], {route} }}] }}"
+        ));
+        imported
+            .notes
+            .iter()
+            .map(ToString::to_string)
+            .filter(|note| note.contains("routes[0]"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(notes("preserve_host: false, path_handling: v0"), [""; 0]);
+    for (route, part) in
+        [("preserve_host: true", "the host of its URL"), ("path_handling: v1", "by one slash")]
+    {
+        let found = notes(route);
+        assert!(found.len() == 1 && found[0].contains(part), "{route}: {found:#?}");
+    }
+}
+
 #[test]
 fn a_token_of_a_dshackle_node_becomes_a_header_to_be_set() {
     let text = "cluster:\n  upstreams:\n    - id: a\n      blockchain: eth\n      connection:\n        ethereum:\n          rpc:\n            url: http://10.0.0.1:8545\n            \
@@ -406,6 +542,46 @@ fn policies_of_erpc_have_the_same_reason_in_a_list_and_in_a_table() {
 }
 
 #[test]
+fn what_a_budget_of_erpc_has_in_addition_is_noted_with_its_own_reason() {
+    let rule = |more: &str| format!("{{ method: '*', maxCount: 60, period: 1m{more} }}");
+    for (rules, part) in [
+        (rule(", waitTime: 100ms"), "rules[0].waitTime: not carried over: no call waits for a limit"),
+        (
+            rule(", perIP: true"),
+            "rules[0].perIP: not carried over: limits belong to keys, projects and nodes",
+        ),
+        (
+            rule(", perUser: true"),
+            "rules[0].perUser: not carried over: a minute, an hour and a day are counted",
+        ),
+        (rule(", perNetwork: true"), "rules[0].perNetwork: not carried over: the limits of a key"),
+        (rule(", else: x"), "rules[0].else: not carried over: limits of rpcgate have no such setting"),
+        (
+            format!("{}, {{ method: eth_call, maxCount: 5, period: 1m }}", rule("")),
+            "rules[1]: not carried over: this rule is for single methods",
+        ),
+        (
+            format!("{}, {{ method: '*', maxCount: 5, period: 7s }}", rule("")),
+            "rules[1]: not carried over: limits are for a second",
+        ),
+    ] {
+        let text = format!(
+            "rateLimiters:\n  budgets:\n  - {{ id: b, rules: [{rules}] }}\nprojects:\n- id: main\n  auth: {{ strategies: [{{ type: secret, \
+             rateLimitBudget: b, secret: {{ id: x, value: secret-value-1234567 }} }}] }}\n"
+        );
+        let imported = import("e.yaml", &text, Some(SourceForm::Erpc), None).unwrap();
+        assert!(imported.toml.contains("per_minute = 60\n"), "{}", imported.toml);
+        let notes: Vec<_> =
+            imported.notes.iter().filter(|note| note.line == 3).map(ToString::to_string).collect();
+        assert!(notes.len() == 1 && notes[0].contains(part), "{part}\n{notes:#?}");
+    }
+    let none = "rateLimiters: { budgets: [{ id: b, rules: [{ method: '*', maxCount: 60, period: 1m, waitTime: 0s, perIP: false }] }] }\n\
+                projects: [{ id: main, auth: { strategies: [{ type: secret, rateLimitBudget: b, secret: { id: x, value: secret-value-1234567 } }] } }]\n";
+    let imported = import("e.yaml", none, Some(SourceForm::Erpc), None).unwrap();
+    assert!(imported.notes.iter().all(|note| note.line != 1), "{:#?}", imported.notes);
+}
+
+#[test]
 fn a_program_that_makes_a_configuration_is_refused_with_the_reason() {
     let error = import("conf/erpc.ts", "export default createConfig({})", None, None).unwrap_err();
     assert_eq!(error, ImportError::Program);
@@ -427,7 +603,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "public_access",
     "port: 80",
     "path: /",
-    "strip_path",
     "architecture: evm",
     "supportsBatch: true",
     "trustedIPHeaders",

@@ -1,0 +1,162 @@
+//! Reads the routes of Kong's services: the paths that clients call, and the path that Kong sends to a node for them.
+
+use super::document::Node;
+use super::draft::Draft;
+use super::value;
+use rpcgate_core::chain::Facts;
+use rpcgate_core::tally::Transport;
+
+/// Characters of a regular expression that stand for themselves.
+const LITERAL: &[char] = &['/', '-', '_'];
+
+pub(super) fn text<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    node.get(key).and_then(Node::peek)
+}
+
+/// Routes of a service: those in it, and those that name it.
+pub(super) fn routes<'n>(root: &'n Node, service: &'n Node) -> impl Iterator<Item = &'n Node> {
+    let name = text(service, "name");
+    let named = move |route: &&Node| {
+        let of = route.get("service");
+        let of = of.and_then(|of| of.peek().or_else(|| text(of, "name")));
+        of.is_some() && of == name
+    };
+    service.list("routes").iter().chain(root.list("routes").iter().filter(named))
+}
+
+/// Notes a path that is not ours, and what Kong does to a request that rpcgate does not.
+pub(super) fn read_route(route: &Node, facts: &Facts, transport: Transport, draft: &mut Draft) {
+    route.settle_keys(&["name"]);
+    route.use_keys(&["service"]);
+    let chain = facts.name;
+    let ours = if transport == Transport::Ws { format!("/ws/{chain}") } else { format!("/{chain}") };
+    for path in route.list("paths") {
+        let is_ours = |text: &str| match transport {
+            Transport::Grpc => is_grpc_path(text, facts),
+            _ => bare(text) == ours,
+        };
+        if path.text().is_some_and(is_ours) {
+            continue;
+        }
+        path.settle();
+        let text = match transport {
+            Transport::Grpc => "clients call the paths of the methods instead, without a prefix".to_owned(),
+            _ => format!("clients call {ours} instead: the path of a chain is fixed"),
+        };
+        draft.notes.differs(path, text);
+    }
+    if let Some(node) = route.get("protocols")
+        && !node.items().iter().any(|item| matches!(item.peek(), Some("http" | "ws" | "grpc")))
+    {
+        draft.notes.differs(node, "a listener serves HTTP or HTTPS for all chains: gateway.tls");
+    }
+    if let Some(node) = route.get("preserve_host")
+        && node.peek().and_then(value::flag) == Some(true)
+    {
+        draft
+            .notes
+            .differs(node, "rpcgate sends a node the host of its URL, not the one that the client sent");
+    }
+    if let Some(node) = route.get("path_handling")
+        && node.peek() != Some("v0")
+    {
+        draft
+            .notes
+            .differs(node, "rpcgate joins the path of a node's URL and that of a call by one slash, as v0");
+    }
+    // How Kong itself treats a request: rpcgate passes calls on, and not requests.
+    route.settle_keys(&[
+        "methods",
+        "protocols",
+        "preserve_host",
+        "path_handling",
+        "https_redirect_status_code",
+        "request_buffering",
+        "response_buffering",
+    ]);
+}
+
+/// A path of a route without the marks of a regular expression and without a slash at its end.
+fn bare(path: &str) -> &str {
+    path.trim_start_matches(['~', '^']).trim_end_matches(['$', '/'])
+}
+
+/// Whether the path begins the name of a service in the chain's packages, or is that of all calls.
+fn is_grpc_path(path: &str, facts: &Facts) -> bool {
+    let name = bare(path).trim_start_matches('/');
+    let is_in = |package: &&str| {
+        name.strip_prefix(package).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
+    };
+    name.is_empty() || facts.grpc.iter().any(|package| is_in(&package))
+}
+
+/// The path below a service's own that Kong sends to its nodes for calls of a route, and the setting that says so.
+pub(super) struct SentPath<'n> {
+    /// Without a slash at its end; empty: Kong removes the path of the route.
+    pub(super) path: String,
+    pub(super) from: &'n Node,
+}
+
+/// The path below the service's own at which its nodes get calls. A node here has one path, so a route for which Kong sends
+/// another one is noted.
+pub(super) fn sent_path<'n>(
+    root: &'n Node,
+    service: &'n Node,
+    facts: &Facts,
+    transport: Transport,
+    draft: &mut Draft,
+) -> Option<SentPath<'n>> {
+    let mut sent = Vec::new();
+    for route in routes(root, service) {
+        let strip = route.get("strip_path");
+        let kept = strip.filter(|strip| strip.peek().and_then(value::flag) == Some(false));
+        let kept = kept.filter(|_| transport != Transport::Grpc);
+        let paths = || route.list("paths").iter().filter(|node| !bare(node.peek().unwrap_or("/")).is_empty());
+        let Some(strip) = kept.filter(|_| paths().next().is_some()) else {
+            // Kong removes the path, or there is none.
+            strip.into_iter().for_each(Node::settle);
+            sent.extend(paths().map(|from| SentPath { path: String::new(), from }));
+            continue;
+        };
+        strip.text();
+        for given in paths().filter_map(Node::peek) {
+            match below(given, facts) {
+                Some(path) => sent.push(SentPath { path, from: strip }),
+                None => {
+                    let text =
+                        "Kong sends the path that a call matches to the node: write it into the node's URL";
+                    draft.notes.differs(strip, text);
+                }
+            }
+        }
+    }
+    let mut sent = sent.into_iter();
+    let first = sent.next()?;
+    let shown = |path: &str| {
+        if path.is_empty() { "the path of the service alone".to_owned() } else { path.to_owned() }
+    };
+    for other in sent.filter(|other| other.path != first.path) {
+        let text = format!(
+            "Kong sends {} to the node for this route; a node has one path here, and it is {}",
+            shown(&other.path),
+            shown(&first.path)
+        );
+        draft.notes.differs(other.from, text);
+    }
+    (!first.path.is_empty()).then_some(first)
+}
+
+/// What a node's URL has to end with so that calls reach the same path as through a route that keeps `path`. `None` for a
+/// regular expression that matches several paths.
+fn below(path: &str, facts: &Facts) -> Option<String> {
+    let is_literal = |c: char| c.is_ascii_alphanumeric() || LITERAL.contains(&c);
+    let is_expression = path.starts_with('~');
+    let path = bare(path);
+    if is_expression && !path.chars().all(is_literal) {
+        return None;
+    }
+    // What follows the chain's own path in a call of a REST chain is sent to the node below its URL.
+    let own = format!("/{}", facts.name);
+    let is_below = |path: &str| path.strip_prefix(&own).is_some_and(|rest| rest.starts_with('/'));
+    Some(if facts.rest && is_below(path) { own } else { path.to_owned() })
+}
