@@ -87,7 +87,7 @@ fn is_grpc_path(path: &str, facts: &Facts) -> bool {
     let is_in = |package: &&str| {
         name.strip_prefix(package).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
     };
-    name.is_empty() || facts.grpc.iter().any(|package| is_in(&package))
+    name.is_empty() || facts.grpc.iter().any(is_in)
 }
 
 /// The path below a service's own that Kong sends to its nodes for calls of a route, and the setting that says so.

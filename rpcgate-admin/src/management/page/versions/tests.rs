@@ -152,10 +152,7 @@ async fn a_form_of_an_operator_notices_that_somebody_else_changed_the_same() {
     let contract = TenantContract {
         id: ContractId(fresh_id(NOON)),
         tenant,
-        figures: Figures {
-            plan: PlanChange { per_hour: Some(7), ..PlanChange::default() },
-            ..Figures::default()
-        },
+        figures: Figures { plan: PlanChange { per_hour: Some(7), ..PlanChange::default() } },
         from: NOON,
         until: None,
         note: String::new(),
