@@ -2,6 +2,8 @@
 
 mod metered;
 
+#[cfg(feature = "upstream")]
+pub(crate) use metered::number;
 pub use metered::{Metered, plain};
 
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
