@@ -34,7 +34,7 @@ struct UniqueCall {
 
 /// The reads that the gateway says another node got while the first worked on them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SecondRequests {
+pub(crate) struct ReportedSeconds {
     pub(crate) hedges: u64,
     /// Because a node that had failed was tried out.
     pub(crate) trials: u64,
@@ -100,8 +100,8 @@ impl NodeArrivals {
     }
 
     /// Compares the reads that came to two nodes at once with what the gateway `reported` of them until `now`.
-    pub(crate) fn compare(&mut self, reported: SecondRequests, now: Duration) {
-        let SecondRequests { hedges, trials, slow } = reported;
+    pub(crate) fn compare(&mut self, reported: ReportedSeconds, now: Duration) {
+        let ReportedSeconds { hedges, trials, slow } = reported;
         if slow > 0 || self.seconds > hedges + trials {
             self.broken.push(format!("{} reads came to a second node: {reported:?}", self.seconds));
         }
@@ -243,10 +243,10 @@ mod tests {
             arrivals.leave(&call);
             arrivals.leave(&call);
         };
-        let reported = |hedges, trials| SecondRequests { hedges, trials, slow: 0 };
+        let reported = |hedges, trials| ReportedSeconds { hedges, trials, slow: 0 };
         let hedging = PoolRules { calls_per_hedge: Some((10, 1)), ..RULES };
         for (reported, broken) in
-            [(reported(2, 0), 0), (reported(1, 0), 1), (SecondRequests { slow: 1, ..reported(2, 0) }, 1)]
+            [(reported(2, 0), 0), (reported(1, 0), 1), (ReportedSeconds { slow: 1, ..reported(2, 0) }, 1)]
         {
             let mut arrivals = asked(hedging);
             twice(&mut arrivals, "r0");
@@ -266,7 +266,7 @@ mod tests {
             if let Some(failed) = failed {
                 arrivals.fail(0, at(failed));
             }
-            arrivals.compare(SecondRequests { hedges, trials, slow: 0 }, at(9));
+            arrivals.compare(ReportedSeconds { hedges, trials, slow: 0 }, at(9));
             arrivals.broken.len()
         };
         assert_eq!((broken(RULES, None, 0, 0), broken(RULES, None, 1, 0)), (0, 1));

@@ -1,6 +1,6 @@
 //! One world: a chain, its nodes, a gateway's stack and its clients, through several lives of the process.
 
-use crate::arrivals::{NodeArrivals, SecondRequests};
+use crate::arrivals::{NodeArrivals, ReportedSeconds};
 use crate::check::{DEADLINE, KnownChain, PRICES};
 use crate::client::CalledChain;
 use crate::nodes::NODES;
@@ -272,7 +272,7 @@ impl ServedChain {
     fn report(&self, report: &mut SimulationReport, now: Duration) {
         let mut arrivals = self.called.arrivals.lock().unwrap();
         let reported = |reason| self.pool.second_requests(reason);
-        let reported = SecondRequests {
+        let reported = ReportedSeconds {
             hedges: reported(SecondReason::Hedge),
             trials: reported(SecondReason::Trial),
             slow: reported(SecondReason::Slow),
