@@ -1,9 +1,7 @@
 //! Names and values of the headers that the gateway writes.
 
-mod metered;
+pub(crate) mod metered;
 
-#[cfg(feature = "upstream")]
-pub(crate) use metered::number;
 pub use metered::{Metered, plain};
 
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

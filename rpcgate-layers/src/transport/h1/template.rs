@@ -2,7 +2,7 @@
 
 use super::headers::{is_framing, is_hop_by_hop};
 use super::request::NodeRequest;
-use crate::headers::number;
+use crate::headers::metered::number;
 use crate::nodes::config::NodeConfig;
 use crate::nodes::url::NodeUrl;
 use bytes::Bytes;
