@@ -63,6 +63,50 @@ pub enum NodeChoice {
     Broadcast,
 }
 
+impl NodeChoice {
+    /// Every choice.
+    pub const ALL: [NodeChoice; 16] = [
+        NodeChoice::Only,
+        NodeChoice::OnlyHealthy,
+        NodeChoice::Turn,
+        NodeChoice::Sooner,
+        NodeChoice::Cheaper,
+        NodeChoice::Room,
+        NodeChoice::LeastBehind,
+        NodeChoice::FirstBack,
+        NodeChoice::Again,
+        NodeChoice::Archive,
+        NodeChoice::Elsewhere,
+        NodeChoice::Ahead,
+        NodeChoice::Trial,
+        NodeChoice::Slow,
+        NodeChoice::Hedge,
+        NodeChoice::Broadcast,
+    ];
+
+    /// Its name in explanations and traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NodeChoice::Only => "only",
+            NodeChoice::OnlyHealthy => "only_healthy",
+            NodeChoice::Turn => "turn",
+            NodeChoice::Sooner => "sooner",
+            NodeChoice::Cheaper => "cheaper",
+            NodeChoice::Room => "room",
+            NodeChoice::LeastBehind => "least_behind",
+            NodeChoice::FirstBack => "first_back",
+            NodeChoice::Again => "again",
+            NodeChoice::Archive => "archive",
+            NodeChoice::Elsewhere => "elsewhere",
+            NodeChoice::Ahead => "ahead",
+            NodeChoice::Trial => "trial",
+            NodeChoice::Slow => "slow",
+            NodeChoice::Hedge => "hedge",
+            NodeChoice::Broadcast => "broadcast",
+        }
+    }
+}
+
 /// How a try ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryEnd {

@@ -2,7 +2,7 @@
 //!
 //! A [`Tally`] is settled once, when its set is done. A stream may last for days, and if the process is killed meanwhile,
 //! the counts must not be lost. So a stream is recorded in parts, each of which is safe once it is recorded: its begin
-//! before the client gets an answer, calls and pushed messages in sums of half a second, its end when the account is ended or
+//! before the client gets an answer (over gRPC: a second message), calls and pushed messages in sums of half a second, its end when the account is ended or
 //! dropped. The calls on a WebSocket stream have tallies of their own ([`StreamTally::message`]), which are summed when they
 //! are settled ([`StreamTally::settle`]).
 //!

@@ -195,6 +195,12 @@ impl Tally {
         }
     }
 
+    /// Counts the call as no longer in flight, because it may last for days: the counters do not wait for its record, and
+    /// count its cost again once it is recorded.
+    pub fn outlast(&mut self) {
+        self.in_flight = None;
+    }
+
     /// Refuses every open call, and with them the request as a whole.
     pub fn refuse(&mut self, refusal: Refusal) {
         for entry in &mut self.entries {

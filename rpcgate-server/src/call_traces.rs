@@ -4,7 +4,6 @@
 //! A span has no parameter, no body, no header, no address of a client and nothing of a key but its identifier.
 
 use crate::call_log::{cache_word, method_word, outcome_word};
-use crate::explain::choice_word;
 use arc_swap::ArcSwap;
 use rpcgate_admin::process::traces::{
     BadCollector, FinishedSpan, SpanAttributes, SpanEvent, SpanQueue, SpanRole, SpanSource, TraceCounts,
@@ -192,7 +191,7 @@ impl TracedRequest {
         let mut attributes: SpanAttributes = vec![
             ("rpcgate.chain", self.facts.chain.as_str().into()),
             ("rpcgate.node", (u32::from(one.node) + 1).into()),
-            ("rpcgate.node_choice", choice_word(one.choice).into()),
+            ("rpcgate.node_choice", one.choice.name().into()),
             ("rpcgate.try", word.into()),
         ];
         if self.calls.len() > 1 {

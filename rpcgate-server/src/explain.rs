@@ -5,7 +5,7 @@ use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::config::Config;
 use rpcgate_core::journal::GatewayId;
-use rpcgate_core::node_try::{NodeChoice, NodeTry, TryEnd};
+use rpcgate_core::node_try::{NodeTry, TryEnd};
 use rpcgate_core::recent::{CacheUse, RecentCall, RecentRequest, RecentRequests, RequestFacts};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::window::Allowance;
@@ -97,28 +97,6 @@ fn call(RecentCall { method, facts }: &RecentCall) -> ExplainedCall {
     }
 }
 
-/// The word for a choice.
-pub(crate) const fn choice_word(choice: NodeChoice) -> &'static str {
-    match choice {
-        NodeChoice::Only => "only",
-        NodeChoice::OnlyHealthy => "only_healthy",
-        NodeChoice::Turn => "turn",
-        NodeChoice::Sooner => "sooner",
-        NodeChoice::Cheaper => "cheaper",
-        NodeChoice::Room => "room",
-        NodeChoice::LeastBehind => "least_behind",
-        NodeChoice::FirstBack => "first_back",
-        NodeChoice::Again => "again",
-        NodeChoice::Archive => "archive",
-        NodeChoice::Elsewhere => "elsewhere",
-        NodeChoice::Ahead => "ahead",
-        NodeChoice::Trial => "trial",
-        NodeChoice::Slow => "slow",
-        NodeChoice::Hedge => "hedge",
-        NodeChoice::Broadcast => "broadcast",
-    }
-}
-
 fn node_try(one: &NodeTry, facts: &RequestFacts, calls: usize, pools: &Pools) -> ExplainedTry {
     let (end, failure) = match one.end {
         TryEnd::Running => ("running", None),
@@ -134,7 +112,7 @@ fn node_try(one: &NodeTry, facts: &RequestFacts, calls: usize, pools: &Pools) ->
         calls: (0..calls).filter(|place| one.calls.has(*place)).map(|place| place as u32).collect(),
         node: u32::from(one.node) + 1,
         address,
-        choice: choice_word(one.choice).to_owned(),
+        choice: one.choice.name().to_owned(),
         end: end.to_owned(),
         failure,
         began: one.began.map(|began| micros(began.saturating_sub(facts.started))),
@@ -155,6 +133,7 @@ mod tests {
     use rpcgate_core::clock::{Clock, SystemClock, Time};
     use rpcgate_core::config::Input;
     use rpcgate_core::fault::{Cause, Fault};
+    use rpcgate_core::node_try::NodeChoice;
     use rpcgate_core::node_try::NodeTries;
     use rpcgate_core::plan::{Plan, Tier};
     use rpcgate_core::recent::{CallFacts, QuotaUse};

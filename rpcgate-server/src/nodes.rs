@@ -35,6 +35,10 @@ fn reason(health: NodeHealth, why: Option<&str>, max_lag: u64) -> String {
     let because = |text: &str| why.map_or_else(|| text.to_owned(), |why| format!("{text}: {why}"));
     match health {
         NodeHealth::Well => "answers".into(),
+        NodeHealth::Doubtful { by } => format!(
+            "most of its last tries by {} failed: it gets single calls until they are answered",
+            by.name()
+        ),
         NodeHealth::Syncing => "says that it has not caught up, or has no block yet".into(),
         NodeHealth::Behind { blocks } => format!("{blocks} blocks behind; {max_lag} are allowed"),
         NodeHealth::Silent => because("did not answer its last probes"),
@@ -54,6 +58,7 @@ fn reason(health: NodeHealth, why: Option<&str>, max_lag: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_core::tally::Transport;
 
     #[test]
     fn the_reason_of_a_node_that_cannot_be_used_says_why() {
@@ -66,6 +71,11 @@ mod tests {
             "did not answer its last probes: HTTP status 502"
         );
         assert_eq!(shown(NodeHealth::Silent, None), "did not answer its last probes");
+        let doubtful = shown(NodeHealth::Doubtful { by: Transport::Grpc }, None);
+        assert_eq!(
+            doubtful,
+            "most of its last tries by grpc failed: it gets single calls until they are answered"
+        );
         let wrong = shown(NodeHealth::WrongNetwork, Some("it belongs to network 1, and 56 is expected"));
         assert_eq!(wrong, "it gets no calls: it belongs to network 1, and 56 is expected");
     }

@@ -1,21 +1,20 @@
 //! The body of an answer to a gRPC call: whole, or still coming from a node, with the account that is closed at its end.
 
+use super::account::{AnswerAccount, AnswerEnd, correct};
 use super::counts::GrpcCounts;
 use super::feed::Feed;
 use super::lasting::LastingAnswer;
 use super::messages::Messages;
-use super::status::{CANCELLED, Ending, OK, of_node};
+use super::status::{UNAUTHENTICATED, UNAVAILABLE, of_node};
 use crate::headers::stays_behind;
 use crate::nodes::in_flight::InFlightPermit;
 use crate::transport::h2::NodeBody;
 use crate::transport::h2::client::H2Place;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
-use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::stream_tally::StreamTally;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::fmt;
@@ -47,7 +46,7 @@ pub(super) struct Live {
     pub(super) body: NodeBody,
     pub(super) messages: Messages,
     pub(super) feed: Arc<Feed>,
-    pub(super) account: Option<StreamTally>,
+    pub(super) account: Option<AnswerAccount>,
     pub(super) counts: Arc<GrpcCounts>,
     pub(super) sent: u64,
     /// When the client stops waiting.
@@ -95,11 +94,11 @@ impl Live {
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         if self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready()) {
-            return self.close(Ending::Late);
+            return self.close(AnswerEnd::Late);
         }
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Pending => match self.lasts(cx) {
-                Poll::Ready(refusal) => self.close(Ending::Refused(refusal)),
+                Poll::Ready(refusal) => self.close(AnswerEnd::Refused(refusal)),
                 Poll::Pending => self.wait(cx),
             },
             Poll::Ready(Some(Ok(frame))) => {
@@ -108,7 +107,10 @@ impl Live {
                     Ok(data) if self.messages.pass(&data).is_err() => self.break_off(Cause::Oversize),
                     Ok(data) => {
                         if let Poll::Ready(refusal) = self.lasts(cx) {
-                            return self.close(Ending::Refused(refusal));
+                            return self.close(AnswerEnd::Refused(refusal));
+                        }
+                        if self.messages.are_several() {
+                            self.begin_stream();
                         }
                         self.sent += data.len() as u64;
                         Poll::Ready(Some(Ok(Frame::data(data))))
@@ -117,7 +119,7 @@ impl Live {
                 }
             }
             Poll::Ready(Some(Err(_)) | None) => match self.feed.refusal() {
-                Some(refusal) => self.close(Ending::Refused(refusal)),
+                Some(refusal) => self.close(AnswerEnd::Refused(refusal)),
                 None => self.break_off(Cause::Broken),
             },
         }
@@ -126,7 +128,20 @@ impl Live {
     /// Why a call that lasts has to end. While its first message is on its way it may still be a unary one.
     fn lasts(&mut self, cx: &mut Context<'_>) -> Poll<Refusal> {
         let may_be_unary = self.messages.whole() == 0 && !self.messages.is_between();
-        self.lasting.poll(cx, !may_be_unary)
+        let refusal = self.lasting.poll(cx, !may_be_unary);
+        if self.lasting.is_followed()
+            && let Some(account) = &mut self.account
+        {
+            account.outlast();
+        }
+        refusal
+    }
+
+    /// Charges the answer as a stream, unless that is done.
+    fn begin_stream(&mut self) {
+        if matches!(self.account, Some(AnswerAccount::Call(_))) {
+            self.account = self.account.take().and_then(AnswerAccount::into_stream);
+        }
     }
 
     /// Between messages a node may be silent for as long as it likes, but not within one.
@@ -143,50 +158,43 @@ impl Live {
         let Some(status) = of_node(&trailers).filter(|_| self.messages.is_between()) else {
             return self.break_off(Cause::Undecodable);
         };
+        if status == UNAUTHENTICATED {
+            return self.close(AnswerEnd::Failed(Cause::Status(401)));
+        }
         strip(&mut trailers);
-        self.settle(if status == OK { Outcome::Answered } else { Outcome::NodeError }, status);
+        correct(&mut trailers, self.settle(AnswerEnd::Node(status)));
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 
     /// The node has broken off: its client gets a status, or a reset stream if it has half a message.
     fn break_off(&mut self, cause: Cause) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         if self.messages.is_between() || cause == Cause::Oversize {
-            return self.close(Ending::Failed);
+            return self.close(AnswerEnd::Failed(cause));
         }
-        self.settle(Outcome::Failed, Ending::Failed.number());
+        self.settle(AnswerEnd::Failed(cause));
         Poll::Ready(Some(Err(Fault::sent(cause))))
     }
 
     /// Ends with a status of the gateway's own.
-    fn close(&mut self, ending: Ending) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
-        let outcome = if matches!(ending, Ending::Refused(_)) { Outcome::Refused } else { Outcome::Failed };
-        self.settle(outcome, ending.number());
-        Poll::Ready(Some(Ok(Frame::trailers(ending.trailers(HeaderMap::new())))))
+    fn close(&mut self, end: AnswerEnd) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        // A refusal after a message ends a stream, even if its client sent no other. Status 14 is a failure to the client.
+        if matches!(end, AnswerEnd::Refused(_)) && end.number() != UNAVAILABLE && self.messages.whole() > 0 {
+            self.begin_stream();
+        }
+        let mut trailers = end.trailers();
+        correct(&mut trailers, self.settle(end));
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 
-    /// Ends the account, before the last frame is passed on. The node's stream is reset if it has not ended.
-    fn settle(&mut self, outcome: Outcome, status: u8) {
+    /// Ends the account, before the last frame is passed on. The node's stream is reset if it has not ended. Returns the
+    /// Compute Units that were charged, if the head of the answer says otherwise.
+    fn settle(&mut self, end: AnswerEnd) -> Option<HeaderValue> {
         self.is_over = true;
         self.held = None;
         self.feed.end();
-        let Some(mut account) = self.account.take() else { return };
-        self.counts.count(account.chain().name(), status);
-        self.add(&mut account);
-        account.end(outcome);
-    }
-
-    fn add(&self, account: &mut StreamTally) {
-        let part = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let mut received = self.feed.received().load(Relaxed) as u64;
-        let mut sent = self.sent;
-        while received > 0 {
-            account.receive(part(received));
-            received -= u64::from(part(received));
-        }
-        while sent > 0 {
-            account.push(part(sent));
-            sent -= u64::from(part(sent));
-        }
+        let account = self.account.take()?;
+        self.counts.count(account.chain(), end.number());
+        account.end(end, self.feed.received().load(Relaxed) as u64, self.sent)
     }
 }
 
@@ -194,7 +202,7 @@ impl Drop for Live {
     /// A client that leaves is recorded with the bytes that were passed on until then.
     fn drop(&mut self) {
         self.counts.closed();
-        self.settle(Outcome::Abandoned, CANCELLED);
+        self.settle(AnswerEnd::Left);
     }
 }
 

@@ -172,6 +172,11 @@ pub(super) struct LastingAnswer {
 }
 
 impl LastingAnswer {
+    /// Whether the call has lasted for long enough to be followed.
+    pub(super) fn is_followed(&self) -> bool {
+        self.followed.is_some()
+    }
+
     /// Why the call has to end. It is to be polled whenever the answer makes no progress, and between its pieces.
     /// `may_be_stream`: whether its first message has passed, so that a unary call would be over.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, may_be_stream: bool) -> Poll<Refusal> {

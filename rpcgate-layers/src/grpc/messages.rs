@@ -61,6 +61,11 @@ impl Messages {
         self.whole
     }
 
+    /// Whether a second message has begun.
+    pub(super) fn are_several(&self) -> bool {
+        self.whole > 1 || self.whole == 1 && self.passed > 0
+    }
+
     /// Whether no message is under way.
     pub(super) fn is_between(&self) -> bool {
         self.passed == 0
@@ -92,6 +97,10 @@ pub(super) mod tests {
         let mut messages = Messages::new(300);
         messages.pass(&body[..6]).unwrap();
         assert_eq!((messages.whole(), messages.is_between()), (0, false));
+        messages.pass(&body[6..8]).unwrap();
+        assert!(messages.is_between() && !messages.are_several());
+        messages.pass(&body[8..9]).unwrap();
+        assert!(messages.are_several(), "the second one has begun");
     }
 
     #[test]

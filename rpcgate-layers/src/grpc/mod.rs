@@ -9,9 +9,13 @@
 //! | unary | A call of which all has come, one message, is kept (up to 256 KiB, in the memory of bodies) until a node has answered. If the node fails before the first byte of its answer, and the method only reads, it is tried at another node. |
 //! | any other | It is tried again only while nothing of it was sent. |
 //!
-//! Which of the shapes a call has is not known from its path, so it is decided by what happens. An answer whose one message
-//! came together with its trailers is recorded whole, before it leaves. Any other is recorded by a begin, before the client
-//! gets a byte of it, and an end. Both add up to the same call.
+//! Which of the shapes a call has is not known from its path, so it is decided by what happens. An answer of one message is
+//! recorded whole: before it leaves if its trailers came with it, else before its trailers leave. It is charged if it has
+//! trailers, or its client has left. A second message shows that the answer is a stream: it is charged, and recorded by a
+//! begin, before the second message leaves, and an end. Both add up to the same call.
+//!
+//! The head of an answer says what the call costs. If it costs nothing because its node broke off later, the trailers say
+//! so.
 //!
 //! - **Time**: `grpc-timeout` bounds all of a call, and a node is told what is left of it. When it is over, the call ends with
 //!   status 4. The chain's own timeout bounds the time from the last message of the client to the head of the answer, and from
@@ -30,6 +34,7 @@
 //!
 //! Not served: gRPC-Web, which has another framing, and gRPC over HTTP/1.1.
 
+mod account;
 mod answer;
 mod counts;
 mod exchange;

@@ -1,5 +1,6 @@
 //! The service of gRPC calls.
 
+use super::account::{AnswerAccount, answered};
 use super::answer::{GrpcBody, Live, strip, timer};
 use super::counts::GrpcCounts;
 use super::exchange::{GrpcExchange, NodeReply, Rest};
@@ -39,8 +40,7 @@ use rpcgate_core::grpc::{GrpcCall, GrpcPath};
 use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
 use rpcgate_core::node_try::NodeTries;
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::reply::{Form, Reply, Rest as RestReply, Source};
-use rpcgate_core::stream_tally::StreamTally;
+use rpcgate_core::reply::Source;
 use rpcgate_core::tally::{Tally, Transport};
 use std::convert::Infallible;
 use std::fmt;
@@ -303,7 +303,7 @@ impl Shared {
         Err(ending)
     }
 
-    /// Passes a node's answer on: whole, with one record, or as a stream, which has one for its begin and one for its end.
+    /// Passes a node's answer on: whole, or as it comes.
     async fn reply(
         &self,
         id: RequestId,
@@ -318,11 +318,13 @@ impl Shared {
         if let Some(content_type) = content_type {
             own.insert(CONTENT_TYPE, content_type);
         }
-        let from = if is_unserved { Source::Unserved } else { Source::Node };
-        let is_ok = !matches!(rest, Rest::Whole { status, .. } if status != OK);
         if let Some(entry) = tally.entries.first_mut() {
             entry.bytes_out = pieces.iter().map(|piece| piece.len() as u32).sum();
-            entry.state = answered(is_ok, from);
+            entry.state = match rest {
+                Rest::Whole { status, .. } if is_unserved => answered(status == OK, Source::Unserved),
+                Rest::Whole { status, .. } => answered(status == OK, Source::Node),
+                Rest::Open(_) => CallState::Sent,
+            };
         }
         let headers = metadata(id, Some(&tally), true, own);
         match rest {
@@ -340,12 +342,14 @@ impl Shared {
             Rest::Open(body) => {
                 let patience = tally.chain.timeout();
                 let left = deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
+                let is_stream = messages.are_several();
+                let account = Some(AnswerAccount::new(tally));
                 let live = Live {
                     pieces: pieces.into_iter().collect(),
                     body,
                     messages,
                     feed,
-                    account: StreamTally::begin(tally).ok(),
+                    account: if is_stream { account.and_then(AnswerAccount::into_stream) } else { account },
                     counts: self.counts.clone(),
                     sent: 0,
                     deadline: timer(left),
@@ -428,16 +432,6 @@ async fn record(tally: Box<Tally>) {
     let receipt = tally.close();
     Coalesce::default().await;
     drop(receipt);
-}
-
-fn answered(is_ok: bool, from: Source) -> CallState {
-    let form = Form::Rest(Box::new(RestReply {
-        status: http::StatusCode::OK,
-        headers: HeaderMap::new(),
-        body: Bytes::new(),
-        is_error: !is_ok,
-    }));
-    CallState::Answered(Reply { form, from })
 }
 
 /// The metadata of an answer: the node's `own`, and what every answer of the gateway has.

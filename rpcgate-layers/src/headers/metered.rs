@@ -251,8 +251,8 @@ static TEXTS: [u8; COMMON as usize * DIGITS] = {
     texts
 };
 
-/// A number as the value of a header.
-fn number(number: u64) -> HeaderValue {
+/// A number as the value of a header, which takes no memory below [`COMMON`].
+pub(crate) fn number(number: u64) -> HeaderValue {
     let leading = match number {
         0..10 => 3,
         10..100 => 2,

@@ -1,6 +1,6 @@
 //! Names and values of the headers that the gateway writes.
 
-mod metered;
+pub(crate) mod metered;
 
 pub use metered::{Metered, plain};
 

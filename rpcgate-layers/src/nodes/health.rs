@@ -15,6 +15,11 @@ use std::time::Duration;
 pub enum NodeHealth {
     /// It is used. So is a node that was not probed yet.
     Well,
+    /// Its last tries by a transport were mostly in vain: it comes after nodes that are well, and single calls try it out.
+    Doubtful {
+        /// The first such transport.
+        by: Transport,
+    },
     /// It reports that it has not caught up, or it is at height 0.
     Syncing,
     /// It is farther behind the others than a node may be.
@@ -43,10 +48,35 @@ pub enum NodeHealth {
 }
 
 impl NodeHealth {
+    /// One of each kind, in the order in which they are documented.
+    pub const ALL: [NodeHealth; 10] = [
+        NodeHealth::Well,
+        NodeHealth::Doubtful { by: Transport::Http },
+        NodeHealth::Syncing,
+        NodeHealth::Behind { blocks: 0 },
+        NodeHealth::Silent,
+        NodeHealth::Ejected { left: Duration::ZERO },
+        NodeHealth::Unreachable { left: Duration::ZERO },
+        NodeHealth::WrongNetwork,
+        NodeHealth::Drained,
+        NodeHealth::Spent,
+    ];
+
+    /// Whether the node can be reached and has caught up. Its calls may fail nevertheless.
+    pub const fn is_fit(self) -> bool {
+        matches!(self, NodeHealth::Well | NodeHealth::Doubtful { .. })
+    }
+
+    /// Whether this is the [name](NodeHealth::name) of a node that [is fit](NodeHealth::is_fit).
+    pub fn is_fit_name(name: &str) -> bool {
+        NodeHealth::ALL.iter().any(|health| health.is_fit() && health.name() == name)
+    }
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             NodeHealth::Well => "well",
+            NodeHealth::Doubtful { .. } => "doubtful",
             NodeHealth::Syncing => "syncing",
             NodeHealth::Behind { .. } => "behind",
             NodeHealth::Silent => "silent",
@@ -131,8 +161,17 @@ impl HealthState {
             SYNCING => NodeHealth::Syncing,
             BEHIND => NodeHealth::Behind { blocks: self.behind.load(Relaxed) },
             SILENT => NodeHealth::Silent,
-            _ => NodeHealth::Well,
+            _ => self.doubtful_by().map_or(NodeHealth::Well, |by| NodeHealth::Doubtful { by }),
         }
+    }
+
+    /// The first transport by which tries were mostly in vain. That calls wait for the node right now is not shown: a few long
+    /// calls would change its health all the time.
+    fn doubtful_by(&self) -> Option<Transport> {
+        let every = [Transport::Http, Transport::Ws, Transport::Grpc];
+        let is_in_doubt =
+            |transport: &Transport| self.by(*transport).usefulness().is_in_doubt(MethodPlace::OTHER);
+        every.into_iter().find(is_in_doubt)
     }
 
     /// The grade of the node among the others, for calls of this method by this transport. Reads the clock only if it was ever
@@ -287,6 +326,7 @@ mod tests {
         answers(&health);
         (0..4).for_each(|_| fails(&health, NOW));
         assert_eq!(grade(&health), Grade::Doubtful);
+        assert_eq!(health.health(NOW), NodeHealth::Doubtful { by: Transport::Http });
         fails(&health, NOW);
         assert_eq!(health.health(NOW), NodeHealth::Ejected { left: Duration::from_secs(1) });
         assert_eq!(grade(&health), Grade::BackedOff);

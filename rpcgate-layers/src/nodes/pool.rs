@@ -22,6 +22,7 @@ use super::node_digits::NodeDigits;
 use super::node_set::NodeSet;
 use super::probe_call::ProbeFailure;
 use super::retry_budget::RetryBalance;
+use super::second_requests::{SecondReason, SecondRequests};
 use super::timers::TimerPool;
 use super::usefulness::MethodPlace;
 use crate::transport::h1::client::{Client, ClientLimits};
@@ -84,6 +85,7 @@ pub struct Pool {
     rotation: Rotation,
     retries: Arc<RetryBalance>,
     hedging: Option<Hedging>,
+    second_requests: SecondRequests,
     /// Whether single reads of several clients may be sent in one array.
     is_batching: bool,
     timers: TimerPool,
@@ -175,6 +177,7 @@ impl Pool {
             in_flight_grpc: InFlightLimit::new(limits.in_flight),
             rotation: Rotation::default(),
             hedging: limits.hedge.map(Hedging::new),
+            second_requests: SecondRequests::default(),
             is_batching: batching.is_some(),
             retries,
             limits,
@@ -303,6 +306,11 @@ impl Pool {
     /// What became of its hedges, if it has any.
     pub fn hedges(&self) -> Option<HedgeCounts> {
         self.hedging.as_ref().map(Hedging::counts)
+    }
+
+    /// Reads that were sent to another node for this reason while the first still worked on them.
+    pub fn second_requests(&self, reason: SecondReason) -> u64 {
+        self.second_requests.of(reason)
     }
 
     /// Whether single reads of several clients may be sent in one array.

@@ -170,7 +170,8 @@ impl<C: Serve> Future for Connection<C> {
             return Poll::Ready(End::Done(result));
         }
         if state.is_flooded() {
-            // This sends GOAWAY; whether the client reads it does not matter.
+            // This sends GOAWAY; whether the client reads it does not matter. ENHANCE_YOUR_CALM would say more (RFC 9113,
+            // section 7), but hyper takes no reason.
             this.connection.as_mut().leave();
             let _: Poll<_> = this.connection.as_mut().poll(cx);
             return Poll::Ready(End::Flood);

@@ -17,7 +17,7 @@ use rpcgate_core::overload::ChainLoads;
 use rpcgate_core::recent::RecentRequests;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::grpc::GrpcCounts;
-use rpcgate_layers::nodes::BatchingCounts;
+use rpcgate_layers::nodes::{BatchingCounts, NodeHealth, SecondReason};
 use rpcgate_layers::redis::Standing;
 use rpcgate_layers::websocket::OpenStreams;
 use std::collections::HashMap;
@@ -215,8 +215,8 @@ impl Watched {
                 Some(([("chain", node.chain.as_str()), ("node", name.as_str())], number(node)?))
             })
         };
-        let well = |node: &NodeState| Some(f64::from(u8::from(node.standing == "well")));
-        page.gauges("node_well", "Whether a node is asked like any other.", None, rows(well))?;
+        let fit = |node: &NodeState| Some(f64::from(u8::from(NodeHealth::is_fit_name(&node.standing))));
+        page.gauges("node_well", "Whether a node can be reached and has caught up.", None, rows(fit))?;
         page.gauges(
             "node_standing",
             "How a node stands; 1 for the standing that it has.",
@@ -269,7 +269,22 @@ impl Watched {
             [("sent", counts.sent), ("won", counts.won), ("withheld", counts.withheld)]
                 .map(|(outcome, count)| ([("chain", chain.as_str()), ("outcome", outcome)], count))
         });
-        page.counters("node_hedges", "Reads that took unusually long, and what became of their hedges.", rows)
+        page.counters(
+            "node_hedges",
+            "Reads that took unusually long, and what became of their hedges.",
+            rows,
+        )?;
+        let mut all: Vec<_> = pools.iter().collect();
+        all.sort_by_key(|pool| pool.chain().as_str());
+        let rows = all.iter().flat_map(|pool| {
+            let row = |reason: SecondReason| {
+                let labels = [("chain", pool.chain().as_str()), ("reason", reason.name())];
+                (labels, pool.second_requests(reason))
+            };
+            SecondReason::ALL.map(row)
+        });
+        let help = "Reads that another node got while the first still worked on them.";
+        page.counters("node_second_requests", help, rows)
     }
 
     fn arrays(&self, page: &mut Page<'_>) -> fmt::Result {

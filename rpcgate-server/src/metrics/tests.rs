@@ -9,7 +9,7 @@ use rpcgate_admin::store::url_of;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, Input, Url};
-use rpcgate_layers::nodes::NodeHealth;
+use rpcgate_layers::nodes::{NodeHealth, SecondReason};
 use rpcgate_layers::websocket::CloseReason;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
@@ -220,18 +220,6 @@ async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
     ask(gateway.addr()).await;
     let page = page(&gateway).await;
     let outcomes = Kind::ALL.map(Kind::name).to_vec();
-    let left = Duration::ZERO;
-    let healths = [
-        NodeHealth::Well,
-        NodeHealth::Syncing,
-        NodeHealth::Behind { blocks: 1 },
-        NodeHealth::Silent,
-        NodeHealth::Ejected { left },
-        NodeHealth::Unreachable { left },
-        NodeHealth::WrongNetwork,
-        NodeHealth::Drained,
-        NodeHealth::Spent,
-    ];
     // The page has all values of these, whether they are counted or not.
     let all =
         |name: &'static str, label: &'static str| (name, label, observability::values(&page, name, label));
@@ -246,8 +234,9 @@ async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
         ("rpcgate_calls_total", "outcome", outcomes.clone()),
         ("rpcgate_call_duration_seconds_bucket", "outcome", outcomes),
         ("rpcgate_ws_closed_total", "reason", CloseReason::ALL.map(CloseReason::name).to_vec()),
-        ("rpcgate_node_standing", "standing", healths.map(NodeHealth::name).to_vec()),
+        ("rpcgate_node_standing", "standing", NodeHealth::ALL.map(NodeHealth::name).to_vec()),
         ("rpcgate_node_passed_over_total", "reason", vec!["rate", "budget"]),
+        ("rpcgate_node_second_requests_total", "reason", SecondReason::ALL.map(SecondReason::name).to_vec()),
     ];
     for (name, label, values) in &on_the_page {
         assert!(values.len() > 1, "{name} {values:?}");

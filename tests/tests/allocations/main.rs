@@ -125,7 +125,7 @@ fn a_call_allocates_as_often_as_expected() {
         format!("[{}]", (0..calls).map(call).collect::<Vec<_>>().join(","))
     };
     let (small, large) = (fixture.count(batch(50)), fixture.count(batch(100)));
-    assert_eq!((small, large), (BATCH, BATCH), "batches of calls that the cache could answer");
+    assert_eq!((small, large), (BATCH, BATCH + 1), "batches of calls that the cache could answer");
 }
 
 #[test]
@@ -139,8 +139,8 @@ fn a_trace_costs_a_call_a_few_allocations_and_one_that_is_not_recorded_none() {
 /// The most that a trace costs a call, besides its spans: its context, and the header for the node.
 const TRACE: u64 = 5;
 /// A call that a node answers. Two of them hold the answer: as it came, and with the client's id in the place of its number.
-const SINGLE: u64 = 22;
+const SINGLE: u64 = 19;
 /// A call that is answered from the cache.
 const CACHED: u64 = 10;
-/// A batch of 50 or 100 calls that a node answers.
-const BATCH: u64 = 34;
+/// A batch of 50 calls that a node answers. That of 100 has one more: the text of a length from 10,000 on.
+const BATCH: u64 = 31;

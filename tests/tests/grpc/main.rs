@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
+mod charges;
 mod entries;
 mod lasting;
 mod node;

@@ -1,9 +1,10 @@
 //! Nodes: simulated ones, and one whose messages are the client's own.
 
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -12,6 +13,7 @@ use rpcgate_core::clock::ManualClock;
 use rpcgate_server::demo::{GrpcNodeListener, GrpcNodeServer, NodeListener, NodeServer};
 use rpcgate_simulate::{Dial, node};
 use rpcgate_tests::gateway::START;
+use std::io::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::net::TcpListener;
@@ -33,9 +35,9 @@ impl Simulated {
     }
 }
 
-type Answer = Response<UnsyncBoxBody<Bytes, hyper::Error>>;
+type Answer = Response<UnsyncBoxBody<Bytes, Error>>;
 
-/// A node that answers every message with itself, in the shape that its method names.
+/// A node that answers every message with itself, in the shape that its method names, or breaks off as that says.
 pub(crate) struct Mirror {
     pub(crate) url: String,
     calls: Arc<AtomicUsize>,
@@ -89,23 +91,55 @@ async fn mirrored(request: Request<Incoming>) -> Result<Answer, hyper::Error> {
                 last = Bytes::copy_from_slice(&rest[..length]);
                 rest = &rest[length..];
             }
-            Full::new(last).map_err(|never| match never {}).boxed_unsync()
+            whole(last)
         }
         // The message three times.
         "Thrice" => {
             let all = body.collect().await?.to_bytes();
-            Full::new([&all[..], &all, &all].concat().into()).map_err(|never| match never {}).boxed_unsync()
+            whole([&all[..], &all, &all].concat().into())
         }
         "Never" => std::future::pending().await,
-        _ => body.boxed_unsync(),
+        // The message, and then a reset stream, an end without trailers, or nothing; half of it, and then nothing.
+        "Reset" => return Ok(answer(broken(body.collect().await?.to_bytes(), Break::Reset))),
+        "Bare" => return Ok(answer(broken(body.collect().await?.to_bytes(), Break::End))),
+        "Open" => return Ok(answer(broken(body.collect().await?.to_bytes(), Break::Silence))),
+        "Half" => {
+            let all = body.collect().await?.to_bytes();
+            return Ok(answer(broken(all.slice(..all.len() / 2), Break::Silence)));
+        }
+        _ => body.map_err(Error::other).boxed_unsync(),
     };
     let trailers = async {
         let status = [("grpc-status", "0"), ("x-mirror", "m")];
         let pairs = status.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
-        Some(Ok::<_, hyper::Error>(pairs.into_iter().collect::<HeaderMap>()))
+        Some(Ok::<_, Error>(pairs.into_iter().collect::<HeaderMap>()))
     };
-    let answer = Response::builder().header("content-type", "application/grpc");
-    Ok(answer
-        .body(body.map_frame(|frame: Frame<Bytes>| frame).with_trailers(trailers).boxed_unsync())
-        .unwrap())
+    Ok(answer(body.with_trailers(trailers).boxed_unsync()))
+}
+
+fn answer(body: UnsyncBoxBody<Bytes, Error>) -> Answer {
+    Response::builder().header("content-type", "application/grpc").body(body).unwrap()
+}
+
+fn whole(body: Bytes) -> UnsyncBoxBody<Bytes, Error> {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// What follows the last byte of an answer that breaks off.
+enum Break {
+    Reset,
+    End,
+    Silence,
+}
+
+fn broken(begun: Bytes, then: Break) -> UnsyncBoxBody<Bytes, Error> {
+    let end = stream::once(async move {
+        match then {
+            Break::Reset => Some(Err(Error::other("reset"))),
+            Break::End => None,
+            Break::Silence => std::future::pending().await,
+        }
+    });
+    let begun = stream::once(async { Some(Ok(Frame::data(begun))) });
+    StreamBody::new(begun.chain(end).filter_map(std::future::ready)).boxed_unsync()
 }

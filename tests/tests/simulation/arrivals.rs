@@ -15,7 +15,7 @@ pub(crate) struct PoolRules {
     pub(crate) tries: usize,
     /// For so many calls one request may be sent again; `None`: that is not counted.
     pub(crate) calls_per_repeat: Option<u64>,
-    /// For so many calls one may be sent to a second node while the first works on it, and this many besides; `None`: none may.
+    /// For so many calls one may be hedged, and this many besides; `None`: none may.
     pub(crate) calls_per_hedge: Option<(u64, u64)>,
 }
 
@@ -28,16 +28,18 @@ struct UniqueCall {
     nodes: Vec<usize>,
     /// Nodes that work on it.
     working: usize,
-    is_hedged: bool,
+    /// Whether another node got it while the first worked on it.
+    has_second: bool,
 }
 
-/// What a node has done that makes the gateway try it out before it relies on it again.
+/// The reads that the gateway says another node got while the first worked on them.
 #[derive(Clone, Copy, Debug, Default)]
-struct Failing {
-    /// Since when; `None`: it has not failed.
-    since: Option<Duration>,
-    /// The calls that another node got as well because this one was tried out.
-    trials: u64,
+pub(crate) struct ReportedSeconds {
+    pub(crate) hedges: u64,
+    /// Because a node that had failed was tried out.
+    pub(crate) trials: u64,
+    /// Because of a time that no pool here has.
+    pub(crate) slow: u64,
 }
 
 /// All of them in one life of the process.
@@ -47,11 +49,13 @@ pub(crate) struct NodeArrivals {
     calls: HashMap<String, UniqueCall>,
     /// Since when a node is drained.
     drained: [Option<Duration>; NODES],
-    failing: [Failing; NODES],
+    /// Since when a node has failed.
+    failing: [Option<Duration>; NODES],
     /// All calls that clients have made, also those that are not followed.
     asked: u64,
     pub(crate) repeats: u64,
-    pub(crate) hedges: u64,
+    /// Reads that came to another node while the first worked on them.
+    pub(crate) seconds: u64,
     pub(crate) writes: u64,
     pub(crate) broken: Vec<String>,
 }
@@ -65,7 +69,7 @@ impl NodeArrivals {
             failing: Default::default(),
             asked: 0,
             repeats: 0,
-            hedges: 0,
+            seconds: 0,
             writes: 0,
             broken: Vec::new(),
         }
@@ -79,7 +83,7 @@ impl NodeArrivals {
     /// A client makes this call, which no other equals.
     pub(crate) fn ask_unique(&mut self, call: String, is_write: bool, now: Duration) {
         self.ask();
-        let unique = UniqueCall { begun: now, is_write, nodes: Vec::new(), working: 0, is_hedged: false };
+        let unique = UniqueCall { begun: now, is_write, nodes: Vec::new(), working: 0, has_second: false };
         assert!(self.calls.insert(call, unique).is_none(), "it has an equal");
     }
 
@@ -92,21 +96,31 @@ impl NodeArrivals {
 
     /// A node fails a request or a connection.
     pub(crate) fn fail(&mut self, node: usize, now: Duration) {
-        self.failing[node].since.get_or_insert(now);
+        self.failing[node].get_or_insert(now);
     }
 
-    /// Whether a second node may have a call of this node because the node is tried out after a failure: once in a second.
-    fn takes_trial(&mut self, node: usize, now: Duration) -> bool {
-        let Failing { since, trials } = &mut self.failing[node];
-        let takes = since.is_some_and(|since| *trials < now.saturating_sub(since).as_secs());
-        *trials += u64::from(takes);
-        takes
+    /// Compares the reads that came to two nodes at once with what the gateway `reported` of them until `now`.
+    pub(crate) fn compare(&mut self, reported: ReportedSeconds, now: Duration) {
+        let ReportedSeconds { hedges, trials, slow } = reported;
+        if slow > 0 || self.seconds > hedges + trials {
+            self.broken.push(format!("{} reads came to a second node: {reported:?}", self.seconds));
+        }
+        let most = self.rules.calls_per_hedge.map_or(0, |(calls, saved)| 1 + saved + self.asked / calls);
+        if hedges > most {
+            self.broken.push(format!("{hedges} hedges for {} calls", self.asked));
+        }
+        // A node gets one trial a second at most, and the first one a second after it has failed.
+        let since = |failed: &Option<Duration>| failed.map_or(0, |since| now.saturating_sub(since).as_secs());
+        let most: u64 = self.failing.iter().map(since).sum();
+        if trials > most {
+            self.broken.push(format!("{trials} trials in {most} seconds of failing nodes"));
+        }
     }
 
     /// A request with these calls has come to a node.
-    pub(crate) fn arrive(&mut self, node: usize, calls: &[String], now: Duration) {
-        let (mut is_repeat, mut is_hedge) = (false, false);
-        let mut on_trial = None;
+    pub(crate) fn arrive(&mut self, node: usize, calls: &[String]) {
+        let mut is_repeat = false;
+        let mut is_second = false;
         let mut found = Vec::new();
         for name in calls {
             let Some(call) = self.calls.get_mut(name) else {
@@ -123,10 +137,10 @@ impl NodeArrivals {
                 }
             } else {
                 is_repeat |= !call.nodes.is_empty();
-                // A hedged call may be tried again while its second node works on it.
-                if call.working > 0 && !call.is_hedged {
-                    (is_hedge, call.is_hedged) = (true, true);
-                    on_trial = call.nodes.last().copied();
+                // It may be tried again while its second node works on it.
+                if call.working > 0 && !call.has_second {
+                    call.has_second = true;
+                    is_second = true;
                 }
                 if call.nodes.len() >= self.rules.tries || call.working > 1 {
                     found.push(format!("{name}: {} at once, and {:?} before", call.working, call.nodes));
@@ -135,22 +149,14 @@ impl NodeArrivals {
             call.nodes.push(node);
             call.working += 1;
         }
-        // It draws on the budget of repeats, and not on that of hedges.
-        is_hedge = is_hedge && !on_trial.is_some_and(|node| self.takes_trial(node, now));
         self.repeats += u64::from(is_repeat);
-        self.hedges += u64::from(is_hedge);
+        self.seconds += u64::from(is_second);
         // A call may earn its part of a repeat before the next one is made.
         if is_repeat
             && let Some(calls) = self.rules.calls_per_repeat
             && self.repeats > 1 + self.asked / calls
         {
             found.push(format!("{} requests were sent again for {} calls", self.repeats, self.asked));
-        }
-        if is_hedge {
-            let most = self.rules.calls_per_hedge.map_or(0, |(calls, saved)| 1 + saved + self.asked / calls);
-            if self.hedges > most {
-                found.push(format!("{} hedges for {} calls: {calls:?}", self.hedges, self.asked));
-            }
         }
         self.broken.append(&mut found);
     }
@@ -187,7 +193,7 @@ mod tests {
     /// A request that a node has answered.
     fn served(arrivals: &mut NodeArrivals, node: usize, calls: &[&str]) {
         let calls: Vec<_> = calls.iter().map(|call| (*call).to_owned()).collect();
-        arrivals.arrive(node, &calls, at(5));
+        arrivals.arrive(node, &calls);
         arrivals.leave(&calls);
     }
 
@@ -230,35 +236,45 @@ mod tests {
     }
 
     #[test]
-    fn hedges_are_found_where_there_may_be_none_and_beyond_their_share() {
-        let hedged = |arrivals: &mut NodeArrivals, call: &str| {
+    fn a_read_at_two_nodes_is_found_unless_the_gateway_has_reported_it() {
+        let twice = |arrivals: &mut NodeArrivals, call: &str| {
             let call = [call.to_owned()];
-            [0, 1].into_iter().for_each(|node| arrivals.arrive(node, &call, at(9)));
+            [0, 1].into_iter().for_each(|node| arrivals.arrive(node, &call));
             arrivals.leave(&call);
             arrivals.leave(&call);
         };
-        let mut arrivals = asked(RULES);
-        hedged(&mut arrivals, "r0");
-        assert_eq!((arrivals.broken.len(), arrivals.hedges), (1, 1));
-        let mut arrivals = asked(RULES);
-        arrivals.fail(0, at(7));
-        for (number, broken) in [(0, 0), (1, 0), (2, 1)] {
-            hedged(&mut arrivals, &format!("r{number}"));
-            let found = arrivals.broken.len();
-            assert_eq!(found, broken, "two seconds after its failure a node was tried out twice at most");
+        let reported = |hedges, trials| ReportedSeconds { hedges, trials, slow: 0 };
+        let hedging = PoolRules { calls_per_hedge: Some((10, 1)), ..RULES };
+        for (reported, broken) in
+            [(reported(2, 0), 0), (reported(1, 0), 1), (ReportedSeconds { slow: 1, ..reported(2, 0) }, 1)]
+        {
+            let mut arrivals = asked(hedging);
+            twice(&mut arrivals, "r0");
+            twice(&mut arrivals, "r1");
+            arrivals.compare(reported, at(9));
+            assert_eq!((arrivals.seconds, arrivals.broken.len()), (2, broken), "{reported:?}");
         }
-        let mut arrivals = asked(PoolRules { calls_per_hedge: Some((10, 1)), ..RULES });
-        for (number, broken) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
-            hedged(&mut arrivals, &format!("r{number}"));
-            assert_eq!(
-                arrivals.broken.len(),
-                broken,
-                "eleven calls earn one, one was saved, one is on its way"
-            );
-        }
-        let mut arrivals = asked(PoolRules { calls_per_hedge: Some((1, 9)), ..RULES });
-        (0..3).for_each(|node| arrivals.arrive(node, &["r0".to_owned()], at(9)));
+        let mut arrivals = asked(RULES);
+        (0..3).for_each(|node| arrivals.arrive(node, &["r0".to_owned()]));
         assert_eq!(arrivals.broken.len(), 1, "never three nodes at once");
+    }
+
+    #[test]
+    fn hedges_beyond_their_share_and_trials_of_nodes_that_have_not_failed_are_found() {
+        let broken = |rules, failed: Option<u64>, hedges, trials| {
+            let mut arrivals = asked(rules);
+            if let Some(failed) = failed {
+                arrivals.fail(0, at(failed));
+            }
+            arrivals.compare(ReportedSeconds { hedges, trials, slow: 0 }, at(9));
+            arrivals.broken.len()
+        };
+        assert_eq!((broken(RULES, None, 0, 0), broken(RULES, None, 1, 0)), (0, 1));
+        let hedging = PoolRules { calls_per_hedge: Some((10, 1)), ..RULES };
+        assert_eq!(broken(hedging, None, 3, 0), 0, "eleven calls earn one, one was saved, one is on its way");
+        assert_eq!(broken(hedging, None, 4, 0), 1);
+        assert_eq!((broken(RULES, None, 0, 1), broken(RULES, Some(7), 0, 2)), (1, 0));
+        assert_eq!(broken(RULES, Some(7), 0, 3), 1, "one in each second since it failed");
     }
 
     #[test]

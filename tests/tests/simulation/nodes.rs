@@ -236,7 +236,7 @@ impl<'n> Arrived<'n> {
         let is_unique = |call: &&Value| UNIQUE.iter().any(|method| call["method"] == *method);
         let own = |call: &Value| call["params"][0].as_str().unwrap().to_owned();
         let calls: Vec<_> = all.iter().filter(is_unique).map(own).collect();
-        nodes.arrivals.lock().unwrap().arrive(node, &calls, nodes.clock.elapsed());
+        nodes.arrivals.lock().unwrap().arrive(node, &calls);
         Arrived { nodes, calls }
     }
 }

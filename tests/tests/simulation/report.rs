@@ -53,6 +53,7 @@ pub(crate) struct SimulationReport {
     /// What arrived at nodes (`crate::arrivals`), and the calls that travelled with those of other clients.
     pub(crate) repeats: u64,
     pub(crate) hedges: u64,
+    pub(crate) trials: u64,
     pub(crate) writes: u64,
     pub(crate) gathered: u64,
 }
@@ -102,7 +103,7 @@ impl SimulationReport {
     }
 
     /// How often each kind of event has happened that worlds are about.
-    pub(crate) fn counts(&self) -> [(&'static str, u64); 16] {
+    pub(crate) fn counts(&self) -> [(&'static str, u64); 17] {
         let over_quota = self.uses.values().filter(|known| known.refused_at.is_some()).count();
         [
             ("answers", self.charged.len() as u64),
@@ -118,6 +119,7 @@ impl SimulationReport {
             ("records in flight", self.in_flight),
             ("repeats", self.repeats),
             ("hedges", self.hedges),
+            ("trials", self.trials),
             ("transactions", self.writes),
             ("gathered calls", self.gathered),
             ("requests without an answer", self.uses.values().map(|known| known.unanswered).sum()),

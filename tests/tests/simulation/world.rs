@@ -1,6 +1,6 @@
 //! One world: a chain, its nodes, a gateway's stack and its clients, through several lives of the process.
 
-use crate::arrivals::NodeArrivals;
+use crate::arrivals::{NodeArrivals, ReportedSeconds};
 use crate::check::{DEADLINE, KnownChain, PRICES};
 use crate::client::CalledChain;
 use crate::nodes::NODES;
@@ -19,7 +19,7 @@ use rpcgate_core::clock::ManualClock;
 use rpcgate_core::plan::{Plan, Tier};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Accounting;
-use rpcgate_layers::nodes::{NodeConfig, NodeDrains, Pool, Pools, watch_head};
+use rpcgate_layers::nodes::{NodeConfig, NodeDrains, Pool, Pools, SecondReason, watch_head};
 use rpcgate_layers::stack::{HttpStack, Parts, http_stack};
 use rpcgate_server::journal::{Journal, JournalOptions};
 use rpcgate_tests::gateway::Setup;
@@ -205,7 +205,7 @@ impl<'e> World<'e> {
         self.minutes += u64::from(clock.now().minute() != minute);
         (self.elapsed, self.set) = (clock.elapsed(), clock.set());
         let mut report = self.report.lock().unwrap();
-        chains.iter().for_each(|chain| chain.report(&mut report));
+        chains.iter().for_each(|chain| chain.report(&mut report, self.elapsed));
         drop(report);
         journal
     }
@@ -268,12 +268,20 @@ impl ServedChain {
         self.called.arrivals.lock().unwrap().drain(&drained, now);
     }
 
-    /// Adds what came to the nodes.
-    fn report(&self, report: &mut SimulationReport) {
+    /// Adds what came to the nodes until `now`.
+    fn report(&self, report: &mut SimulationReport, now: Duration) {
         let mut arrivals = self.called.arrivals.lock().unwrap();
+        let reported = |reason| self.pool.second_requests(reason);
+        let reported = ReportedSeconds {
+            hedges: reported(SecondReason::Hedge),
+            trials: reported(SecondReason::Trial),
+            slow: reported(SecondReason::Slow),
+        };
+        arrivals.compare(reported, now);
         arrivals.broken.drain(..).for_each(|what| report.broken(format!("{}: {what}", self.chain.name())));
         report.repeats += arrivals.repeats;
-        report.hedges += arrivals.hedges;
+        report.hedges += reported.hedges;
+        report.trials += reported.trials;
         report.writes += arrivals.writes;
         report.gathered += self.pool.arrays().unwrap_or_default().calls;
     }

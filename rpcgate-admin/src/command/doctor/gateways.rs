@@ -5,6 +5,7 @@ use super::finding::{CheckGroup, Finding};
 use crate::store::{GatewayReport, Store};
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Time;
+use rpcgate_layers::nodes::NodeHealth;
 use std::time::Duration;
 
 const CHECK: CheckGroup = CheckGroup::Gateways;
@@ -44,13 +45,19 @@ fn judge(report: &GatewayReport, now: Time) -> Finding {
         let advice = "look at its log and its /readyz if it should run; one that is gone for good is forgotten after a day";
         return Finding::warning(CHECK, subject, text, advice);
     }
-    let (nodes, well) =
-        (report.nodes.len(), report.nodes.iter().filter(|node| node.standing == "well").count());
-    Finding::ok(
-        CHECK,
-        subject,
-        format!("reported {} s ago, {well} of its {nodes} nodes are well", ago.as_secs()),
-    )
+    let nodes = report.nodes.len();
+    let of = |name: &str| report.nodes.iter().filter(|node| node.standing == name).count();
+    let well = of(NodeHealth::Well.name());
+    let mut text = format!("reported {} s ago, {well} of its {nodes} nodes are well", ago.as_secs());
+    for name in
+        NodeHealth::ALL.iter().filter(|health| **health != NodeHealth::Well).map(|health| health.name())
+    {
+        let count = of(name);
+        if count > 0 {
+            text.push_str(&format!(", {count} {}", name.replace('_', " ")));
+        }
+    }
+    Finding::ok(CHECK, subject, text)
 }
 
 #[cfg(test)]
@@ -71,11 +78,18 @@ mod tests {
         let at = clock.now();
         assert_eq!(only(&check(&asked, Some(&store)).await).text, "none has reported within a day");
         let node = |standing: &str| NodeState { standing: standing.into(), ..NodeState::default() };
-        let report = GatewayReport { id: fresh_id(at), at, nodes: vec![node("well"), node("behind")] };
+        let report = GatewayReport {
+            id: fresh_id(at),
+            at,
+            nodes: vec![node("well"), node("behind"), node("doubtful")],
+        };
         store.put_report(&report, &[]).await.unwrap();
         clock.advance(Duration::from_secs(59));
         let findings = check(&asked, Some(&store)).await;
-        assert_eq!(only(&findings).text, "reported 59 s ago, 1 of its 2 nodes are well");
+        assert_eq!(
+            only(&findings).text,
+            "reported 59 s ago, 1 of its 3 nodes are well, 1 doubtful, 1 behind"
+        );
         assert_eq!(only(&findings).verdict, Verdict::Ok);
         clock.advance(Duration::from_secs(120));
         let findings = check(&asked, Some(&store)).await;

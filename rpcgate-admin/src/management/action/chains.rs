@@ -7,6 +7,7 @@ use rpcgate_core::adapter::method_table;
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::chain::{Chain, Facts, Flags, MethodRule};
 use rpcgate_core::config;
+use rpcgate_layers::nodes::NodeHealth;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -44,9 +45,6 @@ pub struct ChainCondition {
     pub height: Option<u64>,
 }
 
-/// The word of gateways for a node that is fit.
-const WELL: &str = "well";
-
 /// The conditions of the chains that a running gateway has reported on, by path.
 ///
 /// # Errors
@@ -56,7 +54,7 @@ pub async fn conditions(app: &AppState) -> Result<BTreeMap<String, ChainConditio
     for report in app.store.reports(at_work(app.now())).await? {
         for node in report.nodes {
             let condition = conditions.entry(node.chain).or_default();
-            condition.is_well |= node.standing == WELL;
+            condition.is_well |= NodeHealth::is_fit_name(&node.standing);
             condition.height = condition.height.max(node.height);
         }
     }

@@ -218,9 +218,11 @@ pub struct NodeTryJson {
     /// `sooner` if it was likely to answer sooner than the next, `cheaper` or `room` if others cost more or had got as many calls
     /// as they may get, `least_behind` if none was healthy, `first_back` if all were
     /// backed off from, `again` on a new connection after the former had broken, `archive` if the node before no longer had what was asked
-    /// for, `hedge` if the node before took unusually long, `broadcast` for a transaction that goes to several nodes.
+    /// for, `elsewhere` if the node before could not serve the call, `ahead` if it did not have the block that the call names, `trial` if
+    /// the node had failed lately and is tried out, `slow` if the node before took longer than a read may,
+    /// `hedge` if the node before took unusually long, `broadcast` for a transaction that goes to several nodes.
     #[schema(
-        pattern = "^(only|only_healthy|turn|sooner|cheaper|room|least_behind|first_back|again|archive|hedge|broadcast)$"
+        pattern = "^(only|only_healthy|turn|sooner|cheaper|room|least_behind|first_back|again|archive|elsewhere|ahead|trial|slow|hedge|broadcast)$"
     )]
     pub choice: String,
     /// How it ended: `answered`, `failed`, `idle_closed` if the node had closed the idle connection, `stopped` by the gateway,

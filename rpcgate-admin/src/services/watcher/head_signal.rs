@@ -3,7 +3,7 @@
 use rpcgate_core::event::HeadSubscription;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::tally::Transport;
-use rpcgate_layers::nodes::{NodeHealth, NodeIndex, NodeRequestError, Pool};
+use rpcgate_layers::nodes::{NodeIndex, NodeRequestError, Pool};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +25,8 @@ pub(super) async fn notify(pool: Arc<Pool>, subscription: HeadSubscription, look
     let [mut pause, longest] = PAUSES;
     let mut turn = 0;
     while pool.has(Transport::Ws) {
-        let well: Vec<_> =
-            pool.nodes().filter(|node| node.health == NodeHealth::Well).map(|node| node.index).collect();
-        if let Some(node) = well.get(turn % well.len().max(1)) {
+        let fit: Vec<_> = pool.nodes().filter(|node| node.health.is_fit()).map(|node| node.index).collect();
+        if let Some(node) = fit.get(turn % fit.len().max(1)) {
             match listen(&pool, *node, subscription, &looks).await {
                 Ok(()) => pause = PAUSES[0],
                 Err(error) => {

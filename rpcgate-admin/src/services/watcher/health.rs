@@ -3,7 +3,7 @@
 
 use rpcgate_core::event::HealthPhase;
 use rpcgate_core::tally::Transport;
-use rpcgate_layers::nodes::{NodeHealth, NodeView, Pool};
+use rpcgate_layers::nodes::{NodeView, Pool};
 use std::time::Duration;
 
 /// The time between two looks.
@@ -44,10 +44,10 @@ impl HealthWatch {
 pub(super) fn is_fit(pool: &Pool) -> Option<bool> {
     let is_probed = pool.has(Transport::Http);
     let is_known = |node: &NodeView<'_>| !is_probed || node.height.is_some() || node.misses > 0;
-    if !pool.nodes().any(|node| is_known(&node) || node.health != NodeHealth::Well) {
+    if !pool.nodes().any(|node| is_known(&node) || !node.health.is_fit()) {
         return None;
     }
-    Some(pool.nodes().any(|node| is_known(&node) && node.health == NodeHealth::Well && node.misses == 0))
+    Some(pool.nodes().any(|node| is_known(&node) && node.health.is_fit() && node.misses == 0))
 }
 
 #[cfg(test)]

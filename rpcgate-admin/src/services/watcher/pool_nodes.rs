@@ -61,9 +61,9 @@ impl ChainNodes for PoolNodes {
         let mut sessions = self.sessions.lock();
         // A stream that was lost is opened anew by another session.
         sessions.retain(|_, session| !session.is_lost());
-        let any_well = self.pool.nodes().any(|node| node.health == NodeHealth::Well);
+        let any_fit = self.pool.nodes().any(|node| node.health.is_fit());
         let is_usable =
-            |health| health == NodeHealth::Well || (!any_well && health != NodeHealth::WrongNetwork);
+            |health: NodeHealth| health.is_fit() || (!any_fit && health != NodeHealth::WrongNetwork);
         let usable = self.pool.nodes().filter(|node| is_usable(node.health));
         usable
             .map(|node| {

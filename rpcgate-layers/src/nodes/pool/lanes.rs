@@ -12,6 +12,7 @@ use crate::nodes::hedge::Hedging;
 use crate::nodes::node::{Node, NodeIndex};
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::progress::{JointProgress, OnSent};
+use crate::nodes::second_requests::SecondReason;
 use crate::nodes::timers::PooledTimer;
 use crate::nodes::transport_health::{Judged, Verdict};
 use crate::nodes::usefulness::MethodPlace;
@@ -154,6 +155,11 @@ impl Pool {
         let delay =
             [second_after, next_node_after].into_iter().flatten().min().filter(|delay| *delay < limit);
         let is_hedge = trial.is_none() && delay.is_some() && delay == hedge_after;
+        let mut reason = match trial {
+            Some((_, time)) if delay == Some(time) => SecondReason::Trial,
+            _ if is_hedge => SecondReason::Hedge,
+            _ => SecondReason::Slow,
+        };
         let new_lane = || Lane { memory: memory.sibling(), tries: tries.of_same_calls(), request: None };
         let mut spare: SmallVec<[Lane; MOST - 1]> = (1..MOST).map(|_| new_lane()).collect();
         let own = NodeRequest { first, choice, ..request.clone() };
@@ -195,6 +201,10 @@ impl Pool {
                         if let Some(next) = self.next_lane(hedging, request, (&places, running.len()))
                             && let Some((lane, watched)) = lanes.next()
                         {
+                            self.second_requests.count(reason);
+                            if reason == SecondReason::Trial {
+                                reason = SecondReason::Slow;
+                            }
                             let Lane { memory, tries, request } = lane;
                             let next = &*request.insert(next);
                             let asking =

@@ -6,6 +6,7 @@ use crate::nodes::error::NodeRequestError;
 use crate::nodes::exchange::Exchange;
 use crate::nodes::node::NodeIndex;
 use crate::nodes::progress::{JointProgress, OnSent};
+use crate::nodes::second_requests::SecondReason;
 use crate::transport::h2::client::H2Client;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::node_try::NodeTries;
@@ -79,6 +80,7 @@ impl Pool {
                     });
                     let mut other = None;
                     if let Some(busy) = busy {
+                        self.second_requests.count(SecondReason::Slow);
                         avoid(exchange, busy);
                         let passed = self.clock.elapsed().saturating_sub(began);
                         let left = limit.map(|limit| limit.saturating_sub(passed));

@@ -2,11 +2,13 @@
 
 use super::headers::{is_framing, is_hop_by_hop};
 use super::request::NodeRequest;
+use crate::headers::metered::number;
 use crate::nodes::config::NodeConfig;
 use crate::nodes::url::NodeUrl;
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, PROXY_AUTHORIZATION, USER_AGENT,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, PROXY_AUTHORIZATION,
+    USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use http_body_util::Full;
@@ -15,6 +17,7 @@ use http_body_util::Full;
 pub(super) struct RequestTemplate {
     url: NodeUrl,
     target: Uri,
+    /// Those of a JSON-RPC call, with a place for the length of its body.
     headers: HeaderMap,
     /// The headers of a request whose body, if it has one, and content type come from the caller.
     untyped: HeaderMap,
@@ -29,6 +32,7 @@ impl RequestTemplate {
         let untyped = node_headers(config, url);
         let mut headers = untyped.clone();
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_LENGTH, number(0));
         RequestTemplate { target: url.target(), url: url.clone(), headers, untyped, own }
     }
 
@@ -40,6 +44,8 @@ impl RequestTemplate {
             None => {
                 *request.uri_mut() = self.target.clone();
                 *request.headers_mut() = self.headers.clone();
+                // Hyper would add it, for which the table would have to grow.
+                request.headers_mut().insert(CONTENT_LENGTH, number(asked.body.len() as u64));
             }
             Some(path) => {
                 *request.uri_mut() = self.url.below(path)?;
@@ -135,7 +141,8 @@ mod tests {
         assert_eq!(text(&request, "user-agent"), ["me"]);
         assert_eq!(text(&request, "x-key"), ["k"]);
         assert_eq!(text(&request, "content-type"), ["application/json"]);
-        assert!(text(&request, "content-length").is_empty() && text(&request, "connection").is_empty());
+        assert_eq!(text(&request, "content-length"), ["2"], "that of the body");
+        assert!(text(&request, "connection").is_empty());
     }
 
     #[test]

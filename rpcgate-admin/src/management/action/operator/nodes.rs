@@ -5,6 +5,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{GatewayReport, StoreError};
 use rpcgate_core::clock::Time;
+use rpcgate_layers::nodes::NodeHealth;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -12,9 +13,9 @@ use std::time::Duration;
 const FRESH: Duration = Duration::from_secs(60);
 
 /// The word of gateways for a node without problems.
-pub(super) const WELL: &str = "well";
+pub(super) const WELL: &str = NodeHealth::Well.name();
 /// The word of gateways for a node that an operator has drained.
-pub(crate) const DRAINED: &str = "drained";
+pub(crate) const DRAINED: &str = NodeHealth::Drained.name();
 
 /// Bytes of the name of a node, at most.
 const MAX_NAME: usize = 2_048;
@@ -51,7 +52,7 @@ pub struct NodeUse {
     pub is_drained: bool,
     /// Whether a running gateway has no other node of the chain that it can use.
     pub is_last: bool,
-    /// For each running gateway that has the node, the others that are well.
+    /// For each running gateway that has the node, the others that can be reached and have caught up.
     remaining: Vec<BTreeSet<String>>,
 }
 
@@ -80,7 +81,7 @@ async fn find(app: &AppState, chain: &str, node: &str) -> Result<(bool, NodeUse)
         for state in report.nodes.into_iter().filter(|state| state.chain == chain) {
             if state.node == node {
                 has_it = true;
-            } else if state.standing == WELL {
+            } else if NodeHealth::is_fit_name(&state.standing) {
                 others.insert(state.node);
             }
         }

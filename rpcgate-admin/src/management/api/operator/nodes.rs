@@ -33,10 +33,11 @@ pub struct NodeJson {
     pub node: String,
     /// Its priority: nodes with a lower number are asked first, others as a fallback.
     pub priority: u32,
-    /// Its health: `well`; `wrong_network`, `drained` or `spent` if it is asked for nothing; or else it is asked only if no other node is left.
+    /// Its health: `well`; `doubtful` if it failed lately and is tried out by single calls; `wrong_network`, `drained` or `spent` if it is
+    /// asked for nothing; or else it is asked only if no other node is left.
     #[schema(
         example = "behind",
-        pattern = "^(well|syncing|behind|silent|ejected|unreachable|wrong_network|drained|spent)$"
+        pattern = "^(well|doubtful|syncing|behind|silent|ejected|unreachable|wrong_network|drained|spent)$"
     )]
     pub health: String,
     /// The reason, for people.
@@ -216,4 +217,18 @@ pub async fn drain(
 ) -> Result<Json<NodeDrainJson>, ActionError> {
     let done = action::operator::nodes::drain(&app, &actor, (&chain, &node), (drained, force)).await?;
     Ok(Json(done.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_layers::nodes::NodeHealth;
+    use utoipa::PartialSchema;
+
+    #[test]
+    fn the_document_has_every_health_that_a_gateway_reports() {
+        let schema = serde_json::to_value(NodeJson::schema()).unwrap();
+        let names = NodeHealth::ALL.map(NodeHealth::name).join("|");
+        assert_eq!(schema["properties"]["health"]["pattern"], format!("^({names})$"));
+    }
 }

@@ -84,9 +84,10 @@ struct NodeProblem {
 }
 
 /// The state of a node for people: tone and word.
-fn standing(state: &NodeState) -> (&'static str, &'static str) {
+pub(super) fn standing(state: &NodeState) -> (&'static str, &'static str) {
     match state.standing.as_str() {
         "well" => ("ok", "Healthy"),
+        "doubtful" => ("warn", "Failing lately"),
         "syncing" => ("warn", "Syncing"),
         "behind" => ("warn", "Behind"),
         "silent" => ("bad", "Not answering"),
@@ -293,20 +294,11 @@ async fn drain(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_layers::nodes::NodeHealth;
 
     #[test]
     fn every_health_that_a_gateway_reports_has_a_word() {
-        for name in [
-            "well",
-            "syncing",
-            "behind",
-            "silent",
-            "ejected",
-            "unreachable",
-            "wrong_network",
-            "drained",
-            "spent",
-        ] {
+        for name in NodeHealth::ALL.map(NodeHealth::name) {
             let state = NodeState { standing: name.into(), ..NodeState::default() };
             assert_ne!(standing(&state).1, "Unknown", "{name}");
         }

@@ -1,6 +1,7 @@
 //! The first page of operators: is all well?
 
 use super::names::NamesOfAll;
+use super::nodes;
 use crate::management::action::operator::overview::{ServiceOverview, overview};
 use crate::management::action::usage::series::UsageSeries;
 use crate::management::app_state::AppState;
@@ -103,15 +104,7 @@ impl ServedView {
 
 impl UnwellNode {
     fn of(state: NodeState) -> Self {
-        let (tone, label) = match state.standing.as_str() {
-            "syncing" => ("warn", "Syncing"),
-            "behind" => ("warn", "Behind"),
-            "silent" => ("bad", "Not answering"),
-            "ejected" => ("bad", "Set aside"),
-            "unreachable" => ("bad", "Not reached"),
-            "wrong_network" => ("bad", "Wrong network"),
-            _ => ("", "Unknown"),
-        };
+        let (tone, label) = nodes::standing(&state);
         UnwellNode { state, tone, label }
     }
 }
