@@ -84,10 +84,10 @@ fn bare(path: &str) -> &str {
 /// Whether the path begins the name of a service in the chain's packages, or is that of all calls.
 fn is_grpc_path(path: &str, facts: &Facts) -> bool {
     let name = bare(path).trim_start_matches('/');
-    let is_in = |package: &&str| {
+    let is_in = |package: &str| {
         name.strip_prefix(package).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
     };
-    name.is_empty() || facts.grpc.iter().any(is_in)
+    name.is_empty() || facts.grpc.iter().any(|package| is_in(package))
 }
 
 /// The path below a service's own that Kong sends to its nodes for calls of a route, and the setting that says so.
