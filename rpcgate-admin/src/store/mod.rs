@@ -43,7 +43,7 @@ pub use query::{
     ClaimedMail, ClaimedMails, ContractId, CustomPlan, CustomPlanChange, DefaultQuota, DeviceFamiliarity,
     Digest, EmailChange, EmailChangeOutcome, EmailChanged, Expected, FACTOR_TRIES, FactorUse, Factors,
     FailedStep, Figure, Figures, GatewayReport, Invitation, InvitationAcceptance, InvitationId,
-    InviteOutcome, Key, KeyName, KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod,
+    InviteOutcome, KeptByReset, Key, KeyName, KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod,
     MAX_CONTRACTS, MAX_CUSTOM_PLANS, MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailRoom, MailedNotice, MemberChange,
     MemberChangeOutcome, NodeState, Notification, NotificationId, NotificationKind, NotificationPreference,
     OpenWork, OutgoingMail, PENDING_LOG_IN_LIFE, PasskeyId, Project, ProjectChange, ProjectCounts, Purpose,
@@ -51,7 +51,7 @@ pub use query::{
     SessionId, SessionLifetimes, Spent, StoredKey, StoredPasskey, StoredTotp, SupportTicket, SweepFailed,
     Swept, Tenant, TenantChange, TenantContract, TenantFilter, TenantPlan, Terms, TicketAttachment,
     TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId,
-    TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned, YoungFactors,
+    TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned,
 };
 pub use query::{
     ASKED_KEPT, AskedRequest, ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse,

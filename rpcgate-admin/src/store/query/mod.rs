@@ -204,7 +204,7 @@ pub use project_counts::ProjectCounts;
 pub use projects::{Project, ProjectChange};
 pub use refreshes::{Rotation, SessionLifetimes};
 pub use registrations::{Registered, Registration};
-pub use resets::YoungFactors;
+pub use resets::KeptByReset;
 pub use running_config::RunningConfig;
 pub use service_settings::ServiceSettings;
 pub use sessions::Session;
