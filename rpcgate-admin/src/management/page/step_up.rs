@@ -12,6 +12,7 @@ use super::form::{FieldList, QueryFields};
 use super::frame::{Frame, Place};
 use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
+use super::submissions::NothingDone;
 use super::view::{ok, rejected};
 use super::way::below_root;
 use crate::management::action::step_up::GivenProof;
@@ -76,7 +77,9 @@ impl FromRequestParts<Arc<AppState>> for Proven {
 /// Leads to the page of this module, which then leads to `next`, below the root.
 pub(crate) fn to_step_up(page: &PageContext, next: &str) -> Response {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
-    page.to(&format!("step-up?{query}"))
+    let mut answer = page.to(&format!("step-up?{query}"));
+    answer.extensions_mut().insert(NothingDone);
+    answer
 }
 
 /// Leads to the page of this module and then to `next`, below the root, if `error` says that a proof is missing.

@@ -88,8 +88,8 @@ pub async fn remove_factors(
 /// changed something. The keys of its tenant keep working, because they belong to the tenant. The operator needs a proof.
 ///
 /// # Errors
-/// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired); [`ActionError::NotFound`]; [`ActionError::Conflict`] for the operator's own account, so that an operator remains
-/// who can enable it;
+/// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired); [`ActionError::NotFound`];
+/// [`ActionError::Conflict`] for the operator's own account, so that an operator remains who can enable it;
 /// [`ActionError::Unavailable`].
 pub async fn disable(
     app: &AppState,
