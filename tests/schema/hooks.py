@@ -132,6 +132,18 @@ def to_delete(caller):
     return SITE.person().tenant
 
 
+def proven(caller):
+    """The tenant of the caller, who gives a proof: some roles need one."""
+    caller.ask("POST", "/auth/proof", proof(caller))
+    return caller.tenant
+
+
+def to_operate(caller):
+    """A user for whom an operator, who gives a proof for it, does something."""
+    caller.ask("POST", "/auth/proof", proof(caller))
+    return SITE.person().id
+
+
 def discussed(caller):
     """A ticket on which operators can comment: they reopen it if a generated request has closed it."""
     if caller.ask("GET", f"/operator/tickets/{TICKET}")["status"] == "closed":
@@ -211,17 +223,17 @@ VALUES = {
     "GET /usage": [usage],
     "GET /tenants/{id}/usage": [in_tenant, usage],
     "GET /tenants/{id}/mfa": [in_tenant],
-    "PUT /tenants/{id}/mfa": [in_tenant],
+    "PUT /tenants/{id}/mfa": [path(id=proven)],
     "GET /tenants/{id}/billing": [in_tenant],
     "GET /tenants/{id}/invoices": [in_tenant],
     "GET /tenants/{id}/invoices/{number}": [path(number=INVOICE, **of_caller)],
     "POST /tenants/{id}/billing/checkout": [path(**of_caller), body(lambda _: next(to_pay))],
     "GET /tenants/{id}/members": [in_tenant],
     "GET /tenants/{id}/members/{user_id}": [path(id=OWNER.tenant, user_id=OWNER.id)],
-    "PUT /tenants/{id}/members/{user_id}": [path(user_id=lambda caller: caller.colleague(), **of_caller)],
+    "PUT /tenants/{id}/members/{user_id}": [path(user_id=lambda caller: caller.colleague(), id=proven)],
     "DELETE /tenants/{id}/members/{user_id}": [path(user_id=lambda caller: caller.colleague(), **of_caller)],
     "GET /tenants/{id}/invitations": [in_tenant],
-    "POST /tenants/{id}/invitations": [in_tenant, body(email=lambda _: fresh_address())],
+    "POST /tenants/{id}/invitations": [path(id=proven), body(email=lambda _: fresh_address())],
     "DELETE /tenants/{id}/invitations/{invitation_id}": [
         path(invitation_id=lambda caller: caller.invitation()[0], **of_caller)
     ],
@@ -285,7 +297,7 @@ VALUES = {
     "GET /operator/plans/{tier}": [path(tier="free")],
     "PUT /operator/plans/{tier}": [path(tier="free"), body(price_per_cu=0.5)],
     **{
-        f"POST /operator/users/{{id}}/{action}": [path(id=lambda _: SITE.person().id)]
+        f"POST /operator/users/{{id}}/{action}": [path(id=to_operate)]
         for action in ("unlock", "reset", "disable", "enable")
     },
     "POST /operator/users/{id}/remove-factors": [

@@ -146,6 +146,10 @@ pub struct AuthSession {
     pub opened_at: Option<Time>,
 }
 
+/// How long a proof or a factor that was given in a session is enough for what
+/// [`step_up`](super::action::step_up) protects.
+pub const RECENT: Duration = Duration::from_secs(600);
+
 /// How long the uses of a session from one address are not noted again: a note is a write.
 const SEEN_INTERVAL: Duration = Duration::from_secs(300);
 
@@ -179,6 +183,17 @@ impl AuthSession {
     /// Whether the request has a personal access token instead of a session.
     pub(crate) fn is_of_token(&self) -> bool {
         self.seen.is_none()
+    }
+
+    /// Whether the user has given a proof in the session in the last ten minutes.
+    pub fn is_proved(&self, now: Time) -> bool {
+        self.proved_at.is_some_and(|at| now.since(at) < RECENT)
+    }
+
+    /// Whether the user may do now what needs a proof. A personal access token needs none: it does only what its owner, who
+    /// gave a proof to create it, has allowed it for its whole life.
+    pub fn has_proof(&self, now: Time) -> bool {
+        self.is_of_token() || self.is_proved(now)
     }
 
     /// Notes that the session is used by `client`, so that its user can recognise it. A request does not fail because of

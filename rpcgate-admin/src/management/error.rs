@@ -217,7 +217,7 @@ impl ActionError {
     /// The user has to prove to be the account's owner first.
     pub(crate) const PROOF_REQUIRED: ActionError = ActionError::Refused(
         ErrorCode::ProofRequired,
-        "give your password or a second factor first: as `current_password` of this request, or at POST /auth/proof",
+        "give your password or a second factor first: at POST /auth/proof, or as `current_password` of a request that takes it",
     );
 
     /// The user's address is not confirmed, which orders, invitations and other things need.

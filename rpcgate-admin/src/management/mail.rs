@@ -11,6 +11,7 @@ mod forms;
 mod invoices;
 mod mail_error;
 mod mailer;
+mod object;
 mod outbox_folder;
 mod queue;
 mod security_event;
@@ -21,6 +22,7 @@ pub use address::{Address, BadAddress, address};
 pub(in crate::management) use invoices::{day, dollars};
 pub use mail_error::MailError;
 pub use mailer::Mailer;
+pub use object::MailObject;
 pub use queue::{MailCounts, MailQueue};
 pub use security_event::SecurityEvent;
 

@@ -36,25 +36,36 @@ pub struct Actor {
     pub if_match: Option<IfMatch>,
     /// The account of this machine, at the command line.
     pub command_line: Option<LocalAccount>,
+    /// Whether the user has proven to be the account's owner as [`AuthSession::has_proof`] says.
+    pub is_proved: bool,
 }
 
 impl FromRequestParts<Arc<AppState>> for Actor {
     type Rejection = ActionError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, ActionError> {
-        let AuthSession { user, .. } = AuthSession::from_request_parts(parts, app).await?;
+        let session = AuthSession::from_request_parts(parts, app).await?;
+        let is_proved = session.has_proof(app.now());
+        let AuthSession { user, .. } = session;
         let Client { address, .. } = Client::from_request_parts(parts, app).await?;
         let (run, scopes) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
         let if_match = IfMatch::of(&parts.headers)?;
-        Ok(Actor { user, address, run, scopes, if_match, command_line: None })
+        Ok(Actor { user, address, run, scopes, if_match, command_line: None, is_proved })
     }
 }
 
 impl Actor {
-    /// The user of a page.
+    /// The user of a page, without a proof.
     pub fn of_page(user: Arc<User>, client: &Client) -> Self {
-        let address = client.address;
-        Actor { user, address, run: None, scopes: None, if_match: None, command_line: None }
+        Actor {
+            user,
+            address: client.address,
+            run: None,
+            scopes: None,
+            if_match: None,
+            command_line: None,
+            is_proved: false,
+        }
     }
 
     /// A person who uses the command line on a machine that can open the database: an operator, or, with a `tenant`,
@@ -78,6 +89,7 @@ impl Actor {
             scopes: None,
             if_match: None,
             command_line: Some(account),
+            is_proved: true,
         }
     }
 
@@ -111,6 +123,14 @@ impl Actor {
     /// [`ErrorCode::EmailUnconfirmed`](crate::management::error::ErrorCode::EmailUnconfirmed).
     pub fn expect_confirmed(&self) -> Result<(), ActionError> {
         self.user.confirmed_at.map(drop).ok_or(ActionError::UNCONFIRMED)
+    }
+
+    /// Checks that the user has proven to be the account's owner, before something that changes who may enter.
+    ///
+    /// # Errors
+    /// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired).
+    pub fn expect_proof(&self) -> Result<(), ActionError> {
+        if self.is_proved { Ok(()) } else { Err(ActionError::PROOF_REQUIRED) }
     }
 
     /// The tenant that the user belongs to.

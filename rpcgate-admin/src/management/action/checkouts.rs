@@ -5,17 +5,17 @@
 
 use super::actor::Actor;
 use super::billing::dunning::confirm_payment;
-use super::notifications::raise_with;
+use super::notifications::raise_about;
 use super::plans::RequestedPlan;
 use super::suspensions;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::mail::{Address, Mail};
+use crate::management::mail::MailObject;
 use crate::management::payment::{EventError, PaymentError, PaymentEvent, PaymentOrder, PaymentProvider};
 use crate::store::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, InvoiceFilter, InvoiceNumber, InvoiceStatus,
-    NotificationKind, PaymentReport, UnmatchedPayment, User, fresh_id,
+    NotificationKind, PaymentReport, UnmatchedPayment, fresh_id,
 };
 use http::HeaderMap;
 use rpcgate_core::caller::TenantId;
@@ -206,10 +206,8 @@ async fn report_unmatched(app: &AppState, payment: &UnmatchedPayment) {
     let Some(tenant) = payment.tenant else { return };
     let about = payment.invoice.map_or_else(String::new, |number| format!(" for invoice {number}"));
     let text = format!("A payment of {amount}{about} could not be booked: {why}");
-    let page = payment.invoice.map_or_else(|| "billing".to_owned(), |number| format!("invoices/{number}"));
-    let dash_url = &app.settings.dash_url;
-    let mail = |_: &User, to: Address| Mail::notification(to, &text, dash_url, &page);
-    if let Err(error) = raise_with(app, tenant, NotificationKind::Invoice, &text, mail).await {
+    let object = payment.invoice.map_or(MailObject::Billing, MailObject::Invoice);
+    if let Err(error) = raise_about(app, tenant, NotificationKind::Invoice, &text, |_| object).await {
         tracing::warn!(%error, %tenant, "members could not be notified of a payment");
     }
 }

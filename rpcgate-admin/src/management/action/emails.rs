@@ -77,7 +77,7 @@ pub async fn request(
             }
             EmailChangeOutcome::HasAccount => Mail::email_change_in_vain(email.clone(), &before),
         };
-        app.mails.send(&Mail::email_change_asked(before, &email), now).await?;
+        app.mails.send(&Mail::email_change_asked(before, &email, dash_url), now).await?;
         app.mails.send(&mail, now).await.map_err(ActionError::from)
     };
     let done = tokio::spawn(work.in_current_span()).await;
@@ -116,7 +116,8 @@ pub(super) async fn apply_change(
         detail: String::new(),
     };
     let changed = app.store.change_email(&hash, &entry, now).await?.ok_or(ActionError::BAD_TOKEN)?;
-    let notice = Mail::email_changed(stored(&changed.before)?, &stored(&changed.user.email)?);
+    let dash_url = &app.settings.dash_url;
+    let notice = Mail::email_changed(stored(&changed.before)?, &stored(&changed.user.email)?, dash_url);
     app.mails.send(&notice, now).await?;
     let event = SecurityEvent::EmailChanged { before: &changed.before };
     security::tell(app, &changed.user, event, client.address).await;

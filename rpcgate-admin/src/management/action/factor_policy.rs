@@ -19,11 +19,12 @@ pub async fn get(app: &AppState, actor: &Actor, id: TenantId) -> Result<bool, Ac
 }
 
 /// Sets whether the members of the caller's tenant need a second factor. From then on, a member who has logged in without
-/// one can do no more than add one. Nobody can require what they do not have, which would lock them out as well.
+/// one can do no more than add one. Nobody can require what they do not have, which would lock them out as well. To end the
+/// rule, the caller needs a proof.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant; [`ActionError::Conflict`] if the caller has no second factor;
-/// [`ActionError::Unavailable`].
+/// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired); [`ActionError::Unavailable`].
 pub async fn put(
     app: &AppState,
     session: &AuthSession,
@@ -35,6 +36,9 @@ pub async fn put(
     let tenant = own_tenant(&actor, id)?;
     if is_required && !session.satisfies_factor(app).await? {
         return Err(ActionError::Conflict("add a second factor to your own account first"));
+    }
+    if !is_required && !session.has_proof(app.now()) {
+        return Err(ActionError::PROOF_REQUIRED);
     }
     let action = if is_required { "tenant.mfa_required" } else { "tenant.mfa_optional" };
     let entry = audit::entry(session, client, action, tenant.to_string(), app.now());

@@ -4,7 +4,7 @@
 use super::ceremonies;
 use super::sessions::{SessionTokens, begin_password_attempt, new_session, note_failure, opened, user_entry};
 use super::{audit, security};
-use crate::management::access::AuthSession;
+use crate::management::access::{AuthSession, RECENT};
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
@@ -19,14 +19,10 @@ use rpcgate_core::clock::Time;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 use tracing::Instrument;
 
 const NOT_PENDING: &str = "the log-in has expired or was finished: log in again";
 const WRONG: &str = "the code is wrong or was used before";
-
-/// How long a factor that was given in a session is enough for what [`step_up`](super::step_up) protects.
-pub const RECENT: Duration = Duration::from_secs(600);
 
 /// A factor as a user gives it.
 #[derive(Clone)]
@@ -78,17 +74,12 @@ pub(super) fn is_recent(session: &AuthSession, now: Time) -> bool {
     session.factor_at.is_some_and(|at| now.since(at) < RECENT)
 }
 
-/// Returns whether the user of a session has given a proof in it in the last ten minutes.
-pub fn is_proved(session: &AuthSession, now: Time) -> bool {
-    session.proved_at.is_some_and(|at| now.since(at) < RECENT)
-}
-
 /// Checks that the user of a session has given a proof in it in the last ten minutes.
 ///
 /// # Errors
 /// [`ErrorCode::ProofRequired`].
 pub(super) fn expect_proof(session: &AuthSession, now: Time) -> Result<(), ActionError> {
-    if is_proved(session, now) { Ok(()) } else { Err(ActionError::PROOF_REQUIRED) }
+    if session.is_proved(now) { Ok(()) } else { Err(ActionError::PROOF_REQUIRED) }
 }
 
 /// What a user whose factors this attempt has locked is told.

@@ -5,7 +5,8 @@
 
 use super::accounts::Applicant;
 use super::actor::Actor;
-use super::members::{REFUSED, may_change, needed};
+use super::members::{REFUSED, may_change, needed, needs_proof};
+use super::security;
 use super::sessions::limit_attempts;
 use super::tenants::own_tenant;
 use super::text;
@@ -14,7 +15,7 @@ use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
-use crate::management::mail::{self, Mail};
+use crate::management::mail::{self, Mail, SecurityEvent};
 use crate::store::{
     AttemptKind, Audit, Digest, Invitation, InvitationAcceptance, InvitationId, InviteOutcome, Role, UserId,
     fresh_id,
@@ -41,11 +42,13 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
 }
 
 /// Invites the owner of `email` to join the caller's tenant as `role`, and sends a mail with the token. An earlier
-/// invitation of the same address becomes invalid. Once begun, the work is finished even if the client disconnects.
+/// invitation of the same address becomes invalid. The owners are told of a new owner or admin. Once begun, the
+/// work is finished even if the client disconnects.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant; [`ActionError::Forbidden`] if the caller's role does not permit it;
-/// `ActionError::UNCONFIRMED` if the caller's own address, which the mail names, is not confirmed;
+/// `ActionError::UNCONFIRMED` if the caller's own address, which the mail names, is not confirmed; `ActionError::PROOF_REQUIRED`
+/// if the role [needs a proof](needs_proof);
 /// [`ActionError::InvalidField`] for an invalid
 /// address; [`ActionError::Taken`] for a member's address; [`ActionError::Conflict`] if there are too many;
 /// [`ActionError::TooMany`] after too many attempts from one client, or mails to one address, whichever tenants sent them;
@@ -60,8 +63,12 @@ pub async fn invite(
     let tenant = own_tenant(actor, tenant)?;
     app.admit_attempt(actor.address).await?;
     actor.expect_confirmed()?;
-    if !actor.covers(needed(None, Some(role))) {
+    if !actor.covers(needed(None, Some(role))) || !may_change(actor.user.role, None, Some(role)) {
         return Err(REFUSED);
+    }
+    let manages_members = needs_proof(None, Some(role));
+    if manages_members {
+        actor.expect_proof()?;
     }
     let now = app.now();
     let email = mail::address(email).map_err(|error| ActionError::field("email", error))?;
@@ -80,6 +87,7 @@ pub async fn invite(
     let event = ("member.invited", invitation.id, format!("{email}, {role}"));
     let entry = actor.entry(Some(tenant), event, now);
     let (app, store, made) = (app.clone(), actor.store(&app.store), invitation.clone());
+    let (host, address) = (actor.user.clone(), actor.address);
     let work = async move {
         let permits = |by| may_change(by, None, Some(role));
         let mail = match store.invite(&made, &Digest(token.hash().0), permits, &entry).await? {
@@ -91,6 +99,10 @@ pub async fn invite(
             InviteOutcome::Member => return Err(MEMBER),
             InviteOutcome::Refused => return Err(REFUSED),
         };
+        if manages_members {
+            let invited = SecurityEvent::MemberInvited { role, invited: &made.email, by: &host.email };
+            security::tell_owners(&app, tenant, invited, address).await;
+        }
         app.mails.send(&mail, now).await.map_err(ActionError::from)
     };
     let done = tokio::spawn(work.in_current_span()).await;

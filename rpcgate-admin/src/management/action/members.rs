@@ -29,6 +29,12 @@ pub(super) fn needed(before: Option<Role>, after: Option<Role>) -> Permission {
     if is_about_owners { Permission::ManageOwners } else { Permission::ManageMembers }
 }
 
+/// Whether a change of a user's role from `before` to `after` needs a proof: it is about an owner or an admin. Without
+/// one, a thief with a stolen access token could make an account of its own an owner, or remove the owners.
+pub fn needs_proof(before: Option<Role>, after: Option<Role>) -> bool {
+    [before, after].into_iter().flatten().any(|role| role.allows(Permission::ManageMembers))
+}
+
 /// The members, oldest first.
 ///
 /// # Errors
@@ -46,11 +52,13 @@ pub async fn get(app: &AppState, actor: &Actor, tenant: TenantId, id: UserId) ->
 }
 
 /// Changes a member's role and returns the changed member. Invitations that the member made, and could not make
-/// with its new role, are withdrawn, so that they cannot be used to exceed that role.
+/// with its new role, are withdrawn, so that they cannot be used to exceed that role. The owners are told if the role is
+/// raised to owner or admin.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a user who is not a member of the caller's tenant; [`ActionError::Forbidden`] if the
-/// caller may not make this change to this member; [`ErrorCode::LastOwner`] for the last owner.
+/// caller may not make this change to this member; [`ErrorCode::ProofRequired`] if it [needs a proof](needs_proof);
+/// [`ErrorCode::LastOwner`] for the last owner.
 pub async fn set_role(
     app: &AppState,
     actor: &Actor,
@@ -66,11 +74,17 @@ pub async fn set_role(
     let permits = |by, before| {
         may_change(by, Some(before), Some(role)) && actor.covers(needed(Some(before), Some(role)))
     };
+    let before = get(app, actor, tenant, id).await?.role;
+    let permits = proven(actor, before, Some(role), permits)?;
     let store = actor.expecting(&actor.store(&app.store), Versioned::Member(tenant, id));
     match store.change_member(&change, permits, &grantable, &entry).await? {
         MemberChangeOutcome::Done(user) => {
             let changed = SecurityEvent::RoleChanged { role: role.as_str() };
             security::tell(app, &user, changed, actor.address).await;
+            if before != Role::Owner && needs_proof(None, Some(role)) {
+                let raised = SecurityEvent::RoleRaised { role, member: &user.email, by: &actor.user.email };
+                security::tell_owners(app, tenant, raised, actor.address).await;
+            }
             Ok(user)
         }
         other => unchanged(other),
@@ -86,9 +100,14 @@ pub async fn remove(app: &AppState, actor: &Actor, tenant: TenantId, id: UserId)
     let tenant = own_tenant(actor, tenant)?;
     let member = get(app, actor, tenant, id).await?;
     let by = actor.user.id;
+    if id == by {
+        // It deletes the own account.
+        actor.expect_proof()?;
+    }
     let change = MemberChange { tenant, member: id, by, role: None };
     let entry = actor.entry(Some(tenant), ("member.removed", id, member.email), app.now());
     let permits = |role, before| id == by || may_change(role, Some(before), None);
+    let permits = proven(actor, member.role, None, permits)?;
     let store = actor.expecting(&actor.store(&app.store), Versioned::Member(tenant, id));
     match store.change_member(&change, permits, &[], &entry).await? {
         MemberChangeOutcome::Done(user) => {
@@ -97,6 +116,25 @@ pub async fn remove(app: &AppState, actor: &Actor, tenant: TenantId, id: UserId)
         }
         other => unchanged(other).map(drop),
     }
+}
+
+/// `permits` for a change of a member whose role was `before` a moment ago, with the check of the proof that the change needs.
+///
+/// # Errors
+/// [`ErrorCode::ProofRequired`]. A caller whom the role of `before` does not permit the change gets no other answer than
+/// without this check.
+fn proven(
+    actor: &Actor,
+    before: Role,
+    after: Option<Role>,
+    permits: impl Fn(Role, Role) -> bool,
+) -> Result<impl Fn(Role, Role) -> bool, ActionError> {
+    if needs_proof(Some(before), after) && permits(actor.user.role, before) {
+        actor.expect_proof()?;
+    }
+    let is_proved = actor.is_proved;
+    // The role may be another one in the transaction.
+    Ok(move |by, before| permits(by, before) && (is_proved || !needs_proof(Some(before), after)))
 }
 
 fn unchanged(outcome: MemberChangeOutcome) -> Result<User, ActionError> {

@@ -5,7 +5,7 @@ use super::notification_preferences::{default_preference, is_for, needed};
 use super::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::mail::{self, Address, Mail};
+use crate::management::mail::{self, Address, Mail, MailObject};
 use crate::store::{
     AccountNotice, Audit, MailedNotice, Notification, NotificationId, NotificationKind, OutgoingMail,
     StoreError, User, fresh_id,
@@ -207,8 +207,24 @@ pub async fn raise(
     kind: NotificationKind,
     text: impl Into<String>,
 ) -> Result<(), ActionError> {
-    let text = text.into();
-    raise_with(app, tenant, kind, &text, |_, to| plain_mail(app, to, kind, &text)).await
+    let text: String = text.into();
+    raise_about(app, tenant, kind, &text, |_| kind.into()).await
+}
+
+/// Raises a notification whose mail to each member links to what `object` says.
+///
+/// # Errors
+/// Those of [`raise`].
+pub(super) async fn raise_about(
+    app: &AppState,
+    tenant: TenantId,
+    kind: NotificationKind,
+    text: &str,
+    object: impl Fn(&User) -> MailObject,
+) -> Result<(), ActionError> {
+    let dash_url = &app.settings.dash_url;
+    let mail = |user: &User, to: Address| Mail::notification(to, text, dash_url, object(user));
+    raise_with(app, tenant, kind, text, mail).await
 }
 
 /// Raises a notification whose mail to each member is the one that `mail` writes.
@@ -283,26 +299,6 @@ pub(super) async fn prepare(
     Ok(PreparedNotice { notice, mails })
 }
 
-/// The mail with no more than the text of a notification.
-fn plain_mail(app: &AppState, to: Address, kind: NotificationKind, text: &str) -> Mail {
-    Mail::notification(to, text, &app.settings.dash_url, page_of(kind))
-}
-
-/// The page of the dashboard that notifications of a kind are about, below its root.
-const fn page_of(kind: NotificationKind) -> &'static str {
-    match kind {
-        NotificationKind::DailyRequests80
-        | NotificationKind::DailyRequests95
-        | NotificationKind::DailyRequests100
-        | NotificationKind::RateLimitedSpike => "usage",
-        NotificationKind::Invoice | NotificationKind::Suspension => "billing",
-        NotificationKind::Security => "account/security",
-        NotificationKind::WebhookHealth => "webhooks",
-        NotificationKind::Prices => "chains",
-        NotificationKind::LimitDecision => "plan/request",
-    }
-}
-
 /// Mails the notifications about usage that were raised since, and returns whether there were any. They are raised by
 /// gateways, which send no mails.
 ///
@@ -317,9 +313,10 @@ pub async fn mail_new(app: &AppState) -> Result<bool, ActionError> {
     for one in new {
         if one.at.plus(MAILED_WITHIN) > now {
             let one = UserNotification::from(one);
-            let mails =
-                mails_to_members(app, one.tenant, one.kind, |_, to| plain_mail(app, to, one.kind, &one.text));
-            app.mails.send_once(one.id, &mails.await?, now).await?;
+            let mail =
+                |_: &User, to| Mail::notification(to, &one.text, &app.settings.dash_url, one.kind.into());
+            let mails = mails_to_members(app, one.tenant, one.kind, mail).await?;
+            app.mails.send_once(one.id, &mails, now).await?;
         }
     }
     app.usage.mark_mailed(&ids, now).await?;

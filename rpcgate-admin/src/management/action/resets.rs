@@ -9,7 +9,7 @@ use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::mail::{self, Address, Mail, SecurityEvent};
-use crate::store::{Attempt, AttemptKind, Audit, Digest, Purpose, YoungFactors};
+use crate::store::{Attempt, AttemptKind, Audit, Digest, KeptByReset, Purpose};
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,8 +75,8 @@ pub(in crate::management::action) fn reset_mail(app: &AppState, email: Address, 
 }
 
 /// Sets the password of the account for which `token` was mailed. This also confirms the address, ends a lock, and
-/// ends all its sessions and access tokens. `young` says what becomes of second factors that were added in the last seven
-/// days: a thief with a stolen session may have added them.
+/// ends all its sessions and access tokens. Second factors that were added in the last seven days are removed and open
+/// invitations of the user are withdrawn unless they are `kept`: a thief with a stolen session may have made them.
 ///
 /// # Errors
 /// [`ActionError::Refused`] for a token that is unknown or has expired, [`ActionError::InvalidField`] for a password
@@ -86,7 +86,7 @@ pub async fn reset(
     app: &AppState,
     token: &str,
     password: Typed,
-    young: YoungFactors,
+    kept: KeptByReset,
     client: &Client,
 ) -> Result<(), ActionError> {
     app.limits.attempts.admit(client.address)?;
@@ -99,7 +99,7 @@ pub async fn reset(
     }
     let password = app.passwords.hash(password).await?;
     let entry = entry("password.reset", client, now);
-    let user = app.store.reset_password(&hash, &password, young, &entry).await?;
+    let user = app.store.reset_password(&hash, &password, kept, &entry).await?;
     let user = user.ok_or(ActionError::BAD_TOKEN)?;
     security::tell(app, &user, SecurityEvent::PasswordReset, client.address).await;
     Ok(())

@@ -7,8 +7,10 @@ use crate::management::extract::Client;
 use crate::management::identity::address::AddressGroup;
 use crate::management::mail::{self, Mail, SecurityEvent};
 use crate::store::{
-    AccountNotice, Attempt, AttemptKind, DeviceFamiliarity, NotificationId, NotificationKind, User, fresh_id,
+    AccountNotice, Attempt, AttemptKind, DeviceFamiliarity, NotificationId, NotificationKind, Role, User,
+    fresh_id,
 };
+use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use std::net::IpAddr;
 
@@ -32,6 +34,18 @@ pub async fn tell(app: &AppState, user: &User, event: SecurityEvent<'_>, address
 pub(super) async fn tell_actor(app: &AppState, actor: &Actor, event: SecurityEvent<'_>) {
     if actor.command_line.is_none() {
         tell(app, &actor.user, event, actor.address).await;
+    }
+}
+
+/// [`tell`]s the owners of a tenant of something that changes who rules it. Errors are only logged.
+pub(super) async fn tell_owners(app: &AppState, tenant: TenantId, event: SecurityEvent<'_>, address: IpAddr) {
+    match app.store.members(tenant).await {
+        Ok(members) => {
+            for owner in members.iter().filter(|member| member.role == Role::Owner) {
+                tell(app, owner, event, address).await;
+            }
+        }
+        Err(error) => tracing::warn!(%error, %tenant, "the owners could not be told of a security event"),
     }
 }
 

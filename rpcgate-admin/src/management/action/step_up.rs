@@ -1,12 +1,13 @@
 //! Step-up authentication: the user proves again to be the account's owner before something that a stolen token or a
 //! browser that was left open must not do.
 //!
-//! There are two rules. Whatever changes who may enter an account needs a proof, the password or a second factor, that was
-//! given in the session in the last ten minutes; otherwise a token that is valid for 15 minutes would open the account for
-//! ever. Pages that show a key also want the second factor of users who have one.
+//! There are two rules. Whatever changes who may enter an account or a tenant needs a proof, the password or a second
+//! factor, that was given in the session in the last ten minutes; otherwise a token that is valid for 15 minutes would open
+//! the account for ever. Actions with an [`Actor`](super::actor::Actor) check it by
+//! [`Actor::expect_proof`](super::actor::Actor::expect_proof). Pages that show a key also want the second factor of users who
+//! have one.
 
 use super::audit;
-pub use super::factors::is_proved;
 use super::factors::{GivenFactor, accept, expect_proof, is_recent, prove, to_the_end};
 use super::me::check_password;
 use crate::management::access::AuthSession;
@@ -50,8 +51,8 @@ pub async fn give(
     }
 }
 
-/// Gives the proof that a request has, if it has one, and checks that there is a recent one. Returns the session as it is
-/// afterwards. A personal access token needs none: it does only what its owner has allowed it for its whole life.
+/// Gives the proof that a request has, if it has one, and checks that the session [has one](AuthSession::has_proof). Returns
+/// the session as it is afterwards.
 ///
 /// # Errors
 /// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired), and those of [`give`].
@@ -61,10 +62,8 @@ pub async fn require(
     given: Option<GivenProof>,
     client: &Client,
 ) -> Result<AuthSession, ActionError> {
-    if session.is_of_token() {
-        return Ok(session.clone());
-    }
     match given {
+        _ if session.is_of_token() => Ok(session.clone()),
         Some(given) => give(app, session, given, client).await,
         None => expect_proof(session, app.now()).map(|()| session.clone()),
     }

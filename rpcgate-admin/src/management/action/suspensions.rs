@@ -3,7 +3,7 @@
 use super::notifications::raise_with;
 use crate::management::app_state::AppState;
 use crate::management::identity::role::Permission;
-use crate::management::mail::Mail;
+use crate::management::mail::{Mail, MailObject};
 use crate::store::{Invoice, NotificationKind};
 use rpcgate_core::caller::TenantId;
 
@@ -18,7 +18,12 @@ pub(super) async fn tell(app: &AppState, tenant: TenantId, is_suspended: bool, u
     let text = if is_suspended { SUSPENDED } else { ACTIVE };
     let told = raise_with(app, tenant, NotificationKind::Suspension, text, |user, to| match unpaid {
         Some(invoice) if user.role.allows(Permission::ReadBilling) => Mail::suspended(to, invoice, dash_url),
-        _ => Mail::notification(to, text, dash_url, ""),
+        _ => {
+            // The bills say why. Others see there what is refused.
+            let reads_bills = user.role.allows(Permission::ReadBilling);
+            let object = if reads_bills { MailObject::Billing } else { MailObject::Usage };
+            Mail::notification(to, text, dash_url, object)
+        }
     });
     if let Err(error) = told.await {
         tracing::warn!(%error, %tenant, is_suspended, "the members of a tenant could not be told of its state");

@@ -1,10 +1,11 @@
 //! What users are told of endpoints whose deliveries fail, and when such an endpoint is switched off.
 
-use super::notifications::raise;
+use super::notifications::raise_about;
 use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{EndpointTurns, FailingEndpoint, NotificationKind, WebhookId};
+use crate::management::mail::MailObject;
+use crate::store::{EndpointTurns, FailingEndpoint, NotificationKind, User, WebhookId};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub async fn take_turns(
                  address, or switch it on again when it works: deliveries wait for it for a day.",
                 shown(url)
             );
-            notify(app, tenant, text).await?;
+            notify(app, tenant, *webhook, text).await?;
         }
     }
     let is_gone = |webhook| turns.gone.iter().any(|(gone, _)| *gone == webhook);
@@ -57,7 +58,7 @@ pub async fn take_turns(
                  it works: deliveries wait for it for a day.",
                 shown(&url)
             );
-            notify(app, tenant, text).await?;
+            notify(app, tenant, webhook, text).await?;
             continue;
         }
         if has_given_up
@@ -70,12 +71,13 @@ pub async fn take_turns(
                  deliveries has the reasons.",
                 shown(&url)
             );
-            notify(app, tenant, text).await?;
+            notify(app, tenant, webhook, text).await?;
         }
     }
     for webhook in &turns.recovered {
         if let Some((tenant, url)) = app.store.tell_recovered(*webhook, PAUSE, now).await? {
-            notify(app, tenant, format!("Deliveries to the webhook {} succeed again.", shown(&url))).await?;
+            let text = format!("Deliveries to the webhook {} succeed again.", shown(&url));
+            notify(app, tenant, *webhook, text).await?;
         }
     }
     Ok(())
@@ -96,7 +98,7 @@ pub async fn tell_withheld(app: &AppState) -> Result<(), ActionError> {
                 shown(&url),
                 text::moment(now)
             );
-            notify(app, tenant, text).await?;
+            notify(app, tenant, webhook, text).await?;
         }
     }
     Ok(())
@@ -119,8 +121,14 @@ fn is_due(disable_after: Duration, since: Time, now: Time) -> bool {
     !disable_after.is_zero() && now.since(since) >= disable_after
 }
 
-async fn notify(app: &AppState, tenant: TenantId, text: String) -> Result<(), ActionError> {
-    match raise(app, tenant, NotificationKind::WebhookHealth, text).await {
+async fn notify(
+    app: &AppState,
+    tenant: TenantId,
+    webhook: WebhookId,
+    text: String,
+) -> Result<(), ActionError> {
+    let object = |_: &User| MailObject::Webhook(webhook);
+    match raise_about(app, tenant, NotificationKind::WebhookHealth, &text, object).await {
         // The tenant was deleted meanwhile.
         Err(ActionError::NotFound(_)) => Ok(()),
         done => done,

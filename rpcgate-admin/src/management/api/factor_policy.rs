@@ -35,12 +35,14 @@ pub async fn get(
 
 /// Set whether members need a second factor
 ///
-/// Takes effect at once, for all sessions in which no second factor was given. API keys are not concerned.
+/// Takes effect at once, for all sessions in which no second factor was given. API keys are not concerned. To end the rule, the
+/// session of a log-in needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(put, path = "/tenants/{id}/mfa", operation_id = "put_factor_policy", tag = "tenants",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = FactorPolicy,
     responses(
         (status = 200, description = "The rule as it is now.", body = FactorPolicy),
+        (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "The caller has no second factor.")))]
 pub async fn put(
     State(app): State<Arc<AppState>>,

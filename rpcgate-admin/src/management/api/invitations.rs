@@ -115,12 +115,14 @@ pub async fn list(
 ///
 /// Sends a mail with a link that is valid for 7 days and can be used once; an earlier invitation of the same address
 /// is replaced. Whether the address has an account elsewhere is revealed to its owner alone, by mail. Only an owner
-/// may invite owners. A tenant may have 100 open invitations, and cannot invite anybody while it has as many members
-/// as its plan allows.
+/// may invite owners. To invite an owner or an admin, the session of a log-in needs a proof from the last ten minutes
+/// (`POST /auth/proof`), and the owners are told by mail. A tenant may have 100 open invitations, and cannot invite anybody
+/// while it has as many members as its plan allows.
 #[utoipa::path(post, path = "/tenants/{id}/invitations", operation_id = "create_invitation", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewInvitation,
     responses((status = 201, description = "The invitation; a mail is on its way.", body = InvitationJson),
+        (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 403, description = "The role does not permit this, or the caller's e-mail address is not confirmed."),
         (status = 409, description = "The address is a member's, or there are too many invitations or members."),
         (status = 429, description = "Too many attempts: `Retry-After` says when to retry.")))]

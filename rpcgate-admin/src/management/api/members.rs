@@ -3,14 +3,12 @@
 use super::etag::Tagged;
 use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
-use crate::management::access::AuthSession;
 use crate::management::action;
 use crate::management::action::actor::Actor;
-use crate::management::action::step_up;
 use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::{Body, Client, Id, Ids};
+use crate::management::extract::{Body, Id, Ids};
 use crate::store::{Role, User, UserId, Versioned};
 use axum::Json;
 use axum::extract::State;
@@ -96,7 +94,8 @@ pub async fn get(
 /// Change the role of a member
 ///
 /// Takes effect at once. Only an owner may make or unmake owners. Open invitations that the member made, and could
-/// not make with the new role, are withdrawn.
+/// not make with the new role, are withdrawn. To make or unmake an owner or an admin, the session of a log-in needs a proof
+/// from the last ten minutes (`POST /auth/proof`). The owners are told by mail of a new owner or admin.
 #[utoipa::path(put, path = "/tenants/{id}/members/{user_id}", operation_id = "update_member", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
         ("user_id" = String, Path, format = "uuid", description = "The member."),
@@ -104,6 +103,7 @@ pub async fn get(
             description = "The `ETag` of the version that is to be changed.")),
     request_body = NewRole,
     responses((status = 200, description = "The member as it is now.", body = MemberJson),
+        (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "It is the last owner.")))]
 pub async fn update(
     State(app): State<Arc<AppState>>,
@@ -117,8 +117,8 @@ pub async fn update(
 /// Remove a member
 ///
 /// Deletes the account with its sessions and the open invitations that it made; keys stay. Every member may leave;
-/// removing others requires the role for it, and only an owner may remove owners. To leave, the session needs a proof from
-/// the last ten minutes (`POST /auth/proof`), because it deletes the own account.
+/// removing others requires the role for it, and only an owner may remove owners. To leave, which deletes the own account, and
+/// to remove an owner or an admin, the session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(delete, path = "/tenants/{id}/members/{user_id}", operation_id = "remove_member", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
         ("user_id" = String, Path, format = "uuid", description = "The member."),
@@ -129,14 +129,9 @@ pub async fn update(
         (status = 409, description = "It is the last owner.")))]
 pub async fn remove(
     State(app): State<Arc<AppState>>,
-    session: AuthSession,
-    client: Client,
     actor: Actor,
     Ids(tenant, id): Ids<TenantId, UserId>,
 ) -> Result<StatusCode, ActionError> {
-    if id == session.user.id {
-        step_up::require(&app, &session, None, &client).await?;
-    }
     action::members::remove(&app, &actor, tenant, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

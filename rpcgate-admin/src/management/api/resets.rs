@@ -5,7 +5,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client};
 use crate::management::identity::password::Typed;
-use crate::store::YoungFactors;
+use crate::store::KeptByReset;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
@@ -35,6 +35,10 @@ pub struct Reset {
     /// may have added them.
     #[serde(default)]
     pub keep_factors: bool,
+    /// Whether the open invitations that the user made stay. By default they are withdrawn, because a thief may have invited
+    /// an address of the own.
+    #[serde(default)]
+    pub keep_invitations: bool,
 }
 
 impl fmt::Debug for Reset {
@@ -63,17 +67,18 @@ pub async fn forgot(
 ///
 /// With the token from the mail, which is valid for an hour and can be used once. All sessions, personal access tokens and
 /// a lock of the account end, and its address is confirmed, because the mail has reached its reader. Second factors that
-/// were added in the last seven days are removed, with all recovery codes, unless `keep_factors` is true.
+/// were added in the last seven days are removed, with all recovery codes, unless `keep_factors` is true, and the open
+/// invitations that the user made are withdrawn, unless `keep_invitations` is true.
 #[utoipa::path(post, path = "/auth/password/reset", operation_id = "reset_password", tag = "account",
     request_body = Reset,
     responses((status = 204, description = "The password is set.")))]
 pub async fn reset(
     State(app): State<Arc<AppState>>,
     client: Client,
-    Body(Reset { token, password, keep_factors }): Body<Reset>,
+    Body(Reset { token, password, keep_factors, keep_invitations }): Body<Reset>,
 ) -> Result<StatusCode, ActionError> {
-    let young = if keep_factors { YoungFactors::Keep } else { YoungFactors::Remove };
-    resets::reset(&app, &token, password, young, &client).await?;
+    let kept = KeptByReset { factors: keep_factors, invitations: keep_invitations };
+    resets::reset(&app, &token, password, kept, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

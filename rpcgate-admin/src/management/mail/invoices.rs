@@ -1,6 +1,6 @@
 //! The texts of mails about invoices. Of what users typed they contain nothing.
 
-use super::{Address, Mail};
+use super::{Address, Mail, MailObject};
 use crate::management::api::moment::Moment;
 use crate::store::Invoice;
 use rpcgate_core::clock::Time;
@@ -15,15 +15,11 @@ pub(in crate::management) fn day(at: Time) -> String {
     Moment(at).to_string().chars().take(10).collect()
 }
 
-fn link(dash_url: &str) -> &str {
-    dash_url.trim_end_matches('/')
-}
-
 impl Mail {
     /// The mail about a new invoice.
     pub fn invoice_issued(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
         let (number, due) = (invoice.number, day(invoice.due_at));
-        let (amount, link) = (dollars(invoice.due_cents()), link(dash_url));
+        let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
         let (from, until) = (day(invoice.period.start), day(invoice.period.end));
         let text = format!(
             "Invoice {number} for your organisation at rpcgate is ready. It is for the time from {from} until {until} \
@@ -31,7 +27,7 @@ impl Mail {
              Amount: {amount}\n\
              Due: {due}\n\n\
              You find it in the dashboard:\n\n\
-             {link}/invoices/{number}\n"
+             {link}\n"
         );
         Mail::new(to, format!("Invoice {number}"), text)
     }
@@ -39,12 +35,12 @@ impl Mail {
     /// The mail about an invoice that is due soon.
     pub fn payment_due_soon(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
         let (number, due) = (invoice.number, day(invoice.due_at));
-        let (amount, link) = (dollars(invoice.due_cents()), link(dash_url));
+        let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
         let text = format!(
             "Invoice {number} for your organisation at rpcgate is due on {due} and is not paid yet.\n\n\
              Amount: {amount}\n\n\
              You find it in the dashboard:\n\n\
-             {link}/invoices/{number}\n\n\
+             {link}\n\n\
              If you have paid it in the meantime, you need not do anything.\n"
         );
         Mail::new(to, format!("Invoice {number} is due soon"), text)
@@ -58,7 +54,7 @@ impl Mail {
         dash_url: &str,
     ) -> Self {
         let (number, due) = (invoice.number, day(invoice.due_at));
-        let (amount, link) = (dollars(invoice.due_cents()), link(dash_url));
+        let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
         let consequence = suspension.map_or_else(String::new, |at| {
             format!(
                 "Without a payment, calls with the keys of your organisation are refused from {} on.\n\n",
@@ -70,7 +66,7 @@ impl Mail {
              Amount: {amount}\n\n\
              {consequence}\
              You find it in the dashboard:\n\n\
-             {link}/invoices/{number}\n\n\
+             {link}\n\n\
              If you have paid it in the meantime, you need not do anything.\n"
         );
         Mail::new(to, format!("Invoice {number} is not paid"), text)
@@ -79,24 +75,24 @@ impl Mail {
     /// The mail about the suspension of a tenant that has not paid.
     pub fn suspended(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
         let (number, due) = (invoice.number, day(invoice.due_at));
-        let (amount, link) = (dollars(invoice.due_cents()), link(dash_url));
+        let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
         let text = format!(
             "Invoice {number} for your organisation at rpcgate was due on {due} and is not paid. Calls with the keys of \
              your organisation are refused now. The keys are kept.\n\n\
              Amount: {amount}\n\n\
              Calls are served again as soon as the payment has arrived. You find the invoice in the dashboard:\n\n\
-             {link}/invoices/{number}\n"
+             {link}\n"
         );
         Mail::new(to, "Your organisation is suspended", text)
     }
 
     /// The mail that confirms a payment.
     pub fn payment_received(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
-        let (number, link) = (invoice.number, link(dash_url));
+        let (number, link) = (invoice.number, MailObject::Invoice(invoice.number).url(dash_url));
         let text = format!(
             "Invoice {number} for your organisation at rpcgate is paid. Thank you.\n\n\
              You find it in the dashboard:\n\n\
-             {link}/invoices/{number}\n"
+             {link}\n"
         );
         Mail::new(to, format!("Invoice {number} is paid"), text)
     }

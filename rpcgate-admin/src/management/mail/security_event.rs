@@ -1,7 +1,8 @@
 //! The mails that tell users what happened to their accounts.
 
-use super::{Address, Mail, ends_line};
-use crate::store::{ATTEMPTS, LOCK};
+use super::{Address, Mail, MailObject, ends_line};
+use crate::store::{ATTEMPTS, LOCK, Role};
+use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use std::net::IpAddr;
 use time::OffsetDateTime;
@@ -62,11 +63,15 @@ pub enum SecurityEvent<'e> {
     KeyCreated {
         /// The key's first characters.
         prefix: &'e str,
+        /// The project that has it.
+        project: ProjectId,
     },
     /// The user has revoked an API key.
     KeyRevoked {
         /// The key's first characters.
         prefix: &'e str,
+        /// The project that had it.
+        project: ProjectId,
     },
     /// The user has created an access token for automation.
     AccessTokenCreated {
@@ -77,6 +82,24 @@ pub enum SecurityEvent<'e> {
     RoleChanged {
         /// The name of the role now.
         role: &'e str,
+    },
+    /// A member has invited an address to the organisation that the user owns, as owner or admin.
+    MemberInvited {
+        /// The role of the new member.
+        role: Role,
+        /// The invited address.
+        invited: &'e str,
+        /// The address of the member who invites.
+        by: &'e str,
+    },
+    /// A member of the organisation that the user owns has become an owner or an admin.
+    RoleRaised {
+        /// The role of the member now.
+        role: Role,
+        /// The address of the member.
+        member: &'e str,
+        /// The address of the member who changed the role.
+        by: &'e str,
     },
     /// Another member has removed the user from the organisation, and with it the account.
     MemberRemoved,
@@ -109,6 +132,12 @@ impl SecurityEvent<'_> {
             SecurityEvent::KeyRevoked { .. } => "An API key was revoked".into(),
             SecurityEvent::AccessTokenCreated { .. } => "An access token was created".into(),
             SecurityEvent::RoleChanged { .. } => "Your role was changed".into(),
+            SecurityEvent::MemberInvited { role, .. } => {
+                format!("A new {role} was invited to your organisation")
+            }
+            SecurityEvent::RoleRaised { role, .. } => {
+                format!("A member of your organisation has the role {role} now")
+            }
             SecurityEvent::MemberRemoved => "You were removed from an organisation".into(),
             SecurityEvent::Disabled => "Your account was disabled".into(),
             SecurityEvent::Enabled => "Your account was enabled again".into(),
@@ -143,17 +172,57 @@ impl SecurityEvent<'_> {
                 plain(reason)
             ),
             SecurityEvent::RecoveryCodeUsed { left } => format!("{left} of them can still be used."),
-            SecurityEvent::KeyCreated { prefix } | SecurityEvent::KeyRevoked { prefix } => {
+            SecurityEvent::KeyCreated { prefix, .. } | SecurityEvent::KeyRevoked { prefix, .. } => {
                 format!("The key begins with {}.", plain(prefix))
             }
             SecurityEvent::AccessTokenCreated { name } => format!("Its name is \"{}\".", plain(name)),
             SecurityEvent::RoleChanged { role } => format!("It is \"{}\" now.", plain(role)),
+            SecurityEvent::MemberInvited { invited, by, .. } => format!(
+                "The invitation of {} was made from the account of {}. If it should not be, withdraw it, and let the owner \
+                 of that account set a new password.",
+                plain(invited),
+                plain(by)
+            ),
+            SecurityEvent::RoleRaised { member, by, .. } => format!(
+                "The member is {}, and the role was given from the account of {}. If it should not be, change the role, and \
+                 let the owner of that account set a new password.",
+                plain(member),
+                plain(by)
+            ),
             SecurityEvent::MemberRemoved => "Your account there was deleted.".into(),
             SecurityEvent::Disabled => "Contact the operators of the service if you do not know why.".into(),
             SecurityEvent::SessionsEnded
             | SecurityEvent::SessionEnded
             | SecurityEvent::RecoveryCodesRenewed
             | SecurityEvent::Enabled => return None,
+        })
+    }
+
+    /// What the event is about. The reader of two of them has no account that could open a page.
+    pub const fn object(&self) -> Option<MailObject> {
+        Some(match self {
+            SecurityEvent::PasswordChanged
+            | SecurityEvent::PasswordReset
+            | SecurityEvent::EmailChanged { .. } => MailObject::Account,
+            SecurityEvent::NewDevice { .. }
+            | SecurityEvent::SessionsEnded
+            | SecurityEvent::SessionEnded
+            | SecurityEvent::Locked { .. }
+            | SecurityEvent::RefreshTokenReused
+            | SecurityEvent::FactorAdded { .. }
+            | SecurityEvent::FactorRemoved { .. }
+            | SecurityEvent::FactorsReset { .. }
+            | SecurityEvent::RecoveryCodesRenewed
+            | SecurityEvent::RecoveryCodeUsed { .. } => MailObject::Security,
+            SecurityEvent::KeyCreated { project, .. } | SecurityEvent::KeyRevoked { project, .. } => {
+                MailObject::Project(*project)
+            }
+            SecurityEvent::AccessTokenCreated { .. } => MailObject::AccessTokens,
+            SecurityEvent::RoleChanged { .. }
+            | SecurityEvent::MemberInvited { .. }
+            | SecurityEvent::RoleRaised { .. } => MailObject::Team,
+            SecurityEvent::Enabled => MailObject::Start,
+            SecurityEvent::MemberRemoved | SecurityEvent::Disabled => return None,
         })
     }
 
@@ -181,6 +250,8 @@ impl SecurityEvent<'_> {
             SecurityEvent::RefreshTokenReused
                 | SecurityEvent::FactorsReset { .. }
                 | SecurityEvent::RoleChanged { .. }
+                | SecurityEvent::MemberInvited { .. }
+                | SecurityEvent::RoleRaised { .. }
                 | SecurityEvent::MemberRemoved
                 | SecurityEvent::Disabled
                 | SecurityEvent::Enabled
@@ -215,18 +286,21 @@ impl Mail {
         if let Some(details) = event.details() {
             text = format!("{text} {details}");
         }
+        text = format!("{text}\n\nTime: {}\n", minute(at));
         if event.is_by_user() {
-            let dash_url = dash_url.trim_end_matches('/');
+            text = format!("{text}Address: {address}\n");
+        }
+        if let Some(object) = event.object() {
+            text = format!("{text}\nMore about it is in your dashboard:\n\n{}\n", object.url(dash_url));
+        }
+        if event.is_by_user() {
+            let forgotten = MailObject::ForgottenPassword.url(dash_url);
             text = format!(
-                "{text}\n\n\
-                 Time: {}\nAddress: {address}\n\n\
+                "{text}\n\
                  If that was you, you need not do anything. If it was not you, set a new password, which ends all \
                  sessions:\n\n\
-                 {dash_url}/password/forgot\n",
-                minute(at)
+                 {forgotten}\n"
             );
-        } else {
-            text = format!("{text}\n\nTime: {}\n", minute(at));
         }
         Mail::new(to, summary, text)
     }
@@ -237,7 +311,7 @@ mod tests {
     use super::*;
     use crate::management::mail::{Mailer, address};
 
-    const EVENTS: [SecurityEvent<'_>; 20] = [
+    const EVENTS: [SecurityEvent<'_>; 22] = [
         SecurityEvent::PasswordChanged,
         SecurityEvent::PasswordReset,
         SecurityEvent::EmailChanged { before: HOSTILE },
@@ -251,14 +325,18 @@ mod tests {
         SecurityEvent::FactorsReset { reason: HOSTILE },
         SecurityEvent::RecoveryCodesRenewed,
         SecurityEvent::RecoveryCodeUsed { left: 9 },
-        SecurityEvent::KeyCreated { prefix: HOSTILE },
-        SecurityEvent::KeyRevoked { prefix: HOSTILE },
+        SecurityEvent::KeyCreated { prefix: HOSTILE, project: PROJECT },
+        SecurityEvent::KeyRevoked { prefix: HOSTILE, project: PROJECT },
         SecurityEvent::AccessTokenCreated { name: HOSTILE },
         SecurityEvent::RoleChanged { role: HOSTILE },
+        SecurityEvent::MemberInvited { role: Role::Owner, invited: HOSTILE, by: HOSTILE },
+        SecurityEvent::RoleRaised { role: Role::Admin, member: HOSTILE, by: HOSTILE },
         SecurityEvent::MemberRemoved,
         SecurityEvent::Disabled,
         SecurityEvent::Enabled,
     ];
+
+    const PROJECT: ProjectId = ProjectId(7);
 
     /// What a client may send as a name.
     const HOSTILE: &str = "<b>x</b>\r\n\r\nhttps://evil.example/\r\n\r\n";
@@ -287,5 +365,34 @@ mod tests {
             );
         }
         assert!(plain(&"x".repeat(1_000)).len() == 200);
+    }
+
+    #[test]
+    fn each_mail_links_to_what_it_is_about() {
+        let at = Time::from_secs(1_798_718_400);
+        for event in EVENTS {
+            let to = address("ada@example.com").unwrap();
+            let mail = Mail::security(to, event, "192.0.2.7".parse().unwrap(), at, "https://dash.example/a/");
+            let page = match event {
+                SecurityEvent::KeyCreated { .. } | SecurityEvent::KeyRevoked { .. } => {
+                    format!("projects/{PROJECT}")
+                }
+                SecurityEvent::AccessTokenCreated { .. } => "account/tokens".into(),
+                SecurityEvent::RoleChanged { .. }
+                | SecurityEvent::MemberInvited { .. }
+                | SecurityEvent::RoleRaised { .. } => "team".into(),
+                SecurityEvent::PasswordChanged
+                | SecurityEvent::PasswordReset
+                | SecurityEvent::EmailChanged { .. } => "account".into(),
+                SecurityEvent::Enabled => String::new(),
+                SecurityEvent::MemberRemoved | SecurityEvent::Disabled => {
+                    assert!(!mail.text.contains("https://dash.example"), "{}", mail.text);
+                    continue;
+                }
+                _ => "account/security".into(),
+            };
+            let link = format!("\n\nhttps://dash.example/a/{page}\n");
+            assert!(mail.text.contains(&link), "{event:?}: {}", mail.text);
+        }
     }
 }

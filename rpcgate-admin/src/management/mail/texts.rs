@@ -1,6 +1,6 @@
 //! The texts of the mails.
 
-use super::{Address, Mail, ends_line};
+use super::{Address, Mail, MailObject, ends_line};
 use crate::store::SupportTicket;
 use std::time::Duration;
 
@@ -25,12 +25,12 @@ impl Mail {
     /// The mail to an address that is being registered but has an account, which the answer to the request must not
     /// reveal.
     pub fn registered_already(to: Address, dash_url: &str) -> Self {
-        let dash_url = dash_url.trim_end_matches('/');
+        let link = MailObject::LogIn.url(dash_url);
         let text = format!(
             "An account at rpcgate was requested for this e-mail address. You have an account already; nothing was \
              changed.\n\n\
              If that was you, log in here:\n\n\
-             {dash_url}/login\n\n\
+             {link}\n\n\
              If it was not you, you need not do anything.\n"
         );
         Mail::new(to, "You have an account already", text)
@@ -74,20 +74,25 @@ impl Mail {
     }
 
     /// The mail that informs an address of a requested change of address.
-    pub fn email_change_asked(to: Address, after: &Address) -> Self {
+    pub fn email_change_asked(to: Address, after: &Address, dash_url: &str) -> Self {
+        let link = MailObject::Account.url(dash_url);
         let text = format!(
             "Another e-mail address was entered for your account at rpcgate: {after}. The change takes effect when the \
              mail to that address is confirmed.\n\n\
-             If you did not request this, choose another password now: nothing is changed then.\n"
+             If you did not request this, choose another password now: nothing is changed then.\n\n\
+             {link}\n"
         );
         Mail::new(to, "Your e-mail address is to be changed", text)
     }
 
     /// The mail that informs an address that its account has another one now.
-    pub fn email_changed(to: Address, after: &Address) -> Self {
+    pub fn email_changed(to: Address, after: &Address, dash_url: &str) -> Self {
+        let link = MailObject::Account.url(dash_url);
         let text = format!(
             "The e-mail address of your account at rpcgate is now {after}. This is the last mail to the previous \
              address.\n\n\
+             Your account with its address:\n\n\
+             {link}\n\n\
              If you did not change it, contact the operators of the service.\n"
         );
         Mail::new(to, "Your e-mail address was changed", text)
@@ -131,40 +136,42 @@ impl Mail {
 
     /// The mail that informs the author of a support ticket of an operator's answer, `text`.
     pub fn ticket_answered(to: Address, dash_url: &str, ticket: &SupportTicket, text: &str) -> Self {
-        let (dash_url, SupportTicket { id, subject, .. }) = (dash_url.trim_end_matches('/'), ticket);
+        let SupportTicket { id, subject, .. } = ticket;
+        let link = MailObject::Ticket(*id).url(dash_url);
         let text = format!(
             "Your support ticket at rpcgate was answered:\n\n\
              {subject}\n\n\
              The answer:\n\n\
              {text}\n\n\
              To reply, comment on the ticket. A reply to this mail is not read:\n\n\
-             {dash_url}/support/{id}\n"
+             {link}\n"
         );
         Mail::new(to, "Your support ticket was answered", text)
     }
 
     /// The mail that informs the author of a support ticket that an operator has closed it.
     pub fn ticket_closed(to: Address, dash_url: &str, ticket: &SupportTicket) -> Self {
-        let (dash_url, SupportTicket { id, subject, .. }) = (dash_url.trim_end_matches('/'), ticket);
+        let SupportTicket { id, subject, .. } = ticket;
+        let link = MailObject::Ticket(*id).url(dash_url);
         let text = format!(
             "Your support ticket at rpcgate was closed:\n\n\
              {subject}\n\n\
              If it is not done, reopen it. You can also say there whether the support was good:\n\n\
-             {dash_url}/support/{id}\n"
+             {link}\n"
         );
         Mail::new(to, "Your support ticket was closed", text)
     }
 
     /// The mail about calls that cost more from `day` on: `changes` has a line for each. The user can switch it off.
     pub fn prices_changed(to: Address, day: &str, changes: &[String], dash_url: &str) -> Self {
-        let dash_url = dash_url.trim_end_matches('/');
+        let link = MailObject::Chains.url(dash_url);
         let changes = changes.join("\n");
         let text = format!(
             "From {day} (UTC) on, some calls at rpcgate cost more. With its calls of the last 30 days, your organisation would \
              have paid more.\n\n\
              {changes}\n\n\
              What every method costs is in your dashboard:\n\n\
-             {dash_url}/chains\n\n\
+             {link}\n\n\
              You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
         );
         Mail::new(to, format!("What calls cost changes on {day}"), text)
@@ -173,22 +180,21 @@ impl Mail {
     /// The mail that tells a member of the decision about a request for another plan: `text` is the sentence without its stop,
     /// `note` what the operator wrote about it. The user can switch it off.
     pub fn limit_request_decided(to: Address, text: &str, note: Option<&str>, dash_url: &str) -> Self {
-        let dash_url = dash_url.trim_end_matches('/');
+        let link = MailObject::LimitRequests.url(dash_url);
         let note = note.map(|note| format!("{note}\n\n")).unwrap_or_default();
         let body = format!(
             "{text}.\n\n\
              {note}Your requests and the decisions about them are in your dashboard:\n\n\
-             {dash_url}/plan/request\n\n\
+             {link}\n\n\
              You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
         );
         let subject: String = text.chars().filter(|c| !ends_line(*c)).take(150).collect();
         Mail::new(to, subject, body)
     }
 
-    /// The mail with the text of a notification, which the user can switch off. `page` is the page of the dashboard that it
-    /// is about, below its root.
-    pub fn notification(to: Address, text: &str, dash_url: &str, page: &str) -> Self {
-        let link = format!("{}/{page}", dash_url.trim_end_matches('/'));
+    /// The mail with the text of a notification about `object`, which the user can switch off.
+    pub fn notification(to: Address, text: &str, dash_url: &str, object: MailObject) -> Self {
+        let link = object.url(dash_url);
         let body = format!(
             "{text}.\n\n\
              More about it is in your dashboard:\n\n\

@@ -98,8 +98,7 @@ async fn form(
         scopes: scopes.map(|scope| Choice::new(scope.as_str(), scope.as_str().replace('_', " "))).collect(),
         days: DAYS.map(days).into(),
         filled,
-        needs_proof: !step_up::is_proved(&page.session, app.now())
-            || step_up::is_needed(app, &page.session).await?,
+        needs_proof: !page.session.is_proved(app.now()) || step_up::is_needed(app, &page.session).await?,
     })
 }
 

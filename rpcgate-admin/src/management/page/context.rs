@@ -127,7 +127,8 @@ impl FromRequestParts<Arc<AppState>> for PageContext {
         let found = async {
             let client = Client::from_request_parts(parts, app).await?;
             let run = parts.extensions.get().copied();
-            let actor = Actor { run, ..Actor::of_page(session.user.clone(), &client) };
+            let is_proved = session.is_proved(app.now());
+            let actor = Actor { run, is_proved, ..Actor::of_page(session.user.clone(), &client) };
             let frame = frame(app, parts, Some(&session), &client).await?;
             Ok(PageContext { actor, session, client, frame })
         };

@@ -8,10 +8,10 @@ use super::form::{FieldList, PlainForm};
 use super::frame::{Frame, Place};
 use super::parts::Choice;
 use super::problems::{Labels, Problems};
-use super::step_up::to_step_up;
+use super::step_up::for_missing_proof;
 use super::versions::FormVersion;
 use super::view::{ok, rejected};
-use crate::management::action::{factor_policy, invitations, members, step_up, tenants, versions};
+use crate::management::action::{factor_policy, invitations, members, tenants, versions};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -137,6 +137,9 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
 
 /// The page again, with what was wrong.
 async fn again(app: &AppState, page: &PageContext, error: ActionError, fields: &FieldList) -> PageResult {
+    if let Some(step_up) = for_missing_proof(page, &error, TEAM) {
+        return Ok(step_up);
+    }
     let team = team(app, page).await?;
     let (email, role) =
         (fields.one("email").to_owned(), fields.given("role").unwrap_or(&team.role).to_owned());
@@ -184,6 +187,9 @@ async fn set_role(
     match changed.await {
         Ok(_) => Ok(page.done(TEAM, Done::RoleChanged)),
         Err(error) => {
+            if let Some(step_up) = for_missing_proof(&page, &error, TEAM) {
+                return Ok(step_up);
+            }
             let mut team = team(&app, &page).await?;
             let member = team.members.iter().find(|member| member.id == id);
             let sent = fields.one("role").to_owned();
@@ -234,9 +240,6 @@ async fn remove(
     fields: FieldList,
 ) -> PageResult {
     let tenant = page.permitted(Permission::Read)?;
-    if id == page.actor.user.id && !step_up::is_proved(&page.session, app.now()) {
-        return Ok(to_step_up(&page, &format!("team/members/{id}/remove")));
-    }
     let version = FormVersion::current(&app, Versioned::Member(tenant, id)).await?;
     let (question, email) = question(&app, &page, id).await?;
     let removed = async {
@@ -246,9 +249,15 @@ async fn remove(
     match removed.await {
         Ok(()) if id == page.actor.user.id => Ok(page.to("login")),
         Ok(()) => Ok(page.done(TEAM, Done::MemberRemoved)),
-        Err(error) => rejected(error, &[("confirm", "the e-mail address")], |problems| {
-            question.again(version, &fields, problems)
-        }),
+        Err(error) => {
+            let next = format!("team/members/{id}/remove");
+            if let Some(step_up) = for_missing_proof(&page, &error, &next) {
+                return Ok(step_up);
+            }
+            rejected(error, &[("confirm", "the e-mail address")], |problems| {
+                question.again(version, &fields, problems)
+            })
+        }
     }
 }
 

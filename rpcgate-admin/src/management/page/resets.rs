@@ -12,7 +12,7 @@ use super::way::redirect;
 use crate::management::action::resets::{self, RESET_PATH};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
-use crate::store::YoungFactors;
+use crate::store::KeptByReset;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -61,6 +61,8 @@ struct Reset {
     password: Typed,
     /// Present if the box was ticked.
     keep_factors: Option<String>,
+    /// Present if the box was ticked.
+    keep_invitations: Option<String>,
 }
 
 /// Leads to where the page is now, with the token of the link.
@@ -102,10 +104,10 @@ async fn link(page: GatePage, QueryFields(query): QueryFields) -> PageResult {
 async fn reset(
     State(app): State<Arc<AppState>>,
     page: GatePage,
-    Form(Reset { token, password, keep_factors }): Form<Reset>,
+    Form(Reset { token, password, keep_factors, keep_invitations }): Form<Reset>,
 ) -> PageResult {
-    let young = if keep_factors.is_some() { YoungFactors::Keep } else { YoungFactors::Remove };
-    match resets::reset(&app, &token, password, young, &page.client).await {
+    let kept = KeptByReset { factors: keep_factors.is_some(), invitations: keep_invitations.is_some() };
+    match resets::reset(&app, &token, password, kept, &page.client).await {
         Ok(()) => Ok(page.done("login", Done::PasswordReset)),
         Err(error) => rejected(error, LABELS, |problems| ResetPage { frame: page.frame, problems, token }),
     }

@@ -3,7 +3,8 @@
 //!
 //! A page that shows a key has [`SteppedUp`] instead of [`PageContext`]: a user who has a factor and has not given it for a
 //! while is led to the page of this module, and back after success. A page that changes who may enter the account has
-//! [`Proven`]: it also asks users without a factor, for their password.
+//! [`Proven`]: it also asks users without a factor, for their password. Where the action decides whether it needs a proof, the
+//! page follows its error ([`for_missing_proof`]).
 
 use super::context::{PageContext, PageResult, sender};
 use super::filters;
@@ -11,12 +12,13 @@ use super::form::{FieldList, QueryFields};
 use super::frame::{Frame, Place};
 use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
+use super::submissions::NothingDone;
 use super::view::{ok, rejected};
 use super::way::below_root;
 use crate::management::action::step_up::GivenProof;
 use crate::management::action::{factors, step_up};
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::password::Typed;
 use askama::Template;
 use axum::Router;
@@ -65,7 +67,7 @@ impl FromRequestParts<Arc<AppState>> for Proven {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Response> {
         let SteppedUp(page) = SteppedUp::from_request_parts(parts, app).await?;
-        if step_up::is_proved(&page.session, app.now()) {
+        if page.session.is_proved(app.now()) {
             return Ok(Proven(page));
         }
         Err(to_step_up(&page, &way_back(&page, parts, app)))
@@ -75,7 +77,14 @@ impl FromRequestParts<Arc<AppState>> for Proven {
 /// Leads to the page of this module, which then leads to `next`, below the root.
 pub(crate) fn to_step_up(page: &PageContext, next: &str) -> Response {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
-    page.to(&format!("step-up?{query}"))
+    let mut answer = page.to(&format!("step-up?{query}"));
+    answer.extensions_mut().insert(NothingDone);
+    answer
+}
+
+/// Leads to the page of this module and then to `next`, below the root, if `error` says that a proof is missing.
+pub(crate) fn for_missing_proof(page: &PageContext, error: &ActionError, next: &str) -> Option<Response> {
+    (error.code() == ErrorCode::ProofRequired).then(|| to_step_up(page, next))
 }
 
 /// The page to which the user returns, below the root.
@@ -103,7 +112,7 @@ async fn form(
     QueryFields(query): QueryFields,
 ) -> PageResult {
     let next = below_root(query.one("next"));
-    let is_proved = step_up::is_proved(&page.session, app.now());
+    let is_proved = page.session.is_proved(app.now());
     if is_proved && !step_up::is_needed(&app, &page.session).await? {
         return Ok(page.to(next));
     }

@@ -54,6 +54,11 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 #[derive(Clone, Copy, Debug)]
 struct ShownOnce;
 
+/// Marks an answer that leads to a question before anything was done, such as the one for a proof. The form is not
+/// remembered, so that a user who goes back to it can send it again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NothingDone;
+
 /// Renders a page that shows the result of a form once. It must be made with the frame of a result.
 pub(crate) fn shown_once(status: StatusCode, page: &impl Template) -> Response {
     let mut answer = shown(status, page);
@@ -161,8 +166,9 @@ async fn settle(
         answer
     };
     let status = answer.status();
+    let is_remembered = status.is_redirection() && answer.extensions().get::<NothingDone>().is_none();
     let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
-    match answer.headers().get(LOCATION).and_then(text).filter(|_| status.is_redirection()) {
+    match answer.headers().get(LOCATION).and_then(text).filter(|_| is_remembered) {
         Some(location) => {
             let cookies = answer.headers().get_all(SET_COOKIE).iter().filter_map(text).collect();
             keep(app, run, status, &Redirection { location, cookies }).await;

@@ -952,6 +952,7 @@ async fn an_invited_user_chooses_a_password_and_joins() {
         scopes: None,
         if_match: None,
         command_line: None,
+        is_proved: false,
     };
     let tenant = owner.user.tenant.unwrap();
     invite(&site.app, &actor, tenant, EMAIL, Role::Developer).await.unwrap();

@@ -1,5 +1,7 @@
 //! Tests of the routes and of their description.
 
+mod entry;
+mod mail_objects;
 mod matrix;
 mod tokens;
 

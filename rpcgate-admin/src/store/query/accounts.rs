@@ -129,7 +129,8 @@ impl Store {
     }
 
     /// Removes the password of an account, ends its sessions, its access tokens and the lock that wrong passwords caused,
-    /// and stores the digest of a token that sets a new password. Returns the changed account, or `None` if it is disabled, in which case nothing changes.
+    /// withdraws the invitations that it made, and stores the digest of a token that sets a new password. Returns the changed
+    /// account, or `None` if it is disabled, in which case nothing changes.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Taken`] if a token with this digest exists,
@@ -153,6 +154,7 @@ impl Store {
             session_rows::end_all(transaction, id, None).await?;
             session_rows::end_access_tokens(transaction, id).await?;
             mail_tokens::withdraw(transaction, id).await?;
+            members::withdraw_invitations(transaction, id, &[]).await?;
             mail_tokens::put(transaction, id, (Purpose::Reset, None), hash, expires_at).await?;
             attempts::unlock(transaction, &account.user.email).await?;
             note(transaction, &account, entry).await?;

@@ -69,17 +69,16 @@ pub(super) async fn has_address(
     Ok(of(tenant).filter(Column::Email.eq(email)).count(transaction).await? > 0)
 }
 
-/// Withdraws the invitations that a user made, except those to a role in `kept`.
+/// Withdraws the invitations that a user made, except those to a role in `kept`, and returns whether there were any.
 pub(super) async fn withdraw_invitations(
     transaction: &DatabaseTransaction,
     user: UserId,
     kept: &[Role],
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let theirs = invitations::Entity::delete_many()
         .filter(invitations::Column::UserId.eq(Uuid::from_u128(user.0)))
         .filter(invitations::Column::Role.is_not_in(kept.iter().map(|role| role.as_str())));
-    theirs.exec(transaction).await?;
-    Ok(())
+    Ok(theirs.exec(transaction).await?.rows_affected > 0)
 }
 
 impl Store {

@@ -206,7 +206,7 @@ pub use project_counts::ProjectCounts;
 pub use projects::{Project, ProjectChange};
 pub use refreshes::{Rotation, SessionLifetimes};
 pub use registrations::{Registered, Registration};
-pub use resets::YoungFactors;
+pub use resets::KeptByReset;
 pub use running_config::RunningConfig;
 pub use scheduled_changes::{MAX_SCHEDULED_CHANGES, ScheduledPlanChange};
 pub use service_settings::ServiceSettings;

@@ -5,7 +5,7 @@ use super::digest::Digest;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::moment;
-use super::{attempts, factors, pending_log_ins, session_rows};
+use super::{attempts, factors, members, pending_log_ins, session_rows};
 use crate::store::entity::confirmations;
 use crate::store::entity::users::{Column, Entity};
 use crate::store::{Store, StoreError};
@@ -17,13 +17,13 @@ use std::time::Duration;
 /// Second factors that are not older than this may be those of a thief who had a session of the account.
 const YOUNG_FACTORS: Duration = Duration::from_secs(7 * 86_400);
 
-/// What becomes of second factors that were added shortly before a reset.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum YoungFactors {
-    /// They are removed, and the recovery codes with them.
-    Remove,
-    /// They stay.
-    Keep,
+/// What a reset leaves although a thief who had a session of the account may have made it; the default is nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeptByReset {
+    /// Second factors that were added in the last seven days, and the recovery codes.
+    pub factors: bool,
+    /// The open invitations that the user made.
+    pub invitations: bool,
 }
 
 impl Store {
@@ -60,8 +60,7 @@ impl Store {
 
     /// Sets the password hash `new` of the user whose token has this digest, and consumes the token. This also
     /// confirms the user's address, ends a lock, and ends all its
-    /// sessions, access tokens and pending log-ins, and removes second factors that were added in the last seven days if
-    /// `young` says so. `entry` is added to the audit with that
+    /// sessions, access tokens and pending log-ins, and removes what is not `kept`. `entry` is added to the audit with that
     /// user and its tenant filled in. Returns `None` if there is no such token, it has expired, or operators have
     /// disabled the user.
     ///
@@ -71,7 +70,7 @@ impl Store {
         &self,
         hash: &Digest,
         new: &str,
-        young: YoungFactors,
+        kept: KeptByReset,
         entry: &Audit,
     ) -> Result<Option<User>, StoreError> {
         let now = entry.at;
@@ -97,20 +96,23 @@ impl Store {
             session_rows::end_all(transaction, user.id, None).await?;
             session_rows::end_access_tokens(transaction, user.id).await?;
             pending_log_ins::end_all(transaction, id).await?;
-            let removed = match young {
-                YoungFactors::Remove => {
-                    let micros = now.micros().saturating_sub(YOUNG_FACTORS.as_micros() as u64);
-                    factors::remove_younger(transaction, id, Time::from_micros(micros)).await?
-                }
-                YoungFactors::Keep => false,
+            let removes_factors = !kept.factors && {
+                let micros = now.micros().saturating_sub(YOUNG_FACTORS.as_micros() as u64);
+                factors::remove_younger(transaction, id, Time::from_micros(micros)).await?
             };
+            // All that are open were made in the last seven days, after which an invitation expires.
+            let withdraws =
+                !kept.invitations && members::withdraw_invitations(transaction, user.id, &[]).await?;
             attempts::unlock(transaction, &user.email).await?;
             let subject = user.id.to_string();
             let entry = Audit { user: Some(user.id), tenant: user.tenant, subject, ..entry.clone() };
             append(transaction, &entry).await?;
-            if removed {
-                let entry = Audit { action: "factors.removed_by_reset".into(), ..entry };
-                append(transaction, &entry).await?;
+            let removals = [
+                (removes_factors, "factors.removed_by_reset"),
+                (withdraws, "invitations.withdrawn_by_reset"),
+            ];
+            for (_, action) in removals.into_iter().filter(|(is_done, _)| *is_done) {
+                append(transaction, &Audit { action: action.into(), ..entry.clone() }).await?;
             }
             Ok(Some(user))
         })

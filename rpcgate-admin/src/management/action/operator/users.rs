@@ -40,11 +40,14 @@ pub async fn unlock(app: &AppState, actor: &Actor, id: UserId) -> Result<Account
     Ok(app.store.unlock_account(id, &entry).await?)
 }
 
-/// Removes the password of an account, ends its sessions, and mails it a link that sets another password.
+/// Removes the password of an account, ends its sessions, withdraws its open invitations, and mails it a link that sets another
+/// password. The operator needs a proof.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Conflict`] if it is disabled, [`ActionError::Unavailable`].
+/// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired), [`ActionError::NotFound`],
+/// [`ActionError::Conflict`] if it is disabled, [`ActionError::Unavailable`].
 pub async fn reset(app: &Arc<AppState>, actor: &Actor, id: UserId) -> Result<Account, ActionError> {
+    actor.expect_proof()?;
     let now = app.now();
     let token = Opaque::make(OpaqueKind::Reset)?;
     let (hash, expires_at) = (Digest(token.hash().0), now.plus(RESET_LIFE));
@@ -82,11 +85,11 @@ pub async fn remove_factors(
 }
 
 /// Disables an account, which ends its sessions and prevents log-ins, or enables it again, and tells its user if that
-/// changed something. The keys of its tenant keep working, because they belong to the tenant.
+/// changed something. The keys of its tenant keep working, because they belong to the tenant. The operator needs a proof.
 ///
 /// # Errors
-/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for the operator's own account, so that an operator remains
-/// who can enable it;
+/// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired); [`ActionError::NotFound`];
+/// [`ActionError::Conflict`] for the operator's own account, so that an operator remains who can enable it;
 /// [`ActionError::Unavailable`].
 pub async fn disable(
     app: &AppState,
@@ -94,6 +97,7 @@ pub async fn disable(
     id: UserId,
     is_disabled: bool,
 ) -> Result<Account, ActionError> {
+    actor.expect_proof()?;
     if actor.user.id == id {
         return Err(ActionError::Conflict("the own account cannot be disabled"));
     }

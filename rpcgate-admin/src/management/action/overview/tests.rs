@@ -56,6 +56,7 @@ impl Fixture {
             scopes: None,
             if_match: None,
             command_line: None,
+            is_proved: false,
         }
     }
 

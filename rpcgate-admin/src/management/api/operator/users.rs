@@ -130,10 +130,12 @@ pub async fn unlock(
 /// Reset the password of a user
 ///
 /// Removes the password at once, ends all sessions, and mails the user a link that sets another password within an
-/// hour. After that the user has to request another link, as with a forgotten password.
+/// hour. After that the user has to request another link, as with a forgotten password. Open invitations that the user made are
+/// withdrawn. The session of a log-in needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/reset", operation_id = "operator_reset_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
+        (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "The user is disabled.")))]
 pub async fn reset(
     State(app): State<Arc<AppState>>,
@@ -170,10 +172,12 @@ pub async fn remove_factors(
 /// Disable a user
 ///
 /// Ends all sessions, withdraws the invitations that the user made, and prevents log-ins and password resets. The
-/// keys of the tenant keep working: suspend the tenant to stop them.
+/// keys of the tenant keep working: suspend the tenant to stop them. The session of a log-in needs a proof from the last ten
+/// minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/disable", operation_id = "operator_disable_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
+        (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "It is the operator's own account.")))]
 pub async fn disable(
     State(app): State<Arc<AppState>>,
@@ -184,9 +188,12 @@ pub async fn disable(
 }
 
 /// Enable a disabled user
+///
+/// The session of a log-in needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/enable", operation_id = "operator_enable_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
+        (status = 401, description = "The session has no recent proof (`proof_required`)."),
         (status = 409, description = "It is the operator's own account.")))]
 pub async fn enable(
     State(app): State<Arc<AppState>>,

@@ -1,4 +1,4 @@
-use crate::management::action::factors::RECENT;
+use crate::management::access::RECENT;
 use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, pair, post, register, register_confirmed, site, tokens,
 };

@@ -176,6 +176,7 @@ async fn a_caller_whose_address_is_not_confirmed_creates_no_webhook() {
         scopes: None,
         if_match: None,
         command_line: None,
+        is_proved: false,
     };
     let new = NewWebhook { url: "https://hooks.example/".into(), standard_headers: false };
     let refused = create(&site.app, &actor, webhook.project, new).await;

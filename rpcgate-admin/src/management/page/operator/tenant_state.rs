@@ -3,7 +3,6 @@
 use crate::management::action::actor::Actor;
 use crate::management::action::operator::tenant_profile::{TenantProfile, profile};
 use crate::management::action::operator::tenants;
-use crate::management::action::step_up;
 use crate::management::action::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -213,7 +212,7 @@ async fn delete(
     Id(id): Id<TenantId>,
     fields: FieldList,
 ) -> PageResult {
-    if !step_up::is_proved(&page.session, app.now()) {
+    if !page.session.is_proved(app.now()) {
         return Ok(to_step_up(&page, &format!("operator/tenants/{id}/delete")));
     }
     let version = FormVersion::current(&app, Versioned::Tenant(id)).await?;

@@ -2,7 +2,6 @@
 
 use super::names::NamesOfAll;
 use crate::management::action::operator::users;
-use crate::management::action::step_up;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -13,7 +12,7 @@ use crate::management::page::filters;
 use crate::management::page::form::{FieldList, PlainForm};
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::problems::{Labels, Problems};
-use crate::management::page::step_up::to_step_up;
+use crate::management::page::step_up::{for_missing_proof, to_step_up};
 use crate::management::page::view::{ok, rejected};
 use crate::store::{Account, UserId};
 use askama::Template;
@@ -104,6 +103,9 @@ async fn refused(
     reason: &str,
     error: ActionError,
 ) -> PageResult {
+    if let Some(step_up) = for_missing_proof(page, &error, &format!("operator/users/{id}")) {
+        return Ok(step_up);
+    }
     let shown = account_page(app, page, id, reason).await?;
     rejected(error, LABELS, |problems| AccountPage { problems, ..shown })
 }
@@ -146,6 +148,7 @@ async fn ask_reset(
             "A mail goes to {}: its link sets another password within an hour.",
             account.user.email
         ))
+        .consequence("Open invitations that the user made are withdrawn.")
         .keep("Keep the password");
     Ok(ok(&asked))
 }
@@ -192,7 +195,7 @@ async fn remove_factors(
     Id(id): Id<UserId>,
     fields: FieldList,
 ) -> PageResult {
-    if !step_up::is_proved(&page.session, app.now()) {
+    if !page.session.is_proved(app.now()) {
         return Ok(to_step_up(&page, &format!("operator/users/{id}")));
     }
     let reason = fields.one("reason");

@@ -1,7 +1,7 @@
 //! Tests of the account: factors, sessions, tokens, and the factor that is given again.
 
 use super::*;
-use crate::management::action::factors::RECENT;
+use crate::management::access::RECENT;
 use crate::management::api::factors::tests::Authenticator;
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::page::hostile::{HOSTILE, assert_shown, forged};

@@ -169,7 +169,8 @@ fn rows() -> Vec<Row> {
         writes("forgot_password", ANYONE, &[]).with(|scene| json!({"email": scene.own.user().email})),
         writes("reset_password", ANYONE, &[])
             .with(|scene| json!({
-                "token": scene.own.caller.reset.expose(), "password": PASSWORD, "keep_factors": false})),
+                "token": scene.own.caller.reset.expose(), "password": PASSWORD, "keep_factors": false,
+                "keep_invitations": false})),
         writes("accept_invitation", ANYONE, &[]).with(|scene| json!({
             "token": scene.own.invited.expose(), "password": PASSWORD, "name": "New"})),
         writes("login", ANYONE, &[]).with(|scene| json!({"email": scene.own.user().email, "password": PASSWORD})),
@@ -1271,8 +1272,9 @@ async fn requests_without_a_valid_token_reveal_and_change_nothing() {
     }
 }
 
-/// What needs a proof: all that changes who may enter an account, and deletion.
-const PROVEN: [&str; 15] = [
+/// What needs a proof whatever it is about: all that changes who may enter an account, and deletion. Operations on members
+/// need one if they are about owners and admins ([`entry`](super::entry)).
+const PROVEN: [&str; 18] = [
     "activate_totp",
     "change_email",
     "change_password",
@@ -1282,7 +1284,10 @@ const PROVEN: [&str; 15] = [
     "finish_passkey_registration",
     "give_proof",
     "operator_delete_tenant",
+    "operator_disable_user",
+    "operator_enable_user",
     "operator_remove_factors",
+    "operator_reset_user",
     "remove_member",
     "remove_passkey",
     "renew_recovery_codes",

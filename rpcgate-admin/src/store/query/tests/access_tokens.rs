@@ -97,7 +97,7 @@ async fn tokens_end_with_their_user_and_when_the_account_is_taken_back() {
     store.put_reset("a@b.example", &text(9), later(9), &entry("x")).await.unwrap();
     assert!(
         store
-            .reset_password(&text(9), "$argon2id$new", crate::store::YoungFactors::Remove, &entry("x"))
+            .reset_password(&text(9), "$argon2id$new", crate::store::KeptByReset::default(), &entry("x"))
             .await
             .unwrap()
             .is_some()

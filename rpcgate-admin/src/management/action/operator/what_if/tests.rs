@@ -33,6 +33,7 @@ pub(in super::super) fn operator() -> Actor {
         scopes: None,
         if_match: None,
         command_line: None,
+        is_proved: false,
     }
 }
 

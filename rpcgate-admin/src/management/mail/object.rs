@@ -1,0 +1,128 @@
+//! What mails are about: one page of the dashboard for each.
+
+use crate::store::{InvoiceNumber, NotificationKind, TicketId, WebhookId};
+use rpcgate_core::caller::ProjectId;
+use std::fmt;
+
+/// The object of a mail, to which it links directly. [`Display`](fmt::Display) writes its page, below the root of the
+/// dashboard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum MailObject {
+    /// The account of the reader: its address and its password.
+    Account,
+    /// The sessions and second factors of the reader.
+    Security,
+    /// The personal access tokens of the reader.
+    AccessTokens,
+    /// The start page, to which the log-in leads.
+    Start,
+    /// The form to log in.
+    LogIn,
+    /// The form to request a new password.
+    ForgottenPassword,
+    /// The members of the organisation, their roles, and the open invitations.
+    Team,
+    /// A project with its keys.
+    Project(ProjectId),
+    /// A webhook with its deliveries.
+    Webhook(WebhookId),
+    /// All webhooks.
+    Webhooks,
+    /// The bills, the state of the organisation, and how it pays.
+    Billing,
+    /// An invoice.
+    Invoice(InvoiceNumber),
+    /// The usage.
+    Usage,
+    /// The chains with the prices of their methods.
+    Chains,
+    /// The requests for another plan.
+    LimitRequests,
+    /// A support ticket.
+    Ticket(TicketId),
+}
+
+impl MailObject {
+    /// The address of its page. In a line of its own it is a link.
+    pub fn url(self, dash_url: &str) -> String {
+        format!("{}/{self}", dash_url.trim_end_matches('/'))
+    }
+}
+
+impl fmt::Display for MailObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MailObject::Account => "account",
+            MailObject::Security => "account/security",
+            MailObject::AccessTokens => "account/tokens",
+            MailObject::Start => "",
+            MailObject::LogIn => "login",
+            MailObject::ForgottenPassword => "password/forgot",
+            MailObject::Team => "team",
+            MailObject::Project(id) => return write!(f, "projects/{id}"),
+            MailObject::Webhook(id) => return write!(f, "webhooks/{id}"),
+            MailObject::Webhooks => "webhooks",
+            MailObject::Billing => "billing",
+            MailObject::Invoice(number) => return write!(f, "invoices/{number}"),
+            MailObject::Usage => "usage",
+            MailObject::Chains => "chains",
+            MailObject::LimitRequests => "plan/request",
+            MailObject::Ticket(id) => return write!(f, "support/{id}"),
+        })
+    }
+}
+
+impl From<NotificationKind> for MailObject {
+    /// The object of notifications of a kind, unless the notification has one of its own.
+    fn from(kind: NotificationKind) -> Self {
+        match kind {
+            NotificationKind::DailyRequests80
+            | NotificationKind::DailyRequests95
+            | NotificationKind::DailyRequests100
+            | NotificationKind::RateLimitedSpike => MailObject::Usage,
+            NotificationKind::Invoice | NotificationKind::Suspension => MailObject::Billing,
+            NotificationKind::Security => MailObject::Security,
+            NotificationKind::WebhookHealth => MailObject::Webhooks,
+            NotificationKind::Prices => MailObject::Chains,
+            NotificationKind::LimitDecision => MailObject::LimitRequests,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::api::invoices::tests::issue;
+    use crate::management::app_state::tests::Site;
+    use crate::management::page::tests::{cookie, get};
+    use crate::store::Role;
+    use http::StatusCode;
+
+    #[tokio::test]
+    async fn every_object_has_a_page() {
+        let site = Site::new().await;
+        let owner = site.member(Role::Owner).await;
+        let own = cookie(&site, &owner);
+        let invoice = issue(&site, owner.user.tenant.unwrap()).await;
+        for object in [
+            MailObject::Account,
+            MailObject::Security,
+            MailObject::AccessTokens,
+            MailObject::Start,
+            MailObject::LogIn,
+            MailObject::ForgottenPassword,
+            MailObject::Team,
+            MailObject::Webhooks,
+            MailObject::Billing,
+            MailObject::Invoice(invoice),
+            MailObject::Usage,
+            MailObject::Chains,
+            MailObject::LimitRequests,
+        ] {
+            let page = get(&site, &format!("/{object}"), &own).await;
+            let is_shown = page.status == StatusCode::OK || object == MailObject::LogIn;
+            assert!(is_shown, "{object:?}: {} {}", page.status, page.text);
+        }
+    }
+}
