@@ -224,7 +224,7 @@ mod tests {
         let (to, text) = (address("ada@example.com").unwrap(), "the project a\u{2028}b\u{85}c is suspended");
         let url = "https://dash.rpcgate.example";
         let mails = [
-            Mail::notification(to.clone(), text, url, "plan"),
+            Mail::notification(to.clone(), text, url, MailObject::LimitRequests),
             Mail::limit_request_decided(to, text, None, url),
         ];
         for mail in &mails {

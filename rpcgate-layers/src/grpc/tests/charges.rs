@@ -51,7 +51,8 @@ async fn ended(frames: Vec<Frame<Bytes>>) -> (Answer, Recorded) {
 #[tokio::test]
 async fn an_answer_of_one_message_is_charged_if_it_ends_with_a_status_of_the_call() {
     let half = || Frame::data(Bytes::from_static(&[0, 0, 0, 0, 9, 1]));
-    let cases: [(&str, Vec<Frame<Bytes>>, Option<&str>, Outcome, u32); 9] = [
+    type Case = (&'static str, Vec<Frame<Bytes>>, Option<&'static str>, Outcome, u32);
+    let cases: [Case; 9] = [
         ("answered", vec![data(b"one"), trailers("0")], Some("0"), Outcome::Answered, 5),
         ("refused by the node", vec![data(b"one"), trailers("3")], Some("3"), Outcome::NodeError, 5),
         ("a head alone", vec![], Some("14"), Outcome::Failed, 0),
