@@ -3,6 +3,7 @@
 use super::account::{AnswerAccount, AnswerEnd, correct};
 use super::counts::GrpcCounts;
 use super::feed::Feed;
+use super::judge::AnswerJudge;
 use super::lasting::LastingAnswer;
 use super::messages::Messages;
 use super::status::{UNAUTHENTICATED, UNAVAILABLE, of_node};
@@ -47,6 +48,8 @@ pub(super) struct Live {
     pub(super) messages: Messages,
     pub(super) feed: Arc<Feed>,
     pub(super) account: Option<AnswerAccount>,
+    /// Until its node is judged.
+    pub(super) judge: Option<AnswerJudge>,
     pub(super) counts: Arc<GrpcCounts>,
     pub(super) sent: u64,
     /// When the client stops waiting.
@@ -138,19 +141,38 @@ impl Live {
     }
 
     /// Charges the answer as a stream, unless that is done.
-    fn begin_stream(&mut self) {
+    pub(super) fn begin_stream(&mut self) {
+        if let Some(judge) = self.judge.take() {
+            judge.record_stream();
+        }
         if matches!(self.account, Some(AnswerAccount::Call(_))) {
             self.account = self.account.take().and_then(AnswerAccount::into_stream);
         }
     }
 
-    /// Between messages a node may be silent for as long as it likes, but not within one.
+    /// Between messages a node may be silent for as long as it likes, but not within one, nor before the first one once it has
+    /// all of the call.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
-        if self.messages.is_between() {
+        if self.messages.is_between() && self.messages.whole() > 0 {
             return Poll::Pending;
         }
         let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(self.patience)));
-        if stall.as_mut().poll(cx).is_pending() { Poll::Pending } else { self.break_off(Cause::Timeout) }
+        loop {
+            if stall.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            let now = Instant::now();
+            let until = match self.feed.ended() {
+                _ if !self.messages.is_between() => now,
+                // The node may be waiting for the client.
+                None => now + self.patience,
+                Some(ended) => ended + self.patience,
+            };
+            if until <= now {
+                return self.break_off(Cause::Timeout);
+            }
+            stall.as_mut().reset(until);
+        }
     }
 
     /// Ends with the trailers of the node.
@@ -192,6 +214,9 @@ impl Live {
         self.is_over = true;
         self.held = None;
         self.feed.end();
+        if let Some(judge) = self.judge.take() {
+            judge.record(end, self.messages);
+        }
         let account = self.account.take()?;
         self.counts.count(account.chain(), end.number());
         account.end(end, self.feed.received().load(Relaxed) as u64, self.sent)

@@ -1,9 +1,10 @@
 //! One call at the nodes: what is sent, and which answers are accepted.
 
 use super::feed::Feed;
+use super::judge::AnswerJudge;
 use super::lasting::{Interrupted, Lasting};
 use super::messages::Messages;
-use super::status::{OK, UNAUTHENTICATED, UNAVAILABLE, is_grpc, of_node, unserved};
+use super::status::{UNAUTHENTICATED, UNAVAILABLE, is_grpc, of_node, verdict};
 use super::timeout;
 use crate::nodes::exchange::{Exchange, Rejected, TryPlace};
 use crate::nodes::in_flight::InFlightPermit;
@@ -66,7 +67,7 @@ pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) is_slow: bool,
     /// Bytes that a message may have.
     pub(super) most: usize,
-    pub(super) clock: &'a dyn Clock,
+    pub(super) clock: &'a Arc<dyn Clock>,
 }
 
 /// A node's answer: all of it, or its beginning.
@@ -77,16 +78,16 @@ pub(super) struct NodeReply {
     /// The messages in them.
     pub(super) messages: Messages,
     pub(super) rest: Rest,
+    pub(super) method: MethodPlace,
     pub(super) place: H2Place,
     pub(super) permit: Option<InFlightPermit>,
 }
 
 impl Judged for NodeReply {
-    /// An answer that is still coming has begun with a message.
     fn verdict(&self) -> Verdict {
         match self.rest {
-            Rest::Whole { status: OK, .. } | Rest::Open(_) => Verdict::Usable,
-            Rest::Whole { status, .. } => unserved(status).map_or(Verdict::Neutral, Verdict::Unserved),
+            Rest::Whole { status, .. } => verdict(status, self.method),
+            Rest::Open { .. } => Verdict::Begun,
         }
     }
 }
@@ -102,8 +103,8 @@ impl NodeReply {
 pub(super) enum Rest {
     /// Nothing: the answer has its trailers, or its headers are those.
     Whole { status: u8, trailers: Option<HeaderMap> },
-    /// More.
-    Open(NodeBody),
+    /// More, by which the node is judged.
+    Open { body: NodeBody, judge: AnswerJudge },
 }
 
 impl Exchange for GrpcExchange<'_, '_> {
@@ -188,12 +189,19 @@ impl Exchange for GrpcExchange<'_, '_> {
             pieces: SmallVec::new(),
             messages: Messages::new(self.most),
             rest: Rest::Whole { status: UNAVAILABLE, trailers: None },
+            method: self.method,
             place,
             permit: progress.permit.take(),
         };
         let read = match of_node(&reply.headers) {
             Some(status) => Ok(Rest::Whole { status, trailers: None }),
-            None => begin(&mut body, &mut reply).await.map(|rest| rest.unwrap_or(Rest::Open(body))),
+            None => begin(&mut body, &mut reply).await.map(|rest| {
+                rest.unwrap_or_else(|| {
+                    let (node, clock) = (client.node().clone(), self.clock.clone());
+                    let since = clock.elapsed().saturating_sub(progress.took.unwrap_or_default());
+                    Rest::Open { body, judge: AnswerJudge { node, method: self.method, clock, since } }
+                })
+            }),
         };
         let rest = match read {
             Ok(Rest::Whole { status: UNAUTHENTICATED, .. }) => Err(Cause::Status(401)),

@@ -18,8 +18,9 @@
 //! so.
 //!
 //! - **Time**: `grpc-timeout` bounds all of a call, and a node is told what is left of it. When it is over, the call ends with
-//!   status 4. The chain's own timeout bounds the time from the last message of the client to the head of the answer, and from
-//!   piece to piece within a message: then the status is 14. Between messages a stream may be silent.
+//!   status 4. The chain's own timeout bounds the time from the last message of the client to the head of the answer, from there to
+//!   the first message, and from piece to piece within a message: then the status is 14. Between messages a stream may be
+//!   silent.
 //! - **Cancellation**: a client that resets its stream has the node's reset. A node that breaks off ends the client's stream
 //!   with status 14, or resets it within a message.
 //! - **Flow control**: a piece is read from one side when the other has room for it.
@@ -41,6 +42,7 @@ mod exchange;
 mod feed;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
+mod judge;
 mod lasting;
 mod limits;
 mod messages;

@@ -210,7 +210,7 @@ impl Shared {
             avoid: None,
             is_broadcast: tally.entries.iter().any(|entry| entry.call.rule.flags.has(Flags::BROADCAST)),
             most: self.limits.message,
-            clock: &*self.clock,
+            clock: &self.clock,
         };
         let asked = self.ask(&mut tally, &mut exchange).await;
         let lasting = exchange.lasting;
@@ -312,7 +312,7 @@ impl Shared {
         (feed, deadline, lasting): (Arc<Feed>, Option<Duration>, Lasting<'_>),
     ) -> Response<GrpcBody> {
         let is_unserved = reply.is_unserved();
-        let NodeReply { headers: mut own, pieces, messages, rest, place, permit } = reply;
+        let NodeReply { headers: mut own, pieces, messages, rest, place, permit, .. } = reply;
         let content_type = own.get(CONTENT_TYPE).cloned();
         strip(&mut own);
         if let Some(content_type) = content_type {
@@ -323,7 +323,7 @@ impl Shared {
             entry.state = match rest {
                 Rest::Whole { status, .. } if is_unserved => answered(status == OK, Source::Unserved),
                 Rest::Whole { status, .. } => answered(status == OK, Source::Node),
-                Rest::Open(_) => CallState::Sent,
+                Rest::Open { .. } => CallState::Sent,
             };
         }
         let headers = metadata(id, Some(&tally), true, own);
@@ -339,17 +339,18 @@ impl Shared {
                 });
                 response(headers, GrpcBody::whole(pieces, trailers))
             }
-            Rest::Open(body) => {
+            Rest::Open { body, judge } => {
                 let patience = tally.chain.timeout();
                 let left = deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
                 let is_stream = messages.are_several();
                 let account = Some(AnswerAccount::new(tally));
-                let live = Live {
+                let mut live = Live {
                     pieces: pieces.into_iter().collect(),
                     body,
                     messages,
                     feed,
-                    account: if is_stream { account.and_then(AnswerAccount::into_stream) } else { account },
+                    account,
+                    judge: Some(judge),
                     counts: self.counts.clone(),
                     sent: 0,
                     deadline: timer(left),
@@ -359,6 +360,9 @@ impl Shared {
                     is_over: false,
                     held: Some((place, permit)),
                 };
+                if is_stream {
+                    live.begin_stream();
+                }
                 response(headers, GrpcBody::live(live))
             }
         }

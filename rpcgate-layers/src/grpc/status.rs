@@ -1,5 +1,7 @@
 //! The status of a gRPC call: what a node says of it, and how the gateway writes its own.
 
+use crate::nodes::transport_health::Verdict;
+use crate::nodes::usefulness::MethodPlace;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use rpcgate_core::adapter::Unserved;
 use rpcgate_core::refusal::{BackendFailure, DeadlineExceeded, Refusal};
@@ -72,6 +74,19 @@ pub(super) const fn unserved(status: u8) -> Option<Unserved> {
         UNAVAILABLE | RESOURCE_EXHAUSTED => Some(Unserved::Node),
         UNIMPLEMENTED | INTERNAL => Some(Unserved::Method),
         _ => None,
+    }
+}
+
+/// What a whole answer with this status says about its node.
+pub(super) fn verdict(status: u8, method: MethodPlace) -> Verdict {
+    match unserved(status) {
+        _ if status == OK => Verdict::Usable,
+        // Perhaps its caller has invented it.
+        Some(_) if status == UNIMPLEMENTED && method == MethodPlace::OTHER => {
+            Verdict::Unserved(Unserved::UnknownMethod)
+        }
+        Some(why) => Verdict::Unserved(why),
+        None => Verdict::Neutral,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Calls of every shape through the whole stack, to nodes of hyper that do what a test says.
 
 mod charges;
+mod judging;
 mod lasting;
 
 use super::messages::tests::message;

@@ -233,7 +233,7 @@ impl HealthState {
     }
 
     /// The node gave no usable answer to a call by this transport; `pause` is the time for which it requested no calls.
-    pub(super) fn record_failure(
+    pub(crate) fn record_failure(
         &self,
         transport: Transport,
         fault: Fault,

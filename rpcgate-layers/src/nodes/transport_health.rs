@@ -25,6 +25,8 @@ pub(crate) struct TransportHealth {
 pub(crate) enum Verdict {
     /// It is whole and has a result.
     Usable,
+    /// It has only begun: the rest shows what it says.
+    Begun,
     /// It is an error of the caller's own, or empty: it says that the node works, and nothing about how well.
     Neutral,
     /// The node cannot serve the call now.
@@ -79,13 +81,13 @@ impl TransportHealth {
     }
 
     /// An answer to a call of this method was accepted, after `took` if that was measured.
-    pub(super) fn record_answer(
+    pub(crate) fn record_answer(
         &self,
         verdict: Verdict,
         method: MethodPlace,
         (took, now): (Option<Duration>, impl Fn() -> Duration),
     ) {
-        if self.usefulness.is_awaited_by_others() {
+        if verdict != Verdict::Begun && self.usefulness.is_awaited_by_others() {
             self.usefulness.record_sign_of_life(now());
         }
         match verdict {
@@ -93,6 +95,7 @@ impl TransportHealth {
                 self.clear_failures();
                 self.usefulness.record_usable(method, took);
             }
+            Verdict::Begun => {}
             // What a caller can make every node say counts against none.
             Verdict::Neutral | Verdict::Unserved(Unserved::Data | Unserved::UnknownMethod) => {
                 self.clear_failures();

@@ -205,12 +205,24 @@ impl Usefulness {
         }
     }
 
+    /// An answer of this method began and ended without a message, after `waited`. Nothing is recorded if that is not unusual
+    /// for the node.
+    pub(crate) fn record_method_silence(&self, method: MethodPlace, waited: Duration) {
+        if self.is_unusual(waited) {
+            self.record_method_failed(method);
+        }
+    }
+
+    /// Whether calls wait for the node so long only if something is wrong.
+    fn is_unusual(&self, waited: Duration) -> bool {
+        let latency = self.latency();
+        waited >= if latency.is_zero() { FIRST } else { (latency * USUAL).max(SHORTEST) }
+    }
+
     /// A try ended without an answer after `waited`: its time was over, or its caller has left. Nothing is recorded if that
     /// is not unusual for the node, so that no caller can make a node look silent by leaving early.
     pub(crate) fn record_silence(&self, waited: Duration) {
-        let latency = self.latency();
-        let usual = if latency.is_zero() { FIRST } else { (latency * USUAL).max(SHORTEST) };
-        if waited < usual {
+        if !self.is_unusual(waited) {
             return;
         }
         let old = self.in_vain.load(Relaxed);

@@ -14,6 +14,7 @@ use crate::transport::h1::answer::unusable_body;
 use crate::transport::h1::client::Reuse;
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use crate::transport::h2::client::H2Client;
+use rpcgate_core::adapter::Unserved;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
@@ -189,6 +190,8 @@ impl Pool {
         }
         let mut tries = Tries::new();
         let mut reuse = Reuse::Idle;
+        // A node that does not know a method of no table: it lacks it if another one has it.
+        let mut unknowing: Option<&Node> = None;
         loop {
             let node = client.as_ref();
             progress.tries.push((self.number, node.index.0), choice);
@@ -200,7 +203,13 @@ impl Pool {
                     Ok(accepted) => {
                         progress.taken = None;
                         let took = (progress.took.take(), || self.clock.elapsed());
-                        health.record_answer(accepted.verdict(), method, took);
+                        let verdict = accepted.verdict();
+                        health.record_answer(verdict, method, took);
+                        if let Some(node) = unknowing
+                            && matches!(verdict, Verdict::Usable | Verdict::Begun)
+                        {
+                            node.health.by(E::TRANSPORT).usefulness().record_method_failed(method);
+                        }
                         progress.tries.accept();
                         return Ok(accepted);
                     }
@@ -254,7 +263,13 @@ impl Pool {
             // A node that answers has working connections; after any other failure no idle one is trusted.
             let is_bad_answer = matches!(failure, TryFailure::BadAnswer(_) | TryFailure::Unserved { .. });
             reuse = if is_bad_answer { Reuse::Idle } else { Reuse::No };
-            if fault.sent && !self.retries.withdraw(self.clock.elapsed()) {
+            let is_unknown = matches!(failure, TryFailure::Unserved { why: Unserved::UnknownMethod, .. });
+            if is_unknown {
+                unknowing = Some(node);
+            }
+            // A caller that invents methods leaves retries for others.
+            let take_retry = || if is_unknown { self.take_spare_retry() } else { self.take_retry() };
+            if fault.sent && !take_retry() {
                 if next != NextTry::Reconnect {
                     client.as_ref().give_back(calls, taken, &*self.clock);
                 }

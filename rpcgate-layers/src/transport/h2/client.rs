@@ -73,6 +73,10 @@ impl H2Client {
         }
     }
 
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
     /// Sends a call once, and returns the head of its answer.
     pub(crate) async fn send<M>(
         &self,

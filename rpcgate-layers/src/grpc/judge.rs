@@ -1,0 +1,53 @@
+//! What an answer that is still coming shows about its node.
+//!
+//! That it has begun shows nothing: a node can send heads and no messages. The node is judged when the answer ends, or when a
+//! second message shows that it is a stream, whose end is the client's matter as well.
+
+use super::account::AnswerEnd;
+use super::messages::Messages;
+use super::status::verdict;
+use crate::nodes::node::Node;
+use crate::nodes::usefulness::MethodPlace;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::fault::Fault;
+use rpcgate_core::tally::Transport;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An answer that has begun, and that its node is still to be judged by.
+pub(super) struct AnswerJudge {
+    pub(super) node: Arc<Node>,
+    pub(super) method: MethodPlace,
+    pub(super) clock: Arc<dyn Clock>,
+    /// When the call was sent to the node.
+    pub(super) since: Duration,
+}
+
+impl AnswerJudge {
+    /// A second message has come.
+    pub(super) fn record_stream(self) {
+        // How long it took to come says nothing about the node.
+        let usefulness = self.node.health.by(Transport::Grpc).usefulness();
+        usefulness.record_usable(self.method, None);
+    }
+
+    /// The answer has ended like this, after these messages.
+    pub(super) fn record(self, end: AnswerEnd, messages: Messages) {
+        let now = self.clock.elapsed();
+        let took = now.saturating_sub(self.since);
+        let health = self.node.health.by(Transport::Grpc);
+        match end {
+            AnswerEnd::Node(status) => {
+                health.record_answer(verdict(status, self.method), self.method, (Some(took), || now));
+            }
+            AnswerEnd::Failed(cause) => {
+                self.node.health.record_failure(Transport::Grpc, Fault::sent(cause), None, now);
+            }
+            // Only its own method suffers: a client can open a stream that is silent at every node.
+            AnswerEnd::Late | AnswerEnd::Left if messages.whole() == 0 => {
+                health.usefulness().record_method_silence(self.method, took);
+            }
+            AnswerEnd::Late | AnswerEnd::Left | AnswerEnd::Refused(_) => {}
+        }
+    }
+}

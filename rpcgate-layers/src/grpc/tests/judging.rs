@@ -1,0 +1,110 @@
+//! Which answers improve the rank of a node, and which count against it.
+
+use super::*;
+
+/// A node that begins answers, and breaks them off soon afterwards if it `breaks`; else it sends nothing more.
+async fn beginning(breaks: bool) -> Node {
+    Node::serve(move |_| async move {
+        let (pieces, body) = fed(1);
+        tokio::spawn(async move {
+            if breaks {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            } else {
+                pieces.closed().await;
+            }
+        });
+        head(body)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_node_whose_answers_break_off_gets_no_more_calls() {
+    let (broken, well) = (beginning(true).await, Node::saying(b"answer").await);
+    let gateway = Gateway::new(&[&broken.url, &well.url]);
+    let mut good = 0;
+    for _ in 0..20 {
+        good += usize::from(gateway.unary("Toy_Read").await.status() == "0");
+    }
+    assert_eq!(good + broken.calls(), 20);
+    assert!((1..=2).contains(&broken.calls()), "{}", broken.calls());
+}
+
+#[tokio::test]
+async fn a_node_that_begins_answers_and_sends_no_message_gets_no_more_calls() {
+    let (silent, well) = (beginning(false).await, Node::saying(b"answer").await);
+    let gateway = Gateway::new(&[&silent.url, &well.url]);
+    for _ in 0..10 {
+        let (before, asked) = (silent.calls() + well.calls(), silent.calls());
+        let passing = async {
+            until(|| silent.calls() + well.calls() > before).await;
+            if silent.calls() > asked {
+                gateway.fixture.clock.advance(Duration::from_secs(2));
+            }
+        };
+        let metadata = [("apikey", KEY), ("grpc-timeout", "100m")];
+        tokio::join!(gateway.ask(READ, &metadata, Full::from(message(b"ask"))), passing);
+    }
+    assert!((1..=3).contains(&silent.calls()), "{}", silent.calls());
+    assert_eq!(silent.calls() + well.calls(), 10);
+}
+
+#[tokio::test]
+async fn the_chains_timeout_bounds_the_wait_for_the_first_message() {
+    let quick = |fixture: Fixture| {
+        let mut changes = ChainOverrides::default();
+        changes.timeout = Some(Duration::from_millis(500));
+        Fixture { chain: Arc::new(Chain::new(toy(Vec::new()), changes, true, Arc::default())), ..fixture }
+    };
+    let silent = beginning(false).await;
+    let gateway = Gateway::with(&[&silent.url], |_| (), &quick);
+    let answer = gateway.unary("Toy_Read").await;
+    assert_eq!((answer.status(), answer.body.len()), ("14", 0));
+    let line = gateway.records()[0].lines[0].clone();
+    assert_eq!((line.outcome, line.cu), (Outcome::Failed, 0));
+
+    // A node may wait for messages of the client, which has sent none, and be silent between its own.
+    let slow = Node::serve(|request: Request<Incoming>| async move {
+        let (pieces, body) = fed(1);
+        tokio::spawn(async move {
+            let _ = request.into_body().collect().await;
+            let _ = pieces.send(data(b"one")).await;
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            let _ = pieces.send(trailers("0")).await;
+        });
+        head(body)
+    })
+    .await;
+    let gateway = Gateway::with(&[&slow.url], |_| (), &quick);
+    let (pieces, body) = fed(1);
+    let sending = async {
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        drop(pieces);
+    };
+    let (answer, ()) = tokio::join!(gateway.ask(READ, &[("apikey", KEY)], body), sending);
+    assert_eq!((answer.status(), &answer.body), ("0", &message(b"one")));
+}
+
+#[tokio::test]
+async fn a_node_that_lacks_a_method_of_no_table_is_passed_over_for_it_alone() {
+    let lacking = Node::serve(|request: Request<Incoming>| async move {
+        if request.uri().path().ends_with("Rare") { status_alone("12") } else { unary(b"answer") }
+    })
+    .await;
+    let well = Node::saying(b"answer").await;
+    let gateway = Gateway::new(&[&lacking.url, &well.url]);
+    for _ in 0..8 {
+        assert_eq!(gateway.unary("Rare").await.status(), "0");
+    }
+    assert!(lacking.calls() <= 2, "{}", lacking.calls());
+
+    // Nobody knows this one, which counts against neither node.
+    let gateway = Gateway::new(&[&lacking.url, &lacking.url]);
+    let before = lacking.calls();
+    for _ in 0..30 {
+        assert_eq!(gateway.unary("Rare").await.status(), "12");
+    }
+    let asked = lacking.calls() - before;
+    assert!((31..=50).contains(&asked), "half of the retries are left for others: {asked}");
+    assert!(gateway.records().iter().all(|record| record.lines[0].cu == 0));
+}
