@@ -266,6 +266,12 @@ impl Pool {
         self.archives.has(NodeIndex(place.into()))
     }
 
+    /// The nodes over HTTP whose recent answers were not all errors.
+    pub(crate) fn unsuspected(&self) -> NodeSet {
+        let is_suspect = |node: &&Arc<Node>| node.health.by(Transport::Http).usefulness().is_suspect();
+        self.nodes.iter().filter(|node| !is_suspect(node)).map(|node| node.index).collect()
+    }
+
     /// Whether a call that failed may be tried again.
     pub(crate) fn may_retry(&self) -> bool {
         self.limits.retry.attempts > 1

@@ -96,17 +96,20 @@ impl TransportHealth {
                 self.usefulness.record_usable(method, took);
             }
             Verdict::Begun => {}
-            // What a caller can make every node say counts against none.
+            // What a caller can make every node say makes none doubtful.
             Verdict::Neutral | Verdict::Unserved(Unserved::Data | Unserved::UnknownMethod) => {
                 self.clear_failures();
+                self.usefulness.record_error();
             }
             Verdict::Unserved(Unserved::Method) => {
                 self.clear_failures();
+                self.usefulness.record_answered();
                 self.usefulness.record_method_failed(method);
             }
             // No caller can make a node say so by what it calls.
             Verdict::Unserved(Unserved::Node) => {
                 self.record_unusable(now());
+                self.usefulness.record_answered();
                 self.usefulness.record_failed();
                 self.usefulness.record_method_failed(method);
             }

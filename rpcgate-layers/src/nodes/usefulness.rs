@@ -29,6 +29,12 @@ const SHORTEST: Duration = Duration::from_millis(250);
 /// A call that waits for a node that never answered one is given this time, and so is one in flight.
 const FIRST: Duration = Duration::from_secs(1);
 
+/// No answer is due within this time, if none is known.
+const SOONEST: Duration = Duration::from_millis(50);
+
+/// Consecutive errors of which nothing is known, from which on the node may be the cause, and not the calls.
+const SUSPECT: u32 = 16;
+
 /// Methods that are told apart; others share a place with one of them.
 const PLACES: usize = 32;
 
@@ -62,6 +68,10 @@ pub(crate) struct Usefulness {
     waiting: AtomicUsize,
     /// Since when they have waited without any answer to one of them, in microseconds.
     silent_since: AtomicU64,
+    /// Consecutive answers that were errors of which nothing is known.
+    errors: AtomicU32,
+    /// How long calls that got no answer have waited since one was answered, in microseconds.
+    unanswered: AtomicU64,
     /// Until when the node gets no trial.
     trials: Backoff,
 }
@@ -92,11 +102,17 @@ impl Usefulness {
     /// How long one more call is likely to take, in microseconds, without the calls in flight; `None` if nothing is known.
     pub(crate) fn expected(&self, method: MethodPlace) -> Option<u64> {
         let latency = self.latency.load(Relaxed);
-        let share = self.share(method);
+        let share = if self.is_suspect() { ALL } else { self.share(method) };
         if latency == 0 && share == 0 {
             return None;
         }
         Some(latency.max(1) + IN_VAIN.as_micros() as u64 * u64::from(share) / u64::from(ALL))
+    }
+
+    /// Whether all of its recent answers were errors, or empty: perhaps it says so to every call. It is not doubtful, because
+    /// calls that are wrong have the same effect; but of equal nodes another one is better.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.errors.load(Relaxed) >= SUSPECT
     }
 
     /// The part of the tries, of calls like this one, that was in vain.
@@ -132,7 +148,7 @@ impl Usefulness {
     /// call that shows whether it is useful again. It gets one after a second, and one after twice the
     /// time each time that it fails, up to half a minute.
     pub(crate) fn takes_trial(&self, method: MethodPlace, now: impl Fn() -> Duration) -> bool {
-        if !self.has_failed(method) {
+        if !self.has_failed(method) && !self.is_suspect() {
             return false;
         }
         let now = now();
@@ -155,8 +171,27 @@ impl Usefulness {
         self.silent_since.store(now.as_micros() as u64, Relaxed);
     }
 
+    /// An answer came that was an error of which nothing is known, or empty.
+    pub(crate) fn record_error(&self) {
+        self.record_answered();
+        if !self.is_suspect() {
+            self.errors.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A call was answered, so those that were not have not waited in vain.
+    pub(crate) fn record_answered(&self) {
+        if self.unanswered.load(Relaxed) != 0 {
+            self.unanswered.store(0, Relaxed);
+        }
+    }
+
     /// A usable answer came, after `took` if that was measured.
     pub(crate) fn record_usable(&self, method: MethodPlace, took: Option<Duration>) {
+        self.record_answered();
+        if self.errors.load(Relaxed) != 0 {
+            self.errors.store(0, Relaxed);
+        }
         let in_vain = self.in_vain.load(Relaxed);
         if in_vain != 0 {
             self.in_vain.store(less(in_vain), Relaxed);
@@ -219,12 +254,18 @@ impl Usefulness {
         waited >= if latency.is_zero() { FIRST } else { (latency * USUAL).max(SHORTEST) }
     }
 
-    /// A try ended without an answer after `waited`: its time was over, or its caller has left. Nothing is recorded if that
-    /// is not unusual for the node, so that no caller can make a node look silent by leaving early.
+    /// A try ended without an answer after `waited`: its time was over, or its caller has left. Nothing is recorded if no
+    /// answer was due by then, so that no caller can make a node look silent by leaving early. Several tries without an answer
+    /// between them count as one that waited for all of their time.
     pub(crate) fn record_silence(&self, waited: Duration) {
-        if !self.is_unusual(waited) {
+        if waited < self.latency().max(SOONEST) {
             return;
         }
+        let waited_before = self.unanswered.fetch_add(waited.as_micros() as u64, Relaxed);
+        if !self.is_unusual(waited + Duration::from_micros(waited_before)) {
+            return;
+        }
+        self.unanswered.store(0, Relaxed);
         let old = self.in_vain.load(Relaxed);
         // It has cost its caller more than an error does.
         let part = if waited >= FIRST { 2 } else { 4 };
@@ -290,14 +331,45 @@ mod tests {
     #[test]
     fn a_caller_that_leaves_early_says_nothing_about_a_node() {
         let account = Usefulness::default();
-        (0..100).for_each(|_| account.record_silence(MILLI * 999));
+        account.record_silence(MILLI * 999);
         assert_eq!(account.expected(ANY), None, "a node that never answered has a second");
         account.record_usable(ANY, Some(MILLI * 100));
-        (0..100).for_each(|_| account.record_silence(MILLI * 799));
-        assert!(!account.is_doubtful(ANY, at(0)));
+        (0..100).for_each(|_| account.record_silence(MILLI * 99));
+        assert!(!account.is_doubtful(ANY, at(0)), "no answer was due");
+        for _ in 0..100 {
+            account.record_silence(MILLI * 799);
+            account.record_answered();
+        }
+        assert!(!account.is_doubtful(ANY, at(0)), "others were answered");
         account.record_silence(MILLI * 800);
         account.record_silence(MILLI * 800);
         assert!(account.is_doubtful(ANY, at(0)));
+    }
+
+    #[test]
+    fn callers_with_little_time_find_a_silent_node_together() {
+        let (known, unknown) = (Usefulness::default(), Usefulness::default());
+        known.record_usable(ANY, Some(MILLI * 100));
+        (0..5).for_each(|_| known.record_silence(MILLI * 150));
+        assert!(!known.is_doubtful(ANY, at(0)));
+        (0..7).for_each(|_| known.record_silence(MILLI * 150));
+        assert!(known.is_doubtful(ANY, at(0)));
+        (0..40).for_each(|_| unknown.record_silence(MILLI * 50));
+        assert!(unknown.is_doubtful(ANY, at(0)));
+    }
+
+    #[test]
+    fn a_node_that_answers_everything_with_errors_is_suspect_until_a_usable_answer() {
+        let account = Usefulness::default();
+        account.record_usable(ANY, Some(MILLI));
+        (0..15).for_each(|_| account.record_error());
+        assert!(!account.is_suspect());
+        account.record_error();
+        assert!(account.is_suspect() && !account.is_doubtful(ANY, at(0)));
+        assert!(account.expected(ANY).unwrap() > 1_000_000);
+        assert!(!account.takes_trial(ANY, at(0)) && account.takes_trial(ANY, at(1_000)));
+        account.record_usable(ANY, None);
+        assert!(!account.is_suspect() && account.expected(ANY) == Some(1_000));
     }
 
     #[test]

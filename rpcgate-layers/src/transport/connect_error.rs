@@ -1,6 +1,6 @@
 //! Why a connection to a node could not be made, in words for operators.
 
-use rustls::{CertificateError, Error};
+use rustls::{CertificateError, Error, OtherError};
 use std::io;
 
 /// The error of a look-up of the name of a host.
@@ -48,6 +48,11 @@ fn certificate(bad: &CertificateError) -> String {
             "its certificate is for another name".to_owned()
         }
         CertificateError::Revoked => "its certificate was revoked".to_owned(),
+        CertificateError::Other(OtherError(error))
+            if matches!(error.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
+        {
+            "its certificate is that of an authority, and is trusted only if ca_file names it".to_owned()
+        }
         CertificateError::BadEncoding => "its certificate cannot be read".to_owned(),
         other => format!("its certificate is not valid: {other}"),
     }
@@ -56,6 +61,7 @@ fn certificate(bad: &CertificateError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     #[test]
     fn the_reason_of_a_failed_connection_is_a_phrase_that_an_operator_can_act_on() {
@@ -72,6 +78,10 @@ mod tests {
             (CertificateError::UnknownIssuer, "TLS: the issuer of its certificate is not trusted"),
             (CertificateError::Expired, "TLS: its certificate has expired"),
             (CertificateError::NotValidForName, "TLS: its certificate is for another name"),
+            (
+                CertificateError::Other(OtherError(Arc::new(webpki::Error::CaUsedAsEndEntity))),
+                "TLS: its certificate is that of an authority",
+            ),
         ] {
             let shown = tls(bad).to_string();
             assert!(shown.starts_with(words), "{shown}");

@@ -4,6 +4,8 @@
 //! - A node that cannot serve the call now, as its error says: the call goes to another node. If the node does not know the
 //!   method, and no table has it either, the caller may have invented it: then only spare retries are used, and the node is
 //!   remembered as one without it once another one has served the call.
+//! - A node whose recent answers were all errors gives one more: the call goes to a node that has served others lately, with
+//!   spare retries.
 //! - A node that does not have the block that the call names: the call goes to a node that is known to have reached its
 //!   height.
 //!
@@ -80,7 +82,8 @@ async fn send_again(
     for Group { among, choice, mut places } in groups {
         let per_request = if takes_arrays { pool.max_batch() } else { 1 };
         let requests = places.len().div_ceil(per_request);
-        let is_spare = places.iter().any(|place| is_unknown_method(tally, *place));
+        let is_spare =
+            choice == NodeChoice::Elsewhere && places.iter().any(|place| may_be_callers(tally, *place));
         let take = || if is_spare { pool.take_spare_retry() } else { pool.take_retry() };
         let allowed = (0..requests).take_while(|_| take()).count();
         places.truncate(allowed.saturating_mul(per_request));
@@ -121,6 +124,8 @@ fn other_nodes(pool: &Pool, tally: &Tally, place: usize, among: NodeSet) -> Opti
     }
     let (among, choice) = if reply.from == Source::Unserved {
         (takers(among), NodeChoice::Elsewhere)
+    } else if is_of_suspect(pool, tally, place) {
+        (takers(pool.unsuspected().and(among)), NodeChoice::Elsewhere)
     } else {
         let answer = error.or_else(|| reply.form.content().map(|content| &content[..]))?;
         let height = adapter.missing_block(entry.call.view(&tally.body, tally.chain.name()), answer)?;
@@ -199,6 +204,20 @@ fn error(reply: &Reply) -> Option<&[u8]> {
         Form::Rest(rest) if rest.is_error => Some(&rest.body[..]),
         Form::Rest(_) | Form::Result(_) | Form::Stream(_) | Form::Nothing => None,
     }
+}
+
+/// Whether the caller may be the cause of an answer.
+fn may_be_callers(tally: &Tally, place: usize) -> bool {
+    let entry = &tally.entries[place];
+    let is_served = matches!(&entry.state, CallState::Answered(reply) if reply.from != Source::Unserved);
+    is_served || is_unknown_method(tally, place)
+}
+
+/// Whether all recent answers of the node that answered this call were errors.
+fn is_of_suspect(pool: &Pool, tally: &Tally, place: usize) -> bool {
+    let mut tries = tally.tries.as_slice().iter().rev();
+    let answered = tries.find(|one| one.calls.has(place) && one.end == TryEnd::Answered);
+    answered.is_some_and(|one| one.pool == pool.number() && !pool.unsuspected().has(pool.at(one.node)))
 }
 
 /// Whether the node that answered a call does not know its method, which is in no table of the chain.

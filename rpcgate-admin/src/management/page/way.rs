@@ -42,6 +42,7 @@ const FORMS: &[(&str, usize)] = &[
     ("notifications/read", 1),
     ("operator/invoices/*/ask", 3),
     ("operator/invoices/*/do", 3),
+    ("operator/plans/*/changes/*/withdraw", 3),
     ("operator/tenants/*/plan", 3),
     ("operator/tenants/*/projects/*/quota", 3),
     ("operator/tickets/*/comments", 3),

@@ -203,7 +203,7 @@ async fn the_catalog_is_shown_to_every_logged_in_user() {
     assert_eq!(
         plans[1],
         json!({"name": "standard", "tier": "standard", "per_minute": 50, "per_hour": 2500, "per_day": 50000,
-            "price_per_cu": 0.001, "monthly_fee_cents": 0})
+            "price_per_cu": 0.001, "cu_per_day": 100_000, "cu_per_month": null, "rps_limit": null, "monthly_fee_cents": 0})
     );
     let chains = get("/api/v1/chains").await;
     assert_eq!(

@@ -157,6 +157,6 @@ mod tests {
         let why = || AcmeHttp::new(Some(&file)).err().unwrap().to_string();
         assert!(why().starts_with("acme.ca_file: ") && why().contains("No such file"), "{}", why());
         std::fs::write(&file, "nothing").unwrap();
-        assert!(why().ends_with("ca.pem: holds no certificate in PEM"), "{}", why());
+        assert!(why().ends_with("ca.pem: holds no certificate"), "{}", why());
     }
 }

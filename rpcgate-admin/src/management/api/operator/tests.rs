@@ -255,7 +255,7 @@ async fn only_the_given_limits_of_a_plan_change() {
     let plan = |minute: u64, price: f64| {
         json!({"tier": "free", "per_minute": minute, "per_hour": 600, "per_day": 10_000, "heavy_per_minute": 6,
             "price_per_cu": price, "ws_connections": 5, "ws_connections_per_key": 5, "projects": 3, "keys_per_project": 10, "members": 3,
-            "webhooks_per_project": 2, "subscriptions_per_webhook": 20})
+            "webhooks_per_project": 2, "subscriptions_per_webhook": 20, "cu_per_day": 100_000, "cu_per_month": null, "rps_limit": null, "monthly_fee_cents": 0, "scheduled": []})
     };
     assert_eq!(get().await, (200, plan(10, 0.0)));
     let put = async |body| ask(&site, &operator, Method::PUT, "/plans/free", body).await;

@@ -34,6 +34,17 @@ async fn a_node_that_fails_at_once_is_not_preferred_and_its_calls_are_answered_b
 }
 
 #[tokio::test]
+async fn a_node_that_answers_everything_with_errors_of_which_nothing_is_known_loses_its_calls() {
+    let (bad, well) = (erring(REVERTED).await, echo().await);
+    let site = site(&[&bad, &well]);
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"toy_id"}"#;
+    let before = good(&site, call, 100).await;
+    assert!(before >= 84, "16 errors in a row can be the caller's: {before}");
+    assert_eq!(good(&site, call, 200).await, 200);
+    assert!(bad.seen().len() < 20, "{}", bad.seen().len());
+}
+
+#[tokio::test]
 async fn a_call_is_metered_once_and_the_second_try_is_explained() {
     let (bad, well) = (erring(BUSY).await, echo().await);
     let site = site(&[&bad, &well]);

@@ -55,7 +55,7 @@ async fn visible_plans_are_listed_to_everybody_and_others_to_tenants_that_are_on
     let plans = shown(&site, &owner, "/plans").await;
     assert_eq!(names(&plans), [&four[..], &["startup"]].concat());
     let listed = json!({"name": "startup", "tier": "standard", "per_minute": 77, "per_hour": 2_500,
-        "per_day": 50_000, "price_per_cu": 0.25, "monthly_fee_cents": 900});
+        "per_day": 50_000, "price_per_cu": 0.25, "cu_per_day": 100_000, "cu_per_month": null, "rps_limit": null, "monthly_fee_cents": 900});
     assert_eq!(plans[4], listed);
 
     let tenant = format!("/operator/tenants/{}", other.user.tenant.unwrap());
