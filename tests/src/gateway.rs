@@ -5,7 +5,7 @@
 use crate::client::TestClient;
 use rpcgate_core::backend::directory::Directory;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, OwnedLine, OwnedRecord};
-use rpcgate_core::clock::{ManualClock, Time};
+use rpcgate_core::clock::{Clock, ManualClock, SystemClock, Time};
 use rpcgate_core::config::{Config, Input};
 use rpcgate_server::StartOptions;
 use std::collections::BTreeMap;
@@ -25,6 +25,7 @@ pub struct Setup {
     nodes: BTreeMap<String, Vec<String>>,
     plan: String,
     options: StartOptions,
+    is_in_real_time: bool,
 }
 
 impl Default for Setup {
@@ -41,6 +42,7 @@ impl Setup {
             nodes: BTreeMap::new(),
             plan: "enterprise".into(),
             options: StartOptions::default(),
+            is_in_real_time: false,
         };
         setup.set("gateway", "listen = \"127.0.0.1:0\"").key("default", "")
     }
@@ -89,6 +91,13 @@ impl Setup {
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.options.connections = connections;
+        self
+    }
+
+    /// Lets real time pass for the gateway: its clock is the system's, and [`TestGateway::clock`] has no effect.
+    #[must_use]
+    pub fn in_real_time(mut self) -> Self {
+        self.is_in_real_time = true;
         self
     }
 
@@ -147,7 +156,9 @@ impl Setup {
     /// When it does not start.
     pub async fn start(&self) -> TestGateway {
         let (clock, sink) = (Arc::new(ManualClock::at(START)), Arc::new(MemoryUsageSink::default()));
-        let options = StartOptions { clock: clock.clone(), sink: Some(sink.clone()), ..self.options.clone() };
+        let passing: Arc<dyn Clock> =
+            if self.is_in_real_time { Arc::new(SystemClock::new()) } else { clock.clone() };
+        let options = StartOptions { clock: passing, sink: Some(sink.clone()), ..self.options.clone() };
         let server = rpcgate_server::Gateway::start(self.config(), options).await.unwrap();
         TestGateway { server, clock, sink }
     }

@@ -9,6 +9,7 @@
 
 pub mod admin;
 pub mod authenticator_app;
+pub mod bad_nodes;
 pub mod browser;
 pub mod certificate;
 pub mod client;

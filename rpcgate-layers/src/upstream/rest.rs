@@ -510,6 +510,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_read_that_a_node_cannot_serve_now_is_asked_of_another_and_not_charged_if_none_can() {
+        // In JSON, so that the answer is the chain's and not that of a broken way to the node.
+        let busy = answer(&JSON.replace("200 OK", "503 Later"), r#"{"code":14}"#);
+        let (one, well) =
+            (ScriptedNode::always(busy.clone()).await, ScriptedNode::always(answer(JSON, "{}")).await);
+        let site = Site::new(&[&one, &well]);
+        for _ in 0..4 {
+            assert_eq!(site.response("GET", "/a", "").await, (200, "{}".into()));
+        }
+        assert!(!one.seen().is_empty(), "it was asked");
+        assert_eq!(site.lines(), vec![("a".to_owned(), 1, 200, Outcome::Answered); 4]);
+
+        let (one, two) = (ScriptedNode::always(busy.clone()).await, ScriptedNode::always(busy).await);
+        let site = Site::new(&[&one, &two]);
+        let response = site.response("GET", "/a", "").await;
+        assert_eq!(response, (503, r#"{"code":14}"#.to_owned()), "the client gets what a node said");
+        assert_eq!((one.seen().len(), two.seen().len()), (1, 1), "each was asked once");
+        assert_eq!(site.lines(), [("a".to_owned(), 0, 503, Outcome::NodeError)]);
+    }
+
+    #[tokio::test]
     async fn a_large_answer_is_streamed_unchanged_with_its_own_type() {
         let large = "x".repeat(40 << 10);
         let node =

@@ -783,6 +783,23 @@ async fn a_stream_is_opened_where_every_method_is_taken_and_elsewhere_others_are
 }
 
 #[tokio::test]
+async fn a_handshake_that_a_node_does_not_answer_moves_on_to_another_node_within_its_time() {
+    // The kernel accepts its connections, and nothing answers on them.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (url, node) = (format!("ws://{}", silent.local_addr().unwrap()), Node::echo().await);
+    let gateway = Gateway::before(&[&url, &node.url]).await;
+    // Nodes take turns, so one of two handshakes is made at the silent node first. A node has two seconds.
+    for _ in 0..2 {
+        let opening = tokio::time::timeout(Duration::from_secs(4), gateway.open());
+        let mut socket = opening.await.unwrap();
+        socket.send(text(CALL)).await.unwrap();
+        assert_eq!(next(&mut socket).await, text(CALL), "the other node has the stream");
+    }
+    let asked = tokio::time::timeout(Duration::from_secs(1), silent.accept()).await;
+    assert!(asked.is_ok(), "the silent node was asked");
+}
+
+#[tokio::test]
 async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
     let (one, two) = (Node::echo().await, Node::echo().await);
     let drains = NodeDrains::default();

@@ -5,6 +5,7 @@
 
 mod answer_headers;
 mod authenticate;
+mod bad_nodes;
 mod balancer;
 mod batch;
 mod bodies;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
+mod bad_nodes;
 mod charges;
 mod entries;
 mod lasting;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
 mod autobahn;
+mod bad_nodes;
 mod conformance;
 mod faults;
 mod http2;
