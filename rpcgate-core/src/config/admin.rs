@@ -2,7 +2,7 @@
 
 use super::admin_tls::AdminTls;
 use super::fields::{Fields, Table};
-use super::mail_server::MailServerUrl;
+use super::mail_server::{MailServerUrl, MailTls};
 use super::problem::Problem;
 use super::secret::{MOST_FORMER, Secret};
 use super::units::{DAY, MIB, SECOND};
@@ -125,24 +125,6 @@ impl Table for Jwt {
             f.wrong(&["former_secrets"], |key| Problem::Invalid { key, why });
         }
     }
-}
-
-/// The requirement on the encryption of the connection to the mail server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub enum MailTls {
-    /// Encrypted, except to a server on this machine.
-    #[default]
-    Auto,
-    /// Always encrypted.
-    Required,
-    /// Not encrypted. The server must have a private address.
-    None,
-}
-
-impl Word for MailTls {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("auto", MailTls::Auto), ("required", MailTls::Required), ("none", MailTls::None)];
 }
 
 /// `[admin.mail]`.

@@ -1,9 +1,27 @@
 //! The mail server that `admin.mail.smtp` and `admin.mail.tls` describe.
 
-use super::admin::MailTls;
 use super::secret::Secret;
 use super::url::{Url, decode};
+use super::value::Word;
 use std::net::IpAddr;
+
+/// The requirement on the encryption of the connection to the mail server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum MailTls {
+    /// Encrypted, except to a server on this machine.
+    #[default]
+    Auto,
+    /// Always encrypted.
+    Required,
+    /// Not encrypted. The server must have a private address.
+    None,
+}
+
+impl Word for MailTls {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("auto", MailTls::Auto), ("required", MailTls::Required), ("none", MailTls::None)];
+}
 
 /// The encryption of the connection to a mail server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

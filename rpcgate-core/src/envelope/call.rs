@@ -737,12 +737,14 @@ mod tests {
         let no_variant = names
             .iter()
             .all(|name| KNOWN.contains(&name.as_str()) || !KNOWN.contains(&go_fold(name).as_str()));
+        let no_nul = names.iter().all(|name| !name.contains('\0'));
         let method = members
             .iter()
             .zip(&names)
             .find(|(_, name)| *name == "method")
             .and_then(|((_, value), _)| decoded(value));
-        unique && no_variant && method.is_some_and(|method| (1..=256).contains(&method.len()))
+        let is_name = |method: String| (1..=256).contains(&method.len()) && !method.contains('\0');
+        unique && no_variant && no_nul && method.is_some_and(is_name)
     }
 
     proptest! {

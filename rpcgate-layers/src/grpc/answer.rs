@@ -213,10 +213,10 @@ impl Live {
     fn settle(&mut self, end: AnswerEnd) -> Option<HeaderValue> {
         self.is_over = true;
         self.held = None;
-        self.feed.end();
         if let Some(judge) = self.judge.take() {
-            judge.record(end, self.messages);
+            judge.record(end, self.messages.whole() == 0 && self.feed.ended().is_some());
         }
+        self.feed.end();
         let account = self.account.take()?;
         self.counts.count(account.chain(), end.number());
         account.end(end, self.feed.received().load(Relaxed) as u64, self.sent)

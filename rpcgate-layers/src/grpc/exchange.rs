@@ -36,6 +36,9 @@ use tokio::time::Instant;
 /// Bytes of an answer that may wait for its trailers, so that it is recorded as a whole.
 const HELD: usize = 256 << 10;
 
+/// How long the head of an answer waits for its first message. A node that breaks off until then has not begun to answer.
+const HEAD_HELD: Duration = Duration::from_millis(500);
+
 /// A call that is made.
 pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) uri: &'a Uri,
@@ -167,15 +170,7 @@ impl Exchange for GrpcExchange<'_, '_> {
         };
         let H2Answer { response, place } = match self.in_time(client.send(call, progress)).await {
             Ok(answer) => answer?,
-            Err(Interrupted::Late) => {
-                self.is_slow = true;
-                return Err(Fault::sent(Cause::Timeout).into());
-            }
-            Err(Interrupted::Refused(refusal)) => {
-                self.refusal = Some(refusal);
-                // The node has not failed, and no other one is asked.
-                return Err(TryFailure::Busy.into());
-            }
+            Err(interrupted) => return Err(self.interrupted(interrupted)),
         };
         let (head, mut body) = response.into_parts();
         if head.status != StatusCode::OK {
@@ -193,16 +188,37 @@ impl Exchange for GrpcExchange<'_, '_> {
             place,
             permit: progress.permit.take(),
         };
-        let read = match of_node(&reply.headers) {
-            Some(status) => Ok(Rest::Whole { status, trailers: None }),
-            None => begin(&mut body, &mut reply).await.map(|rest| {
-                rest.unwrap_or_else(|| {
-                    let (node, clock) = (client.node().clone(), self.clock.clone());
-                    let since = clock.elapsed().saturating_sub(progress.took.unwrap_or_default());
-                    Rest::Open { body, judge: AnswerJudge { node, method: self.method, clock, since } }
-                })
-            }),
+        let mut read = match of_node(&reply.headers) {
+            Some(status) => Ok(Some(Rest::Whole { status, trailers: None })),
+            None => begin(&mut body, &mut reply, false).await,
         };
+        if matches!(read, Ok(None))
+            && reply.messages.whole() == 0
+            && !self.is_broadcast
+            && self.feed.is_repeatable()
+        {
+            // Another node may answer instead as long as nothing of this answer has passed.
+            progress.wait_on(self.clock.elapsed());
+            let until = Instant::now() + HEAD_HELD;
+            let beginning = begin(&mut body, &mut reply, true);
+            read = match self.lasting.during(beginning, || false, |_| until).await {
+                Ok(read) => read,
+                // It may be a stream that has nothing to say yet.
+                Err(Interrupted::Late) => Ok(None),
+                Err(refused) => {
+                    progress.permit = reply.permit;
+                    return Err(self.interrupted(refused));
+                }
+            };
+            progress.arrive(self.clock.elapsed(), true);
+        }
+        let read = read.map(|rest| {
+            rest.unwrap_or_else(|| {
+                let (node, clock) = (client.node().clone(), self.clock.clone());
+                let since = clock.elapsed().saturating_sub(progress.took.unwrap_or_default());
+                Rest::Open { body, judge: AnswerJudge { node, method: self.method, clock, since } }
+            })
+        });
         let rest = match read {
             Ok(Rest::Whole { status: UNAUTHENTICATED, .. }) => Err(Cause::Status(401)),
             other => other,
@@ -242,6 +258,21 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
         }
     }
 
+    /// The failure of a try that was interrupted.
+    fn interrupted(&mut self, interrupted: Interrupted) -> Rejected {
+        match interrupted {
+            Interrupted::Late => {
+                self.is_slow = true;
+                Fault::sent(Cause::Timeout).into()
+            }
+            Interrupted::Refused(refusal) => {
+                self.refusal = Some(refusal);
+                // The node has not failed, and no other one is asked.
+                TryFailure::Busy.into()
+            }
+        }
+    }
+
     /// The output of `sending`, unless the nodes take longer than they may, once they have all of the call.
     async fn in_time<T>(&mut self, sending: impl Future<Output = T>) -> Result<T, Interrupted> {
         let (feed, timeout) = (self.feed, self.timeout);
@@ -254,12 +285,14 @@ fn bad_answer(cause: Cause) -> Rejected {
     TryFailure::BadAnswer(Fault::sent(cause)).into()
 }
 
-/// Reads what came together with the head of an answer, and waits for nothing. `None` if more is to come.
-async fn begin(body: &mut NodeBody, reply: &mut NodeReply) -> Result<Option<Rest>, Cause> {
-    let mut held = 0;
+/// Reads what came together with the head of an answer; if it `waits`, what comes until the first message is whole. `None` if
+/// more is to come.
+async fn begin(body: &mut NodeBody, reply: &mut NodeReply, waits: bool) -> Result<Option<Rest>, Cause> {
+    let mut held = reply.pieces.iter().map(Bytes::len).sum::<usize>();
     poll_fn(|cx| {
         while held < HELD {
             let frame = match Pin::new(&mut *body).poll_frame(cx) {
+                Poll::Pending if waits && reply.messages.whole() == 0 => return Poll::Pending,
                 Poll::Pending => return Poll::Ready(Ok(None)),
                 Poll::Ready(None) => return Poll::Ready(Err(Cause::Undecodable)),
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Cause::Broken)),

@@ -4,7 +4,6 @@
 //! second message shows that it is a stream, whose end is the client's matter as well.
 
 use super::account::AnswerEnd;
-use super::messages::Messages;
 use super::status::verdict;
 use crate::nodes::node::Node;
 use crate::nodes::usefulness::MethodPlace;
@@ -31,8 +30,8 @@ impl AnswerJudge {
         usefulness.record_usable(self.method, None);
     }
 
-    /// The answer has ended like this, after these messages.
-    pub(super) fn record(self, end: AnswerEnd, messages: Messages) {
+    /// The answer has ended like this. `is_awaited`: its node had all of the call, and sent no message.
+    pub(super) fn record(self, end: AnswerEnd, is_awaited: bool) {
         let now = self.clock.elapsed();
         let took = now.saturating_sub(self.since);
         let health = self.node.health.by(Transport::Grpc);
@@ -44,7 +43,7 @@ impl AnswerJudge {
                 self.node.health.record_failure(Transport::Grpc, Fault::sent(cause), None, now);
             }
             // Only its own method suffers: a client can open a stream that is silent at every node.
-            AnswerEnd::Late | AnswerEnd::Left if messages.whole() == 0 => {
+            AnswerEnd::Late | AnswerEnd::Left if is_awaited => {
                 health.usefulness().record_method_silence(self.method, took);
             }
             AnswerEnd::Late | AnswerEnd::Left | AnswerEnd::Refused(_) => {}

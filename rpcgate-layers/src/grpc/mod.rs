@@ -6,7 +6,7 @@
 //!
 //! | shape | how it is treated |
 //! |---|---|
-//! | unary | A call of which all has come, one message, is kept (up to 256 KiB, in the memory of bodies) until a node has answered. If the node fails before the first byte of its answer, and the method only reads, it is tried at another node. |
+//! | unary | A call of which all has come, one message, is kept (up to 256 KiB, in the memory of bodies) until a node has answered. The head of the answer waits for the first message, for at most 500 ms. If the node fails before the head leaves, and the method only reads, the call is tried at another node. |
 //! | any other | It is tried again only while nothing of it was sent. |
 //!
 //! Which of the shapes a call has is not known from its path, so it is decided by what happens. An answer of one message is

@@ -65,6 +65,11 @@ impl<'s> CallProgress<'s> {
         self.tries.begin(now);
     }
 
+    /// Its try waits again, for more of an answer that has begun.
+    pub(crate) fn wait_on(&mut self, now: Duration) {
+        self.waits_since = Some(now.saturating_sub(self.took.unwrap_or_default()));
+    }
+
     /// The answer to its try has arrived now, and is still to be accepted. `is_whole`: none of it is still to come.
     pub(crate) fn arrive(&mut self, now: Duration, is_whole: bool) {
         let since = self.waits_since.take().filter(|_| is_whole);

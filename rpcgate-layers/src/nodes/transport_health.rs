@@ -131,7 +131,10 @@ impl TransportHealth {
             (Cause::Status(401 | 403), None) => self.record_rejected_gateway(now),
             // That a node rejects one call says nothing about the next: no client may drive nodes out of the pool by the
             // calls that it makes.
-            (Cause::Status(status), None) if (400..500).contains(&status) && status != 429 => return,
+            (Cause::Status(status), None) if (400..500).contains(&status) && status != 429 => {
+                self.usefulness.record_error();
+                return;
+            }
             (Cause::Timeout | Cause::Broken | Cause::Undecodable | Cause::Status(_), None) => {
                 self.record_unusable(now);
             }
@@ -206,10 +209,11 @@ mod tests {
     #[test]
     fn errors_of_callers_do_not_eject_a_node() {
         let health = TransportHealth::default();
-        for cause in [Cause::Status(404), Cause::Oversize, Cause::NoNode] {
-            (0..9).for_each(|_| health.record_failure(cause, None, NOW));
+        for cause in [Cause::Oversize, Cause::NoNode, Cause::Status(404)] {
+            (0..20).for_each(|_| health.record_failure(cause, None, NOW));
+            assert!(!health.is_backed_off(|| NOW) && !health.usefulness.is_doubtful(ANY, || NOW));
+            assert_eq!(health.usefulness.is_suspect(), cause == Cause::Status(404), "{cause:?}");
         }
-        assert!(!health.is_backed_off(|| NOW) && !health.usefulness.is_doubtful(ANY, || NOW));
         (0..5).for_each(|_| health.record_failure(Cause::Broken, None, NOW));
         assert!(health.is_backed_off(|| NOW) && health.usefulness.is_doubtful(ANY, || NOW));
     }

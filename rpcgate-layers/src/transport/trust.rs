@@ -57,10 +57,11 @@ impl NamedVerifier {
     }
 }
 
-/// Whether the usual rules refuse a certificate for its issuer, or because it is that of an authority.
+/// Whether the usual rules refuse a certificate for its issuer, or because it is that of an authority. The signature of an
+/// issuer is wrong if the certificate itself is taken for it, because it has the same name.
 fn is_about_issuer(error: &Error) -> bool {
     match error {
-        Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
+        Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => true,
         Error::InvalidCertificate(CertificateError::Other(OtherError(error))) => {
             matches!(error.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
         }

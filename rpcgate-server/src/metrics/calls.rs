@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
-use rpcgate_admin::process::metrics::{Histogram, Page};
+use rpcgate_admin::process::metrics::{Histogram, MetricsWriter};
 use rpcgate_core::backend::usage_observer::UsageObserver;
 use rpcgate_core::backend::usage_sink::Record;
 use std::fmt;
@@ -32,7 +32,7 @@ impl Calls {
 
 impl Collector for Calls {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (mut page, sums) = (Page::new(encoder), self.sums());
+        let (mut page, sums) = (MetricsWriter::new(encoder), self.sums());
         let labels = |(chain, method, kind): &(_, String, Kind)| {
             [("chain", text(chain)), ("method", method.clone()), ("outcome", kind.name().to_owned())]
         };

@@ -8,7 +8,7 @@ use crate::state::State;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
-use rpcgate_admin::process::metrics::Page;
+use rpcgate_admin::process::metrics::MetricsWriter;
 use rpcgate_admin::process::traces::TraceCounts;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::NodePrice;
@@ -67,7 +67,7 @@ impl fmt::Debug for Watched {
 
 impl Collector for Watched {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page::new(encoder);
+        let mut page = MetricsWriter::new(encoder);
         self.gateway(&mut page)?;
         self.streams(&mut page)?;
         self.chains(&mut page)?;
@@ -85,7 +85,7 @@ impl Collector for Watched {
 }
 
 impl Watched {
-    fn gateway(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn gateway(&self, page: &mut MetricsWriter<'_>) -> fmt::Result {
         let version = [([("version", env!("CARGO_PKG_VERSION"))], 1_u64)];
         page.gauges("build_info", "What is running; always 1.", None, version)?;
         let ready = u64::from(self.connections.unready().is_none());
@@ -140,7 +140,7 @@ impl Watched {
         )
     }
 
-    fn streams(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn streams(&self, page: &mut MetricsWriter<'_>) -> fmt::Result {
         let mut open = self.streams.by_chain();
         open.sort_by_key(|(chain, _)| chain.as_str());
         page.gauges(
@@ -156,7 +156,7 @@ impl Watched {
         )
     }
 
-    fn chains(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn chains(&self, page: &mut MetricsWriter<'_>) -> fmt::Result {
         let chains = self.reloadable.chains.load();
         let mut all: Vec<_> = chains.iter().map(|chain| (chain.name().as_str(), chain)).collect();
         all.sort_by_key(|(name, _)| *name);
@@ -171,7 +171,7 @@ impl Watched {
         page.gauges("chain_height", "The newest block that a chain's nodes have shown.", None, heights)
     }
 
-    fn loads(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn loads(&self, page: &mut MetricsWriter<'_>) -> fmt::Result {
         let all = self.loads.all();
         page.gauges(
             "chain_under_way",
@@ -198,7 +198,7 @@ impl Watched {
         )
     }
 
-    fn grpc(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn grpc(&self, page: &mut MetricsWriter<'_>) -> fmt::Result {
         let ended = self.grpc.ended();
         let rows = ended
             .iter()
@@ -208,7 +208,7 @@ impl Watched {
         page.gauge("grpc_streams", "gRPC calls that are being answered message by message.", None, open)
     }
 
-    fn nodes(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn nodes(&self, page: &mut MetricsWriter<'_>) -> fmt::Result {
         let nodes = named(self.reloadable.nodes());
         let rows = |number: fn(&NodeState) -> Option<f64>| {
             nodes.iter().filter_map(move |(name, node)| {
@@ -260,7 +260,7 @@ impl Watched {
         page.counters("node_passed_over", help, passed_over)
     }
 
-    fn hedges(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn hedges(&self, page: &mut MetricsWriter<'_>) -> fmt::Result {
         let pools = self.reloadable.pools.load();
         let mut hedged: Vec<_> =
             pools.iter().filter_map(|pool| Some((pool.chain(), pool.hedges()?))).collect();
@@ -287,7 +287,7 @@ impl Watched {
         page.counters("node_second_requests", help, rows)
     }
 
-    fn arrays(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn arrays(&self, page: &mut MetricsWriter<'_>) -> fmt::Result {
         let pools = self.reloadable.pools.load();
         let mut batching: Vec<_> =
             pools.iter().filter_map(|pool| Some((pool.chain(), pool.arrays()?))).collect();
@@ -302,7 +302,7 @@ impl Watched {
         page.counters("node_arrays_abandoned", help, rows(|counts| counts.abandoned))
     }
 
-    fn cache(&self, page: &mut Page<'_>) -> fmt::Result {
+    fn cache(&self, page: &mut MetricsWriter<'_>) -> fmt::Result {
         let looks = self.replies.looks();
         page.counters(
             "cache_lookups",
@@ -314,7 +314,7 @@ impl Watched {
         page.gauge("cache_entries", "Answers that are kept.", None, self.replies.entries())
     }
 
-    fn state(&self, page: &mut Page<'_>, state: &State) -> fmt::Result {
+    fn state(&self, page: &mut MetricsWriter<'_>, state: &State) -> fmt::Result {
         let journal = state.journal().status();
         page.gauge("journal_segments", "Segments of the journal on the disk.", None, journal.segments)?;
         page.gauge(

@@ -1,6 +1,6 @@
 //! The metrics of a certificate that may be replaced while the program runs.
 
-use super::page::Page;
+use super::page::MetricsWriter;
 use crate::process::acme::OrderCounts;
 use crate::process::tls::{Certificate, CertificateCounts};
 use prometheus_client::collector::Collector;
@@ -16,7 +16,7 @@ pub struct CertificateMetrics(pub Arc<Certificate>);
 
 impl Collector for CertificateMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page::new(encoder);
+        let mut page = MetricsWriter::new(encoder);
         let CertificateCounts { done, refused } = &self.0.counts;
         let renewals = [("done", done), ("refused", refused)];
         page.counters(

@@ -7,5 +7,5 @@ mod program;
 
 pub use certificate::CertificateMetrics;
 pub use format::MetricsFormat;
-pub use page::{Histogram, Page};
+pub use page::{Histogram, MetricsWriter};
 pub use program::ProgramMetrics;

@@ -9,9 +9,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 use std::fmt;
 
-/// A page that is being written.
+/// Writes a page of metrics.
 #[derive(Debug)]
-pub struct Page<'e>(DescriptorEncoder<'e>);
+pub struct MetricsWriter<'e>(DescriptorEncoder<'e>);
 
 /// The numbers of a histogram.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,10 +24,10 @@ pub struct Histogram {
     pub buckets: Vec<(f64, u64)>,
 }
 
-impl<'e> Page<'e> {
+impl<'e> MetricsWriter<'e> {
     /// The page that is written with `encoder`.
     pub const fn new(encoder: DescriptorEncoder<'e>) -> Self {
-        Page(encoder)
+        MetricsWriter(encoder)
     }
 
     /// A counter for each set of labels.

@@ -1,6 +1,6 @@
 //! What the operating system reports of this process, under the names that all programs use for it.
 
-use super::page::Page;
+use super::page::MetricsWriter;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
@@ -54,7 +54,7 @@ fn most_files(limits: &str) -> Option<u64> {
 impl Collector for ProgramMetrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let text = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
-        let mut page = Page::new(encoder);
+        let mut page = MetricsWriter::new(encoder);
         if let Some(facts) = Facts::read(&text("stat"), &text("status")) {
             let help = "User and system CPU time spent.";
             page.seconds("process_cpu", help, facts.cpu_seconds)?;

@@ -26,7 +26,7 @@ async fn a_node_whose_answers_break_off_gets_no_more_calls() {
     for _ in 0..20 {
         good += usize::from(gateway.unary("Toy_Read").await.status() == "0");
     }
-    assert_eq!(good + broken.calls(), 20);
+    assert_eq!(good, 20, "another node answers instead");
     assert!((1..=2).contains(&broken.calls()), "{}", broken.calls());
 }
 

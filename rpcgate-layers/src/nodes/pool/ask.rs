@@ -291,7 +291,13 @@ impl Pool {
         progress: &mut CallProgress<'_>,
         limit: Option<Duration>,
     ) -> Result<E::Answer, Rejected> {
-        self.confirm_network(client.as_ref()).await?;
+        let node = client.as_ref();
+        if node.network.is_unknown() {
+            // A node that lets this question wait lets its call wait.
+            (progress.node, progress.waits_since) = (Some(node.index), Some(self.clock.elapsed()));
+            self.confirm_network(node).await?;
+            progress.waits_since = None;
+        }
         let Some(limit) = [limit, self.limits.retry.per_try].into_iter().flatten().min() else {
             return exchange.try_once(client, reuse, progress).await;
         };
