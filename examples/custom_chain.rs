@@ -155,7 +155,8 @@ async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running
         // An operator may change the settings of an adapter: weights, classes, open and closed methods.
         Arc::new(Chain::new(Arc::new(Marina), changes, true, Arc::default())),
     ];
-    // There are no simulated nodes of Gnosis and DigiByte; nodes of the same family replace them.
+    // There are no simulated nodes of Gnosis and DigiByte; nodes of the same family replace them. They belong to other networks,
+    // so they would get no calls.
     let nodes = [
         node::simulated("polygon", clock.clone()).await?,
         node::simulated("ltc", clock.clone()).await?,
@@ -164,7 +165,8 @@ async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running
     let (key, directory) = key::fresh()?;
     let mut gateway = GatewayService::builder().directory(directory).clock(clock);
     for (chain, url) in chains.iter().zip(nodes) {
-        gateway = gateway.chain_with(chain.clone(), [NodeConfig::new(url.parse()?)]);
+        let node = NodeConfig::new(url.parse()?).with_network(ExpectedNetwork::Any);
+        gateway = gateway.chain_with(chain.clone(), [node]);
     }
     let service = gateway.build()?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

@@ -17,7 +17,7 @@ pub use crate::foreign::{RejectWith, SetRateLimit, caller_of};
 #[cfg(feature = "upstream")]
 pub use crate::gateway::GatewayService;
 #[cfg(feature = "upstream")]
-pub use crate::nodes::{NodeConfig, Pool, PoolLimits, Pools};
+pub use crate::nodes::{ExpectedNetwork, NodeConfig, Pool, PoolLimits, Pools};
 pub use crate::request::authenticate::AuthenticateLayer;
 pub use crate::request::route::RouteLayer;
 pub use crate::request::safeguard::{Safeguard, SafeguardLayer};
