@@ -102,7 +102,7 @@ fn read_rule(rule: &Node, draft: &mut Draft) {
                 continue;
             }
             _ if field.value.peek().is_some_and(is_off) => {
-                field.value.settle();
+                field.value.text();
                 continue;
             }
             "waitTime" => "no call waits for a limit: it is refused at once, or sent to another node",
@@ -236,12 +236,12 @@ impl<'n> Context<'_, 'n> {
         let architecture = network.get("architecture");
         let chain = match architecture.and_then(Node::peek) {
             Some("svm") => solana(network.get("svm")),
-            _ => evm(network.get("evm"), draft),
+            Some("evm") | None => evm(network.get("evm"), draft),
+            Some(_) => Some(Err("rpcgate knows the architectures evm and svm alone".into())),
         };
         match chain {
             Some(Ok(chain)) => {
-                // The chain's own id says it already.
-                network.settle_keys(&["architecture"]);
+                architecture.and_then(Node::text);
                 Some(chain)
             }
             Some(Err(why)) => {
@@ -269,6 +269,9 @@ impl<'n> Context<'_, 'n> {
         };
         let given = match upstream.get("type").and_then(Node::peek) {
             Some(kind) if kind.starts_with("svm") => solana(upstream.get("svm")),
+            Some(kind) if kind != "evm" && !kind.starts_with("evm+") => {
+                Some(Err("rpcgate knows the types evm and svm alone".into()))
+            }
             _ => evm(upstream.get("evm"), draft),
         };
         let given = match given {
@@ -353,15 +356,26 @@ impl<'n> Context<'_, 'n> {
             return;
         }
         provider.use_keys(&["vendor", "endpoint"]);
-        // The note about the URL is about the settings too.
-        provider.settle_keys(&["id", "settings"]);
+        // A node is named by its vendor.
+        provider.settle_keys(&["id"]);
         let only = provider.get("onlyNetworks").map(|list| served_networks(list, draft));
         let ignored = provider.get("ignoreNetworks").map(|list| served_networks(list, draft));
-        for chain in networks {
+        let is_served = |chain: &ChainName| {
             let is_in = |list: &Option<Vec<ChainName>>| list.as_ref().map(|list| list.contains(chain));
-            if is_in(&only) == Some(false) || is_in(&ignored) == Some(true) {
-                continue;
-            }
+            is_in(&only) != Some(false) && is_in(&ignored) != Some(true)
+        };
+        let mut chains = networks.iter().filter(|chain| is_served(chain)).peekable();
+        if chains.peek().is_none() {
+            let text = "onlyNetworks and ignoreNetworks leave no network of the project that rpcgate serves";
+            draft.notes.left_out(provider, text);
+            return;
+        }
+        let key = provider.at_keys(&["settings", "apiKey"]);
+        for node in [key, provider.get("endpoint")].into_iter().flatten() {
+            let text = "a key is not copied: it is a part of each URL that has to be set for this vendor";
+            draft.notes.left_out(node, text);
+        }
+        for chain in chains {
             let mut node = Upstream::new(*chain, vendor, provider);
             let text = format!("the URL of {chain} at {vendor}, with your key");
             node.url_to_set(draft, provider, &text);

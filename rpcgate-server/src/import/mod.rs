@@ -32,6 +32,8 @@ mod error;
 mod kong;
 mod kong_plugins;
 mod kong_routes;
+#[cfg(test)]
+mod leaves;
 mod networks;
 mod nodes;
 mod note;
