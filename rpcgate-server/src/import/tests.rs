@@ -582,6 +582,43 @@ fn what_a_budget_of_erpc_has_in_addition_is_noted_with_its_own_reason() {
 }
 
 #[test]
+fn promise_90_no_secret_of_a_nodes_url_is_in_the_new_file_or_in_a_note() {
+    for url in [
+        "https://planted1User:planted-word@h.example/rpc",
+        "https://planted@h.example/",
+        "https://h.example/v2/Planted3x",
+        "https://h.example/rpc?apikey=planted",
+    ] {
+        for (form, text) in [
+            (
+                SourceForm::Erpc,
+                format!("projects: [{{id: p, upstreams: [{{endpoint: '{url}', evm: {{chainId: 1}}}}]}}]\n"),
+            ),
+            (
+                SourceForm::Proxyd,
+                format!("[backends.a]\nrpc_url = '{url}'\n[backend_groups.main]\nbackends = ['a']\n"),
+            ),
+            (
+                SourceForm::Dshackle,
+                format!(
+                    "cluster: {{upstreams: [{{id: a, blockchain: eth, connection: {{ethereum: {{rpc: {{url: '{url}'}}}}}}}}]}}\n"
+                ),
+            ),
+            (
+                SourceForm::Kong,
+                format!("services: [{{name: eth, url: '{url}', routes: [{{paths: [/eth]}}]}}]\n"),
+            ),
+        ] {
+            let imported = import("f", &text, Some(form), Some("eth")).unwrap();
+            let notes: Vec<_> = imported.notes.iter().map(ToString::to_string).collect();
+            let shown = format!("{}{}", imported.toml, notes.join("\n"));
+            assert!(shown.contains("[[chains.eth.nodes]]"), "{form:?}: {shown}");
+            assert!(!shown.to_lowercase().contains("planted"), "{form:?} {url}: {shown}");
+        }
+    }
+}
+
+#[test]
 fn a_program_that_makes_a_configuration_is_refused_with_the_reason() {
     let error = import("conf/erpc.ts", "export default createConfig({})", None, None).unwrap_err();
     assert_eq!(error, ImportError::Program);
