@@ -1,7 +1,7 @@
 //! The parts of a node's URL that may be secrets, so that every place that shows or stores a URL hides the same ones.
 //! Providers put their keys into any part: as user, as password, as a segment of the path, or as a parameter of any name.
 
-/// What is shown instead of a secret. No URL of a configuration may have it, so a part that begins with it is hidden already.
+/// What is shown instead of a secret.
 pub const MASK: &str = "***";
 
 /// A user or a path segment of at least this many characters may be a key.
@@ -30,9 +30,11 @@ fn is_version(segment: &str) -> bool {
     !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// `part`, if it is hidden already, or `mask`.
+/// `part`, if it is hidden already, by the mask or the mask with a fingerprint, which no configuration may have. Else `mask`.
 fn hidden<'a>(part: &'a str, mask: &'a str) -> &'a str {
-    if part.starts_with(MASK) { part } else { mask }
+    let is_tag = |tag: &str| tag.len() == 12 && tag.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_hidden = |rest: &str| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_tag);
+    if part.strip_prefix(MASK).is_some_and(is_hidden) { part } else { mask }
 }
 
 /// The log-in of a URL (the part before `@`), with `mask` instead of its password. A user without a password, or one that
@@ -122,6 +124,7 @@ mod tests {
                 prop_assert!(!shown.split(['/', '=']).any(|part| part == word), "{} {}", target, shown);
             }
             prop_assert!(!shown_login(&format!("{mixed}:x"), "***").contains(&mixed));
+            prop_assert_eq!(shown_login(&format!("rpc:***{mixed}"), "***"), "rpc:***");
         }
 
         #[test]
