@@ -3,7 +3,8 @@
 use super::advice::{Advice, advice};
 use super::document::Node;
 use super::draft::{Draft, TomlValue};
-use super::erpc_project::{self, Budgets};
+use super::erpc_budgets::Budgets;
+use super::erpc_project;
 use super::service::{log_level, note_parts_of_redis_url, redis_url, set_listen, set_tls};
 use rpcgate_core::chain::ChainName;
 

@@ -27,13 +27,12 @@ mod document;
 mod draft;
 mod dshackle;
 mod erpc;
+mod erpc_budgets;
 mod erpc_project;
 mod error;
 mod kong;
 mod kong_plugins;
 mod kong_routes;
-#[cfg(test)]
-mod leaves;
 mod networks;
 mod nodes;
 mod note;

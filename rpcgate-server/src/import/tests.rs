@@ -1,3 +1,5 @@
+mod leaves;
+
 use super::draft::Holds;
 use super::*;
 use crate::gateway::dry_run;

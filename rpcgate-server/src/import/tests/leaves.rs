@@ -1,9 +1,9 @@
 //! Changes files of each form leaf by leaf, and adds a setting to each of their tables. The import must show every such change:
 //! in the new file, or in a note about the leaf.
 
-use super::document::{Node, toml, yaml};
-use super::note::is_within;
-use super::{ImportError, ImportNote, Imported, NoteKind, SourceForm, import, value};
+use crate::import::document::{Node, toml, yaml};
+use crate::import::note::is_within;
+use crate::import::{ImportError, ImportNote, Imported, NoteKind, SourceForm, import, value};
 use rpcgate_core::config::toml_quote;
 
 /// A setting that no gateway has. As the name of a client's key it is long enough.
@@ -24,28 +24,28 @@ const CASES: &[Case] = &[
     Case {
         form: SourceForm::Erpc,
         chain: None,
-        text: include_str!("samples/erpc.yaml"),
+        text: include_str!("../samples/erpc.yaml"),
         leaves: &["database.evmJsonRpcCache.connectors[0].id", "projects[0].providers[0].id"],
         tables: &[],
     },
     Case {
         form: SourceForm::Proxyd,
         chain: None,
-        text: include_str!("samples/proxyd.toml"),
+        text: include_str!("../samples/proxyd.toml"),
         leaves: &[],
         tables: &[],
     },
     Case {
         form: SourceForm::Dshackle,
         chain: None,
-        text: include_str!("samples/dshackle.yaml"),
+        text: include_str!("../samples/dshackle.yaml"),
         leaves: &["version", "proxy.preserve-batch-order"],
         tables: &[],
     },
     Case {
         form: SourceForm::Kong,
         chain: None,
-        text: include_str!("samples/kong.yaml"),
+        text: include_str!("../samples/kong.yaml"),
         leaves: &[
             "_format_version",
             "_transform",
