@@ -1,11 +1,44 @@
 //! The parts of a node's URL that may be secrets, so that every place that shows or stores a URL hides the same ones.
 //! Providers put their keys into any part: as user, as password, as a segment of the path, or as a parameter of any name.
 
+/// What is shown instead of a secret.
+pub const MASK: &str = "***";
+
 /// A user or a path segment of at least this many characters may be a key.
-pub const KEY_LENGTH: usize = 16;
+const LONG_KEY: usize = 16;
+
+/// The same, if it has two of these: digits, small letters, capitals.
+const SHORT_KEY: usize = 8;
+
+/// Whether a user or a segment of a path may be a key: it is long, or it is no word.
+///
+/// ```
+/// use rpcgate_core::url_secrets::may_be_key;
+///
+/// assert!(may_be_key("a1b2c3d4") && may_be_key("QkvBnXpL") && may_be_key("sixteen-letters-"));
+/// assert!(!may_be_key("bitcoin") && !may_be_key("jsonRPC") && !may_be_key("mainnet-archive"));
+/// ```
+pub fn may_be_key(part: &str) -> bool {
+    let kinds: [fn(&u8) -> bool; 3] = [u8::is_ascii_digit, u8::is_ascii_lowercase, u8::is_ascii_uppercase];
+    let is_mixed = || kinds.iter().filter(|is_of_kind| part.as_bytes().iter().any(**is_of_kind)).count() > 1;
+    part.len() >= LONG_KEY || (part.len() >= SHORT_KEY && is_mixed())
+}
+
+/// Whether a segment of a path is a version such as `v2`. Providers put the key behind it.
+fn is_version(segment: &str) -> bool {
+    let number = segment.strip_prefix(['v', 'V']).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// `part`, if it is hidden already, by the mask or the mask with a fingerprint, which no configuration may have. Else `mask`.
+fn hidden<'a>(part: &'a str, mask: &'a str) -> &'a str {
+    let is_tag = |tag: &str| tag.len() == 12 && tag.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_hidden = |rest: &str| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_tag);
+    if part.strip_prefix(MASK).is_some_and(is_hidden) { part } else { mask }
+}
 
 /// The log-in of a URL (the part before `@`), with `mask` instead of its password. A user without a password, or one that
-/// is as long as a key, is hidden too.
+/// may be a key, is hidden too.
 ///
 /// ```
 /// use rpcgate_core::url_secrets::shown_login;
@@ -16,33 +49,44 @@ pub const KEY_LENGTH: usize = 16;
 /// ```
 pub fn shown_login(login: &str, mask: &str) -> String {
     match login.split_once(':') {
-        Some((user, password)) if !password.is_empty() => format!("{}:{mask}", shown_user(user, mask)),
-        _ => mask.to_owned(),
+        Some((user, password)) if !password.is_empty() => {
+            format!("{}:{}", shown_user(user, mask), hidden(password, mask))
+        }
+        _ => hidden(login, mask).to_owned(),
     }
 }
 
-/// A user that has a password, or `mask` if the user is as long as a key.
+/// A user that has a password, or `mask` if the user may be a key.
 pub fn shown_user<'a>(user: &'a str, mask: &'a str) -> &'a str {
-    if user.len() >= KEY_LENGTH { mask } else { user }
+    if may_be_key(user) { hidden(user, mask) } else { user }
 }
 
-/// The path and the query of a URL, with `mask` instead of each segment that is as long as a key and of the value of each
-/// parameter. A parameter without a name is hidden as a whole.
+/// The path and the query of a URL, with `mask` instead of each segment that may be a key and of the value of each
+/// parameter. A segment behind a version or with `=`, and a parameter without a name, are hidden as a whole. That hides some
+/// names too, which harms less than a key that is shown.
 ///
 /// ```
 /// use rpcgate_core::url_secrets::shown_target;
 ///
 /// let target = "/v2/Qk3vB7nX9pLs2Rt5WyZa8CdE/x?dkey=abc&flag";
 /// assert_eq!(shown_target(target, "***"), "/v2/***/x?dkey=***&***");
+/// assert_eq!(shown_target("/rpc/v1/short/eth", "***"), "/rpc/v1/***/eth");
 /// ```
 pub fn shown_target(target: &str, mask: &str) -> String {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let segment =
-        |segment: &str| if segment.len() >= KEY_LENGTH { mask.to_owned() } else { segment.to_owned() };
-    let mut shown = path.split('/').map(segment).collect::<Vec<_>>().join("/");
+    let mut is_behind_version = false;
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        let is_key = is_behind_version || segment.contains('=') || may_be_key(segment);
+        segments.push(if is_key && !segment.is_empty() { hidden(segment, mask) } else { segment });
+        if !segment.is_empty() {
+            is_behind_version = is_version(segment);
+        }
+    }
+    let mut shown = segments.join("/");
     let parameter = |pair: &str| match pair.split_once('=') {
-        Some((name, _)) => format!("{name}={mask}"),
-        None => mask.to_owned(),
+        Some((name, value)) => format!("{name}={}", hidden(value, mask)),
+        None => hidden(pair, mask).to_owned(),
     };
     if let Some(query) = query {
         shown.push('?');
@@ -68,8 +112,32 @@ mod tests {
         }
 
         #[test]
-        fn a_path_without_a_key_is_shown_as_it_is(path in "(/[a-z0-9.-]{0,15}){0,5}") {
+        fn a_short_key_is_hidden_if_it_is_no_word_or_is_behind_a_version(
+            word in "[a-z]{4,15}", mixed in "[a-z]{3,6}[0-9]{2,4}[A-Z]{3,5}", version in 1..20_u8,
+        ) {
+            for target in [
+                format!("/v{version}/{word}"), format!("/rpc/v{version}//{word}/eth"), format!("/eth/{mixed}/"),
+                format!("/key={word}"),
+            ] {
+                let shown = shown_target(&target, "<hidden>");
+                prop_assert!(shown.contains("<hidden>") && !shown.contains(&mixed), "{} {}", target, shown);
+                prop_assert!(!shown.split(['/', '=']).any(|part| part == word), "{} {}", target, shown);
+            }
+            prop_assert!(!shown_login(&format!("{mixed}:x"), "***").contains(&mixed));
+            prop_assert_eq!(shown_login(&format!("rpc:***{mixed}"), "***"), "rpc:***");
+        }
+
+        #[test]
+        fn a_path_without_a_key_is_shown_as_it_is(path in "(/[a-z.-]{0,15}){0,5}") {
             prop_assert_eq!(shown_target(&path, "***"), path);
+        }
+
+        #[test]
+        fn what_is_hidden_stays_as_it_is(target in "(/[a-zA-Z0-9=]{0,20}){0,5}(\\?[a-z&=]{0,9})?", login in "[a-z0-9]{1,9}(:[a-z]{0,9})?") {
+            let once = shown_target(&target, "***-0123456789ab");
+            prop_assert_eq!(shown_target(&once, "***"), once);
+            let once = shown_login(&login, "***-0123456789ab");
+            prop_assert_eq!(shown_login(&once, "***-0123456789ab"), once);
         }
     }
 }

@@ -374,6 +374,7 @@ mod tests {
     use crate::command::console::tests::run;
     use crate::management::app_state::tests::{NOON, Site};
     use crate::store::AcceptedConfig;
+    use rpcgate_core::config::{ConfigLines, Input};
 
     async fn accept(site: &Site, per_minute: u64, secret: &str) -> u64 {
         let mut config = site.app.settings.config.clone();
@@ -444,6 +445,59 @@ mod tests {
         run(&site, None, "config rollback 1 --yes").await;
         let plan = run(&site, None, "plan show free --json").await.json();
         assert_eq!(plan[0]["per_minute"], 10, "what was not set is as configured again");
+    }
+
+    /// A configuration of today, and a version as earlier programs have stored it, with secrets of nodes' URLs.
+    async fn accept_planted(site: &Site) -> [u64; 2] {
+        let text = "[gateway]\nkey_secret = \"sixteen bytes or more\"\n[[chains.eth.nodes]]\n\
+                    url = \"https://planted1User:planted-word@h/v2/planted/rpc/Planted3?apikey=planted&planted\"\n\
+                    ws = \"wss://h/v2/planted\"\n";
+        let stored = "chains.eth.nodes[0].url = \"https://h/v2/planted/rpc/Planted3?apikey=planted&planted\"\n\
+                      chains.eth.nodes[0].user = \"planted1User\"\nchains.eth.nodes[0].ws = \"wss://h/v2/planted\"\n";
+        let input = Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() };
+        let config = Config::read(&input).unwrap();
+        let place = "web-1: /etc/rpcgate.toml".to_owned();
+        let scope = ConfigScope::Management(place.clone());
+        let now = AcceptedConfig::new(&config, scope, ("web-1".into(), place), true, NOON);
+        let lines = ConfigLines::parse(stored).unwrap();
+        let before = AcceptedConfig { texts: vec![(String::new(), lines)], ..now.clone() };
+        let before = site.app.store.record_config(&before, NOON).await.unwrap();
+        [before, site.app.store.record_config(&now, NOON).await.unwrap()]
+    }
+
+    #[tokio::test]
+    async fn promise_90_no_secret_of_a_nodes_url_is_in_a_version_a_difference_or_a_rollback() {
+        let site = Site::new().await;
+        let [before, now] = accept_planted(&site).await;
+        assert!(before < now, "two versions");
+        let dir = tempfile::tempdir().unwrap();
+        let mut shown = Vec::new();
+        for (n, number) in [before, now].into_iter().enumerate() {
+            let path = dir.path().join(format!("{n}.toml"));
+            let written =
+                run(&site, None, &format!("config rollback {number} --out {}", path.display())).await;
+            shown.push(("file", std::fs::read_to_string(&path).unwrap()));
+            let whole = run(&site, None, &format!("config show {number}")).await;
+            let json = run(&site, None, &format!("config show {number} --json")).await;
+            for outcome in [written, whole, json] {
+                assert_eq!(outcome.code, 0, "{outcome:?}");
+                shown.push(("version", outcome.out));
+            }
+        }
+        for line in
+            ["config history".to_owned(), format!("config diff {before} {now}"), format!("config diff {now}")]
+        {
+            for line in [line.clone(), format!("{line} --json")] {
+                let outcome = run(&site, None, &line).await;
+                assert_eq!(outcome.code, 0, "{outcome:?}");
+                shown.push(("difference", outcome.out + &outcome.messages));
+            }
+        }
+        let is_node = |text: &str| text.contains("https://h/v2/***");
+        assert!(shown.iter().filter(|(_, text)| is_node(text)).count() >= 4, "nodes are shown: {shown:#?}");
+        for (place, text) in &shown {
+            assert!(!text.to_lowercase().contains("planted"), "{place}: {text}");
+        }
     }
 
     #[tokio::test]

@@ -6,8 +6,10 @@ use super::fingerprint::SecretFingerprints;
 use super::masking::{MASK, Masking, fingerprint_at, without_fingerprints};
 use super::problem::Problem;
 use super::reading::Reading;
-use super::toml_text::key;
+use super::toml_text::{key, quote};
 use super::tree::Item;
+use super::url::Url;
+use crate::url_secrets::shown_user;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -123,6 +125,15 @@ impl ConfigLines {
         self.iter().map(|(key, value)| (key.to_owned(), without_fingerprints(value))).collect()
     }
 
+    /// The same with every secret of a node's URL masked, for a text of an earlier version, which masked fewer of them.
+    #[must_use]
+    pub fn with_masked_nodes(&self) -> Self {
+        let line = |(key, value): (&str, &str)| {
+            (key.to_owned(), masked_node(key, value).unwrap_or_else(|| value.to_owned()))
+        };
+        self.iter().map(line).collect()
+    }
+
     /// The settings in which `other` differs from this, by key.
     pub fn changes(&self, other: &ConfigLines) -> Vec<ChangedSetting> {
         let mut both: BTreeMap<&str, [Option<&str>; 2]> = BTreeMap::new();
@@ -165,6 +176,17 @@ impl ConfigLines {
             text.push('\n');
         }
         text
+    }
+}
+
+/// The value of a setting of a node with its secrets masked; `None` for other settings.
+fn masked_node(key: &str, value: &str) -> Option<String> {
+    let (_, name) = key.strip_prefix("chains.")?.split_once(".nodes[")?.1.split_once("].")?;
+    let text = value.strip_prefix('"')?.strip_suffix('"')?;
+    match name {
+        "url" | "ws" | "grpc" if text.contains("://") => Some(quote(&Url::masked_again(text))),
+        "user" => Some(quote(shown_user(text, MASK))),
+        _ => None,
     }
 }
 
@@ -294,6 +316,21 @@ mod tests {
         assert_eq!(ConfigLines::parse("no setting\n"), None);
         assert_eq!(written.get("cache.bytes"), Some("\"256MiB\""));
         assert_eq!(written.filtered(|key| key == "cache.bytes").to_string(), "cache.bytes = \"256MiB\"\n");
+    }
+
+    #[test]
+    fn a_text_of_an_earlier_version_is_shown_with_todays_masks() {
+        let stored = "chains.eth.nodes[0].url = \"https://h/v2/planted/x?a=***-0123456789ab&b=planted\"\n\
+                      chains.eth.nodes[0].user = \"planted1\"\nchains.\"a.b\".nodes[10].ws = \"wss://h/***-0123456789ab\"\n\
+                      chains.eth.nodes[1].user = \"rpc\"\nchains.eth.nodes[1].url = \"***\"\nadmin.url = \"https://h/v1/x\"\n";
+        let shown = "chains.eth.nodes[0].url = \"https://h/v2/***/x?a=***-0123456789ab&b=***\"\n\
+                     chains.eth.nodes[0].user = \"***\"\nchains.\"a.b\".nodes[10].ws = \"wss://h/***-0123456789ab\"\n\
+                     chains.eth.nodes[1].user = \"rpc\"\nchains.eth.nodes[1].url = \"***\"\nadmin.url = \"https://h/v1/x\"\n";
+        let masked = ConfigLines::parse(stored).unwrap().with_masked_nodes();
+        assert_eq!(masked.to_string(), shown);
+        let now =
+            lines(&config("[[chains.eth.nodes]]\nurl = \"https://u:planted@h/v2/planted/?b=planted\"\n"));
+        assert_eq!(now.with_masked_nodes(), now, "a text of today is not changed");
     }
 
     #[test]

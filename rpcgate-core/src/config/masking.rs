@@ -1,7 +1,6 @@
 //! What is written in the place of a secret.
 
-/// What stands for a secret where people read.
-pub(super) const MASK: &str = "***";
+pub(super) use crate::url_secrets::MASK;
 
 /// Hexadecimal digits of a fingerprint: enough that two secrets never share one by accident, too few to tell them.
 pub(super) const DIGITS: usize = 12;

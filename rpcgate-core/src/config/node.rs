@@ -10,7 +10,7 @@ use super::url::Url;
 use crate::chain::{
     MAX_MONTHLY_CALLS, MAX_NODE_RATE, NodeAllowance, NodeMethods, NodePrice, NodeRate, OverBudget,
 };
-use crate::url_secrets::KEY_LENGTH;
+use crate::url_secrets::may_be_key;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -152,9 +152,9 @@ impl NodeSettings {
         Ok(())
     }
 
-    /// The user, which is hidden where it may be a key: without a password, or as long as one.
+    /// The user, which is hidden where it may be a key, and without a password.
     fn user_field<F: Fields>(&mut self, f: &mut F) {
-        let is_shown = |user: &str| self.password.is_some() && user.len() < KEY_LENGTH;
+        let is_shown = |user: &str| self.password.is_some() && !may_be_key(user);
         if self.user.as_deref().is_some_and(is_shown) {
             f.value("user", &mut self.user);
         } else {

@@ -92,6 +92,11 @@ impl Url {
         self.masked_by(MASK)
     }
 
+    /// The text of a URL of a node in which fewer parts may be masked than today, with the others masked too.
+    pub(super) fn masked_again(text: &str) -> String {
+        Url { text: text.to_owned(), hidden: false }.masked_by(MASK)
+    }
+
     fn masked_by(&self, mask: &str) -> String {
         if self.hidden {
             return mask.into();

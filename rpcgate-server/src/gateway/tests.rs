@@ -1,6 +1,6 @@
 use super::*;
 use crate::captured_log::CapturedLog;
-use crate::command::run;
+use crate::command::{check, run};
 use rpcgate_admin::process::load;
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::clock::Clock;
@@ -348,6 +348,28 @@ async fn no_log_holds_a_key() {
     let text = lines.text();
     assert!(text.contains("failed"), "the failed call is reported: {text}");
     assert!(!text.contains("secretsecret") && !text.contains("hunter2"), "{text}");
+}
+
+#[tokio::test]
+async fn promise_90_no_secret_of_a_nodes_url_is_in_the_log_the_metrics_or_what_check_prints() {
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("trace", LogFormat::Text);
+    let url = "http://planted1User:planted-word@127.0.0.1:1/v2/planted/rpc/Planted3?apikey=planted&planted";
+    let more = format!("[telemetry]\nlisten = \"127.0.0.1:0\"\n[chains.bsc]\nnodes = [{url:?}]\n");
+    let fixture = Fixture::new(&more).await;
+    assert!(fixture.send(&post("/bsc", KEY, "some_method")).await.contains("backend request failed"));
+    let request = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let metrics = send(fixture.gateway.metrics_addr().unwrap(), request).await;
+    let (mut printed, mut messages) = (Vec::new(), Vec::new());
+    check::execute(&fixture.file, &mut printed, &mut messages).unwrap();
+    printed.append(&mut messages);
+    fixture.gateway.drain().await;
+    let printed = String::from_utf8(printed).unwrap();
+    for (place, text) in [("log", lines.text()), ("metrics", metrics), ("check", printed)] {
+        let is_named = text.contains("127.0.0.1:1/v2/***/rpc/***?apikey=***&***");
+        assert!(is_named, "the node is in the {place}: {text}");
+        assert!(!text.to_lowercase().contains("planted"), "{place}: {text}");
+    }
 }
 
 #[tokio::test]

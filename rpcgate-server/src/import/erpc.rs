@@ -3,8 +3,9 @@
 use super::advice::{Advice, advice};
 use super::document::Node;
 use super::draft::{Draft, TomlValue};
-use super::erpc_project::{self, Budgets};
-use super::service::{log_level, redis_url, set_listen, set_tls};
+use super::erpc_budgets::Budgets;
+use super::erpc_project;
+use super::service::{log_level, note_parts_of_redis_url, redis_url, set_listen, set_tls};
 use rpcgate_core::chain::ChainName;
 
 /// Where eRPC listens unless it is told.
@@ -153,10 +154,13 @@ pub(super) fn read(root: &Node, chain: Option<ChainName>, draft: &mut Draft) {
     }
     let store = root.at_keys(&["rateLimiters", "store"]);
     if let Some(redis) = store.and_then(|store| store.get("redis")) {
-        if let Some(store) = store {
-            store.settle_keys(&["driver"]);
+        let driver = store.and_then(|store| store.get("driver"));
+        if driver.and_then(Node::peek).is_none_or(|driver| driver == "redis") {
+            driver.and_then(Node::text);
+            read_redis(redis, draft);
+        } else {
+            draft.notes.left_out(redis, "the store has another driver, so eRPC does not use it either");
         }
-        read_redis(redis, draft);
     }
     let budgets = Budgets::read(root.at_keys(&["rateLimiters"]), draft);
     let max_timeout = root.at_keys(&["server", "maxTimeout"]);
@@ -225,8 +229,9 @@ fn read_cache(cache: &Node, draft: &mut Draft) {
         if connector.get("driver").and_then(Node::peek) != Some("memory") {
             continue;
         }
-        // Memory is the only driver here, and the id names it for the policies.
-        connector.settle_keys(&["driver", "id"]);
+        connector.get("driver").and_then(Node::text);
+        // It names the connector for the policies, which have notes.
+        connector.settle_keys(&["id"]);
         let size = connector.at_keys(&["memory", "maxTotalSize"]);
         if let (Some(bytes), Some(node)) = (draft.bytes(size, "cache.bytes"), size) {
             draft.set("cache", "bytes", TomlValue::Number(bytes), node);
@@ -242,8 +247,8 @@ fn read_redis(redis: &Node, draft: &mut Draft) {
     let number = draft.number(redis.get("db"), "redis.url");
     let value = redis_url(draft, &text, !login.is_empty(), number, node);
     if node.is_settled() {
-        // The note about the URL is about these too.
-        redis.settle_keys(&["username", "password", "db"]);
+        let parts = ["username", "password", "db"].iter().filter_map(|key| redis.get(key));
+        note_parts_of_redis_url(draft, &value, parts);
     }
     draft.set("redis", "url", value, node);
 }

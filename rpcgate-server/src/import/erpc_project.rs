@@ -1,119 +1,14 @@
 //! Reads the projects of eRPC's configuration: callers, networks and upstreams.
 
-use super::accounts::{Accounts, KeyWindows};
+use super::accounts::Accounts;
 use super::document::Node;
 use super::draft::{Draft, TomlValue, chain_header, duration};
+use super::erpc_budgets::{Budget, Budgets};
 use super::networks;
-use super::nodes::{Upstream, is_rate_limit};
+use super::nodes::Upstream;
 use super::note::NoteKind;
 use super::value::{self, Given};
 use rpcgate_core::chain::ChainName;
-use std::collections::BTreeMap;
-
-/// Why a setting of a budget that is carried over is left out.
-const NO_SETTING: &str = "limits of rpcgate have no such setting";
-
-/// Requests per second, and in windows of a key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Budget {
-    second: Option<u64>,
-    windows: KeyWindows,
-}
-
-/// The budgets of `rateLimiters`, each with the setting that made it.
-#[derive(Debug, Default)]
-pub(super) struct Budgets<'n>(BTreeMap<String, (Budget, &'n Node)>);
-
-impl<'n> Budgets<'n> {
-    pub(super) fn read(limiters: Option<&'n Node>, draft: &mut Draft) -> Self {
-        let mut budgets = Budgets::default();
-        for node in limiters.map_or(&[][..], |node| node.list("budgets")) {
-            let Some(id) = node.get("id").and_then(Node::peek) else { continue };
-            let mut budget = Budget::default();
-            for rule in node.list("rules") {
-                if let Ok((bound, slot)) = limit(rule, &mut budget) {
-                    *slot = Some(slot.map_or(bound, |known| known.min(bound)));
-                }
-            }
-            if budgets.0.insert(id.to_owned(), (budget, node)).is_some() {
-                draft.notes.add(NoteKind::LeftOut, node.at, &node.path, "an earlier budget has the same id");
-            }
-        }
-        budgets
-    }
-
-    /// The calls a second of the budget that `node` names, if it is nothing else and a node can have it. It is carried over now.
-    fn rate(&self, node: &Node, draft: &mut Draft) -> Option<u64> {
-        let (budget, _) = self.0.get(node.peek()?)?;
-        let is_rate = budget.windows == KeyWindows::default() && budget.second.is_some_and(is_rate_limit);
-        if is_rate { self.named(Some(node), draft)?.second } else { None }
-    }
-
-    /// The budget that `node` names, which is carried over now. What it has in addition is noted.
-    fn named(&self, node: Option<&Node>, draft: &mut Draft) -> Option<Budget> {
-        let node = node?;
-        let (budget, from) = self.0.get(node.peek()?)?;
-        if *budget == Budget::default() {
-            return None;
-        }
-        node.text();
-        for field in from.fields() {
-            match field.key.as_str() {
-                "id" => drop(field.value.text()),
-                "rules" => field.value.items().iter().for_each(|rule| read_rule(rule, draft)),
-                _ => draft.notes.left_out(&field.value, NO_SETTING),
-            }
-        }
-        Some(*budget)
-    }
-}
-
-/// The bound of a rule, and the part of the budget to which it belongs. The error says why there is none.
-fn limit<'b>(rule: &Node, budget: &'b mut Budget) -> Result<(u64, &'b mut Option<u64>), &'static str> {
-    let text = |key: &str| rule.get(key).and_then(Node::peek);
-    if text("method").is_some_and(|method| method != "*") {
-        return Err("this rule is for single methods; rpcgate limits keys, projects and nodes");
-    }
-    let bound =
-        text("maxCount").and_then(value::number).ok_or("its maxCount cannot be read as a whole number")?;
-    let slot = match text("period").and_then(value::period) {
-        Some(1) => &mut budget.second,
-        Some(60) => &mut budget.windows.minute,
-        Some(3_600) => &mut budget.windows.hour,
-        Some(86_400) => &mut budget.windows.day,
-        _ => return Err("limits are for a second, a minute, an hour or a day"),
-    };
-    Ok((bound, slot))
-}
-
-/// Notes what a rule has that a limit of rpcgate has not. The rest of the rule is carried over.
-fn read_rule(rule: &Node, draft: &mut Draft) {
-    if let Err(why) = limit(rule, &mut Budget::default()) {
-        draft.notes.left_out(rule, why);
-        return;
-    }
-    for field in rule.fields() {
-        let is_off = |text: &str| {
-            value::flag(text) == Some(false) || value::number(text).or_else(|| value::millis(text)) == Some(0)
-        };
-        let why = match field.key.as_str() {
-            "method" | "maxCount" | "period" => {
-                field.value.text();
-                continue;
-            }
-            _ if field.value.peek().is_some_and(is_off) => {
-                field.value.settle();
-                continue;
-            }
-            "waitTime" => "no call waits for a limit: it is refused at once, or sent to another node",
-            "perIP" => "limits belong to keys, projects and nodes, not to the addresses of clients",
-            "perUser" => "a minute, an hour and a day are counted for each key, a second for each project",
-            "perNetwork" => "the limits of a key and of a project count the calls of all chains together",
-            _ => NO_SETTING,
-        };
-        draft.notes.left_out(&field.value, why);
-    }
-}
 
 /// What the projects of the file share.
 struct Context<'c, 'n> {
@@ -236,12 +131,12 @@ impl<'n> Context<'_, 'n> {
         let architecture = network.get("architecture");
         let chain = match architecture.and_then(Node::peek) {
             Some("svm") => solana(network.get("svm")),
-            _ => evm(network.get("evm"), draft),
+            Some("evm") | None => evm(network.get("evm"), draft),
+            Some(_) => Some(Err("rpcgate knows the architectures evm and svm alone".into())),
         };
         match chain {
             Some(Ok(chain)) => {
-                // The chain's own id says it already.
-                network.settle_keys(&["architecture"]);
+                architecture.and_then(Node::text);
                 Some(chain)
             }
             Some(Err(why)) => {
@@ -269,6 +164,9 @@ impl<'n> Context<'_, 'n> {
         };
         let given = match upstream.get("type").and_then(Node::peek) {
             Some(kind) if kind.starts_with("svm") => solana(upstream.get("svm")),
+            Some(kind) if kind != "evm" && !kind.starts_with("evm+") => {
+                Some(Err("rpcgate knows the types evm and svm alone".into()))
+            }
             _ => evm(upstream.get("evm"), draft),
         };
         let given = match given {
@@ -353,15 +251,26 @@ impl<'n> Context<'_, 'n> {
             return;
         }
         provider.use_keys(&["vendor", "endpoint"]);
-        // The note about the URL is about the settings too.
-        provider.settle_keys(&["id", "settings"]);
+        // A node is named by its vendor.
+        provider.settle_keys(&["id"]);
         let only = provider.get("onlyNetworks").map(|list| served_networks(list, draft));
         let ignored = provider.get("ignoreNetworks").map(|list| served_networks(list, draft));
-        for chain in networks {
+        let is_served = |chain: &ChainName| {
             let is_in = |list: &Option<Vec<ChainName>>| list.as_ref().map(|list| list.contains(chain));
-            if is_in(&only) == Some(false) || is_in(&ignored) == Some(true) {
-                continue;
-            }
+            is_in(&only) != Some(false) && is_in(&ignored) != Some(true)
+        };
+        let mut chains = networks.iter().filter(|chain| is_served(chain)).peekable();
+        if chains.peek().is_none() {
+            let text = "onlyNetworks and ignoreNetworks leave no network of the project that rpcgate serves";
+            draft.notes.left_out(provider, text);
+            return;
+        }
+        let key = provider.at_keys(&["settings", "apiKey"]);
+        for node in [key, provider.get("endpoint")].into_iter().flatten() {
+            let text = "a key is not copied: it is a part of each URL that has to be set for this vendor";
+            draft.notes.left_out(node, text);
+        }
+        for chain in chains {
             let mut node = Upstream::new(*chain, vendor, provider);
             let text = format!("the URL of {chain} at {vendor}, with your key");
             node.url_to_set(draft, provider, &text);

@@ -17,6 +17,8 @@ const TTL: &str = "the key does not expire here: write the moment into expires_a
 const PLUGIN: &str = "what rpcgate does instead of this plugin has no such setting";
 
 pub(super) const ADVICE: &[Advice] = &[
+    advice("_info.defaults", "rpcgate has no defaults of decK: write them at each service and each route"),
+    advice("_plugin_configs", "write the shared settings at each plugin that names them"),
     advice("certificates", "write certificate and key into files: gateway.tls.cert and gateway.tls.key"),
     advice(
         "ca_certificates",
@@ -78,7 +80,10 @@ pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) {
     for key in ["_format_version", "_transform", "_comment", "_workspace"] {
         root.get(key).into_iter().for_each(Node::settle);
     }
-    root.get("_info").into_iter().for_each(Node::settle);
+    if let Some(info) = root.get("_info") {
+        // These say which entities decK wrote into the file.
+        info.settle_keys(&["select_tags"]);
+    }
     tags(root);
     for service in root.list("services") {
         read_service(root, service, given, draft);
@@ -91,13 +96,14 @@ pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) {
     kong_plugins::read(root, draft);
 }
 
-/// Tags, identifiers and times are for Kong's own tools.
+/// Tags, identifiers and times of an entity are for Kong's own tools.
 fn tags(node: &Node) {
     for field in node.fields() {
-        if matches!(field.key.as_str(), "tags" | "id" | "created_at" | "updated_at") {
-            field.value.settle();
-        } else {
-            tags(&field.value);
+        match field.key.as_str() {
+            "tags" | "id" | "created_at" | "updated_at" => field.value.settle(),
+            // The settings of a plugin, and references to other entities, have an effect.
+            "config" | "service" | "route" | "consumer" | "consumer_group" => {}
+            _ => tags(&field.value),
         }
     }
     node.items().iter().for_each(tags);

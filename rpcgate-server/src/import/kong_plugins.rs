@@ -4,7 +4,7 @@ use super::accounts::{Accounts, KeyWindows};
 use super::document::Node;
 use super::draft::{Draft, TomlValue};
 use super::note::NoteKind;
-use super::service::redis_url;
+use super::service::{note_parts_of_redis_url, redis_url};
 use super::value;
 
 /// Names of keys that rpcgate reads, in headers and queries.
@@ -21,7 +21,12 @@ fn is_on(plugin: &Node) -> bool {
 /// The name of what a plugin is for, in one of the ways to write it.
 fn of<'n>(plugin: &'n Node, key: &str) -> Option<&'n str> {
     let node = plugin.get(key)?;
-    node.peek().or_else(|| text(node, "name")).or_else(|| text(node, "username"))
+    ["name", "username", "id"].iter().fold(node.peek(), |found, key| found.or_else(|| text(node, key)))
+}
+
+/// Whether `one` is for `entity`, which it names at `key` by its name or its identifier.
+fn is_for(one: &Node, key: &str, name: Option<&str>, entity: &Node) -> bool {
+    of(one, key).is_some_and(|of| Some(of) == name || Some(of) == text(entity, "id"))
 }
 
 /// A header that a request transformer adds to the requests of a service.
@@ -35,7 +40,7 @@ pub(super) struct AddedHeader<'n> {
 /// The headers that request transformers add to the requests of a service.
 pub(super) fn node_headers<'n>(root: &'n Node, service: &'n Node) -> Vec<AddedHeader<'n>> {
     let name = text(service, "name");
-    let named = |plugin: &&Node| of(plugin, "service").is_some() && of(plugin, "service") == name;
+    let named = |plugin: &&Node| is_for(plugin, "service", name, service);
     let plugins = service.list("plugins").iter().chain(root.list("plugins").iter().filter(named));
     let mut headers = Vec::new();
     for plugin in
@@ -69,12 +74,12 @@ pub(super) fn read(root: &Node, draft: &mut Draft) {
     let mut keys = 0;
     for consumer in consumers {
         let name = text(consumer, "username").or_else(|| text(consumer, "custom_id")).unwrap_or("consumer");
-        let named = |plugin: &&Node| of(plugin, "consumer") == Some(name);
+        let named = |one: &&Node| is_for(one, "consumer", Some(name), consumer);
         let own = consumer.list("plugins").iter().chain(root.list("plugins").iter().filter(named));
         let mut credentials = consumer
             .list("keyauth_credentials")
             .iter()
-            .chain(root.list("keyauth_credentials").iter().filter(|one| of(one, "consumer") == Some(name)))
+            .chain(root.list("keyauth_credentials").iter().filter(named))
             .peekable();
         let mut limits: Option<PluginLimits> = None;
         for plugin in own.filter(|plugin| is_limit(plugin)) {
@@ -257,7 +262,7 @@ fn key_auth(plugin: &Node, draft: &mut Draft) {
         let is_ours =
             |name: &Node| name.peek().is_some_and(|name| KEY_NAMES.contains(&&*name.to_lowercase()));
         if node.items().iter().all(is_ours) {
-            node.settle();
+            node.use_all();
         } else {
             let text = "clients send their key as `apikey` or `x-api-key`, in a header or the query";
             draft.notes.differs(node, text);
@@ -289,7 +294,11 @@ fn body_size(plugin: &Node, draft: &mut Draft) {
     let unit: u64 = match unit.and_then(Node::text) {
         Some("bytes") => 1,
         Some("kilobytes") => 1024,
-        _ => 1024 * 1024,
+        Some("megabytes") | None => 1024 * 1024,
+        Some(_) => {
+            draft.notes.left_out(plugin, "its size_unit is none of megabytes, kilobytes and bytes");
+            return;
+        }
     };
     if let (Some(amount), Some(node)) = (draft.number(size, "gateway.limits.body"), size) {
         draft.set_larger("gateway.limits", "body", amount.saturating_mul(unit), node);
@@ -317,8 +326,10 @@ fn limits(plugin: &Node, draft: &mut Draft) -> PluginLimits {
         && !matches!(node.text(), Some("consumer" | "credential"))
     {
         draft.notes.differs(node, "rpcgate counts the requests of each key, in a plan's windows");
+        node.settle();
     }
     redis(config, draft);
+    counters(config, draft);
     // The value with which a switch says what rpcgate does anyway, and what it does otherwise.
     for (key, ours, text) in [
         ("fault_tolerant", true, "while Redis is away, each gateway counts by itself"),
@@ -329,11 +340,31 @@ fn limits(plugin: &Node, draft: &mut Draft) -> PluginLimits {
             draft.notes.differs(node, text);
         }
     }
-    // How Kong shares its counters; rpcgate counts exactly, in memory or in Redis.
-    config.settle_keys(&["sync_rate", "strategy", "namespace", "window_type"]);
-    config.get("policy").filter(|node| node.peek() != Some("redis")).into_iter().for_each(Node::settle);
-    config.use_keys(&["policy"]);
     limits
+}
+
+/// Where Kong keeps its counters, and the kind of its windows.
+fn counters(config: &Node, draft: &mut Draft) {
+    // How often Kong compares counters that are inexact meanwhile; those of rpcgate are exact.
+    config.settle_keys(&["sync_rate"]);
+    for node in ["policy", "strategy"].iter().filter_map(|key| config.get(key)) {
+        match node.text() {
+            Some("redis" | "local") | None => {}
+            Some("cluster") => {
+                draft.notes.differs(node, "gateways count together only if they share redis.url");
+            }
+            Some(_) => draft.notes.left_out(node, "rpcgate counts in memory, or in Redis: redis.url"),
+        }
+    }
+    if let Some(node) = config.get("window_type").filter(|node| !node.is_nothing())
+        && node.text() != Some("fixed")
+    {
+        draft.notes.differs(node, "the windows of a plan are fixed: the minutes, hours and days of UTC");
+        node.settle();
+    }
+    if let Some(node) = config.get("namespace").filter(|node| !node.is_nothing()) {
+        draft.notes.left_out(node, "gateways count together if they share redis.url and redis.prefix");
+    }
 }
 
 /// The form with one list of limits and one of window sizes in seconds.
@@ -361,7 +392,7 @@ fn advanced(config: &Node, limits: &mut PluginLimits, draft: &mut Draft) {
 }
 
 fn redis(config: &Node, draft: &mut Draft) {
-    if text(config, "policy") != Some("redis") {
+    if ["policy", "strategy"].iter().all(|key| text(config, key) != Some("redis")) {
         return;
     }
     let nested = config.get("redis");
@@ -387,10 +418,8 @@ fn redis(config: &Node, draft: &mut Draft) {
     let scheme = if tls { "rediss" } else { "redis" };
     let value = redis_url(draft, &format!("{scheme}://{name}:{port}"), login, number, host);
     if host.is_settled() {
-        // The note about the URL is about these too.
-        for key in ["username", "password", "port", "database", "ssl"] {
-            get(key).into_iter().for_each(Node::settle);
-        }
+        let parts = ["username", "password", "port", "database", "ssl"].into_iter().filter_map(get);
+        note_parts_of_redis_url(draft, &value, parts);
     }
     draft.set("redis", "url", value, host);
 }

@@ -16,10 +16,11 @@ pub(super) fn text<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
 /// Routes of a service: those in it, and those that name it.
 pub(super) fn routes<'n>(root: &'n Node, service: &'n Node) -> impl Iterator<Item = &'n Node> {
     let name = text(service, "name");
+    let id = text(service, "id");
     let named = move |route: &&Node| {
         let of = route.get("service");
-        let of = of.and_then(|of| of.peek().or_else(|| text(of, "name")));
-        of.is_some() && of == name
+        let of = of.and_then(|of| of.peek().or_else(|| text(of, "name")).or_else(|| text(of, "id")));
+        of.is_some() && (of == name || of == id)
     };
     service.list("routes").iter().chain(root.list("routes").iter().filter(named))
 }
@@ -45,35 +46,62 @@ pub(super) fn read_route(route: &Node, facts: &Facts, transport: Transport, draf
         };
         draft.notes.differs(path, text);
     }
-    if let Some(node) = route.get("protocols")
-        && !node.items().iter().any(|item| matches!(item.peek(), Some("http" | "ws" | "grpc")))
-    {
-        draft.notes.differs(node, "a listener serves HTTP or HTTPS for all chains: gateway.tls");
-    }
+    read_protocols(route, draft);
+    read_methods(route, facts, draft);
     if let Some(node) = route.get("preserve_host")
-        && node.peek().and_then(value::flag) == Some(true)
+        && node.text().and_then(value::flag) == Some(true)
     {
         draft
             .notes
             .differs(node, "rpcgate sends a node the host of its URL, not the one that the client sent");
     }
-    if let Some(node) = route.get("path_handling")
-        && node.peek() != Some("v0")
+    let given = |key: &str| route.get(key).filter(|node| !node.is_nothing());
+    if let Some(node) = given("path_handling")
+        && node.text() != Some("v0")
     {
         draft
             .notes
             .differs(node, "rpcgate joins the path of a node's URL and that of a call by one slash, as v0");
+        node.settle();
     }
-    // How Kong itself treats a request: rpcgate passes calls on, and not requests.
-    route.settle_keys(&[
-        "methods",
-        "protocols",
-        "preserve_host",
-        "path_handling",
-        "https_redirect_status_code",
-        "request_buffering",
-        "response_buffering",
-    ]);
+    // Kong's own answer to a call without TLS.
+    if let Some(node) = given("https_redirect_status_code")
+        && node.text() != Some("426")
+    {
+        draft.notes.left_out(node, "rpcgate redirects no call: a listener serves HTTP or HTTPS");
+    }
+    for node in ["request_buffering", "response_buffering"].into_iter().filter_map(given) {
+        if node.text().and_then(value::flag) == Some(false) {
+            draft
+                .notes
+                .differs(node, "rpcgate decides itself what it reads as a whole before it passes it on");
+        }
+    }
+}
+
+/// Notes protocols that rpcgate does not serve, and a route that is for TLS alone.
+fn read_protocols(route: &Node, draft: &mut Draft) {
+    let Some(node) = route.get("protocols") else { return };
+    for item in node.items() {
+        if !matches!(item.text(), Some("http" | "https" | "ws" | "wss" | "grpc" | "grpcs")) {
+            draft.notes.left_out(item, "rpcgate serves HTTP, WebSocket and gRPC alone");
+        }
+    }
+    if !node.items().iter().any(|item| matches!(item.peek(), Some("http" | "ws" | "grpc"))) {
+        draft.notes.differs(node, "a listener serves HTTP or HTTPS for all chains: gateway.tls");
+    }
+}
+
+/// Notes methods of HTTP that are not those of the chain: a chain of JSON-RPC is called by POST.
+fn read_methods(route: &Node, facts: &Facts, draft: &mut Draft) {
+    let Some(node) = route.get("methods").filter(|node| !node.is_nothing()) else { return };
+    node.use_all();
+    if facts.rest || node.items().iter().all(|item| item.peek() != Some("POST")) {
+        let text =
+            "the methods of HTTP follow from the chain's calls; chains.<chain>.blocked_methods closes calls";
+        draft.notes.differs(node, text);
+        node.settle();
+    }
 }
 
 /// A path of a route without the marks of a regular expression and without a slash at its end.
@@ -113,8 +141,14 @@ pub(super) fn sent_path<'n>(
         let kept = kept.filter(|_| transport != Transport::Grpc);
         let paths = || route.list("paths").iter().filter(|node| !bare(node.peek().unwrap_or("/")).is_empty());
         let Some(strip) = kept.filter(|_| paths().next().is_some()) else {
-            // Kong removes the path, or there is none.
-            strip.into_iter().for_each(Node::settle);
+            if let Some(strip) = strip {
+                if transport == Transport::Grpc || paths().next().is_none() {
+                    // There is no path that Kong could remove.
+                    strip.settle();
+                } else {
+                    strip.text();
+                }
+            }
             sent.extend(paths().map(|from| SentPath { path: String::new(), from }));
             continue;
         };

@@ -27,6 +27,7 @@ mod document;
 mod draft;
 mod dshackle;
 mod erpc;
+mod erpc_budgets;
 mod erpc_project;
 mod error;
 mod kong;

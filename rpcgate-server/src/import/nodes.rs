@@ -6,6 +6,7 @@ use super::value::Given;
 use rpcgate_core::chain::{ChainName, MAX_NODE_RATE};
 use rpcgate_core::config::Url;
 use rpcgate_core::tally::Transport;
+use rpcgate_core::url_secrets::may_be_key;
 use rpcgate_layers::nodes::NodeUrl;
 
 /// Characters from which on a part of a path is taken for a credential, if it has digits or capitals,
@@ -194,7 +195,11 @@ fn is_private(url: &str) -> bool {
     let (_, rest) = url.split_once("//").unwrap_or(("", url));
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let mixed = |part: &str| part.bytes().any(|b| b.is_ascii_digit() || b.is_ascii_uppercase());
-    let secret = |part: &str| part.len() >= CREDENTIAL && (mixed(part) || part.len() >= LONG);
+    let secret = |part: &str| match part.len() {
+        ..CREDENTIAL => may_be_key(part),
+        CREDENTIAL..LONG => mixed(part),
+        LONG.. => true,
+    };
     authority.contains('@')
         || path.contains('?')
         || path.split(['/', ';', ',', '=', '&']).any(secret)
@@ -215,6 +220,7 @@ mod tests {
             ("http://user:pass@h/", true),
             ("http://user@h/", true),
             ("https://h/v3/fa28c968191849c1aff541ad1d8511f2", true),
+            ("https://h/v2/a1B2c3D4", true),
             ("https://h/?apikey=x", true),
             ("https://0a1b2c3d4e5f60718293a4b5c6d7e8f9.node.example/", true),
         ] {

@@ -31,6 +31,12 @@ pub struct ImportNote {
     pub text: String,
 }
 
+/// Whether the setting at `path` is the one at `whole`, or one in its table or list.
+pub(super) fn is_within(path: &str, whole: &str) -> bool {
+    let below = path.strip_prefix(whole).filter(|_| !whole.is_empty());
+    below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+}
+
 impl fmt::Display for ImportNote {
     /// Without the name of the file and without the column: `12: server.aliasing: not carried over: …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -427,8 +427,13 @@ impl<'n> Context<'n> {
             return none;
         };
         let Some(millis) = draft.millis(interval, "plans.standard.per_minute", 1_000) else { return none };
-        // Windows are shared whenever a Redis is configured.
-        self.find(&["rate_limit", "use_redis"]).into_iter().for_each(Node::settle);
+        let is_shared = self.find(&["redis", "url"]).is_some_and(|url| url.peek() != Some(""));
+        if let Some(node) = self.find(&["rate_limit", "use_redis"])
+            && draft.flag(Some(node), "redis.url") == Some(false)
+            && is_shared
+        {
+            draft.notes.differs(node, "gateways that share redis.url count together");
+        }
         let windows = match millis {
             1..60_000 => KeyWindows { minute: Some(bound.saturating_mul(60_000 / millis)), ..none },
             60_000 => KeyWindows { minute: Some(bound), ..none },

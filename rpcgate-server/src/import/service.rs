@@ -2,6 +2,7 @@
 
 use super::document::Node;
 use super::draft::{Draft, Holds, TomlValue};
+use super::note::NoteKind;
 use super::value::Given;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -92,5 +93,19 @@ pub(super) fn redis_url(
                 "redis://user:password@host:port/number with the values of these lines, which are not copied";
             draft.new_variable("REDIS_URL", Holds::RedisUrl, node, text)
         }
+    }
+}
+
+/// Notes each of `parts`, which are not copied, as a part of the URL of Redis that `value` names.
+pub(super) fn note_parts_of_redis_url<'n>(
+    draft: &mut Draft,
+    value: &TomlValue,
+    parts: impl Iterator<Item = &'n Node>,
+) {
+    let TomlValue::Env(name) = value else { return };
+    for part in parts.filter(|part| !part.is_nothing()) {
+        part.settle();
+        let text = format!("it is a part of the URL in {name}");
+        draft.notes.add(NoteKind::ToSet, part.at, &part.path, text);
     }
 }

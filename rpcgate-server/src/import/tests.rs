@@ -1,3 +1,5 @@
+mod leaves;
+
 use super::draft::Holds;
 use super::*;
 use crate::gateway::dry_run;
@@ -579,6 +581,43 @@ fn what_a_budget_of_erpc_has_in_addition_is_noted_with_its_own_reason() {
                 projects: [{ id: main, auth: { strategies: [{ type: secret, rateLimitBudget: b, secret: { id: x, value: secret-value-1234567 } }] } }]\n";
     let imported = import("e.yaml", none, Some(SourceForm::Erpc), None).unwrap();
     assert!(imported.notes.iter().all(|note| note.line != 1), "{:#?}", imported.notes);
+}
+
+#[test]
+fn promise_90_no_secret_of_a_nodes_url_is_in_the_new_file_or_in_a_note() {
+    for url in [
+        "https://planted1User:planted-word@h.example/rpc",
+        "https://planted@h.example/",
+        "https://h.example/v2/Planted3x",
+        "https://h.example/rpc?apikey=planted",
+    ] {
+        for (form, text) in [
+            (
+                SourceForm::Erpc,
+                format!("projects: [{{id: p, upstreams: [{{endpoint: '{url}', evm: {{chainId: 1}}}}]}}]\n"),
+            ),
+            (
+                SourceForm::Proxyd,
+                format!("[backends.a]\nrpc_url = '{url}'\n[backend_groups.main]\nbackends = ['a']\n"),
+            ),
+            (
+                SourceForm::Dshackle,
+                format!(
+                    "cluster: {{upstreams: [{{id: a, blockchain: eth, connection: {{ethereum: {{rpc: {{url: '{url}'}}}}}}}}]}}\n"
+                ),
+            ),
+            (
+                SourceForm::Kong,
+                format!("services: [{{name: eth, url: '{url}', routes: [{{paths: [/eth]}}]}}]\n"),
+            ),
+        ] {
+            let imported = import("f", &text, Some(form), Some("eth")).unwrap();
+            let notes: Vec<_> = imported.notes.iter().map(ToString::to_string).collect();
+            let shown = format!("{}{}", imported.toml, notes.join("\n"));
+            assert!(shown.contains("[[chains.eth.nodes]]"), "{form:?}: {shown}");
+            assert!(!shown.to_lowercase().contains("planted"), "{form:?} {url}: {shown}");
+        }
+    }
 }
 
 #[test]

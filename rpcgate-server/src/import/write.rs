@@ -3,7 +3,7 @@
 use super::SourceForm;
 use super::draft::{Draft, Holds, Section, TomlValue};
 use super::error::ImportError;
-use super::note::{ImportNote, NoteKind};
+use super::note::{ImportNote, NoteKind, is_within};
 use crate::counting::Counting;
 use rpcgate_core::chain::Facts;
 use rpcgate_core::config::{Config, ConfigLocation, LoadError, Sources, toml_key, toml_quote};
@@ -45,13 +45,30 @@ pub(super) fn settled(
             continue;
         }
         let names = used_variables(&draft.sections);
-        let mut notes = std::mem::take(&mut draft.notes).sorted();
-        // What was left out needs no variable.
-        let named =
-            |note: &ImportNote| names.iter().any(|name| note.text.split(' ').any(|word| word == name));
-        notes.retain(|note| note.kind != NoteKind::ToSet || named(note));
+        let notes = with_used_variables(std::mem::take(&mut draft.notes).sorted(), &names);
         return Ok((with_head(form, source, &notes, &names, &body), notes));
     }
+}
+
+/// The notes without those to set a variable that is not in `names`: what was left out needs none. The value of such a
+/// variable is lost, so a note says that, unless another one about the same setting or about its table already does.
+fn with_used_variables(notes: Vec<ImportNote>, names: &[String]) -> Vec<ImportNote> {
+    let is_used = |note: &ImportNote| names.iter().any(|name| note.text.split(' ').any(|word| word == name));
+    let is_unused = |note: &ImportNote| note.kind == NoteKind::ToSet && !is_used(note);
+    let (unused, mut kept): (Vec<_>, Vec<_>) = notes.into_iter().partition(is_unused);
+    for note in unused {
+        let says_so = |other: &ImportNote| match other.kind {
+            NoteKind::LeftOut => is_within(&note.path, &other.path),
+            NoteKind::ToSet => other.path == note.path,
+            NoteKind::Differs => false,
+        };
+        if !kept.iter().any(says_so) {
+            let text = "nothing that was carried over needs this value".to_owned();
+            kept.push(ImportNote { kind: NoteKind::LeftOut, text, ..note });
+        }
+    }
+    kept.sort_by_key(|note| (note.line, note.column, note.kind));
+    kept
 }
 
 /// Removes a key for the reason `why`, and says whether it was there.

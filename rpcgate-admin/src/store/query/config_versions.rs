@@ -135,15 +135,18 @@ impl TryFrom<Model> for ConfigVersion {
     type Error = StoreError;
 
     fn try_from(row: Model) -> Result<Self, StoreError> {
-        let scope = ConfigScope::read(&row.source, &row.place);
         let invalid = || unreadable("version of a configuration", row.number);
+        let scope = ConfigScope::read(&row.source, &row.place).ok_or_else(invalid)?;
+        let lines = ConfigLines::parse(&row.text).ok_or_else(invalid)?;
+        // Earlier versions of the programs stored some keys in the URLs of nodes.
+        let lines = if scope.is_of_operators() { lines } else { lines.with_masked_nodes() };
         Ok(ConfigVersion {
             number: row.number.unsigned_abs(),
-            scope: scope.ok_or_else(invalid)?,
+            scope,
             at: time(row.at),
             seen_at: time(row.seen_at),
             user: row.user_id.map(|id| UserId(id.as_u128())),
-            lines: ConfigLines::parse(&row.text).ok_or_else(invalid)?,
+            lines,
             host: row.host,
             who: row.who,
             fingerprint_key: row.fingerprint_key,

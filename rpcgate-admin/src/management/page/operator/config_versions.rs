@@ -224,7 +224,9 @@ mod tests {
     use crate::management::app_state::tests::{NOON, Site};
     use crate::management::page::tests::{cookie, get, post};
     use crate::store::{AcceptedConfig, ConfigScope, Role};
+    use axum::body::Body;
     use http::StatusCode;
+    use rpcgate_core::config::ConfigLines;
 
     #[tokio::test]
     async fn operators_see_what_changed_and_return_to_a_version() {
@@ -277,5 +279,53 @@ mod tests {
         let path = format!("/operator/config/{number}/rollback");
         assert_eq!(post(&site, &path, &operator, &[]).await.status, StatusCode::CONFLICT);
         assert_eq!(get(&site, "/operator/config/99", &operator).await.status, StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn promise_90_no_secret_of_a_nodes_url_is_on_a_page_or_in_an_answer_about_versions() {
+        let site = Site::new().await;
+        let visitor = site.operator().await;
+        let operator = cookie(&site, &visitor);
+        let scope = ConfigScope::Gateway("one".into());
+        let accept = async |text: &str| {
+            let texts = vec![(String::new(), ConfigLines::parse(text).unwrap())];
+            let (host, who) = ("web-1".to_owned(), "web-1: rpcgate.toml".to_owned());
+            let accepted =
+                AcceptedConfig { scope: scope.clone(), host, who, texts, is_start: true, at: NOON };
+            site.app.store.record_config(&accepted, NOON).await.unwrap()
+        };
+        // Earlier programs stored short keys of paths.
+        let node = "chains.eth.nodes[0].url = \"https://h/v2/planted/rpc/Planted3?apikey=***\"\n\
+                    chains.eth.nodes[0].user = \"planted1User\"\n";
+        let first = accept("chains.eth.nodes[0].url = \"https://h/v1/planted\"\n").await;
+        let second = accept(node).await;
+        for path in [
+            "/operator/config".to_owned(),
+            format!("/operator/config/{first}"),
+            format!("/operator/config/{second}"),
+            format!("/operator/config/{second}?from={first}"),
+        ] {
+            let page = get(&site, &path, &operator).await;
+            assert!(
+                page.status == StatusCode::OK && !page.text.to_lowercase().contains("planted"),
+                "{}",
+                page.text
+            );
+            assert!(page.text.contains("https://h/v") || path.ends_with("config"), "{path}: {}", page.text);
+        }
+        for path in [
+            "/api/v1/operator/config/history".to_owned(),
+            format!("/api/v1/operator/config/history/{second}"),
+            format!("/api/v1/operator/config/history/{second}/changes?from={first}"),
+        ] {
+            let answer = site.ask(Some(&visitor), http::Method::GET, &path, Body::empty()).await;
+            let text = answer.body.to_string();
+            assert!(
+                answer.status == StatusCode::OK
+                    && (text.contains("chains.eth.nodes") || path.ends_with("history")),
+                "{path}: {text}"
+            );
+            assert!(!text.to_lowercase().contains("planted"), "{path}: {text}");
+        }
     }
 }
