@@ -150,7 +150,7 @@ impl RawConnection {
     /// Keeps the connection open and does nothing more.
     pub async fn hold(self) {
         let _connection = self;
-        pending().await;
+        pending::<()>().await;
     }
 }
 
