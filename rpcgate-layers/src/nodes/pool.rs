@@ -266,10 +266,13 @@ impl Pool {
         self.archives.has(NodeIndex(place.into()))
     }
 
-    /// The nodes over HTTP whose recent answers were not all errors.
-    pub(crate) fn unsuspected(&self) -> NodeSet {
-        let is_suspect = |node: &&Arc<Node>| node.health.by(Transport::Http).usefulness().is_suspect();
-        self.nodes.iter().filter(|node| !is_suspect(node)).map(|node| node.index).collect()
+    /// The nodes over HTTP that gave an answer without an error lately, if this one gave none for a longer time; else none.
+    pub(crate) fn better_than(&self, index: NodeIndex) -> NodeSet {
+        let usefulness = |node: &Arc<Node>| node.health.by(Transport::Http).usefulness();
+        if !self.nodes.get(index.0).is_some_and(|node| usefulness(node).is_suspect()) {
+            return NodeSet::NONE;
+        }
+        self.nodes.iter().filter(|node| usefulness(node).has_served_lately()).map(|node| node.index).collect()
     }
 
     /// Whether a call that failed may be tried again.

@@ -217,13 +217,18 @@ impl Tries {
             self.reconnected = true;
             return NextTry::Reconnect;
         }
+        let is_broken =
+            matches!(failure.error(), NodeRequestError::Fault(Fault { cause: Cause::Broken, .. }));
+        self.move_on(is_broken, policy)
+    }
+
+    /// Another node, or the same one if `or_same`, unless the present try is the last.
+    pub(super) fn move_on(&mut self, or_same: bool, policy: &RetryPolicy) -> NextTry {
         if self.is_last(policy) {
             return NextTry::GiveUp;
         }
         self.made += 1;
-        let is_broken =
-            matches!(failure.error(), NodeRequestError::Fault(Fault { cause: Cause::Broken, .. }));
-        NextTry::MoveOn { or_same: is_broken }
+        NextTry::MoveOn { or_same }
     }
 }
 

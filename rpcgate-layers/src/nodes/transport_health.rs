@@ -135,6 +135,10 @@ impl TransportHealth {
                 self.usefulness.record_error();
                 return;
             }
+            (Cause::Unanswered, None) => {
+                self.usefulness.record_error();
+                return;
+            }
             (Cause::Timeout | Cause::Broken | Cause::Undecodable | Cause::Status(_), None) => {
                 self.record_unusable(now);
             }

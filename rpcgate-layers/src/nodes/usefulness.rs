@@ -126,9 +126,9 @@ impl Usefulness {
         self.is_in_doubt(method) || self.is_silent(now)
     }
 
-    /// Whether a recent try of a call like this one was in vain.
+    /// Whether a recent try of a call like this one was in vain, or all recent answers were errors.
     pub(crate) fn has_failed(&self, method: MethodPlace) -> bool {
-        self.share(method) > 0
+        self.share(method) > 0 || self.is_suspect()
     }
 
     /// Whether the tries of calls of this method were mostly in vain.
@@ -148,7 +148,7 @@ impl Usefulness {
     /// call that shows whether it is useful again. It gets one after a second, and one after twice the
     /// time each time that it fails, up to half a minute.
     pub(crate) fn takes_trial(&self, method: MethodPlace, now: impl Fn() -> Duration) -> bool {
-        if !self.has_failed(method) && !self.is_suspect() {
+        if !self.has_failed(method) {
             return false;
         }
         let now = now();
@@ -159,6 +159,11 @@ impl Usefulness {
         self.trials.fail(now);
         // The first pause begins when the failure is noticed.
         !is_first
+    }
+
+    /// Whether an answer that was not an error is among its recent ones.
+    pub(crate) fn has_served_lately(&self) -> bool {
+        self.errors.load(Relaxed) < SUSPECT / 2
     }
 
     /// Whether more than one try waits for an answer.

@@ -124,8 +124,10 @@ fn other_nodes(pool: &Pool, tally: &Tally, place: usize, among: NodeSet) -> Opti
     }
     let (among, choice) = if reply.from == Source::Unserved {
         (takers(among), NodeChoice::Elsewhere)
-    } else if is_of_suspect(pool, tally, place) {
-        (takers(pool.unsuspected().and(among)), NodeChoice::Elsewhere)
+    } else if let better = better_nodes(pool, tally, place)
+        && !better.is_empty()
+    {
+        (takers(better.and(among)), NodeChoice::Elsewhere)
     } else {
         let answer = error.or_else(|| reply.form.content().map(|content| &content[..]))?;
         let height = adapter.missing_block(entry.call.view(&tally.body, tally.chain.name()), answer)?;
@@ -213,11 +215,12 @@ fn may_be_callers(tally: &Tally, place: usize) -> bool {
     is_served || is_unknown_method(tally, place)
 }
 
-/// Whether all recent answers of the node that answered this call were errors.
-fn is_of_suspect(pool: &Pool, tally: &Tally, place: usize) -> bool {
+/// The nodes that have served calls lately, if all recent answers of the node that answered this call were errors.
+fn better_nodes(pool: &Pool, tally: &Tally, place: usize) -> NodeSet {
     let mut tries = tally.tries.as_slice().iter().rev();
     let answered = tries.find(|one| one.calls.has(place) && one.end == TryEnd::Answered);
-    answered.is_some_and(|one| one.pool == pool.number() && !pool.unsuspected().has(pool.at(one.node)))
+    let answered = answered.filter(|one| one.pool == pool.number());
+    answered.map_or(NodeSet::NONE, |one| pool.better_than(pool.at(one.node)))
 }
 
 /// Whether the node that answered a call does not know its method, which is in no table of the chain.

@@ -36,10 +36,13 @@ pub(super) fn read_route(route: &Node, facts: &Facts, transport: Transport, draf
             Transport::Grpc => is_grpc_path(text, facts),
             _ => bare(text) == ours,
         };
-        if path.text().is_some_and(is_ours) {
+        let is_ours = path.text().is_some_and(is_ours);
+        if transport == Transport::Grpc || !is_ours {
+            path.settle();
+        }
+        if is_ours {
             continue;
         }
-        path.settle();
         let text = match transport {
             Transport::Grpc => "clients call the paths of the methods instead, without a prefix".to_owned(),
             _ => format!("clients call {ours} instead: the path of a chain is fixed"),

@@ -245,7 +245,14 @@ impl Pool {
                 _ if progress.is_shared_failure => {}
                 _ => node.health.record_failure(E::TRANSPORT, fault, None, now),
             }
-            let next = tries.after(failure, exchange.may_repeat(), &self.limits.retry);
+            let mut next = tries.after(failure, exchange.may_repeat(), &self.limits.retry);
+            // An answer from elsewhere than the chain's API can be due to the call's path, or to a node that gives no other.
+            let is_suspect = fault.cause == Cause::Unanswered
+                && exchange.may_repeat()
+                && !self.better_than(node.index).is_empty();
+            if is_suspect && next == NextTry::GiveUp {
+                next = tries.move_on(false, &self.limits.retry);
+            }
             if !fault.sent && next != NextTry::Reconnect {
                 node.give_back(calls, taken, &*self.clock);
             }
@@ -268,7 +275,8 @@ impl Pool {
                 unknowing = Some(node);
             }
             // A caller that invents methods leaves retries for others.
-            let take_retry = || if is_unknown { self.take_spare_retry() } else { self.take_retry() };
+            let take_retry =
+                || if is_unknown || is_suspect { self.take_spare_retry() } else { self.take_retry() };
             if fault.sent && !take_retry() {
                 if next != NextTry::Reconnect {
                     client.as_ref().give_back(calls, taken, &*self.clock);
