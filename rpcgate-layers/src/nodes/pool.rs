@@ -268,11 +268,13 @@ impl Pool {
 
     /// The nodes over HTTP that gave an answer without an error lately, if this one gave none for a longer time; else none.
     pub(crate) fn better_than(&self, index: NodeIndex) -> NodeSet {
-        let usefulness = |node: &Arc<Node>| node.health.by(Transport::Http).usefulness();
-        if !self.nodes.get(index.0).is_some_and(|node| usefulness(node).is_suspect()) {
+        let nodes =
+            || self.nodes.iter().map(|node| (node.index, node.health.by(Transport::Http).usefulness()));
+        if !nodes().any(|(one, usefulness)| one == index && usefulness.is_suspect()) {
             return NodeSet::NONE;
         }
-        self.nodes.iter().filter(|node| usefulness(node).has_served_lately()).map(|node| node.index).collect()
+        let better = nodes().filter(|(_, usefulness)| usefulness.has_served_lately());
+        better.map(|(one, _)| one).collect()
     }
 
     /// Whether a call that failed may be tried again.
