@@ -140,6 +140,10 @@ impl Exchange for GrpcExchange<'_, '_> {
         self.avoid.map(|_| NodeChoice::Slow)
     }
 
+    fn place(&self) -> Option<&TryPlace> {
+        self.place.as_deref()
+    }
+
     fn may_repeat(&self) -> bool {
         self.avoid.is_none() && !self.is_broadcast && self.feed.is_repeatable()
     }
@@ -154,9 +158,6 @@ impl Exchange for GrpcExchange<'_, '_> {
         _: Reuse,
         progress: &mut CallProgress<'_>,
     ) -> Result<NodeReply, Rejected> {
-        if let Some(place) = &self.place {
-            place.enter(client.as_ref().index);
-        }
         if !self.feed.is_complete() {
             return Err(Fault { cause: Cause::Broken, sent: true }.into());
         }

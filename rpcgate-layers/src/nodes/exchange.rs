@@ -61,6 +61,11 @@ pub(crate) trait Exchange: Send {
         None
     }
 
+    /// What is told where it is tried, if something watches it.
+    fn place(&self) -> Option<&TryPlace> {
+        None
+    }
+
     /// Whether it may be sent again although a byte of it was sent before.
     fn may_repeat(&self) -> bool;
 
@@ -159,6 +164,10 @@ where
         self.request.choice
     }
 
+    fn place(&self) -> Option<&TryPlace> {
+        self.place
+    }
+
     fn may_repeat(&self) -> bool {
         !self.request.broadcast && !self.request.is_hedge
     }
@@ -169,9 +178,6 @@ where
         reuse: Reuse,
         progress: &mut CallProgress<'_>,
     ) -> Result<T, Rejected> {
-        if let Some(place) = self.place {
-            place.enter(client.as_ref().index);
-        }
         let mut answer = client.send(self.request, self.memory, reuse, progress).await?;
         let pause = answer.retry_after();
         let connection = answer.take_connection();

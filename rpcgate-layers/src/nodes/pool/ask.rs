@@ -300,6 +300,9 @@ impl Pool {
         limit: Option<Duration>,
     ) -> Result<E::Answer, Rejected> {
         let node = client.as_ref();
+        if let Some(place) = exchange.place() {
+            place.enter(node.index);
+        }
         if node.network.is_unknown() {
             // A node that lets this question wait lets its call wait.
             (progress.node, progress.waits_since) = (Some(node.index), Some(self.clock.elapsed()));

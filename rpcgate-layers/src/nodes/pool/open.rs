@@ -99,9 +99,10 @@ impl Pool {
             let limit =
                 self.limits.connect.min(if choice == NodeChoice::Trial { TRIAL } else { Duration::MAX });
             let waiting = Handshake::new(health, &*self.clock);
-            let opened = match self.confirm_network(node).await {
-                Ok(()) => client.open(protocols, noted, limit).await,
-                Err(fault) => Err(fault),
+            let opened = match tokio::time::timeout(limit, self.confirm_network(node)).await {
+                Ok(Ok(())) => client.open(protocols, noted, limit).await,
+                Ok(Err(fault)) => Err(fault),
+                Err(_) => Err(Fault::unsent(Cause::Timeout)),
             };
             let fault = match opened {
                 Ok(stream) => {
