@@ -20,6 +20,7 @@ use crate::transport::h2::{GrpcRequest, NodeBody};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Uri};
 use http_body::Body;
+use rpcgate_core::adapter::Unserved;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::node_try::NodeChoice;
@@ -228,7 +229,15 @@ impl Exchange for GrpcExchange<'_, '_> {
             Ok(rest) => {
                 reply.rest = rest;
                 // Nothing of the answer has passed: another node may answer instead.
-                if let Verdict::Unserved(why) = reply.verdict() {
+                let why = match reply.verdict() {
+                    Verdict::Unserved(why) => Some(why),
+                    // Its recent answers were perhaps all errors. Another node shows whether the call is the cause.
+                    Verdict::Neutral if self.is_trial_of(client.node().index) => {
+                        Some(Unserved::UnknownMethod)
+                    }
+                    _ => None,
+                };
+                if let Some(why) = why {
                     progress.permit = reply.permit.take();
                     self.unserved.get_or_insert(reply);
                     let fault = Fault::sent(Cause::Status(503));
@@ -257,6 +266,11 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
             is_slow: false,
             ..*self
         }
+    }
+
+    /// Whether the node is on trial with the call, and another one may get it as well.
+    fn is_trial_of(&self, index: NodeIndex) -> bool {
+        self.trial.is_some_and(|(node, _)| node == index) && self.may_repeat()
     }
 
     /// The failure of a try that was interrupted.

@@ -108,3 +108,20 @@ async fn a_node_that_lacks_a_method_of_no_table_is_passed_over_for_it_alone() {
     assert!((31..=50).contains(&asked), "half of the retries are left for others: {asked}");
     assert!(gateway.records().iter().all(|record| record.lines[0].cu == 0));
 }
+
+#[tokio::test]
+async fn a_node_that_answers_everything_with_errors_loses_its_calls_and_its_trials_cost_none() {
+    let (bad, well) = (Node::serve(|_| async { status_alone("2") }).await, Node::saying(b"answer").await);
+    let gateway = Gateway::new(&[&bad.url, &well.url]);
+    let mut lost = Vec::new();
+    for call in 0..80 {
+        if call >= 60 {
+            gateway.fixture.clock.advance(Duration::from_secs(40));
+        }
+        if gateway.unary("Toy_Read").await.status() != "0" {
+            lost.push(call);
+        }
+    }
+    assert_eq!(lost.len(), 16, "{lost:?}");
+    assert!(lost.iter().all(|call| *call < 60) && bad.calls() > 30, "{lost:?} of {}", bad.calls());
+}
