@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import threading
+import time
 import zlib
 
 import schemathesis
@@ -172,6 +173,17 @@ def version(caller):
     return caller.ask("GET", "/operator/config/history?source=settings&limit=1")[0]["number"]
 
 
+def scheduled(caller):
+    """A change of a plan that takes effect in 300 days, which is made if there is none."""
+    path = "/operator/plans/free"
+    found = caller.ask("GET", path)["scheduled"]
+    if not found:
+        later = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 300 * 86_400))
+        caller.ask("PUT", path, {"members": 9_000, "from": later})
+        found = caller.ask("GET", path)["scheduled"]
+    return found[0]["id"]
+
+
 def plan(name):
     new = {"name": name, "base_tier": "standard", "visibility": "visible", "figures": {}}
     return lambda caller: spare(caller, PLANS, "name", new)
@@ -296,6 +308,7 @@ VALUES = {
     "DELETE /operator/cu-weights/{chain}/{method}": [path(chain="eth", method=weighed)],
     "GET /operator/plans/{tier}": [path(tier="free")],
     "PUT /operator/plans/{tier}": [path(tier="free"), body(price_per_cu=0.5)],
+    "DELETE /operator/plans/{tier}/changes/{id}": [path(tier="free", id=scheduled)],
     **{
         f"POST /operator/users/{{id}}/{action}": [path(id=to_operate)]
         for action in ("unlock", "reset", "disable", "enable")

@@ -18,7 +18,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         is_known = self.headers["authorization"] == f"Bearer {SECRET_KEY}"
         is_complete = {"mode", "success_url", "client_reference_id"} <= form.keys()
         if self.path == "/v1/checkout/sessions" and is_known and is_complete:
-            status, answer = 200, {"url": f"https://payments.example/{uuid.uuid4()}"}
+            session = uuid.uuid4()
+            status, answer = 200, {"id": f"cs_{session}", "url": f"https://payments.example/{session}"}
         else:
             status, answer = 400, {"error": {"message": f"{self.path} with {sorted(form)} is refused"}}
         answer = json.dumps(answer).encode()

@@ -81,7 +81,7 @@ impl fmt::Debug for ActivateTotp {
 /// secret can be replaced by another call. It needs a proof: `current_password` or a factor in the body, or one that the
 /// session has from the last ten minutes (`POST /auth/proof`). The activation then needs no other one.
 #[utoipa::path(post, path = "/auth/mfa/totp/enroll", operation_id = "enroll_totp", tag = "account",
-    request_body = GiveProof,
+    request_body(content = Option<GiveProof>, description = "Without a body the session must have a proof."),
     responses(
         (status = 200, description = "The secret of the app.", body = TotpSecretJson),
         (status = 401, description = "A proof is missing (`proof_required`)."),
