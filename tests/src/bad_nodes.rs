@@ -24,7 +24,7 @@ use crate::gateway::Setup;
 const WARM_UP: Duration = Duration::from_secs(2);
 
 /// Pairs of nodes that are measured at a time. More of them would measure the processor and not the gateway.
-const AT_A_TIME: usize = 12;
+const AT_A_TIME: usize = 8;
 
 /// How clients call: one of them at a time, or twenty, which find other faults.
 pub const CROWDS: [usize; 2] = [1, 20];
