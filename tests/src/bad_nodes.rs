@@ -256,7 +256,7 @@ impl fmt::Display for TrialResult {
     }
 }
 
-/// The trials of one transport, of which few run at a time.
+/// The trials of one transport. At most eight run at a time.
 #[derive(Debug)]
 pub struct TrialTable {
     free_slots: Arc<Semaphore>,

@@ -32,7 +32,7 @@ const FIRST: Duration = Duration::from_secs(1);
 /// No answer is due within this time, if none is known.
 const SOONEST: Duration = Duration::from_millis(50);
 
-/// Consecutive errors of which nothing is known, from which on the node may be the cause, and not the calls.
+/// From this many consecutive errors that no adapter names on, the node may be the cause, and not the calls.
 const SUSPECT: u32 = 16;
 
 /// Methods that are told apart; others share a place with one of them.
@@ -68,7 +68,7 @@ pub(crate) struct Usefulness {
     waiting: AtomicUsize,
     /// Since when they have waited without any answer to one of them, in microseconds.
     silent_since: AtomicU64,
-    /// Consecutive answers that were errors of which nothing is known.
+    /// Consecutive answers that were empty, or errors that no adapter names.
     errors: AtomicU32,
     /// How long calls that got no answer have waited since one was answered, in microseconds.
     unanswered: AtomicU64,
@@ -176,7 +176,7 @@ impl Usefulness {
         self.silent_since.store(now.as_micros() as u64, Relaxed);
     }
 
-    /// An answer came that was an error of which nothing is known, or empty.
+    /// An answer came that was empty, or an error that no adapter names.
     pub(crate) fn record_error(&self) {
         self.record_answered();
         if !self.is_suspect() {

@@ -1,4 +1,4 @@
-//! Promise 74 over HTTP: JSON-RPC calls and REST calls behind two nodes, one of which is bad in one of many ways.
+//! Promise 74 over HTTP: JSON-RPC calls and REST calls behind two nodes. One of them is bad, in each of many ways.
 //!
 //! The bad node is listed first and would be the quicker one. Where its fault leaves it a choice, it answers probes: a node
 //! that fails at them too is found sooner.

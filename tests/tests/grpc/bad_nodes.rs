@@ -1,4 +1,4 @@
-//! Promise 74 over gRPC: calls behind two nodes, one of which is bad in one of many ways while its HTTP works.
+//! Promise 74 over gRPC: calls behind two nodes. One of them is bad over gRPC, in each of many ways, while its HTTP works.
 
 use crate::wire::{Client, Site, keyed};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Promise 74 for WebSocket: handshakes behind two nodes, one of which does not open streams while its HTTP works.
+//! Promise 74 for WebSocket: handshakes behind two nodes. One of them opens no streams, while its HTTP works.
 
 use crate::node::{Content, StreamNode};
 use crate::stream::target;

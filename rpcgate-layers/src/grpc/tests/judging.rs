@@ -98,7 +98,7 @@ async fn a_node_that_lacks_a_method_of_no_table_is_passed_over_for_it_alone() {
     }
     assert!(lacking.calls() <= 2, "{}", lacking.calls());
 
-    // Nobody knows this one, which counts against neither node.
+    // Neither node knows this method, so neither is blamed.
     let gateway = Gateway::new(&[&lacking.url, &lacking.url]);
     let before = lacking.calls();
     for _ in 0..30 {
