@@ -20,7 +20,6 @@ use crate::transport::h2::{GrpcRequest, NodeBody};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, Uri};
 use http_body::Body;
-use rpcgate_core::adapter::Unserved;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::node_try::NodeChoice;
@@ -63,6 +62,8 @@ pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) among: NodeSet,
     /// The place of its method in the account of a node.
     pub(super) method: MethodPlace,
+    /// The nodes whose errors they may have caused themselves.
+    pub(super) doubted: NodeSet,
     /// A node on trial, which gets the call first, and the time that it has.
     pub(super) trial: Option<(NodeIndex, Duration)>,
     /// The first answer in which a node said that it cannot serve the call now.
@@ -229,19 +230,19 @@ impl Exchange for GrpcExchange<'_, '_> {
             Ok(rest) => {
                 reply.rest = rest;
                 // Nothing of the answer has passed: another node may answer instead.
-                let why = match reply.verdict() {
-                    Verdict::Unserved(why) => Some(why),
-                    // Its recent answers were perhaps all errors. Another node shows whether the call is the cause.
-                    Verdict::Neutral if self.is_trial_of(client.node().index) => {
-                        Some(Unserved::UnknownMethod)
+                let fault = Fault::sent(Cause::Status(503));
+                let failure = match reply.verdict() {
+                    Verdict::Unserved(why) => Some(TryFailure::Unserved { why, fault }),
+                    // Another node shows whether the call is the cause.
+                    Verdict::Neutral if self.is_doubted(client.node().index) => {
+                        Some(TryFailure::DoubtedError(fault))
                     }
                     _ => None,
                 };
-                if let Some(why) = why {
+                if let Some(failure) = failure {
                     progress.permit = reply.permit.take();
                     self.unserved.get_or_insert(reply);
-                    let fault = Fault::sent(Cause::Status(503));
-                    return Err(TryFailure::Unserved { why, fault }.into());
+                    return Err(failure.into());
                 }
                 self.feed.commit();
                 Ok(reply)
@@ -268,9 +269,10 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
         }
     }
 
-    /// Whether the node is on trial with the call, and another one may get it as well.
-    fn is_trial_of(&self, index: NodeIndex) -> bool {
-        self.trial.is_some_and(|(node, _)| node == index) && self.may_repeat()
+    /// Whether another node may get the call as well if this one, perhaps on trial, answers it with an error.
+    fn is_doubted(&self, index: NodeIndex) -> bool {
+        let is_on_trial = self.trial.is_some_and(|(node, _)| node == index);
+        (is_on_trial || self.doubted.has(index)) && self.may_repeat()
     }
 
     /// The failure of a try that was interrupted.

@@ -56,6 +56,8 @@ struct State {
     /// When the client sent its last byte.
     ended: Option<Instant>,
     refusal: Option<Refusal>,
+    /// Whether no more is read of the client, which has left or sent too much.
+    is_broken: bool,
     is_over: bool,
     reader: Option<Waker>,
 }
@@ -78,6 +80,7 @@ impl Feed {
             is_shared: false,
             ended,
             refusal: None,
+            is_broken: false,
             is_over: false,
             reader: None,
         };
@@ -114,6 +117,19 @@ impl Feed {
             Poll::Ready(state.content())
         })
         .await
+    }
+
+    /// Takes in and keeps what the client has sent up to now.
+    pub(super) async fn take_in(&self) {
+        poll_fn(|cx| {
+            let mut state = self.state.lock();
+            while state.ended.is_none()
+                && state.is_complete
+                && matches!(state.pull(&self.received, cx), Poll::Ready(Some(Ok(_))))
+            {}
+            Poll::Ready(())
+        })
+        .await;
     }
 
     /// All messages from the first on, for a node. A reader before this one must be gone, unless they are shared.
@@ -187,13 +203,19 @@ impl State {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, h2::Error>>> {
         loop {
+            if self.is_broken {
+                return Poll::Ready(Some(Err(h2::Reason::CANCEL.into())));
+            }
             let frame = ready!(self.body.as_mut().poll_frame(cx));
             if frame.is_none() || self.body.is_end_stream() {
                 self.ended.get_or_insert_with(Instant::now);
             }
             let data = match frame.map(|frame| frame.map(Frame::into_data)) {
                 None => return Poll::Ready(None),
-                Some(Err(Gone)) => return Poll::Ready(Some(Err(h2::Reason::CANCEL.into()))),
+                Some(Err(Gone)) => {
+                    self.is_broken = true;
+                    continue;
+                }
                 // Clients of gRPC send no trailers.
                 Some(Ok(Err(_))) => continue,
                 Some(Ok(Ok(data))) => data,
@@ -201,7 +223,8 @@ impl State {
             received.fetch_add(data.len(), Relaxed);
             if let Err(TooLarge) = self.messages.pass(&data) {
                 self.refusal = Some(Refusal::BodyTooLarge);
-                return Poll::Ready(Some(Err(h2::Reason::CANCEL.into())));
+                self.is_broken = true;
+                continue;
             }
             if self.is_keeping && self.is_complete {
                 let fits = self.bytes + data.len() <= self.most && self.memory.take(data.len()).is_ok();

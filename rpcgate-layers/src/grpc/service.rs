@@ -204,6 +204,7 @@ impl Shared {
             is_slow: false,
             among: NodeSet::ALL,
             method: MethodPlace::of(tally.entries.first().and_then(|entry| entry.call.metered)),
+            doubted: NodeSet::NONE,
             trial: None,
             unserved: None,
             place: None,
@@ -260,7 +261,14 @@ impl Shared {
             entry.state = CallState::Refused(Refusal::Closed);
             return Err(Ending::Refused(Refusal::Closed));
         }
-        exchange.trial = pool.grpc_trial(exchange.among, exchange.method).filter(|_| exchange.may_repeat());
+        exchange.doubted = pool.grpc_doubted(exchange.among);
+        if !exchange.is_broadcast && pool.has_failed_over_grpc(exchange.among, exchange.method) {
+            // A client that has sent its message can have another node asked as well.
+            exchange.feed.take_in().await;
+            if exchange.may_repeat() {
+                exchange.trial = pool.grpc_trial(exchange.among, exchange.method);
+            }
+        }
         let left = exchange.deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
         let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
         tries.set_calls([0]);

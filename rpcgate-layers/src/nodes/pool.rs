@@ -266,15 +266,16 @@ impl Pool {
         self.archives.has(NodeIndex(place.into()))
     }
 
-    /// The nodes over HTTP that gave an answer without an error lately, if this one gave none for a longer time; else none.
-    pub(crate) fn better_than(&self, index: NodeIndex) -> NodeSet {
-        let nodes =
-            || self.nodes.iter().map(|node| (node.index, node.health.by(Transport::Http).usefulness()));
-        if !nodes().any(|(one, usefulness)| one == index && usefulness.is_suspect()) {
-            return NodeSet::NONE;
-        }
-        let better = nodes().filter(|(_, usefulness)| usefulness.has_served_lately());
-        better.map(|(one, _)| one).collect()
+    /// The nodes to which a call is sent as well if this one answers it with an error, because the node may be the cause:
+    /// those that gave an answer without an error lately, if this one gave none for a longer time, or never. Else none.
+    pub(crate) fn better_than(&self, index: NodeIndex, transport: Transport) -> NodeSet {
+        let Some(node) = self.nodes.get(index.get()) else { return NodeSet::NONE };
+        let own = node.health.by(transport).usefulness();
+        let is_better = |node: &&Arc<Node>| {
+            let other = node.health.by(transport).usefulness();
+            other.has_served_lately() && (own.is_suspect() || (!own.has_served() && other.has_served()))
+        };
+        self.nodes.iter().filter(is_better).map(|node| node.index).collect()
     }
 
     /// Whether a call that failed may be tried again.
@@ -292,11 +293,17 @@ impl Pool {
         self.retries.withdraw_spare(self.clock.elapsed())
     }
 
-    /// These nodes do not know a method of no table, which another node has served.
-    pub(crate) fn record_unknown_method(&self, nodes: NodeSet) {
+    /// These nodes answered a call of this method with an error, over HTTP, and another node has served it.
+    pub(crate) fn record_method_failed(&self, nodes: NodeSet, method: MethodPlace) {
         for node in self.nodes.iter().filter(|node| nodes.has(node.index)) {
-            node.health.by(Transport::Http).usefulness().record_method_failed(MethodPlace::OTHER);
+            node.health.by(Transport::Http).usefulness().record_method_failed(method);
         }
+    }
+
+    /// The nodes over gRPC that there are [better ones](Pool::better_than) than.
+    pub(crate) fn grpc_doubted(&self, among: NodeSet) -> NodeSet {
+        let doubted = self.grpc.iter().map(|client| client.as_ref().index);
+        doubted.filter(|index| !self.better_than(*index, Transport::Grpc).and(among).is_empty()).collect()
     }
 
     /// Until when a call that begins now may take, by the clock.

@@ -111,6 +111,9 @@ pub(crate) enum TryFailure {
     BadAnswer(Fault),
     /// An answer arrived in which the node says that it cannot serve the call now. If no other node can, the caller gets it.
     Unserved { why: Unserved, fault: Fault },
+    /// An error arrived of which the call may be the cause, or the node, which has answered other calls with nothing else. If
+    /// no other node answers the call better, the caller gets it.
+    DoubtedError(Fault),
     /// This gateway has no memory left for the answer.
     Busy,
     /// No node may get the call now.
@@ -141,6 +144,7 @@ impl TryFailure {
             TryFailure::TimedOut { sent } => Fault { cause: Cause::Timeout, sent },
             TryFailure::Transport(fault)
             | TryFailure::BadAnswer(fault)
+            | TryFailure::DoubtedError(fault)
             | TryFailure::Unserved { fault, .. } => fault,
             TryFailure::Busy => return NodeRequestError::Busy,
             TryFailure::AtLimit => return NodeRequestError::AtLimit,
@@ -154,6 +158,7 @@ impl TryFailure {
             TryFailure::TimedOut { sent } => TryEnd::Failed(Fault { cause: Cause::Timeout, sent }),
             TryFailure::Transport(fault)
             | TryFailure::BadAnswer(fault)
+            | TryFailure::DoubtedError(fault)
             | TryFailure::Unserved { fault, .. } => TryEnd::Failed(fault),
             TryFailure::Busy | TryFailure::AtLimit => TryEnd::Stopped,
         }
@@ -167,6 +172,7 @@ impl TryFailure {
             }
             TryFailure::Transport(fault)
             | TryFailure::BadAnswer(fault)
+            | TryFailure::DoubtedError(fault)
             | TryFailure::Unserved { fault, .. } => fault.may_retry(is_idempotent),
             TryFailure::Busy | TryFailure::AtLimit => false,
         }

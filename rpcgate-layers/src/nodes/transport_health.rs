@@ -99,7 +99,7 @@ impl TransportHealth {
             // What a caller can make every node say makes none doubtful.
             Verdict::Neutral | Verdict::Unserved(Unserved::Data | Unserved::UnknownMethod) => {
                 self.clear_failures();
-                self.usefulness.record_error();
+                self.usefulness.record_error(now);
             }
             Verdict::Unserved(Unserved::Method) => {
                 self.clear_failures();
@@ -132,11 +132,11 @@ impl TransportHealth {
             // That a node rejects one call says nothing about the next: no client may drive nodes out of the pool by the
             // calls that it makes.
             (Cause::Status(status), None) if (400..500).contains(&status) && status != 429 => {
-                self.usefulness.record_error();
+                self.usefulness.record_error(|| now);
                 return;
             }
             (Cause::Unanswered, None) => {
-                self.usefulness.record_error();
+                self.usefulness.record_error(|| now);
                 return;
             }
             (Cause::Timeout | Cause::Broken | Cause::Undecodable | Cause::Status(_), None) => {

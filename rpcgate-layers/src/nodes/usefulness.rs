@@ -35,6 +35,12 @@ const SOONEST: Duration = Duration::from_millis(50);
 /// From this many consecutive errors that no adapter names on, the node may be the cause, and not the calls.
 const SUSPECT: u32 = 16;
 
+/// So many of them are enough if the last came [`SUSPECT_AFTER`] the first: a quiet chain has few calls.
+const SUSPECT_FEW: u32 = 4;
+
+/// See [`SUSPECT_FEW`].
+const SUSPECT_AFTER: Duration = Duration::from_secs(1);
+
 /// Methods that are told apart; others share a place with one of them.
 const PLACES: usize = 32;
 
@@ -68,8 +74,10 @@ pub(crate) struct Usefulness {
     waiting: AtomicUsize,
     /// Since when they have waited without any answer to one of them, in microseconds.
     silent_since: AtomicU64,
-    /// Consecutive answers that were empty, or errors that no adapter names.
+    /// Consecutive answers that were empty, or errors that no adapter names; at most [`SUSPECT`].
     errors: AtomicU32,
+    /// When the first of them came, in microseconds.
+    errors_since: AtomicU64,
     /// How long calls that got no answer have waited since one was answered, in microseconds.
     unanswered: AtomicU64,
     /// Until when the node gets no trial.
@@ -166,6 +174,11 @@ impl Usefulness {
         self.errors.load(Relaxed) < SUSPECT / 2
     }
 
+    /// Whether it has ever given a usable answer.
+    pub(crate) fn has_served(&self) -> bool {
+        self.latency.load(Relaxed) != 0
+    }
+
     /// Whether more than one try waits for an answer.
     pub(crate) fn is_awaited_by_others(&self) -> bool {
         self.waiting.load(Relaxed) > 1
@@ -177,10 +190,19 @@ impl Usefulness {
     }
 
     /// An answer came that was empty, or an error that no adapter names.
-    pub(crate) fn record_error(&self) {
+    pub(crate) fn record_error(&self, now: impl FnOnce() -> Duration) {
         self.record_answered();
-        if !self.is_suspect() {
-            self.errors.fetch_add(1, Relaxed);
+        if self.is_suspect() {
+            return;
+        }
+        let now = now();
+        let before = self.errors.fetch_add(1, Relaxed);
+        if before == 0 {
+            self.errors_since.store(now.as_micros() as u64, Relaxed);
+        }
+        let since = Duration::from_micros(self.errors_since.load(Relaxed));
+        if before + 1 >= SUSPECT_FEW && now.saturating_sub(since) >= SUSPECT_AFTER {
+            self.errors.store(SUSPECT, Relaxed);
         }
     }
 
@@ -367,14 +389,30 @@ mod tests {
     fn a_node_that_answers_everything_with_errors_is_suspect_until_a_usable_answer() {
         let account = Usefulness::default();
         account.record_usable(ANY, Some(MILLI));
-        (0..15).for_each(|_| account.record_error());
+        (0..15).for_each(|_| account.record_error(at(0)));
         assert!(!account.is_suspect());
-        account.record_error();
+        account.record_error(at(0));
         assert!(account.is_suspect() && !account.is_doubtful(ANY, at(0)));
         assert!(account.expected(ANY).unwrap() > 1_000_000);
         assert!(!account.takes_trial(ANY, at(0)) && account.takes_trial(ANY, at(1_000)));
         account.record_usable(ANY, None);
         assert!(!account.is_suspect() && account.expected(ANY) == Some(1_000));
+    }
+
+    #[test]
+    fn a_row_of_four_errors_is_enough_if_it_lasts_a_second() {
+        let account = Usefulness::default();
+        for millis in [10_000, 10_300, 10_999] {
+            account.record_error(at(millis));
+        }
+        assert!(!account.is_suspect());
+        account.record_usable(ANY, None);
+        for millis in [11_000, 11_300, 11_600, 11_999] {
+            account.record_error(at(millis));
+        }
+        assert!(!account.is_suspect(), "a usable answer begins a new row");
+        account.record_error(at(12_000));
+        assert!(account.is_suspect() && !account.has_served_lately());
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! - A node that cannot serve the call now, as its error says: the call goes to another node. If the node does not know the
 //!   method, and no table has it either, the caller may have invented it: then only spare retries are used, and the node is
 //!   remembered as one without it once another one has served the call.
-//! - A node whose recent answers were all errors gives one more: the call goes to a node that has served others lately, with
-//!   spare retries.
+//! - A node gives an error that has given nothing else lately, or ever: the call goes to a node that has served others lately,
+//!   with spare retries. If that one serves it, the first is remembered as one that fails at the method.
 //! - A node that does not have the block that the call names: the call goes to a node that is known to have reached its
 //!   height.
 //!
@@ -17,12 +17,13 @@ use super::round::Round;
 use super::send::send;
 use crate::nodes::Pool;
 use crate::nodes::node_set::NodeSet;
+use crate::nodes::usefulness::MethodPlace;
 use rpcgate_core::adapter::{NodeError, Unserved};
 use rpcgate_core::call::{CallState, Entry};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::node_try::{NodeChoice, TryEnd};
 use rpcgate_core::reply::{Form, Inner, Reply, Source};
-use rpcgate_core::tally::Tally;
+use rpcgate_core::tally::{Tally, Transport};
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -82,20 +83,22 @@ async fn send_again(
     for Group { among, choice, mut places } in groups {
         let per_request = if takes_arrays { pool.max_batch() } else { 1 };
         let requests = places.len().div_ceil(per_request);
-        let is_spare =
-            choice == NodeChoice::Elsewhere && places.iter().any(|place| may_be_callers(tally, *place));
+        let may_be_callers =
+            |tally: &Tally, place: &usize| choice == NodeChoice::Elsewhere && may_be_callers(tally, *place);
+        let is_spare = places.iter().any(|place| may_be_callers(tally, place));
         let take = || if is_spare { pool.take_spare_retry() } else { pool.take_retry() };
         let allowed = (0..requests).take_while(|_| take()).count();
         places.truncate(allowed.saturating_mul(per_request));
         if !places.is_empty() {
-            let unknown = places.iter().filter(|place| is_unknown_method(tally, **place));
-            let unknown: SmallVec<[_; 1]> =
-                unknown.map(|place| (*place, tried(pool, tally, *place))).collect();
+            let doubted = places.iter().filter(|place| may_be_callers(tally, place));
+            let doubted: SmallVec<[_; 1]> =
+                doubted.map(|place| (*place, tried(pool, tally, *place))).collect();
             let round = Round { among, choice: Some(choice), was_sent: true };
             send_places(pool, tally, limits, (round, &places, until)).await;
-            for (place, tried) in unknown {
-                if !may_need_another(&tally.entries[place]) {
-                    pool.record_unknown_method(tried);
+            for (place, tried) in doubted {
+                let entry = &tally.entries[place];
+                if !may_need_another(entry) {
+                    pool.record_method_failed(tried, MethodPlace::of(entry.call.metered));
                 }
             }
         }
@@ -215,12 +218,12 @@ fn may_be_callers(tally: &Tally, place: usize) -> bool {
     is_served || is_unknown_method(tally, place)
 }
 
-/// The nodes that have served calls lately, if all recent answers of the node that answered this call were errors.
+/// The nodes that have served calls lately, if the node that answered this call has given errors alone, lately or ever.
 fn better_nodes(pool: &Pool, tally: &Tally, place: usize) -> NodeSet {
     let mut tries = tally.tries.as_slice().iter().rev();
     let answered = tries.find(|one| one.calls.has(place) && one.end == TryEnd::Answered);
     let answered = answered.filter(|one| one.pool == pool.number());
-    answered.map_or(NodeSet::NONE, |one| pool.better_than(pool.at(one.node)))
+    answered.map_or(NodeSet::NONE, |one| pool.better_than(pool.at(one.node), Transport::Http))
 }
 
 /// Whether the node that answered a call does not know its method, which is in no table of the chain.

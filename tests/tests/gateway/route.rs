@@ -112,6 +112,8 @@ async fn hosted() -> (Node, TestGateway) {
         .node_with("eth", &node.url(), &format!("ws = \"{stream}\""))
         .start()
         .await;
+    // The heights of TRON and Cosmos are asked by paths, which look like calls.
+    node.got(2).await;
     (node, gateway)
 }
 

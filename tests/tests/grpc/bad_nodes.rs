@@ -68,7 +68,7 @@ const KINDS: &[(&str, Fault)] = &[
     ("gRPC: RESOURCE_EXHAUSTED", Fault::Status("8")),
     ("gRPC: UNIMPLEMENTED for a listed method", Fault::Status("12")),
     ("gRPC: UNAUTHENTICATED", Fault::Status("16")),
-    // UNKNOWN is left out: nodes use it for errors of the caller too, so it passes, and the node is only the last of its equals.
+    ("gRPC: UNKNOWN for every call", Fault::Status("2")),
     ("gRPC: 502 with a page", Fault::Page),
     ("gRPC: resets the stream instead of an answer", Fault::Resets),
     ("gRPC: takes calls and never answers", Fault::Silent),

@@ -190,8 +190,8 @@ impl Pool {
         }
         let mut tries = Tries::new();
         let mut reuse = Reuse::Idle;
-        // A node that does not know a method of no table: it lacks it if another one has it.
-        let mut unknowing: Option<&Node> = None;
+        // A node whose error the call may have caused. If another one serves the call, the node has.
+        let mut doubted: Option<&Node> = None;
         loop {
             let node = client.as_ref();
             progress.tries.push((self.number, node.index.0), choice);
@@ -205,7 +205,7 @@ impl Pool {
                         let took = (progress.took.take(), || self.clock.elapsed());
                         let verdict = accepted.verdict();
                         health.record_answer(verdict, method, took);
-                        if let Some(node) = unknowing
+                        if let Some(node) = doubted
                             && matches!(verdict, Verdict::Usable | Verdict::Begun)
                         {
                             node.health.by(E::TRANSPORT).usefulness().record_method_failed(method);
@@ -236,6 +236,10 @@ impl Pool {
                     progress.bad_answer.get_or_insert(fault);
                     health.record_answer(Verdict::Unserved(why), method, (None, || now));
                 }
+                TryFailure::DoubtedError(_) => {
+                    progress.bad_answer.get_or_insert(fault);
+                    health.record_answer(Verdict::Neutral, method, (None, || now));
+                }
                 TryFailure::BadAnswer(_) => {
                     progress.bad_answer.get_or_insert(fault);
                     if !progress.is_shared_failure {
@@ -249,7 +253,7 @@ impl Pool {
             // An answer from elsewhere than the chain's API can be due to the call's path, or to a node that gives no other.
             let is_suspect = fault.cause == Cause::Unanswered
                 && exchange.may_repeat()
-                && !self.better_than(node.index).is_empty();
+                && !self.better_than(node.index, E::TRANSPORT).is_empty();
             if is_suspect && next == NextTry::GiveUp {
                 next = tries.move_on(false, &self.limits.retry);
             }
@@ -268,15 +272,21 @@ impl Pool {
                 }
             };
             // A node that answers has working connections; after any other failure no idle one is trusted.
-            let is_bad_answer = matches!(failure, TryFailure::BadAnswer(_) | TryFailure::Unserved { .. });
-            reuse = if is_bad_answer { Reuse::Idle } else { Reuse::No };
-            let is_unknown = matches!(failure, TryFailure::Unserved { why: Unserved::UnknownMethod, .. });
-            if is_unknown {
-                unknowing = Some(node);
+            let has_answered = matches!(
+                failure,
+                TryFailure::BadAnswer(_) | TryFailure::Unserved { .. } | TryFailure::DoubtedError(_)
+            );
+            reuse = if has_answered { Reuse::Idle } else { Reuse::No };
+            let may_be_callers = is_suspect
+                || matches!(
+                    failure,
+                    TryFailure::DoubtedError(_) | TryFailure::Unserved { why: Unserved::UnknownMethod, .. }
+                );
+            if may_be_callers {
+                doubted = Some(node);
             }
-            // A caller that invents methods leaves retries for others.
-            let take_retry =
-                || if is_unknown || is_suspect { self.take_spare_retry() } else { self.take_retry() };
+            // A caller whose calls are wrong leaves retries for others.
+            let take_retry = || if may_be_callers { self.take_spare_retry() } else { self.take_retry() };
             if fault.sent && !take_retry() {
                 if next != NextTry::Reconnect {
                     client.as_ref().give_back(calls, taken, &*self.clock);

@@ -90,6 +90,12 @@ impl Pool {
         self.timed_trial(&self.grpc, candidates)
     }
 
+    /// Whether a node has failed lately at gRPC calls of this method: only then one may be on trial.
+    pub(crate) fn has_failed_over_grpc(&self, among: NodeSet, method: MethodPlace) -> bool {
+        let mut nodes = self.grpc.iter().map(AsRef::<Node>::as_ref).filter(|node| among.has(node.index));
+        nodes.any(|node| node.health.by(Transport::Grpc).usefulness().has_failed(method))
+    }
+
     fn timed_trial<N: AsRef<Node>>(
         &self,
         nodes: &[N],
