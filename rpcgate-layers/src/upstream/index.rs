@@ -1,19 +1,17 @@
 //! The numbers under which calls travel: no call is sent under the id of its client.
 
+use crate::transport::h1::NUMBERS;
 use rpcgate_core::tally::Tally;
-
-/// The numbers that a set has. It has fewer places.
-const PLACES: usize = 128;
 
 /// The number of the call at place 0 of a set. It is random, so that an answer that a node meant for an earlier call on the same
 /// connection is not taken for this one's, and no client can know the numbers of others.
 pub(super) fn first_index(tally: &Tally) -> usize {
-    (tally.request.0 as u32 as usize) * PLACES
+    (tally.request.0 as u32 as usize) * NUMBERS
 }
 
 /// Whether `number` is that of a call in the set whose first one is `first`.
 pub(super) fn is_in_set(number: usize, first: usize) -> bool {
-    (first..first + PLACES).contains(&number)
+    (first..first + NUMBERS).contains(&number)
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Client {
         Client {
             connector: Connector::new(&node.config, url, b"http/1.1"),
             template: RequestTemplate::new(&node.config, url),
-            idle: Arc::new(IdleConnections::new(limits.max_idle, limits.idle)),
+            idle: Arc::new(IdleConnections::new(limits.max_idle, limits.rest, limits.idle)),
             node,
             limits,
             clock,
@@ -165,7 +165,7 @@ impl Client {
         let began = self.clock.elapsed();
         progress.begin(began);
         let max = if request.broadcast { MAX_IDLE_FOR_BROADCAST } else { Duration::MAX };
-        let time = IdleTime { rest: self.limits.rest, max, has_number: request.number.is_some() };
+        let time = IdleTime { max, has_number: request.number.is_some() };
         let idle = if reuse == Reuse::Idle { self.idle.take(began, time) } else { None };
         let was_idle = idle.is_some();
         let mut connection = match idle {

@@ -2,6 +2,7 @@
 
 use super::drive::Driver;
 use super::head_bytes::{BoundedSocket, HeadBytes};
+use super::request::NUMBERS;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
@@ -105,19 +106,20 @@ impl NodeConnection {
         self.has_numbers
     }
 
-    /// Notes whether this answer to the call with `number` shows that number: in its first or last bytes, where nodes write
-    /// ids.
+    /// Notes whether this answer to the call with `number`, or to an array whose numbers begin there, shows one of its numbers: in
+    /// its first or last bytes, where nodes write ids.
     pub(super) fn note_number(&mut self, answer: &[u8], number: Option<usize>) {
         /// Enough for the other members that stand before or behind an id.
         const NEAR: usize = 48;
         let (Some(number), false) = (number, self.has_numbers) else { return };
+        let numbers = number..number.saturating_add(NUMBERS);
         let (first, last) =
             (answer.get(..NEAR), answer.len().checked_sub(NEAR).and_then(|at| answer.get(at..)));
         let shown = |rest: &[u8]| {
             let rest = rest.trim_ascii_start();
             let rest = rest.strip_prefix(b"\"").unwrap_or(rest);
             let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
-            parse_index(rest.get(..end).unwrap_or_default()) == Some(number)
+            parse_index(rest.get(..end).unwrap_or_default()).is_some_and(|shown| numbers.contains(&shown))
         };
         let shows = |text: &[u8]| {
             let mut ids = text.windows(ID.len()).enumerate().filter(|(_, window)| *window == ID);

@@ -6,11 +6,16 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// The idle connections to one node. The last used is taken first, so the others grow old and are closed when fewer are
-/// needed.
+/// How many times as many connections are kept if they must rest: of a node that answers 100,000 REST calls a second, 1,000 rest for
+/// 10 ms.
+const RESTING: usize = 8;
+
+/// The idle connections to one node, in the order in which they became idle. The last used is taken first, so the others grow old
+/// and are closed when fewer are needed.
 pub(super) struct IdleConnections {
     connections: Mutex<VecDeque<RestingConnection>>,
     max: usize,
+    rest: Duration,
     longest: Duration,
 }
 
@@ -23,11 +28,10 @@ pub(crate) struct RestingConnection {
 /// The connection that a call may take.
 #[derive(Clone, Copy)]
 pub(super) struct IdleTime {
-    /// It must have been idle for this time, unless its answers show numbers and the call has one.
-    pub(super) rest: Duration,
     /// It must have been idle for less.
     pub(super) max: Duration,
-    /// Whether the call has a number, by which its answer is recognised.
+    /// Whether the call has a number, by which its answer is recognised. On a connection whose answers show numbers it needs no
+    /// rest.
     pub(super) has_number: bool,
 }
 
@@ -37,16 +41,10 @@ impl fmt::Debug for RestingConnection {
     }
 }
 
-impl IdleTime {
-    fn has_rested(self, one: &RestingConnection, now: Duration) -> bool {
-        self.has_number && one.connection.has_numbers() || now.saturating_sub(one.since) >= self.rest
-    }
-}
-
 impl IdleConnections {
-    /// At most `max` connections, each for at most `longest`.
-    pub(super) fn new(max: usize, longest: Duration) -> Self {
-        IdleConnections { connections: Mutex::default(), max, longest }
+    /// At most `max` connections, or [`RESTING`] times as many if they must rest, each for at most `longest`.
+    pub(super) fn new(max: usize, rest: Duration, longest: Duration) -> Self {
+        IdleConnections { connections: Mutex::default(), max, rest, longest }
     }
 
     /// The connection that was idle for the shortest of the allowed times and can take a request now.
@@ -54,7 +52,7 @@ impl IdleConnections {
         loop {
             let RestingConnection { mut connection, since } = {
                 let mut connections = self.connections.lock();
-                let at = connections.iter().rposition(|one| time.has_rested(one, now))?;
+                let at = self.newest(&connections, now, time.has_number)?;
                 let newest = connections.get(at)?;
                 let idle = now.saturating_sub(newest.since);
                 if idle >= time.max && idle < newest.connection.idle_limit(self.longest) {
@@ -69,18 +67,39 @@ impl IdleConnections {
         }
     }
 
+    /// The place of the connection that was idle for the shortest time and may take a call.
+    fn newest(
+        &self,
+        connections: &VecDeque<RestingConnection>,
+        now: Duration,
+        has_number: bool,
+    ) -> Option<usize> {
+        let needs_no_rest = |one: &RestingConnection| has_number && one.connection.has_numbers();
+        if connections.back().is_some_and(needs_no_rest) {
+            return Some(connections.len() - 1);
+        }
+        let rested = connections.partition_point(|one| now.saturating_sub(one.since) >= self.rest);
+        if has_number {
+            // Only a node with answers of both kinds has one among those that rest.
+            let resting = connections.iter().skip(rested).rposition(needs_no_rest);
+            return resting.map(|at| rested + at).or(rested.checked_sub(1));
+        }
+        rested.checked_sub(1)
+    }
+
     /// Keeps a connection whose last answer was read to its end.
     pub(super) fn put(&self, resting: RestingConnection) {
         if self.max == 0 {
             return;
         }
+        let must_rest = !self.rest.is_zero() && !resting.connection.has_numbers();
+        let max = if must_rest { self.max.saturating_mul(RESTING) } else { self.max };
         // The connection that makes room is dropped after the lock: closing a socket is a system call.
         let dropped = {
             let mut connections = self.connections.lock();
             let now = resting.since;
             let is_over = connections.front().is_some_and(|oldest| oldest.is_over(now, self.longest));
-            let dropped =
-                if is_over || connections.len() >= self.max { connections.pop_front() } else { None };
+            let dropped = if is_over || connections.len() >= max { connections.pop_front() } else { None };
             connections.push_back(resting);
             dropped
         };
@@ -117,10 +136,15 @@ impl RestingConnection {
 
 #[cfg(test)]
 mod tests {
-    use crate::nodes::PoolLimits;
+    use super::RESTING;
+    use crate::nodes::{NodeConfig, Pool, PoolLimits};
     use crate::testing::scripted_node::{PoolFixture, ScriptedNode, answer, call};
     use crate::transport::h1::NodeRequest;
     use http::Method;
+    use rpcgate_core::adapter::Adapter;
+    use rpcgate_core::clock::{ManualClock, Time};
+    use rpcgate_core::toy::Toy;
+    use std::sync::Arc;
     use std::time::Duration;
 
     #[tokio::test]
@@ -169,6 +193,45 @@ mod tests {
         let (a, b, c, d) = tokio::join!(fixture.read(), fixture.read(), fixture.read(), fixture.read());
         assert!([a, b, c, d].iter().all(Result::is_ok));
         assert_eq!((node.conns(), fixture.idle()), (4, 2));
+    }
+
+    /// A pool whose connections must rest, with a clock that stands still.
+    fn resting_pool(node: &ScriptedNode, limits: PoolLimits) -> PoolFixture {
+        let clock = Arc::new(ManualClock::at(Time::default()));
+        let nodes = vec![NodeConfig::new(node.url().parse().unwrap())];
+        PoolFixture { pool: Pool::new(Toy.facts(), nodes, limits, clock.clone()), clock }
+    }
+
+    #[tokio::test]
+    async fn an_array_that_is_answered_by_a_number_of_its_set_needs_no_rest() {
+        for (id, conns) in [(256, 1), (258, 1), (383, 1), (384, 9), (255, 9)] {
+            let node =
+                ScriptedNode::always(answer(&format!(r#"[{{"jsonrpc":"2.0","id":{id},"result":1}}]"#))).await;
+            let fixture = resting_pool(&node, PoolLimits::default());
+            for _ in 0..9 {
+                fixture.whole(call("any").with_number(256)).await.unwrap();
+            }
+            assert_eq!(node.conns(), conns, "{id}");
+        }
+    }
+
+    #[tokio::test]
+    async fn connections_that_must_rest_are_kept_in_a_larger_number() {
+        let node = ScriptedNode::always(answer("{}")).await;
+        let limits = PoolLimits::default().with_idle(2, Duration::from_secs(60));
+        let fixture = resting_pool(&node, limits);
+        for call in 1..40 {
+            assert_eq!(fixture.read().await.unwrap(), "{}");
+            assert_eq!((node.conns(), fixture.idle()), (call, call.min(2 * RESTING)));
+        }
+        fixture.clock.advance(limits.rest);
+        for _ in 0..2 * RESTING {
+            assert_eq!(fixture.read().await.unwrap(), "{}");
+        }
+        assert_eq!(node.conns(), 39, "those that have rested serve calls again");
+        fixture.clock.advance(limits.rest);
+        fixture.read().await.unwrap();
+        assert_eq!((node.conns(), fixture.idle()), (39, 2 * RESTING));
     }
 
     #[tokio::test]
@@ -233,12 +296,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_with_late_bytes_takes_no_call_after_its_rest() {
         let node = repeating("200 OK").await;
-        let nodes = vec![crate::nodes::NodeConfig::new(node.url().parse().unwrap())];
-        let clock =
-            std::sync::Arc::new(rpcgate_core::clock::ManualClock::at(rpcgate_core::clock::Time::default()));
-        let facts = rpcgate_core::adapter::Adapter::facts(&rpcgate_core::toy::Toy);
-        let pool = crate::nodes::Pool::new(facts, nodes, PoolLimits::default(), clock.clone());
-        let fixture = PoolFixture { pool, clock };
+        let fixture = resting_pool(&node, PoolLimits::default());
         for calls in 1..20 {
             assert_eq!(fixture.whole(call("mine")).await.unwrap(), "mine");
             assert_eq!(node.conns(), calls, "no connection has rested");

@@ -35,4 +35,5 @@ pub(super) use template::is_gateways;
 
 pub use answer::{AnswerBody, NodeAnswer};
 pub use body::NodeBody;
+pub(crate) use request::NUMBERS;
 pub use request::NodeRequest;

@@ -9,6 +9,9 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
 use rpcgate_core::node_try::NodeChoice;
 
+/// The numbers that the calls of one request can have. It has fewer calls.
+pub(crate) const NUMBERS: usize = 128;
+
 /// One request to one of a chain's nodes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -32,7 +35,8 @@ pub struct NodeRequest {
     /// A node that must not get the request, for instance because it rejected the gateway's credentials just now. If it is the
     /// only one, the call ends with [`Cause::NoNode`](rpcgate_core::fault::Cause::NoNode).
     pub avoid: Option<NodeIndex>,
-    /// The number that is the id of the call in the body, or of the first one in an array; `None` if the body has none.
+    /// The number that is the id of the call in the body; `None` if the body has none. The ids of an array are numbers from this
+    /// one on, less than [`NUMBERS`] above it.
     /// The reader of the answer compares it.
     pub(crate) number: Option<usize>,
     /// The nodes that take the request.
