@@ -155,11 +155,12 @@ impl Config {
         );
         let webhooks = &self.webhooks;
         // With fewer attempts, the list of defaults is longer too, and the operator did not write it.
-        if webhooks.waits.len() > webhooks.attempts as usize && webhooks.waits != default.webhooks.waits {
+        let used = webhooks.attempts.saturating_sub(1) as usize;
+        if webhooks.waits.len() > used && webhooks.waits != default.webhooks.waits {
             let (entries, attempts) = (webhooks.waits.len(), webhooks.attempts);
             warnings.add(
                 "webhooks.waits",
-                format!("has {entries} entries, more than the {attempts} attempts use"),
+                format!("has {entries} entries, of which {attempts} attempts use {used}"),
             );
         }
     }

@@ -103,13 +103,26 @@ const QUOTES: u64 = u64::from_ne_bytes([b'"'; 8]);
 const BACKSLASHES: u64 = u64::from_ne_bytes([b'\\'; 8]);
 const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
 
+/// The bytes after which a run is read in blocks.
+const SHORT: usize = 64;
+
 /// The offset of the first quote, backslash or control character at or after `pos`, or the end of `text`.
+#[inline]
+pub(super) fn plain_end(text: &[u8], pos: usize) -> usize {
+    let end = words_end(text, pos, pos.saturating_add(SHORT));
+    if end < text.len() && text.get(end).is_some_and(|&byte| !is_special(byte)) {
+        return long_end(text, end);
+    }
+    end
+}
+
+/// The same, but `until` or a few bytes more if no such byte is before it.
 ///
 /// Eight bytes at a time: a subtraction borrows into the high bit of a byte that is too small, and the high bit of the
 /// minuend distinguishes such a byte from one above 0x7f. A borrow can also mark the byte after a hit, but never the one
 /// before, so the lowest mark is exact.
 #[inline]
-pub(super) fn plain_end(text: &[u8], mut pos: usize) -> usize {
+fn words_end(text: &[u8], mut pos: usize, until: usize) -> usize {
     while let Some(chunk) = text.get(pos..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*chunk);
         let quote = word ^ QUOTES;
@@ -121,11 +134,26 @@ pub(super) fn plain_end(text: &[u8], mut pos: usize) -> usize {
             return pos + (hits.trailing_zeros() / 8) as usize;
         }
         pos += 8;
+        if pos >= until {
+            return pos;
+        }
     }
     while text.get(pos).is_some_and(|&byte| !is_special(byte)) {
         pos += 1;
     }
     pos
+}
+
+/// The rest of a long run, such as a contract's code: blocks whose bytes the compiler compares with vector instructions.
+#[inline(never)]
+fn long_end(text: &[u8], mut pos: usize) -> usize {
+    while let Some(block) = text.get(pos..).and_then(<[u8]>::first_chunk::<64>) {
+        if block.iter().fold(false, |found, &byte| found | is_special(byte)) {
+            break;
+        }
+        pos += block.len();
+    }
+    words_end(text, pos, usize::MAX)
 }
 
 const fn is_special(byte: u8) -> bool {

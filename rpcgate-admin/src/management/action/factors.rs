@@ -66,7 +66,7 @@ pub(super) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ActionError>> + Send + 'static,
 ) -> Result<T, ActionError> {
     let done = tokio::spawn(work.in_current_span()).await;
-    done.map_err(|error| ActionError::Broken(format!("a change of factors ended early: {error}")))?
+    done.map_err(|error| ActionError::Broken(format!("a change ended early: {error}")))?
 }
 
 /// Whether the user of a session has given a factor in it so recently that it is enough at `now`.

@@ -42,7 +42,7 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
 }
 
 /// Invites the owner of `email` to join the caller's tenant as `role`, and sends a mail with the token. An earlier
-/// invitation of the same address becomes invalid. The owners are told of a new owner or admin. Once begun, the
+/// invitation of the same address becomes invalid. The owners are notified about a new owner or admin. Once begun, the
 /// work is finished even if the client disconnects.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! The members of the caller's tenant and their roles.
 
 use super::actor::Actor;
+use super::factors::to_the_end;
 use super::security;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
@@ -9,6 +10,7 @@ use crate::management::identity::role::Permission;
 use crate::management::mail::SecurityEvent;
 use crate::store::{MemberChange, MemberChangeOutcome, Role, User, UserId, Versioned};
 use rpcgate_core::caller::TenantId;
+use std::sync::Arc;
 
 const UNKNOWN: ActionError = ActionError::NotFound("user");
 const LAST_OWNER: ActionError =
@@ -60,6 +62,17 @@ pub async fn get(app: &AppState, actor: &Actor, tenant: TenantId, id: UserId) ->
 /// caller may not make this change to this member; [`ErrorCode::ProofRequired`] if it [needs a proof](needs_proof);
 /// [`ErrorCode::LastOwner`] for the last owner.
 pub async fn set_role(
+    app: &Arc<AppState>,
+    actor: &Actor,
+    tenant: TenantId,
+    id: UserId,
+    role: Role,
+) -> Result<User, ActionError> {
+    let (app, actor) = (app.clone(), actor.clone());
+    to_the_end(async move { change_role(&app, &actor, tenant, id, role).await }).await
+}
+
+async fn change_role(
     app: &AppState,
     actor: &Actor,
     tenant: TenantId,
@@ -96,7 +109,22 @@ pub async fn set_role(
 ///
 /// # Errors
 /// Those of [`set_role`].
-pub async fn remove(app: &AppState, actor: &Actor, tenant: TenantId, id: UserId) -> Result<(), ActionError> {
+pub async fn remove(
+    app: &Arc<AppState>,
+    actor: &Actor,
+    tenant: TenantId,
+    id: UserId,
+) -> Result<(), ActionError> {
+    let (app, actor) = (app.clone(), actor.clone());
+    to_the_end(async move { remove_member(&app, &actor, tenant, id).await }).await
+}
+
+async fn remove_member(
+    app: &AppState,
+    actor: &Actor,
+    tenant: TenantId,
+    id: UserId,
+) -> Result<(), ActionError> {
     let tenant = own_tenant(actor, tenant)?;
     let member = get(app, actor, tenant, id).await?;
     let by = actor.user.id;

@@ -37,7 +37,7 @@ pub(super) async fn tell_actor(app: &AppState, actor: &Actor, event: SecurityEve
     }
 }
 
-/// [`tell`]s the owners of a tenant of something that changes who rules it. Errors are only logged.
+/// [`tell`]s the owners of a tenant of a change of its owners or admins. Errors are only logged.
 pub(super) async fn tell_owners(app: &AppState, tenant: TenantId, event: SecurityEvent<'_>, address: IpAddr) {
     match app.store.members(tenant).await {
         Ok(members) => {
@@ -45,7 +45,9 @@ pub(super) async fn tell_owners(app: &AppState, tenant: TenantId, event: Securit
                 tell(app, owner, event, address).await;
             }
         }
-        Err(error) => tracing::warn!(%error, %tenant, "the owners could not be told of a security event"),
+        Err(error) => {
+            tracing::warn!(%error, %tenant, "the owners could not be notified about a security event");
+        }
     }
 }
 

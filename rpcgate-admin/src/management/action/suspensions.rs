@@ -19,7 +19,7 @@ pub(super) async fn tell(app: &AppState, tenant: TenantId, is_suspended: bool, u
     let told = raise_with(app, tenant, NotificationKind::Suspension, text, |user, to| match unpaid {
         Some(invoice) if user.role.allows(Permission::ReadBilling) => Mail::suspended(to, invoice, dash_url),
         _ => {
-            // The bills say why. Others see there what is refused.
+            // Readers of bills see the reason on the billing page, other roles the refused calls on the usage page.
             let reads_bills = user.role.allows(Permission::ReadBilling);
             let object = if reads_bills { MailObject::Billing } else { MailObject::Usage };
             Mail::notification(to, text, dash_url, object)

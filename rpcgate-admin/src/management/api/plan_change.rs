@@ -62,7 +62,7 @@ pub struct PlanChangeJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subscriptions_per_webhook: Option<u32>,
     /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own; 0 refuses every call
-    /// that costs units. Only for one of the four plans, as what follows: elsewhere they are not among the limits.
+    /// that costs units. This field and those below apply only to the four built-in plans.
     #[schema(maximum = 9_223_372_036_854_775_807_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cu_per_day: Option<u64>,

@@ -36,7 +36,7 @@ pub struct Reset {
     #[serde(default)]
     pub keep_factors: bool,
     /// Whether the open invitations that the user made stay. By default they are withdrawn, because a thief may have invited
-    /// an address of the own.
+    /// an address of their own.
     #[serde(default)]
     pub keep_invitations: bool,
 }

@@ -178,13 +178,13 @@ impl SecurityEvent<'_> {
             SecurityEvent::AccessTokenCreated { name } => format!("Its name is \"{}\".", plain(name)),
             SecurityEvent::RoleChanged { role } => format!("It is \"{}\" now.", plain(role)),
             SecurityEvent::MemberInvited { invited, by, .. } => format!(
-                "The invitation of {} was made from the account of {}. If it should not be, withdraw it, and let the owner \
+                "The invitation of {} was made from the account of {}. If you did not expect this, withdraw it, and let the owner \
                  of that account set a new password.",
                 plain(invited),
                 plain(by)
             ),
             SecurityEvent::RoleRaised { member, by, .. } => format!(
-                "The member is {}, and the role was given from the account of {}. If it should not be, change the role, and \
+                "The member is {}, and the role was given from the account of {}. If you did not expect this, change the role, and \
                  let the owner of that account set a new password.",
                 plain(member),
                 plain(by)
@@ -198,7 +198,7 @@ impl SecurityEvent<'_> {
         })
     }
 
-    /// What the event is about. The reader of two of them has no account that could open a page.
+    /// The object that the mail links to; `None` for a removed or disabled account, which can open no page.
     pub const fn object(&self) -> Option<MailObject> {
         Some(match self {
             SecurityEvent::PasswordChanged

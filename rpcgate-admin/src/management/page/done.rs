@@ -96,7 +96,7 @@ outcomes! {
     WeightReset = "weight-reset": "The weight is the default again.",
     PlanCreated = "plan-created": "The plan is created, with the figures of its base. Set its own here.",
     PlanSaved = "plan-saved": "The plan is saved. Every gateway applies it within a second.",
-    PlanScheduled = "plan-scheduled": "The change is kept. Every gateway applies it at its time.",
+    PlanScheduled = "plan-scheduled": "The change is scheduled. Every gateway applies it at its time.",
     ChangeWithdrawn = "change-withdrawn": "The change is withdrawn. The plan stays as it is.",
     PlanDeleted = "plan-deleted": "The plan is deleted.",
     ContractMade = "contract-made": "The contract is made.",

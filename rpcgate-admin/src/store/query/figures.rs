@@ -76,7 +76,7 @@ impl Figures {
             small("subscriptions_per_webhook", counts.subscriptions_per_webhook),
             figure("cu_per_day", 0..=u64::MAX, quota.cu_per_day),
             figure("cu_per_month", 0..=u64::MAX, quota.cu_per_month),
-            figure("rps_limit", 0..=u64::MAX, quota.rps_limit),
+            figure("rps_limit", 1..=u64::MAX, quota.rps_limit),
             figure("monthly_fee_cents", 0..=MonthlyFees::MOST, *monthly_fee),
         ]
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Second factors that are not older than this may be those of a thief who had a session of the account.
 const YOUNG_FACTORS: Duration = Duration::from_secs(7 * 86_400);
 
-/// What a reset leaves although a thief who had a session of the account may have made it; the default is nothing.
+/// What a reset keeps. A thief who had a session of the account may have made it, so the default is nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeptByReset {
     /// Second factors that were added in the last seven days, and the recovery codes.

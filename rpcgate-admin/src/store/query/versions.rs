@@ -3,11 +3,13 @@
 use super::id::{ContractId, UserId, WebhookId};
 use super::live_tenants::live_tenants;
 use super::scheduled_changes;
+use super::value::moment;
 use crate::store::entity::{
     chain_switches, contracts, custom_plans, plans, projects, quotas, tenants, users, webhooks, weights,
 };
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{CustomPlanId, ProjectId, TenantId};
+use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
@@ -34,8 +36,8 @@ pub enum Versioned {
     Contract(TenantId, ContractId),
     /// A plan of an operator's own.
     CustomPlan(CustomPlanId),
-    /// The limits of a plan that operators set.
-    Plan(Tier),
+    /// The limits of a plan that operators set, as they are at this time.
+    Plan(Tier, Time),
     /// The weight of a chain's method that operators set.
     Weight(String, String),
     /// All weights of a chain's methods that operators set.
@@ -128,11 +130,15 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
                 .filter(custom_plans::Column::DeletedAt.is_null());
             row.one(database).await?.map(|row| Version::of(&row))
         }
-        Versioned::Plan(tier) => {
+        Versioned::Plan(tier, now) => {
             let row = plans::Entity::find_by_id(tier.name()).one(database).await?;
             Some(match scheduled_changes::rows(database, *tier).await? {
                 none if none.is_empty() => Version::of(&row),
-                scheduled => Version::of(&(row, scheduled)),
+                scheduled => {
+                    // A change that has become due is another content, also before it is settled.
+                    let due = scheduled.iter().filter(|change| change.effective_at <= moment(*now)).count();
+                    Version::of(&(row, scheduled, due))
+                }
             })
         }
         Versioned::Weight(chain, method) => {

@@ -30,6 +30,10 @@ pub const MAX_REPLAYED: u64 = 10_000;
 /// Deliveries that one transaction makes.
 pub(super) const STEP: u64 = 500;
 
+/// A delivery has the time of its event in the project's log, or in the one of a removed block a time near it. This bounds what
+/// is looked at by the index of the deliveries.
+const SLACK: i64 = 3_600_000_000;
+
 /// Why a delivery that was withheld has ended.
 const REPLAYED: &str = "too many deliveries of the endpoint waited: a replay sends this event";
 
@@ -61,6 +65,8 @@ fn sources(webhook: Uuid, project: Uuid, stored: &Range<i64>) -> Select<Entity> 
         .filter(Column::WebhookId.eq(webhook))
         .filter(Column::Replay.eq(false))
         .filter(Column::Status.ne(DeliveryStatus::Held.name()))
+        .filter(Column::CreatedAt.gte(stored.start.saturating_sub(SLACK)))
+        .filter(Column::CreatedAt.lt(stored.end.saturating_add(SLACK)))
         .filter(Expr::from(stored_at).between(stored.start, stored.end.saturating_sub(1)))
 }
 

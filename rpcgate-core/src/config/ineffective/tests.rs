@@ -41,7 +41,7 @@ fn a_setting_that_can_have_no_effect_is_named_with_the_reason() {
         ),
         (
             "[webhooks]\nattempts = 3\nwaits = [\"1s\", \"2s\", \"3s\", \"4s\"]\n",
-            "webhooks.waits: has 4 entries, more than the 3 attempts use",
+            "webhooks.waits: has 4 entries, of which 3 attempts use 2",
         ),
         ("[redis]\nprefix = \"x:\"\n", "redis.prefix: has no effect without redis.url"),
         (
@@ -168,7 +168,7 @@ fn settings_that_have_an_effect_are_not_named() {
         "[chains.eth]\nenabled = false\n",
         // Defaults that another setting makes too long were not written by the operator.
         "[webhooks]\nattempts = 1\n",
-        "[webhooks]\nattempts = 2\nwaits = [\"1s\", \"2s\"]\n",
+        "[webhooks]\nattempts = 3\nwaits = [\"1s\", \"2s\"]\n",
         "[telemetry]\nlisten = \"127.0.0.1:9000\"\n[acme]\nhttp_listen = \"127.0.0.1:9000\"\ndomains = [\"a.example\"]\n[gateway.tls]\nacme = true\n",
         "[gateway]\ngrpc_descriptors = \"/d\"\ngrpc_reflection = true\n",
         "[telemetry.access_log]\nfile = \"-\"\none_in = 5\n",

@@ -63,12 +63,13 @@ pub async fn tenants(app: &AppState) -> Result<BTreeMap<TenantPlan, u64>, Action
     Ok(counts)
 }
 
-/// What the version of a plan belongs to.
+/// What the version that a plan has now belongs to.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown name.
-pub fn versioned(tier: &str) -> Result<Versioned, ActionError> {
-    tier.parse().map(Versioned::Plan).map_err(|_| ActionError::NotFound("plan"))
+pub fn versioned(app: &AppState, tier: &str) -> Result<Versioned, ActionError> {
+    let tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
+    Ok(Versioned::Plan(tier, app.now()))
 }
 
 /// Checks figures and lists those that are given for the audit.
@@ -102,7 +103,7 @@ pub async fn replace(
     details.push("others as configured".into());
     let now = app.now();
     let store = actor.audited_store(&app.store, None, ("plan.changed", tier, details.join(", ")), now);
-    actor.expecting(&store, Versioned::Plan(tier)).replace_plan(tier, &change, now).await?;
+    actor.expecting(&store, Versioned::Plan(tier, now)).replace_plan(tier, &change, now).await?;
     get(app, tier.name()).await
 }
 
@@ -151,13 +152,13 @@ pub async fn update(
             let new = ScheduledPlanChange { id, change, created_at: now };
             let event = ("plan.change_scheduled", known, details.join(", "));
             let store = actor.audited_store(&app.store, None, event, now);
-            actor.expecting(&store, Versioned::Plan(known)).schedule_plan_change(&new, now).await?;
+            actor.expecting(&store, Versioned::Plan(known, now)).schedule_plan_change(&new, now).await?;
         }
-        None if details.is_empty() => actor.check_version(&app.store, &Versioned::Plan(known)).await?,
+        None if details.is_empty() => actor.check_version(&app.store, &Versioned::Plan(known, now)).await?,
         None => {
             let event = ("plan.changed", known, details.join(", "));
             let store = actor.audited_store(&app.store, None, event, now);
-            actor.expecting(&store, Versioned::Plan(known)).put_plan(known, &change, now).await?;
+            actor.expecting(&store, Versioned::Plan(known, now)).put_plan(known, &change, now).await?;
         }
     }
     get(app, tier).await
@@ -177,5 +178,5 @@ pub async fn withdraw(
     let now = app.now();
     let event = ("plan.change_withdrawn", known, id.to_string());
     let store = actor.audited_store(&app.store, None, event, now);
-    Ok(actor.expecting(&store, Versioned::Plan(known)).withdraw_plan_change(known, id, now).await?)
+    Ok(actor.expecting(&store, Versioned::Plan(known, now)).withdraw_plan_change(known, id, now).await?)
 }

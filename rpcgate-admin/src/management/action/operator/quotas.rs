@@ -31,8 +31,7 @@ pub async fn get(app: &AppState, project: ProjectId) -> Result<ProjectQuota, Act
     app.store.quota(tenant, project, &plans, app.now()).await?.ok_or(ActionError::NotFound("project"))
 }
 
-/// Sets all limits of a project's quota; Compute Units in 24 hours that are not given are those of the tenant's plan. Gateways
-/// are notified.
+/// Sets all limits of a project's quota; those that are not given are those of the tenant's plan. Gateways are notified.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -44,11 +43,13 @@ pub async fn put(
 ) -> Result<ProjectQuota, ActionError> {
     let (tenant, now) = (tenant_of(app, project).await?, app.now());
     let QuotaChange { cu_per_day, cu_per_month, rps_limit } = limits;
-    let cu_per_day = match cu_per_day {
-        Some(given) => given,
-        None => quota_of_plan(app, tenant, now).await?.cu_per_day,
+    let plan = quota_of_plan(app, tenant, now).await?;
+    let quota = ProjectQuota {
+        cu_per_day: cu_per_day.unwrap_or(plan.cu_per_day),
+        cu_per_month: cu_per_month.or(plan.cu_per_month),
+        rps_limit: rps_limit.or(plan.rps_limit),
+        has_row: true,
     };
-    let quota = ProjectQuota { cu_per_day, cu_per_month, rps_limit, has_row: true };
     let text = |text: Option<u64>| text.map_or("none".to_owned(), |text| text.to_string());
     let (month, rps) = (text(quota.cu_per_month), text(quota.rps_limit));
     let details = format!("cu_per_day {}, cu_per_month {month}, rps_limit {rps}", quota.cu_per_day);

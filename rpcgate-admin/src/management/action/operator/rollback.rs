@@ -64,6 +64,8 @@ async fn roll_service_back(
     version: &ConfigVersion,
 ) -> Result<RolledBack, ActionError> {
     let target = ServiceSettings::of(&version.lines)?;
+    // A change of a plan that is due is in force, and would become a part of what is set after the rollback.
+    app.store.settle_plan_changes(app.now()).await?;
     let current = app.store.service_settings().await?;
     let mut outcome = RolledBack::default();
     for tier in Tier::ALL {
@@ -217,6 +219,24 @@ mod tests {
         let mut figures = Figures::default();
         assert!(figures.set("per_minute", per_minute));
         figures
+    }
+
+    #[tokio::test]
+    async fn a_later_change_of_a_plan_that_is_due_is_taken_back_too() {
+        let site = Site::new().await;
+        let (app, actor) = (&site.app, actor());
+        let plan = |per_minute| PlanChange { per_minute: Some(per_minute), ..PlanChange::default() };
+        plans::update(app, &actor, "free", plan(20), None).await.unwrap();
+        let good = newest(&site).await;
+        let from = NOON.plus(Duration::from_secs(3_600));
+        plans::update(app, &actor, "free", plan(1), Some(from)).await.unwrap();
+        site.clock.advance(Duration::from_secs(7_200));
+        let per_minute = async || plans::get(app, "free").await.unwrap().plan.per_minute;
+        assert_eq!(per_minute().await, 1);
+        let rolled = roll_back(app, &actor, good.number).await.unwrap();
+        assert_eq!((rolled.done.len(), per_minute().await), (1, 20), "{rolled:?}");
+        app.store.settle_plan_changes(app.now()).await.unwrap();
+        assert_eq!(per_minute().await, 20);
     }
 
     #[tokio::test]

@@ -123,7 +123,7 @@ pub async fn get(
     State(app): State<Arc<AppState>>,
     PathParams(tier): PathParams<String>,
 ) -> Result<Tagged<PlanFigures>, ActionError> {
-    let version = current(&app, action::operator::plans::versioned(&tier)?).await?;
+    let version = current(&app, action::operator::plans::versioned(&app, &tier)?).await?;
     Ok(Tagged::new(version, action::operator::plans::get(&app, &tier).await?.into()))
 }
 

@@ -30,7 +30,7 @@ pub(super) struct ServerStream<S> {
     /// The bytes that are read before those of the server.
     before: &'static [u8],
     command: HelloCommand,
-    /// What is still to be written of another command than the library's.
+    /// The unsent bytes of `HELO`, which replaces the library's `EHLO`.
     instead: &'static [u8],
 }
 

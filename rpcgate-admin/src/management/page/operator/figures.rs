@@ -167,6 +167,21 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
     Ok(figures)
 }
 
+/// The error for a figure that the form empties although it is set: a plan keeps each figure until another value is given.
+pub(super) fn emptied(figures: &Figures, present: &Figures) -> Result<(), ActionError> {
+    let emptied = figures
+        .list()
+        .into_iter()
+        .zip(present.list())
+        .find(|(figure, present)| figure.value.is_none() && present.value.is_some());
+    match emptied {
+        Some((figure, _)) => {
+            Err(ActionError::field(figure.name, "this is set and cannot be emptied: give a number"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Those of `figures` that differ from `present`.
 pub(super) fn changed(figures: &Figures, present: &Figures) -> Figures {
     let mut changes = Figures::default();

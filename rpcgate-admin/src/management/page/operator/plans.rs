@@ -15,7 +15,7 @@ use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::done::Done;
 use crate::management::page::filters::{self, grouped};
-use crate::management::page::form::FieldList;
+use crate::management::page::form::{FieldList, PlainForm};
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::{Choice, TableHead};
 use crate::management::page::problems::Problems;
@@ -150,7 +150,7 @@ impl Named {
     /// The plan, and its version.
     async fn find(app: &AppState, key: &str) -> Result<(Self, FormVersion), ActionError> {
         if let Ok(tier) = key.parse() {
-            let version = FormVersion::current(app, Versioned::Plan(tier)).await?;
+            let version = FormVersion::current(app, Versioned::Plan(tier, app.now())).await?;
             return Ok((Named::Tier(tier), version));
         }
         let id: CustomPlanId = key.parse().map_err(|_| ActionError::NotFound("plan"))?;
@@ -294,6 +294,7 @@ async fn asked(app: &AppState, named: &Named, fields: &FieldList) -> Result<(Fig
     let (typed, present) = (figures::typed(fields)?, named.figures(app).await?);
     match named {
         Named::Tier(_) => {
+            figures::emptied(&typed, &present)?;
             let changes = figures::changed(&typed, &present);
             Ok((changes, figures::difference(&changes, &Figures::default())))
         }
@@ -388,6 +389,7 @@ async fn withdraw(
     State(app): State<Arc<AppState>>,
     OperatorPage(page): OperatorPage,
     PathParams((plan, id)): PathParams<(String, String)>,
+    _: PlainForm,
 ) -> PageResult {
     let id = id.parse().map_err(|_| ActionError::NotFound("scheduled change"))?;
     plans::withdraw(&app, &page.actor, &plan, id).await?;

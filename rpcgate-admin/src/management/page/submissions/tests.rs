@@ -108,6 +108,27 @@ async fn each_form_of_a_page_has_a_value_of_its_own() {
     }
 }
 
+/// The path of a form, of objects that do not exist.
+fn of_no_object(path: &str) -> String {
+    let part = |part| if str::starts_with(part, '{') { "0190163d-8694-739b-aea5-966c26f8ad91" } else { part };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+#[tokio::test]
+async fn every_form_of_the_router_needs_the_token_of_its_browser() {
+    let site = site().await;
+    let (_, owners) = owner(&site).await;
+    let operators = cookie(&site, &site.operator().await);
+    let visitors = form_token(&site, "");
+    for path in form_paths().iter().filter(|path| !path.ends_with("/files")) {
+        let cookie = if path.starts_with("/operator") { &operators } else { &owners };
+        for token in ["", visitors.as_str()] {
+            let page = sent(&site, &of_no_object(path), cookie, [("csrf", token)]).await;
+            assert_eq!(page.status, StatusCode::FORBIDDEN, "{path}: {}", page.text);
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_form_of_the_router_is_looked_at_before_it_is_carried_out() {
     let site = site().await;
@@ -116,11 +137,7 @@ async fn every_form_of_the_router_is_looked_at_before_it_is_carried_out() {
     assert!(paths.len() > 70, "{paths:?}");
     let strange = "x".repeat(65);
     for path in paths {
-        let path: String = path
-            .split('/')
-            .map(|part| if part.starts_with('{') { "0190163d-8694-739b-aea5-966c26f8ad91" } else { part })
-            .collect::<Vec<_>>()
-            .join("/");
+        let path = of_no_object(&path);
         let page = if path.ends_with("/files") {
             let token = form_token(&site, &cookie);
             let request = http::Request::builder().method(Method::POST).uri(format!("{path}?once={strange}"));

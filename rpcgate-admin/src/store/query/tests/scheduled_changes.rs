@@ -96,3 +96,16 @@ async fn so_many_changes_of_a_plan_may_wait_and_none_that_could_not_be_stored() 
     assert!(matches!(full, Err(StoreError::Full(_))), "{full:?}");
     store.schedule_plan_change(&change(999, 3, fee(1)), day(2)).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_version_of_a_plan_ends_when_a_later_change_of_it_is_due() {
+    use crate::store::{Expected, StoreError, Versioned};
+    let (_dir, store) = empty().await;
+    store.schedule_plan_change(&change(1, 2, fee(200)), now()).await.unwrap();
+    let of = |days| Versioned::Plan(Tier::Premium, day(days));
+    let before = store.version(&of(1)).await.unwrap().unwrap();
+    let expecting = |days| store.expecting(Expected { of: of(days), versions: vec![before] });
+    let written = expecting(2).put_plan(Tier::Premium, &fee(100), day(2)).await;
+    assert!(matches!(written, Err(StoreError::Changed)), "{written:?}");
+    expecting(1).put_plan(Tier::Premium, &members(7), day(1)).await.unwrap();
+}

@@ -50,7 +50,7 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
         Versioned::Webhook(TENANT, WEBHOOK),
         Versioned::Tenant(TENANT),
         Versioned::Member(TENANT, UserId(7)),
-        Versioned::Plan(Tier::Free),
+        Versioned::Plan(Tier::Free, now()),
         Versioned::Contract(TENANT, ContractId(1)),
         Versioned::CustomPlan(CustomPlanId(1)),
         Versioned::Quota(PROJECT),
@@ -80,7 +80,7 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
                     done.map(|done| assert!(matches!(done, MemberChangeOutcome::Done(_))))
                 }
                 Versioned::Profile(id) => store.rename_user(*id, &name).await,
-                Versioned::Plan(tier) => store.put_plan(*tier, &plan(number), now()).await,
+                Versioned::Plan(tier, _) => store.put_plan(*tier, &plan(number), now()).await,
                 Versioned::Contract(tenant, id) => {
                     store.set_contract_end(*tenant, *id, Some(later(number)), now()).await.map(drop)
                 }
