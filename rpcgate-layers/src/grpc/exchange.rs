@@ -6,6 +6,7 @@ use super::lasting::{Interrupted, Lasting};
 use super::messages::Messages;
 use super::status::{UNAUTHENTICATED, UNAVAILABLE, is_grpc, of_node, verdict};
 use super::timeout;
+use crate::nodes::Pool;
 use crate::nodes::exchange::{Exchange, Rejected, TryPlace};
 use crate::nodes::in_flight::InFlightPermit;
 use crate::nodes::node::NodeIndex;
@@ -160,7 +161,10 @@ impl Exchange for GrpcExchange<'_, '_> {
         _: Reuse,
         progress: &mut CallProgress<'_>,
     ) -> Result<NodeReply, Rejected> {
+        progress.is_shared_failure = false;
         if !self.feed.is_complete() {
+            // The node is not asked.
+            progress.is_shared_failure = true;
             return Err(Fault { cause: Cause::Broken, sent: true }.into());
         }
         let left = self.deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
@@ -172,6 +176,13 @@ impl Exchange for GrpcExchange<'_, '_> {
             messages: self.feed.open(),
         };
         let H2Answer { response, place } = match self.in_time(client.send(call, progress)).await {
+            // The client has ended the call, and the node has not failed.
+            Ok(Err(_)) if self.feed.is_broken() => {
+                return Err(match self.feed.refusal() {
+                    Some(refusal) => self.interrupted(Interrupted::Refused(refusal)),
+                    None => TryFailure::Busy.into(),
+                });
+            }
             Ok(answer) => answer?,
             Err(interrupted) => return Err(self.interrupted(interrupted)),
         };
@@ -256,6 +267,24 @@ impl Exchange for GrpcExchange<'_, '_> {
 }
 
 impl<'a, 'l> GrpcExchange<'a, 'l> {
+    /// Finds the nodes that are doubted, and one on trial. Returns why the gateway takes no more of the client's messages, if
+    /// that has shown.
+    pub(super) async fn look_at_nodes(&mut self, pool: &Pool) -> Option<Refusal> {
+        if self.is_broadcast {
+            return None;
+        }
+        self.doubted = pool.grpc_doubted(self.among);
+        if !pool.has_failed_over_grpc(self.among, self.method) {
+            return None;
+        }
+        // Only a call whose message has come can be sent to another node as well.
+        self.feed.take_in().await;
+        if self.may_repeat() {
+            self.trial = pool.grpc_trial(self.among, self.method);
+        }
+        self.feed.refusal()
+    }
+
     /// Another exchange of the same call, for a second node.
     pub(super) fn another(&self) -> GrpcExchange<'a, 'l> {
         GrpcExchange {

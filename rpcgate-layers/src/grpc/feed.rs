@@ -56,6 +56,8 @@ struct State {
     /// When the client sent its last byte.
     ended: Option<Instant>,
     refusal: Option<Refusal>,
+    /// The piece after the kept ones, for which there was no memory. The first reader gets it.
+    not_kept: Option<Bytes>,
     /// Whether no more is read of the client, which has left or sent too much.
     is_broken: bool,
     is_over: bool,
@@ -80,6 +82,7 @@ impl Feed {
             is_shared: false,
             ended,
             refusal: None,
+            not_kept: None,
             is_broken: false,
             is_over: false,
             reader: None,
@@ -119,14 +122,16 @@ impl Feed {
         .await
     }
 
-    /// Takes in and keeps what the client has sent up to now.
+    /// Takes in what the client has sent up to now, and keeps it as far as memory allows.
     pub(super) async fn take_in(&self) {
         poll_fn(|cx| {
             let mut state = self.state.lock();
-            while state.ended.is_none()
-                && state.is_complete
-                && matches!(state.pull(&self.received, cx), Poll::Ready(Some(Ok(_))))
-            {}
+            while state.ended.is_none() && state.is_complete {
+                let Poll::Ready(Some(Ok(piece))) = state.pull(&self.received, cx) else { break };
+                if !state.is_complete {
+                    state.not_kept = Some(piece);
+                }
+            }
             Poll::Ready(())
         })
         .await;
@@ -139,22 +144,26 @@ impl Feed {
 
     /// Whether the call can begin again: the client has sent all of it, one message at most, and it is kept.
     pub(super) fn is_repeatable(&self) -> bool {
-        let state = self.state.lock();
-        state.ended.is_some() && state.is_complete && state.messages.whole() <= 1
+        self.state.lock().is_repeatable()
     }
 
     /// Has two nodes read the messages, if the call [can begin again](Feed::is_repeatable); `false` if it cannot.
     pub(super) fn share(&self) -> bool {
         let mut state = self.state.lock();
-        let may =
-            state.is_keeping && state.ended.is_some() && state.is_complete && state.messages.whole() <= 1;
+        let may = state.is_keeping && state.is_repeatable();
         state.is_shared |= may;
         may
     }
 
     /// Whether nothing was taken that is not kept, so that a call of which nothing was sent can begin.
     pub(super) fn is_complete(&self) -> bool {
-        self.state.lock().is_complete
+        let state = self.state.lock();
+        state.is_complete || state.not_kept.is_some()
+    }
+
+    /// Whether the client has left, or sent more than it may.
+    pub(super) fn is_broken(&self) -> bool {
+        self.state.lock().is_broken
     }
 
     /// When the client sent its last byte.
@@ -196,6 +205,10 @@ impl Feed {
 }
 
 impl State {
+    fn is_repeatable(&self) -> bool {
+        self.ended.is_some() && self.is_complete && !self.is_broken && self.messages.whole() <= 1
+    }
+
     /// The next piece of the client's body.
     fn pull(
         &mut self,
@@ -287,7 +300,7 @@ impl Body for NodeMessages {
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
         let this = &mut *self;
         let mut state = this.feed.state.lock();
-        if state.is_over {
+        if state.is_over || state.is_broken {
             return Poll::Ready(Some(Err(h2::Reason::CANCEL.into())));
         }
         let place = this.next.checked_sub(state.first);
@@ -299,6 +312,12 @@ impl Body for NodeMessages {
                     state.release();
                 }
                 piece
+            }
+            None if state.not_kept.is_some() => {
+                if !state.is_keeping {
+                    state.first += 1;
+                }
+                state.not_kept.take().unwrap_or_default()
             }
             None if state.ended.is_some() => return Poll::Ready(None),
             None => {
@@ -322,6 +341,7 @@ impl Body for NodeMessages {
 
     fn is_end_stream(&self) -> bool {
         let state = self.feed.state.lock();
-        !state.is_over && state.ended.is_some() && self.next >= state.first + state.kept.len()
+        let has_more = state.is_broken || state.not_kept.is_some();
+        !state.is_over && !has_more && state.ended.is_some() && self.next >= state.first + state.kept.len()
     }
 }

@@ -11,7 +11,7 @@ use super::status::{Ending, OK, is_grpc};
 use super::timeout;
 use crate::coalesce::Coalesce;
 use crate::headers::{Metered, plain};
-use crate::nodes::exchange::{Exchange, TryPlace};
+use crate::nodes::exchange::TryPlace;
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::progress::OnSent;
 use crate::nodes::timers::TimerPool;
@@ -261,13 +261,9 @@ impl Shared {
             entry.state = CallState::Refused(Refusal::Closed);
             return Err(Ending::Refused(Refusal::Closed));
         }
-        exchange.doubted = pool.grpc_doubted(exchange.among);
-        if !exchange.is_broadcast && pool.has_failed_over_grpc(exchange.among, exchange.method) {
-            // A client that has sent its message can have another node asked as well.
-            exchange.feed.take_in().await;
-            if exchange.may_repeat() {
-                exchange.trial = pool.grpc_trial(exchange.among, exchange.method);
-            }
+        if let Some(refusal) = exchange.look_at_nodes(&pool).await {
+            entry.state = CallState::Refused(refusal);
+            return Err(Ending::Refused(refusal));
         }
         let left = exchange.deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
         let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };

@@ -15,7 +15,7 @@ pub struct PoolLimits {
     pub connect: Duration,
     /// Calls that the chain may have in flight: as many over gRPC, and as many over HTTP.
     pub in_flight: usize,
-    /// Idle connections that are kept for each node; eight times as many if they must rest.
+    /// Idle connections that are kept for each node; four times as many if they must [rest](Self::rest).
     pub idle_per_node: usize,
     /// How long they are kept; less if a node says so in its `Keep-Alive` header.
     pub idle_time: Duration,

@@ -271,9 +271,12 @@ impl Pool {
     pub(crate) fn better_than(&self, index: NodeIndex, transport: Transport) -> NodeSet {
         let Some(node) = self.nodes.get(index.get()) else { return NodeSet::NONE };
         let own = node.health.by(transport).usefulness();
+        if own.has_served() && !own.is_suspect() {
+            return NodeSet::NONE;
+        }
         let is_better = |node: &&Arc<Node>| {
             let other = node.health.by(transport).usefulness();
-            other.has_served_lately() && (own.is_suspect() || (!own.has_served() && other.has_served()))
+            other.has_served_lately() && (own.is_suspect() || other.has_served())
         };
         self.nodes.iter().filter(is_better).map(|node| node.index).collect()
     }
@@ -293,9 +296,9 @@ impl Pool {
         self.retries.withdraw_spare(self.clock.elapsed())
     }
 
-    /// These nodes answered a call of this method with an error, over HTTP, and another node has served it.
-    pub(crate) fn record_method_failed(&self, nodes: NodeSet, method: MethodPlace) {
-        for node in self.nodes.iter().filter(|node| nodes.has(node.index)) {
+    /// The node answered a call of this method with an error, over HTTP, and another node has served it.
+    pub(crate) fn record_method_failed(&self, index: NodeIndex, method: MethodPlace) {
+        if let Some(node) = self.nodes.get(index.get()) {
             node.health.by(Transport::Http).usefulness().record_method_failed(method);
         }
     }

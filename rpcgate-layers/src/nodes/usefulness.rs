@@ -8,7 +8,7 @@
 //! better, and from time to time one more, a *trial*, which shows whether it is useful again.
 
 use super::backoff::Backoff;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// All recent tries were in vain.
@@ -80,6 +80,8 @@ pub(crate) struct Usefulness {
     errors_since: AtomicU64,
     /// How long calls that got no answer have waited since one was answered, in microseconds.
     unanswered: AtomicU64,
+    /// Whether it has ever given a usable answer.
+    has_served: AtomicBool,
     /// Until when the node gets no trial.
     trials: Backoff,
 }
@@ -176,7 +178,7 @@ impl Usefulness {
 
     /// Whether it has ever given a usable answer.
     pub(crate) fn has_served(&self) -> bool {
-        self.latency.load(Relaxed) != 0
+        self.has_served.load(Relaxed)
     }
 
     /// Whether more than one try waits for an answer.
@@ -196,10 +198,11 @@ impl Usefulness {
             return;
         }
         let now = now();
-        let before = self.errors.fetch_add(1, Relaxed);
-        if before == 0 {
+        // Before the count, which others read first.
+        if self.errors.load(Relaxed) == 0 {
             self.errors_since.store(now.as_micros() as u64, Relaxed);
         }
+        let before = self.errors.fetch_add(1, Relaxed);
         let since = Duration::from_micros(self.errors_since.load(Relaxed));
         if before + 1 >= SUSPECT_FEW && now.saturating_sub(since) >= SUSPECT_AFTER {
             self.errors.store(SUSPECT, Relaxed);
@@ -216,6 +219,9 @@ impl Usefulness {
     /// A usable answer came, after `took` if that was measured.
     pub(crate) fn record_usable(&self, method: MethodPlace, took: Option<Duration>) {
         self.record_answered();
+        if !self.has_served() {
+            self.has_served.store(true, Relaxed);
+        }
         if self.errors.load(Relaxed) != 0 {
             self.errors.store(0, Relaxed);
         }

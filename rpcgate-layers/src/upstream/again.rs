@@ -16,6 +16,7 @@ use super::limits::ReplyLimits;
 use super::round::Round;
 use super::send::send;
 use crate::nodes::Pool;
+use crate::nodes::node::NodeIndex;
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::usefulness::MethodPlace;
 use rpcgate_core::adapter::{NodeError, Unserved};
@@ -90,15 +91,17 @@ async fn send_again(
         let allowed = (0..requests).take_while(|_| take()).count();
         places.truncate(allowed.saturating_mul(per_request));
         if !places.is_empty() {
-            let doubted = places.iter().filter(|place| may_be_callers(tally, place));
+            // That an answer was empty shows nothing: the block may have come meanwhile.
+            let doubted =
+                places.iter().filter(|place| may_be_callers(tally, place) && is_error(tally, **place));
             let doubted: SmallVec<[_; 1]> =
-                doubted.map(|place| (*place, tried(pool, tally, *place))).collect();
+                doubted.filter_map(|place| Some((*place, answered_by(pool, tally, *place)?))).collect();
             let round = Round { among, choice: Some(choice), was_sent: true };
             send_places(pool, tally, limits, (round, &places, until)).await;
-            for (place, tried) in doubted {
+            for (place, answered) in doubted {
                 let entry = &tally.entries[place];
                 if !may_need_another(entry) {
-                    pool.record_method_failed(tried, MethodPlace::of(entry.call.metered));
+                    pool.record_method_failed(answered, MethodPlace::of(entry.call.metered));
                 }
             }
         }
@@ -125,18 +128,19 @@ fn other_nodes(pool: &Pool, tally: &Tally, place: usize, among: NodeSet) -> Opti
             return Some((archives, NodeChoice::Archive));
         }
     }
-    let (among, choice) = if reply.from == Source::Unserved {
-        (takers(among), NodeChoice::Elsewhere)
-    } else if let better = better_nodes(pool, tally, place)
-        && !better.is_empty()
-    {
-        (takers(better.and(among)), NodeChoice::Elsewhere)
-    } else {
-        let answer = error.or_else(|| reply.form.content().map(|content| &content[..]))?;
-        let height = adapter.missing_block(entry.call.view(&tally.body, tally.chain.name()), answer)?;
-        (takers(pool.known_at(height).and(among)), NodeChoice::Ahead)
-    };
-    pool.has_usable(among).then_some((among, choice))
+    if reply.from == Source::Unserved {
+        let others = takers(among);
+        return pool.has_usable(others).then_some((others, NodeChoice::Elsewhere));
+    }
+    let answer = error.or_else(|| reply.form.content().map(|content| &content[..]))?;
+    let missing = adapter.missing_block(entry.call.view(&tally.body, tally.chain.name()), answer);
+    let ahead = missing.map(|height| takers(pool.known_at(height).and(among)));
+    if let Some(ahead) = ahead.filter(|ahead| pool.has_usable(*ahead)) {
+        return Some((ahead, NodeChoice::Ahead));
+    }
+    let answered = answered_by(pool, tally, place)?;
+    let better = takers(pool.better_than(answered, Transport::Http).and(among));
+    pool.has_usable(better).then_some((better, NodeChoice::Elsewhere))
 }
 
 /// Sends the answered calls at `places` again.
@@ -218,12 +222,15 @@ fn may_be_callers(tally: &Tally, place: usize) -> bool {
     is_served || is_unknown_method(tally, place)
 }
 
-/// The nodes that have served calls lately, if the node that answered this call has given errors alone, lately or ever.
-fn better_nodes(pool: &Pool, tally: &Tally, place: usize) -> NodeSet {
+/// The node that answered a call.
+fn answered_by(pool: &Pool, tally: &Tally, place: usize) -> Option<NodeIndex> {
     let mut tries = tally.tries.as_slice().iter().rev();
-    let answered = tries.find(|one| one.calls.has(place) && one.end == TryEnd::Answered);
-    let answered = answered.filter(|one| one.pool == pool.number());
-    answered.map_or(NodeSet::NONE, |one| pool.better_than(pool.at(one.node), Transport::Http))
+    let answered = tries.find(|one| one.calls.has(place) && one.end == TryEnd::Answered)?;
+    (answered.pool == pool.number()).then(|| pool.at(answered.node))
+}
+
+fn is_error(tally: &Tally, place: usize) -> bool {
+    matches!(&tally.entries[place].state, CallState::Answered(reply) if reply.form.is_error())
 }
 
 /// Whether the node that answered a call does not know its method, which is in no table of the chain.

@@ -257,7 +257,8 @@ impl Postgres {
     }
 
     fn create(&self, name: &str, options: &[&str]) -> Result<(), String> {
-        let mut createdb = self.command("createdb");
+        // A command that runs as another user is forked from the test process, which copies the page tables of a gigabyte.
+        let mut createdb = self.in_folder(Command::new(self.binaries.join("createdb")));
         createdb.args(["--host", "127.0.0.1", "--port", &self.port.to_string(), "--username", USER]);
         createdb
             .args(options)
@@ -274,10 +275,16 @@ impl Postgres {
         self.nobody(Command::new(path))
     }
 
-    /// A command in the server's folder that does not run as root, because the server refuses to.
-    fn nobody(&self, mut command: Command) -> Command {
+    /// A command in the server's folder.
+    fn in_folder(&self, mut command: Command) -> Command {
         // The server must not read the certificates of the user who runs the tests, and may have no access to them.
         command.current_dir(&self.folder).env("LC_ALL", "C").env("HOME", &self.folder);
+        command
+    }
+
+    /// The same, but it does not run as root, because the server refuses to.
+    fn nobody(&self, command: Command) -> Command {
+        let mut command = self.in_folder(command);
         if is_root(Path::new("/proc/self")) {
             command.uid(NOBODY).gid(NOBODY);
         }

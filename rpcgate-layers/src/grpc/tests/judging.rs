@@ -133,3 +133,47 @@ async fn a_node_that_answers_everything_with_errors_loses_its_calls() {
     }
     assert!(bad.calls() >= 5, "{}", bad.calls());
 }
+
+#[tokio::test]
+async fn an_error_of_a_node_that_served_nothing_goes_to_the_one_of_several_that_did() {
+    let erring = async || Node::serve(|_| async { status_alone("2") }).await;
+    let (one, two, well) = (erring().await, erring().await, Node::saying(b"answer").await);
+    let gateway = Gateway::new(&[&one.url, &two.url, &well.url]);
+    while well.calls() == 0 {
+        gateway.unary("Toy_Read").await;
+    }
+    for call in 0..40 {
+        assert_eq!(gateway.unary("Toy_Read").await.status(), "0", "{call}");
+    }
+}
+
+#[tokio::test]
+async fn messages_that_are_too_large_say_nothing_about_the_nodes() {
+    let bad = Node::serve(|_| async { status_alone("14") }).await;
+    let well = Node::serve(|request: Request<Incoming>| async move {
+        let _ = request.into_body().collect().await;
+        unary(b"answer")
+    })
+    .await;
+    let gateway = Gateway::new(&[&bad.url, &well.url]);
+    for _ in 0..4 {
+        assert_eq!(gateway.unary("Toy_Read").await.status(), "0");
+    }
+    let before = (bad.calls(), well.calls());
+    for ends in [true, false] {
+        for _ in 0..6 {
+            let (pieces, body) = fed(1);
+            let sending = async {
+                let _ = pieces.send(Frame::data(Bytes::from_static(&[0, 255, 255, 255, 255, 1]))).await;
+                if ends { drop(pieces) } else { pieces.closed().await }
+            };
+            let (answer, ()) = tokio::join!(gateway.ask(READ, &[("apikey", KEY)], body), sending);
+            assert_eq!(answer.status(), "8", "RESOURCE_EXHAUSTED");
+        }
+    }
+    for _ in 0..4 {
+        assert_eq!(gateway.unary("Toy_Read").await.status(), "0");
+    }
+    assert_eq!(bad.calls(), before.0, "the healthy node is still the better one");
+    assert!(well.calls() >= before.1 + 4);
+}

@@ -190,8 +190,9 @@ impl Pool {
         }
         let mut tries = Tries::new();
         let mut reuse = Reuse::Idle;
-        // A node whose error the call may have caused. If another one serves the call, the node has.
-        let mut doubted: Option<&Node> = None;
+        // A node whose error the call may have caused. If another one serves the call, the node has: it lacks the method, which
+        // the beginning of another answer shows, or it fails at it.
+        let mut doubted: Option<(&Node, bool)> = None;
         loop {
             let node = client.as_ref();
             progress.tries.push((self.number, node.index.0), choice);
@@ -205,9 +206,9 @@ impl Pool {
                         let took = (progress.took.take(), || self.clock.elapsed());
                         let verdict = accepted.verdict();
                         health.record_answer(verdict, method, took);
-                        if let Some(node) = doubted
-                            && matches!(verdict, Verdict::Usable | Verdict::Begun)
-                        {
+                        if let Some((node, _)) = doubted.filter(|(_, is_unknown)| {
+                            verdict == Verdict::Usable || (*is_unknown && verdict == Verdict::Begun)
+                        }) {
                             node.health.by(E::TRANSPORT).usefulness().record_method_failed(method);
                         }
                         progress.tries.accept();
@@ -260,6 +261,15 @@ impl Pool {
             if !fault.sent && next != NextTry::Reconnect {
                 node.give_back(calls, taken, &*self.clock);
             }
+            // Only a node that has served calls shows what the cause of an error is.
+            let better =
+                || candidates(Some(node.index)).among.and(self.better_than(node.index, E::TRANSPORT));
+            let choose = |failed| match failure {
+                TryFailure::DoubtedError(_) if !better().is_empty() => {
+                    self.choose(clients, Candidates { among: better(), ..candidates(failed) }, calls)
+                }
+                _ => choose(failed),
+            };
             (client, choice, taken) = match next {
                 NextTry::GiveUp => return Err(error),
                 NextTry::Reconnect => (client, NodeChoice::Again, taken),
@@ -277,13 +287,11 @@ impl Pool {
                 TryFailure::BadAnswer(_) | TryFailure::Unserved { .. } | TryFailure::DoubtedError(_)
             );
             reuse = if has_answered { Reuse::Idle } else { Reuse::No };
-            let may_be_callers = is_suspect
-                || matches!(
-                    failure,
-                    TryFailure::DoubtedError(_) | TryFailure::Unserved { why: Unserved::UnknownMethod, .. }
-                );
+            let has_doubted = matches!(failure, TryFailure::DoubtedError(_));
+            let is_unknown = matches!(failure, TryFailure::Unserved { why: Unserved::UnknownMethod, .. });
+            let may_be_callers = is_suspect || has_doubted || is_unknown;
             if may_be_callers {
-                doubted = Some(node);
+                doubted = Some((node, is_unknown));
             }
             // A caller whose calls are wrong leaves retries for others.
             let take_retry = || if may_be_callers { self.take_spare_retry() } else { self.take_retry() };

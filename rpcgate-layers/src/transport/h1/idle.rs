@@ -6,9 +6,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// How many times as many connections are kept if they must rest: of a node that answers 100,000 REST calls a second, 1,000 rest for
+/// How many times as many connections are kept if they must rest: of a node that answers 50,000 REST calls a second, 500 rest for
 /// 10 ms.
-const RESTING: usize = 8;
+const RESTING: usize = 4;
+
+/// Resting connections among which one is searched whose answers show numbers.
+const SEARCHED: usize = 16;
 
 /// The idle connections to one node, in the order in which they became idle. The last used is taken first, so the others grow old
 /// and are closed when fewer are needed.
@@ -81,8 +84,9 @@ impl IdleConnections {
         let rested = connections.partition_point(|one| now.saturating_sub(one.since) >= self.rest);
         if has_number {
             // Only a node with answers of both kinds has one among those that rest.
-            let resting = connections.iter().skip(rested).rposition(needs_no_rest);
-            return resting.map(|at| rested + at).or(rested.checked_sub(1));
+            let from = rested.max(connections.len().saturating_sub(SEARCHED));
+            let resting = connections.iter().skip(from).rposition(needs_no_rest);
+            return resting.map(|at| from + at).or(rested.checked_sub(1));
         }
         rested.checked_sub(1)
     }

@@ -41,15 +41,28 @@ pub async fn put(
     project: ProjectId,
     limits: QuotaChange,
 ) -> Result<ProjectQuota, ActionError> {
-    let (tenant, now) = (tenant_of(app, project).await?, app.now());
     let QuotaChange { cu_per_day, cu_per_month, rps_limit } = limits;
-    let plan = quota_of_plan(app, tenant, now).await?;
+    let plan = quota_of_plan(app, tenant_of(app, project).await?, app.now()).await?;
     let quota = ProjectQuota {
         cu_per_day: cu_per_day.unwrap_or(plan.cu_per_day),
         cu_per_month: cu_per_month.or(plan.cu_per_month),
         rps_limit: rps_limit.or(plan.rps_limit),
         has_row: true,
     };
+    set(app, actor, project, quota).await
+}
+
+/// Sets a project's quota to exactly these limits; one that is `None` does not exist.
+///
+/// # Errors
+/// [`ActionError::NotFound`].
+pub(super) async fn set(
+    app: &AppState,
+    actor: &Actor,
+    project: ProjectId,
+    quota: ProjectQuota,
+) -> Result<ProjectQuota, ActionError> {
+    let (tenant, now) = (tenant_of(app, project).await?, app.now());
     let text = |text: Option<u64>| text.map_or("none".to_owned(), |text| text.to_string());
     let (month, rps) = (text(quota.cu_per_month), text(quota.rps_limit));
     let details = format!("cu_per_day {}, cu_per_month {month}, rps_limit {rps}", quota.cu_per_day);

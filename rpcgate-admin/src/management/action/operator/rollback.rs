@@ -7,8 +7,7 @@ use crate::management::error::ActionError;
 use crate::store::{
     ConfigScope, ConfigVersion, CustomPlan, CustomPlanChange, ServiceSettings, TenantAgreements,
 };
-use rpcgate_core::caller::{ProjectQuota, TenantId};
-use rpcgate_core::config::QuotaChange;
+use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
 
 /// What became of a rollback.
@@ -187,9 +186,7 @@ async fn roll_tenant_back(
     }
     for (project, quota) in &target.quotas {
         if current.quotas.get(project) != Some(quota) {
-            let ProjectQuota { cu_per_day, cu_per_month, rps_limit, .. } = *quota;
-            let limits = QuotaChange { cu_per_day: Some(cu_per_day), cu_per_month, rps_limit };
-            let done = quotas::put(app, actor, *project, limits).await;
+            let done = quotas::set(app, actor, *project, *quota).await;
             outcome.take(format!("quota of project {project}"), done)?;
         }
     }
@@ -204,7 +201,7 @@ mod tests {
     use crate::process::LocalAccount;
     use crate::store::{AcceptedConfig, AuditSubject, ConfigVersionFilter, Figures, Project};
     use rpcgate_core::caller::ProjectId;
-    use rpcgate_core::config::PlanChange;
+    use rpcgate_core::config::{PlanChange, QuotaChange};
     use std::time::Duration;
 
     fn actor() -> Actor {
@@ -322,6 +319,11 @@ mod tests {
         contracts::end(app, &actor, tenant, ended.id).await.unwrap();
         let wrong = contracts::create(app, &actor, tenant, new(4, None)).await.unwrap();
         quotas::delete(app, &actor, project.id).await.unwrap();
+        let rps_limit = QuotaChange { rps_limit: Some(10), ..QuotaChange::default() };
+        let slower = PlanChange { quota: rps_limit, ..PlanChange::default() };
+        for tier in Tier::ALL {
+            plans::update(app, &actor, tier.name(), slower, None).await.unwrap();
+        }
         site.clock.advance(day);
         let rolled = roll_back(app, &actor, good.number).await.unwrap();
         assert!(rolled.left.is_empty(), "{rolled:?}");
@@ -334,7 +336,8 @@ mod tests {
             agreements.contracts.values().filter(|one| one.figures == ended.figures).collect();
         let [again] = again[..] else { panic!("{agreements:?}") };
         assert_eq!((again.from, again.until, again.note.as_str()), (app.now(), None, "2027-1"));
-        assert_eq!(agreements.quotas[&project.id].cu_per_day, 5);
+        let quota = agreements.quotas[&project.id];
+        assert_eq!((quota.cu_per_day, quota.rps_limit), (5, None), "not that of the plan of today");
         assert_eq!(app.store.tenant_agreements(other, app.now()).await.unwrap().contracts.len(), 1);
     }
 

@@ -50,7 +50,7 @@ pub struct NewQuota {
     /// Compute Units in any rolling 24 hours; by default as many as the tenant's plan has now.
     #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     pub cu_per_day: Option<u64>,
-    /// Recorded, not enforced.
+    /// Recorded, not enforced; by default as many as the plan allows.
     #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     pub cu_per_month: Option<u64>,
     /// Requests per second over all keys of the project; by default as many as the plan allows.

@@ -167,17 +167,14 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
     Ok(figures)
 }
 
-/// The error for a figure that the form empties although it is set: a plan keeps each figure until another value is given.
-pub(super) fn emptied(figures: &Figures, present: &Figures) -> Result<(), ActionError> {
-    let emptied = figures
-        .list()
-        .into_iter()
-        .zip(present.list())
-        .find(|(figure, present)| figure.value.is_none() && present.value.is_some());
-    match emptied {
-        Some((figure, _)) => {
-            Err(ActionError::field(figure.name, "this is set and cannot be emptied: give a number"))
-        }
+/// Refuses a field that was emptied although its figure is set: a plan keeps each figure until another value is given.
+///
+/// # Errors
+/// [`ActionError::InvalidField`].
+pub(super) fn refuse_emptied(fields: &FieldList, present: &Figures) -> Result<(), ActionError> {
+    let is_emptied = |name| fields.has(name) && fields.given(name).is_none();
+    match present.list().into_iter().find(|figure| figure.value.is_some() && is_emptied(figure.name)) {
+        Some(figure) => Err(ActionError::field(figure.name, "this cannot be emptied: give a number")),
         None => Ok(()),
     }
 }

@@ -294,7 +294,7 @@ async fn asked(app: &AppState, named: &Named, fields: &FieldList) -> Result<(Fig
     let (typed, present) = (figures::typed(fields)?, named.figures(app).await?);
     match named {
         Named::Tier(_) => {
-            figures::emptied(&typed, &present)?;
+            figures::refuse_emptied(fields, &present)?;
             let changes = figures::changed(&typed, &present);
             Ok((changes, figures::difference(&changes, &Figures::default())))
         }

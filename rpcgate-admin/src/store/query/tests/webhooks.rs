@@ -69,7 +69,8 @@ fn counted(many: u64) -> String {
 async fn add_deliveries(store: &Store, many: u64, status: DeliveryStatus) {
     let columns = "id, webhook_id, event_id, status, replay, attempts, due_at, created_at";
     let select = format!(
-        "SELECT randomblob(16), webhooks.id, chain_events.id, '{status}', false, 0, 0, n FROM n, webhooks, chain_events"
+        "SELECT randomblob(16), webhooks.id, chain_events.id, '{status}', false, 0, 0, chain_events.created_at - 100000 + n \
+         FROM n, webhooks, chain_events"
     );
     fill(store, &format!("{} INSERT INTO deliveries ({columns}) {select}", counted(many))).await;
 }
