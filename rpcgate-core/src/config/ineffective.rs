@@ -158,10 +158,8 @@ impl Config {
         let used = webhooks.attempts.saturating_sub(1) as usize;
         if webhooks.waits.len() > used && webhooks.waits != default.webhooks.waits {
             let (entries, attempts) = (webhooks.waits.len(), webhooks.attempts);
-            warnings.add(
-                "webhooks.waits",
-                format!("has {entries} entries, of which {attempts} attempts use {used}"),
-            );
+            warnings
+                .add("webhooks.waits", format!("has {entries} entries; {attempts} attempts use only {used}"));
         }
     }
 

@@ -103,20 +103,20 @@ const QUOTES: u64 = u64::from_ne_bytes([b'"'; 8]);
 const BACKSLASHES: u64 = u64::from_ne_bytes([b'\\'; 8]);
 const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
 
-/// The bytes after which a run is read in blocks.
+/// A run that is longer than this is read in blocks.
 const SHORT: usize = 64;
 
 /// The offset of the first quote, backslash or control character at or after `pos`, or the end of `text`.
 #[inline]
 pub(super) fn plain_end(text: &[u8], pos: usize) -> usize {
     let end = words_end(text, pos, pos.saturating_add(SHORT));
-    if end < text.len() && text.get(end).is_some_and(|&byte| !is_special(byte)) {
+    if text.get(end).is_some_and(|&byte| !is_special(byte)) {
         return long_end(text, end);
     }
     end
 }
 
-/// The same, but `until` or a few bytes more if no such byte is before it.
+/// Does the same, but stops at `until`, or up to 7 bytes after it, if no such byte comes before.
 ///
 /// Eight bytes at a time: a subtraction borrows into the high bit of a byte that is too small, and the high bit of the
 /// minuend distinguishes such a byte from one above 0x7f. A borrow can also mark the byte after a hit, but never the one

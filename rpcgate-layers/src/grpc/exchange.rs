@@ -63,7 +63,7 @@ pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) among: NodeSet,
     /// The place of its method in the account of a node.
     pub(super) method: MethodPlace,
-    /// The nodes whose errors they may have caused themselves.
+    /// The nodes that may be the cause of their errors, since they gave nothing else lately, or ever.
     pub(super) doubted: NodeSet,
     /// A node on trial, which gets the call first, and the time that it has.
     pub(super) trial: Option<(NodeIndex, Duration)>,
@@ -267,8 +267,7 @@ impl Exchange for GrpcExchange<'_, '_> {
 }
 
 impl<'a, 'l> GrpcExchange<'a, 'l> {
-    /// Finds the nodes that are doubted, and one on trial. Returns why the gateway takes no more of the client's messages, if
-    /// that has shown.
+    /// Finds the nodes that are doubted, and one on trial. Returns the refusal if the client's messages are too large.
     pub(super) async fn look_at_nodes(&mut self, pool: &Pool) -> Option<Refusal> {
         if self.is_broadcast {
             return None;

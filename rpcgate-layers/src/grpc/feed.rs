@@ -122,7 +122,7 @@ impl Feed {
         .await
     }
 
-    /// Takes in what the client has sent up to now, and keeps it as far as memory allows.
+    /// Reads what the client has sent so far, and keeps it until its memory is used up.
     pub(super) async fn take_in(&self) {
         poll_fn(|cx| {
             let mut state = self.state.lock();

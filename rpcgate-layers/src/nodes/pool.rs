@@ -266,8 +266,8 @@ impl Pool {
         self.archives.has(NodeIndex(place.into()))
     }
 
-    /// The nodes to which a call is sent as well if this one answers it with an error, because the node may be the cause:
-    /// those that gave an answer without an error lately, if this one gave none for a longer time, or never. Else none.
+    /// Returns the nodes to ask when this one answers with an error that it may have caused itself: the nodes that served a
+    /// call lately, if this one has served none lately, or ever. Otherwise returns none.
     pub(crate) fn better_than(&self, index: NodeIndex, transport: Transport) -> NodeSet {
         let Some(node) = self.nodes.get(index.get()) else { return NodeSet::NONE };
         let own = node.health.by(transport).usefulness();
@@ -303,7 +303,7 @@ impl Pool {
         }
     }
 
-    /// The nodes over gRPC that there are [better ones](Pool::better_than) than.
+    /// Returns the gRPC nodes for whose errors there are [nodes to ask](Pool::better_than).
     pub(crate) fn grpc_doubted(&self, among: NodeSet) -> NodeSet {
         let doubted = self.grpc.iter().map(|client| client.as_ref().index);
         doubted.filter(|index| !self.better_than(*index, Transport::Grpc).and(among).is_empty()).collect()

@@ -111,8 +111,8 @@ pub(crate) enum TryFailure {
     BadAnswer(Fault),
     /// An answer arrived in which the node says that it cannot serve the call now. If no other node can, the caller gets it.
     Unserved { why: Unserved, fault: Fault },
-    /// An error arrived of which the call may be the cause, or the node, which has answered other calls with nothing else. If
-    /// no other node answers the call better, the caller gets it.
+    /// An error arrived from a node that gave nothing else lately, or ever. The call or the node may be the cause. If no other
+    /// node answers the call better, the caller gets this error.
     DoubtedError(Fault),
     /// This gateway has no memory left for the answer.
     Busy,

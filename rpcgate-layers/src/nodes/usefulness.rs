@@ -35,7 +35,7 @@ const SOONEST: Duration = Duration::from_millis(50);
 /// From this many consecutive errors that no adapter names on, the node may be the cause, and not the calls.
 const SUSPECT: u32 = 16;
 
-/// So many of them are enough if the last came [`SUSPECT_AFTER`] the first: a quiet chain has few calls.
+/// Four are enough if the last came at least [`SUSPECT_AFTER`] after the first: a quiet chain has few calls.
 const SUSPECT_FEW: u32 = 4;
 
 /// See [`SUSPECT_FEW`].

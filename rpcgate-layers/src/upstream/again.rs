@@ -4,8 +4,8 @@
 //! - A node that cannot serve the call now, as its error says: the call goes to another node. If the node does not know the
 //!   method, and no table has it either, the caller may have invented it: then only spare retries are used, and the node is
 //!   remembered as one without it once another one has served the call.
-//! - A node gives an error that has given nothing else lately, or ever: the call goes to a node that has served others lately,
-//!   with spare retries. If that one serves it, the first is remembered as one that fails at the method.
+//! - A node that gave only errors lately, or ever, gives one more: the call goes to a node that has served others lately, with
+//!   spare retries. If that one serves it, the first is remembered as one that fails at the method.
 //! - A node that does not have the block that the call names: the call goes to a node that is known to have reached its
 //!   height.
 //!

@@ -41,7 +41,7 @@ fn a_setting_that_can_have_no_effect_is_named_with_the_reason() {
         ),
         (
             "[webhooks]\nattempts = 3\nwaits = [\"1s\", \"2s\", \"3s\", \"4s\"]\n",
-            "webhooks.waits: has 4 entries, of which 3 attempts use 2",
+            "webhooks.waits: has 4 entries; 3 attempts use only 2",
         ),
         ("[redis]\nprefix = \"x:\"\n", "redis.prefix: has no effect without redis.url"),
         (

@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// How many times as many connections are kept if they must rest: of a node that answers 50,000 REST calls a second, 500 rest for
-/// 10 ms.
+/// The factor by which more connections are kept if they must rest. A node that answers 50,000 REST calls a second has 500 that
+/// rest for 10 ms.
 const RESTING: usize = 4;
 
-/// Resting connections among which one is searched whose answers show numbers.
+/// The number of the newest connections that are searched for one whose answers show numbers.
 const SEARCHED: usize = 16;
 
 /// The idle connections to one node, in the order in which they became idle. The last used is taken first, so the others grow old
