@@ -17,9 +17,9 @@ use rpcgate_admin::store::{
     Audit, Block, Digest, Key, LogInMethod, Project, Role, Session, SessionId, ShipError, StoreError, Tenant,
     User, UserId, fresh_id, url_of,
 };
+use rpcgate_config::{Config, Input, Setting};
 use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
-use rpcgate_core::config::{Config, Input, Setting};
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;

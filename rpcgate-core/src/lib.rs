@@ -7,8 +7,6 @@ pub mod call;
 pub mod caller;
 pub mod chain;
 pub mod clock;
-#[cfg(feature = "config")]
-pub mod config;
 pub mod envelope;
 #[cfg(feature = "events")]
 pub mod event;

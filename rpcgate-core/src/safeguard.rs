@@ -18,7 +18,6 @@ use std::time::Duration;
 /// assert_eq!(rule.scale(30), 15);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct SafeguardRule {
     /// Requests refused with 429 that make a UTC minute a stormy one.
     pub refusals: u64,

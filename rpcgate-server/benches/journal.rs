@@ -8,7 +8,6 @@ use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record, UsageSink}
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::config;
 use rpcgate_core::journal::Writer;
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::tally::Transport;
@@ -27,7 +26,7 @@ fn home() -> PathBuf {
 
 fn open(shards: usize) -> Arc<Journal> {
     let _ = fs::remove_dir_all(home());
-    let config = config::JournalSettings { dir: home(), ..Default::default() };
+    let config = rpcgate_config::JournalSettings { dir: home(), ..Default::default() };
     let options = JournalOptions { shards, ..JournalOptions::new(&config, Arc::new(SystemClock::new())) };
     Journal::open(options).unwrap()
 }

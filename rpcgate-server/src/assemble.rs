@@ -5,6 +5,7 @@ use crate::journal::Journal;
 use crate::metrics::{self, Calls};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rpcgate_config::Config;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::backend::Unavailable;
 use rpcgate_core::backend::call_observer::{CallObserver, CallTracing};
@@ -15,7 +16,6 @@ use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::{Chain, ChainHead, Chains};
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::Config;
 use rpcgate_core::memory::MemoryBudget;
 use rpcgate_core::overload::ChainLoads;
 use rpcgate_core::recent::RecentRequests;
@@ -41,8 +41,7 @@ pub(crate) type PoolMap = HashMap<&'static str, Arc<Pool>>;
 pub(crate) fn chains(config: &Config, pools: &PoolMap, before: &Chains) -> Chains {
     let chain = |adapter: Arc<dyn rpcgate_core::adapter::Adapter>| {
         let name = adapter.facts().name.as_str();
-        let changes =
-            config.chains.get(name).map(rpcgate_core::config::ChainSettings::changes).unwrap_or_default();
+        let changes = config.chains.get(name).map(rpcgate_config::ChainSettings::changes).unwrap_or_default();
         let head = before.get(name).map_or_else(Arc::<ChainHead>::default, |chain| chain.head().clone());
         let served = pools.get(name).map_or(Transports::NONE, |pool| pool.transports());
         Arc::new(Chain::new(adapter, changes, served, head))
@@ -180,7 +179,7 @@ impl Directory for FileDirectory {
 mod tests {
     use super::*;
     use rpcgate_admin::process::node_pool;
-    use rpcgate_core::config::Input;
+    use rpcgate_config::Input;
     use rpcgate_core::tally::Transport;
     use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
 

@@ -9,11 +9,11 @@ use rpcgate_admin::process::traces::{
     BadCollector, FinishedSpan, SpanAttributes, SpanEvent, SpanQueue, SpanRole, SpanSource, TraceCounts,
     TraceExporter,
 };
+use rpcgate_config::OtlpSettings;
 use rpcgate_core::backend::call_observer::{CallObserver, CallTracing, SettledCalls};
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::call::NO_METHOD;
 use rpcgate_core::clock::{Clock, Time};
-use rpcgate_core::config::OtlpSettings;
 use rpcgate_core::node_try::{NodeTry, TryEnd};
 use rpcgate_core::recent::{CallFacts, RecentCall, RequestFacts};
 use rpcgate_core::trace::{CallTrace, TraceSampling};

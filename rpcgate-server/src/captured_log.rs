@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use rpcgate_admin::process::log::subscriber;
-use rpcgate_core::config::LogFormat;
+use rpcgate_config::LogFormat;
 use std::io;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Where a gateway counts: in its own process, or in Redis together with other gateways.
 
 use crate::start_error::StartError;
+use rpcgate_config::{Config, Url};
 use rpcgate_core::backend::counters::{Counters, MemoryCounters, Restored};
-use rpcgate_core::config::{Config, Url};
 use rpcgate_layers::redis::{ChangeRelay, RedisCounters, RedisSettings, Seed, Standing};
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +93,7 @@ pub(crate) fn settings(config: &Config) -> Option<RedisSettings> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::config::Input;
+    use rpcgate_config::Input;
     use rpcgate_layers::redis::NoSeed;
 
     fn config(text: &str) -> Config {

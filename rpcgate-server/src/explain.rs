@@ -1,9 +1,9 @@
 //! What a gateway remembers of a request, as the management side shows it.
 
 use rpcgate_admin::store::{ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse};
+use rpcgate_config::Config;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::RequestId;
-use rpcgate_core::config::Config;
 use rpcgate_core::journal::GatewayId;
 use rpcgate_core::node_try::{NodeTry, TryEnd};
 use rpcgate_core::recent::{CacheUse, RecentCall, RecentRequest, RecentRequests, RequestFacts};
@@ -128,10 +128,10 @@ fn micros(time: Duration) -> u64 {
 mod tests {
     use super::*;
     use rpcgate_admin::process::node_pool;
+    use rpcgate_config::Input;
     use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
     use rpcgate_core::chain::ChainName;
     use rpcgate_core::clock::{Clock, SystemClock, Time};
-    use rpcgate_core::config::Input;
     use rpcgate_core::fault::{Cause, Fault};
     use rpcgate_core::node_try::NodeChoice;
     use rpcgate_core::node_try::NodeTries;

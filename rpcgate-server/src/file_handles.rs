@@ -29,7 +29,7 @@ pub fn bound(handles: FileHandles, mut options: StartOptions) -> StartOptions {
 mod tests {
     use super::*;
     use crate::captured_log::CapturedLog;
-    use rpcgate_core::config::LogFormat;
+    use rpcgate_config::LogFormat;
 
     #[test]
     fn connections_and_streams_are_bounded_and_never_raised() {

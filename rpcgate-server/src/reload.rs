@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use rpcgate_admin::process::tls::{Certificate, CertificatePaths};
 use rpcgate_admin::process::{NodeAuthorities, has_lost_node, is_same_pool, node_pool};
 use rpcgate_admin::store::NodeState;
+use rpcgate_config::{Config, ConfigProgram, Overlay};
 use rpcgate_core::chain::Chains;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::{Config, ConfigProgram, Overlay};
 use rpcgate_layers::nodes::{NodeDrains, NodeSpendings, Pools, watch_head};
 use rpcgate_layers::request::safeguard::Safeguard;
 use std::collections::HashMap;
@@ -255,7 +255,7 @@ impl Reloadable {
                 .config
                 .chains
                 .get(name)
-                .is_some_and(|chain| chain.network.as_deref() == Some(rpcgate_core::config::ANY_NETWORK))
+                .is_some_and(|chain| chain.network.as_deref() == Some(rpcgate_config::ANY_NETWORK))
         };
         let pools = in_force.pools.iter().filter(|(name, _)| is_any(name));
         pools.filter_map(|(name, pool)| Some((rpcgate_chains::by_path(name)?, pool.clone()))).collect()
@@ -289,8 +289,8 @@ impl Reloadable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::config::ReloadEffect::Unused;
-    use rpcgate_core::config::suite::{ReloadTable, changes, effects};
+    use rpcgate_config::ReloadEffect::Unused;
+    use rpcgate_config::suite::{ReloadTable, changes, effects};
 
     const PROGRAMS: [ConfigProgram; 2] = [ConfigProgram::Gateway, ConfigProgram::Management];
 

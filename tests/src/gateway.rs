@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
 
 use crate::client::TestClient;
+use rpcgate_config::{Config, Input};
 use rpcgate_core::backend::directory::Directory;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, OwnedLine, OwnedRecord};
 use rpcgate_core::clock::{Clock, ManualClock, SystemClock, Time};
-use rpcgate_core::config::{Config, Input};
 use rpcgate_server::StartOptions;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -2,7 +2,7 @@
 
 use super::options::{CommandOptions, Confirmation, ListLength};
 use clap::{Args, Subcommand, ValueEnum};
-use rpcgate_core::config::ConfigProgram;
+use rpcgate_config::ConfigProgram;
 use std::path::PathBuf;
 
 /// The commands for former configurations, and for former settings of operators.

@@ -5,7 +5,7 @@ use crate::process::acme::CertificateOrders;
 use crate::process::against::{ReloadPlan, against_running};
 use crate::process::tls::CertificatePaths;
 use crate::process::{Failure, host_name, origin, warnings};
-use rpcgate_core::config::ConfigProgram;
+use rpcgate_config::ConfigProgram;
 use std::io::Write;
 use std::path::Path;
 

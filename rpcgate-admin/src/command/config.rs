@@ -15,7 +15,7 @@ use crate::management::api::operator::config_versions::{
 };
 use crate::process::{Failure, host_name};
 use crate::store::{ConfigScope, ConfigVersion, ConfigVersionFilter, RunningConfig};
-use rpcgate_core::config::{ChangedSetting, Config, ConfigProgram, SecretFingerprints, moment_text};
+use rpcgate_config::{ChangedSetting, Config, ConfigProgram, SecretFingerprints, moment_text};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -374,12 +374,12 @@ mod tests {
     use crate::command::console::tests::run;
     use crate::management::app_state::tests::{NOON, Site};
     use crate::store::AcceptedConfig;
-    use rpcgate_core::config::{ConfigLines, Input};
+    use rpcgate_config::{ConfigLines, Input};
 
     async fn accept(site: &Site, per_minute: u64, secret: &str) -> u64 {
         let mut config = site.app.settings.config.clone();
         config.plans.free.per_minute = per_minute;
-        config.admin.jwt.secret = Some(rpcgate_core::config::Secret::new(secret));
+        config.admin.jwt.secret = Some(rpcgate_config::Secret::new(secret));
         let place = "web-1: /etc/rpcgate.toml".to_owned();
         let scope = ConfigScope::Management(place.clone());
         let accepted = AcceptedConfig::new(&config, scope, ("web-1".into(), place), true, NOON);

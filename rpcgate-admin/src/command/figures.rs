@@ -3,7 +3,7 @@
 use crate::cli::figures::{FigureArgs, QuotaArgs};
 use crate::management::api::figures::FiguresJson;
 use crate::store::Figures;
-use rpcgate_core::config::{CountsChange, PlanChange, QuotaChange};
+use rpcgate_config::{CountsChange, PlanChange, QuotaChange};
 
 /// The figures that were given.
 pub(super) fn plan_change(FigureArgs { limits: args, quota, monthly_fee_cents }: &FigureArgs) -> PlanChange {

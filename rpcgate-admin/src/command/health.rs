@@ -4,7 +4,7 @@ use super::configuration;
 use crate::process::health::{ANSWER_WITHIN, ask, awaiting, local, secure};
 use crate::process::proxy_protocol::ProxyPeers;
 use crate::process::{Failure, HealthArgs};
-use rpcgate_core::config::ClientAuth;
+use rpcgate_config::ClientAuth;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -44,7 +44,7 @@ mod tests {
     use crate::process::ConfigFile;
     use crate::process::tls::{Certificate, CertificatePaths};
     use crate::services::api::Api;
-    use rpcgate_core::config::AcmeSettings;
+    use rpcgate_config::AcmeSettings;
     use std::sync::Arc;
 
     #[tokio::test]

@@ -14,8 +14,8 @@ use crate::services::dispatcher::Dispatcher;
 use crate::services::janitor::Janitor;
 use crate::services::watcher::Watcher;
 use crate::store::{AcceptedConfig, ConfigRecorder, ConfigScope};
+use rpcgate_config::{Config, ConfigProgram};
 use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::config::{Config, ConfigProgram};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
@@ -322,7 +322,7 @@ mod tests {
         let site = Site::new().await;
         let service = RunningServices::start(free(&site), &[Service::Api], site.clock.clone()).await.unwrap();
         let mut config = free(&site);
-        config.admin.api_url = rpcgate_core::config::Url::parse("https://api.example.com", &["https"]).ok();
+        config.admin.api_url = rpcgate_config::Url::parse("https://api.example.com", &["https"]).ok();
         config.shutdown.grace *= 2;
         assert_eq!(service.reload(Ok(config.clone())).unwrap(), ["shutdown"]);
         assert!(get(&service, "/openapi.json").await.contains("https://api.example.com"));

@@ -3,8 +3,8 @@
 use crate::cli::transfer::TransferArgs;
 use crate::process::Failure;
 use crate::store::{MovedTable, StoreError, TransferError, transfer};
+use rpcgate_config::secret_of;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::secret_of;
 use std::io::Write;
 
 impl From<TransferError> for Failure {

@@ -1,6 +1,6 @@
 //! Where the gateway is, for those who call it.
 
-use rpcgate_core::config::Config;
+use rpcgate_config::Config;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The gateway's addresses as users write them.
@@ -69,7 +69,7 @@ fn authority(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::config::Input;
+    use rpcgate_config::Input;
 
     fn urls(text: &str) -> GatewayUrls {
         GatewayUrls::of(&Config::read(&Input { file: Some(("f", text)), ..Input::default() }).unwrap())

@@ -127,7 +127,7 @@ mod tests {
     use http::{Method, Request};
     use http_body_util::BodyExt;
     use rcgen::{CertificateParams, KeyPair};
-    use rpcgate_core::config::{AcmeSettings, AdminTls};
+    use rpcgate_config::{AcmeSettings, AdminTls};
     use tokio_util::sync::CancellationToken;
     use tower::ServiceExt;
 

@@ -2,9 +2,7 @@
 
 use super::failure::{Failure, exit};
 use crate::store::{RunningConfig, Store, StoreError};
-use rpcgate_core::config::{
-    ChangedSetting, Config, ConfigProgram, ReloadEffect, SecretFingerprints, moment_text,
-};
+use rpcgate_config::{ChangedSetting, Config, ConfigProgram, ReloadEffect, SecretFingerprints, moment_text};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -160,8 +158,8 @@ pub async fn against_running(
 mod tests {
     use super::*;
     use crate::store::{AcceptedConfig, ConfigScope, url_of};
+    use rpcgate_config::Input;
     use rpcgate_core::clock::Time;
-    use rpcgate_core::config::Input;
     use tempfile::TempDir;
 
     const START: Time = Time::from_secs(1_798_718_400);

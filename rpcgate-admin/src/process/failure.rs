@@ -2,7 +2,7 @@
 
 use super::acme::BadAcme;
 use super::tls::BadCertificate;
-use rpcgate_core::config::LoadError;
+use rpcgate_config::LoadError;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;

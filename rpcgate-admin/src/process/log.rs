@@ -4,7 +4,7 @@
 //! and no query, of a request neither its target nor its headers.
 
 use super::Failure;
-use rpcgate_core::config::{LogFormat, Telemetry};
+use rpcgate_config::{LogFormat, Telemetry};
 use std::io;
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;

@@ -1,8 +1,8 @@
 //! From the nodes of a configuration to a chain's pool, for every program that calls nodes.
 
+use rpcgate_config::{ChainSettings, Secret, Url};
 use rpcgate_core::chain::Facts;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config;
 use rpcgate_core::tally::Transport;
 use rpcgate_layers::nodes::{
     BatchingPolicy, ExpectedNetwork, HedgePolicy, NodeConfig, NodeDrains, NodeSpendings, NodeUrl, Pool,
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The end of a sentence: why an address, a header or the file of authorities of a node cannot be used.
 pub fn node_pool(
     facts: &Facts,
-    config: &config::ChainSettings,
+    config: &ChainSettings,
     clock: &Arc<dyn Clock>,
     drains: &NodeDrains,
     spendings: &NodeSpendings,
@@ -59,9 +59,8 @@ pub fn node_pool(
 }
 
 /// Whether two configurations of a chain make the same pool, so that the one in use may stay.
-pub fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> bool {
-    let bounds =
-        |chain: &config::ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
+pub fn is_same_pool(a: &ChainSettings, b: &ChainSettings) -> bool {
+    let bounds = |chain: &ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
     a.nodes == b.nodes
         && (&a.network, &a.ca_file) == (&b.network, &b.ca_file)
         && (&a.batching, &a.hedge) == (&b.batching, &b.hedge)
@@ -71,19 +70,19 @@ pub fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> boo
 
 /// Whether a node of `old` is not one of `new`: it is gone, or has another address, login or network. Answers that it gave may be
 /// those of another network.
-pub fn has_lost_node(old: &config::ChainSettings, new: &config::ChainSettings) -> bool {
+pub fn has_lost_node(old: &ChainSettings, new: &ChainSettings) -> bool {
     type Identity<'s> = (
-        [Option<&'s config::Url>; 3],
-        (Option<&'s str>, Option<&'s config::Secret>),
-        &'s BTreeMap<String, config::Secret>,
+        [Option<&'s Url>; 3],
+        (Option<&'s str>, Option<&'s Secret>),
+        &'s BTreeMap<String, Secret>,
         Option<&'s str>,
     );
-    fn identity<'s>(chain: &'s config::ChainSettings, node: &'s config::NodeSettings) -> Identity<'s> {
+    fn identity<'s>(chain: &'s ChainSettings, node: &'s rpcgate_config::NodeSettings) -> Identity<'s> {
         let addresses = [node.url.as_ref(), node.ws.as_ref(), node.grpc.as_ref()];
         let login = (node.user.as_deref(), node.password.as_ref());
         (addresses, login, &node.headers, chain.network_of(node))
     }
-    let is_kept = |node: &config::NodeSettings| {
+    let is_kept = |node: &rpcgate_config::NodeSettings| {
         new.enabled && new.nodes.iter().any(|other| identity(new, other) == identity(old, node))
     };
     old.enabled && !old.nodes.iter().all(is_kept)
@@ -95,13 +94,13 @@ pub struct NodeAuthorities(BTreeMap<PathBuf, Option<Vec<u8>>>);
 
 impl NodeAuthorities {
     /// Reads the files.
-    pub fn read(config: &config::ChainSettings) -> Self {
+    pub fn read(config: &ChainSettings) -> Self {
         let files = config.nodes.iter().filter_map(|node| config.ca_file_of(node));
         NodeAuthorities(files.map(|file| (file.to_owned(), std::fs::read(file).ok())).collect())
     }
 }
 
-fn batching(settings: &config::BatchingSettings) -> Option<BatchingPolicy> {
+fn batching(settings: &rpcgate_config::BatchingSettings) -> Option<BatchingPolicy> {
     settings.enabled.then(|| {
         BatchingPolicy::default()
             .with_wait(settings.wait)
@@ -110,7 +109,7 @@ fn batching(settings: &config::BatchingSettings) -> Option<BatchingPolicy> {
     })
 }
 
-fn hedge(settings: &config::HedgeSettings) -> Option<HedgePolicy> {
+fn hedge(settings: &rpcgate_config::HedgeSettings) -> Option<HedgePolicy> {
     settings.enabled.then(|| {
         HedgePolicy::default()
             .with_percentile(settings.percentile)
@@ -121,8 +120,8 @@ fn hedge(settings: &config::HedgeSettings) -> Option<HedgePolicy> {
 
 /// The node with its addresses; `None` if it has none.
 fn node(
-    chain: &config::ChainSettings,
-    settings: &config::NodeSettings,
+    chain: &ChainSettings,
+    settings: &rpcgate_config::NodeSettings,
 ) -> Result<Option<NodeConfig>, String> {
     let mut node = None;
     for (key, url, transport) in [
@@ -147,7 +146,7 @@ fn node(
     }
     node.network = match chain.network_of(settings) {
         None => ExpectedNetwork::OfChain,
-        Some(config::ANY_NETWORK) => ExpectedNetwork::Any,
+        Some(rpcgate_config::ANY_NETWORK) => ExpectedNetwork::Any,
         Some(name) => ExpectedNetwork::Named(name.to_owned()),
     };
     if let Some(file) = chain.ca_file_of(settings) {
@@ -163,14 +162,14 @@ fn node(
 
 /// An address of a node, which is the value of `key`, with the node's user and password.
 fn address(
-    settings: &config::NodeSettings,
-    (key, url): (&str, &config::Url),
+    settings: &rpcgate_config::NodeSettings,
+    (key, url): (&str, &Url),
     transport: Transport,
 ) -> Result<NodeUrl, String> {
     let url = url.expose();
     let url = match (&settings.user, url.split_once("://")) {
         (Some(user), Some((scheme, rest))) => {
-            let password = settings.password.as_ref().map_or("", config::Secret::expose);
+            let password = settings.password.as_ref().map_or("", Secret::expose);
             format!("{scheme}://{}:{}@{rest}", escaped(user), escaped(password))
         }
         _ => url.to_owned(),
@@ -195,12 +194,12 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_config::{Config, Input};
     use rpcgate_core::clock::{ManualClock, SystemClock, Time};
-    use rpcgate_core::config::{Config, Input};
     use rpcgate_core::month::CalendarMonth;
     use rpcgate_layers::nodes::NodeMonth;
 
-    fn chain(text: &str) -> config::ChainSettings {
+    fn chain(text: &str) -> ChainSettings {
         let input = Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() };
         Config::read(&input).unwrap().chains.remove("eth").unwrap()
     }

@@ -2,10 +2,10 @@
 
 use super::Failure;
 use clap::{Args, ValueEnum};
+use rpcgate_config::{Config, LoadError, Setting, Sources};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
 use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::config::{Config, LoadError, Setting, Sources};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 

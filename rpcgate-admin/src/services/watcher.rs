@@ -30,9 +30,9 @@ use backlog::Backlogs;
 use failure_log::FailureLog;
 #[cfg(feature = "cli")]
 pub(crate) use node_calls::NodeSession;
+use rpcgate_config::Config;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::BoxFuture;
-use rpcgate_core::config::Config;
 use rpcgate_layers::nodes::{NodeDrains, NodeSpendings, Pool};
 use std::collections::HashMap;
 use std::sync::Arc;

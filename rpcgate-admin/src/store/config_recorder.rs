@@ -81,8 +81,8 @@ mod tests {
     use super::*;
     use crate::store::site::Site;
     use crate::store::{ConfigScope, ConfigVersionFilter};
+    use rpcgate_config::Config;
     use rpcgate_core::clock::{ManualClock, Time};
-    use rpcgate_core::config::Config;
 
     fn accepted(bytes: u64, is_start: bool) -> AcceptedConfig {
         let mut config = Config::default();

@@ -1,6 +1,6 @@
 //! All chains of a gateway.
 
-use super::Chain;
+use super::configured::Chain;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -15,7 +15,6 @@ use std::time::Duration;
 /// assert_eq!((changes.cu.len(), changes.open.len()), (1, 1));
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
 pub struct ChainOverrides {
     /// Weights by method, as sent or as metered. The name as sent takes precedence.
     pub cu: Vec<(String, u32)>,

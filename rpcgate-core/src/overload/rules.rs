@@ -5,7 +5,6 @@ use std::time::Duration;
 
 /// When a chain is overloaded, and who is turned away first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct LoadRules {
     /// The limit never falls below this.
     pub least: u32,

@@ -809,8 +809,8 @@ async fn a_stream_ends_at_its_deadline_with_trailers() {
 async fn the_chains_timeout_bounds_the_wait_for_an_answer() {
     let (node, mut over) = silent().await;
     let quick = |fixture: Fixture| {
-        let mut changes = ChainOverrides::default();
-        changes.timeout = Some(Duration::from_millis(500));
+        let changes =
+            ChainOverrides { timeout: Some(Duration::from_millis(500)), ..ChainOverrides::default() };
         Fixture { chain: Arc::new(Chain::new(toy(Vec::new()), changes, true, Arc::default())), ..fixture }
     };
     let gateway = Gateway::with(&[&node.url], |_| (), &quick);

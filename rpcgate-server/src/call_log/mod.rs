@@ -8,9 +8,9 @@ mod writer;
 
 use line::write_lines;
 pub(crate) use line::{cache_word, method_word, outcome_word};
+use rpcgate_config::AccessLogSettings;
 use rpcgate_core::backend::call_observer::{CallObserver, SettledCalls};
 use rpcgate_core::backend::usage_sink::Outcome;
-use rpcgate_core::config::AccessLogSettings;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

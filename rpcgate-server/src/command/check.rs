@@ -4,7 +4,7 @@ use crate::gateway::dry_run;
 use crate::journal::known_gateway;
 use rpcgate_admin::process::against::{ReloadPlan, against_running};
 use rpcgate_admin::process::{Failure, host_name, load, placed, warnings};
-use rpcgate_core::config::ConfigProgram;
+use rpcgate_config::ConfigProgram;
 use std::io::Write;
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use crate::file_handles::bound;
 use crate::gateway::StartOptions;
 use rpcgate_admin::process::reload::{log_drain, log_reload};
 use rpcgate_admin::process::{Failure, FileHandles, ProcessSignal, Signals, log, placed};
-use rpcgate_core::config::{LogFormat, Telemetry};
+use rpcgate_config::{LogFormat, Telemetry};
 use std::io::{self, Write};
 use std::pin::pin;
 use std::time::Duration;

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
     use crate::gateway::{Gateway, StartOptions};
     use rpcgate_admin::process::ConfigFile;
-    use rpcgate_core::config::Setting;
+    use rpcgate_config::Setting;
     use std::path::Path;
 
     /// A gateway with the settings `text`, and a file that names its address.

@@ -113,7 +113,7 @@ fn make(addresses: &[IpAddr], now: Time) -> Result<Made, rcgen::Error> {
 mod tests {
     use super::*;
     use rpcgate_admin::process::tls::CertificatePaths;
-    use rpcgate_core::config::AcmeSettings;
+    use rpcgate_config::AcmeSettings;
     use rustls_pki_types::pem::PemObject;
     use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
     use std::os::unix::fs::PermissionsExt;
@@ -152,7 +152,7 @@ mod tests {
             assert!(!is_accepted(&dir, name, NOW), "{name}");
         }
         assert!(!is_accepted(&dir, "localhost", NOW.plus(VALID + Duration::from_secs(1))));
-        let mut tls = rpcgate_core::config::Tls::default();
+        let mut tls = rpcgate_config::Tls::default();
         (tls.cert, tls.key) = (Some(dir.file(CERTIFICATE)), Some(dir.file(KEY)));
         assert!(CertificatePaths::of_gateway(&tls, &AcmeSettings::default()).unwrap().load().is_ok());
         let mode = std::fs::metadata(dir.file(KEY)).unwrap().permissions().mode();

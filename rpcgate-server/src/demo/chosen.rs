@@ -1,6 +1,6 @@
 //! Nodes chosen with `--node`: real ones in place of simulated ones, or of a part of them.
 
-use rpcgate_core::config::{ANY_NETWORK, Config, ConfigErrors, Input, NodeSettings, Setting, Url};
+use rpcgate_config::{ANY_NETWORK, Config, ConfigErrors, Input, NodeSettings, Setting, Url};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -209,7 +209,7 @@ mod tests {
         let config = read(&simulated(), &chosen(&["btc=http://u:p%40,q@127.0.0.1:19443"]));
         let node = &config.chains["btc"].nodes[0];
         assert_eq!(nodes(&config, "btc"), ["http://127.0.0.1:19443 u"]);
-        assert_eq!(node.password.as_ref().map(rpcgate_core::config::Secret::expose), Some("p@,q"));
+        assert_eq!(node.password.as_ref().map(rpcgate_config::Secret::expose), Some("p@,q"));
     }
 
     #[test]

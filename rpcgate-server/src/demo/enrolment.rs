@@ -2,9 +2,9 @@
 
 use super::dir::Dir;
 use super::state::DemoState;
+use rpcgate_config::Config;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::Config;
 use rpcgate_core::plan::Tier;
 
 /// The address of the user who manages the account. Nothing is ever sent there: the domain is reserved (RFC 2606).

@@ -11,8 +11,8 @@ use rpcgate_admin::services::api::Api;
 use rpcgate_admin::services::dispatcher::Dispatcher;
 use rpcgate_admin::services::janitor::Janitor;
 use rpcgate_admin::services::watcher::Watcher;
+use rpcgate_config::{Config, Url};
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::{Config, Url};
 use std::net::SocketAddr;
 use std::sync::Arc;
 

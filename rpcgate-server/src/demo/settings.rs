@@ -9,7 +9,7 @@ use super::state::DemoState;
 use crate::demo_options::DemoOptions;
 use rpcgate_admin::process::load;
 use rpcgate_admin::store::url_of;
-use rpcgate_core::config::{Config, Setting, Url};
+use rpcgate_config::{Config, Setting, Url};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 

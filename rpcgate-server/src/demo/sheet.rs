@@ -3,7 +3,7 @@
 use super::account::Account;
 use super::dir::{Dir, DirError};
 use super::login::SignedIn;
-use rpcgate_core::config::{Config, NodeSettings};
+use rpcgate_config::{Config, NodeSettings};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -178,8 +178,8 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_config::{Input, Setting};
     use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
-    use rpcgate_core::config::{Input, Setting};
     use rpcgate_core::plan::Tier;
 
     fn config(settings: &[(&str, &str)]) -> Config {

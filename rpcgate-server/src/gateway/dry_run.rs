@@ -6,8 +6,8 @@ use crate::state::State;
 use rpcgate_admin::process::acme::CertificateOrders;
 use rpcgate_admin::process::node_pool;
 use rpcgate_admin::process::tls::CertificatePaths;
+use rpcgate_config::Config;
 use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::config::Config;
 use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ use crate::state::State;
 use parking_lot::Mutex;
 use rpcgate_admin::process::traces::TraceExporter;
 use rpcgate_admin::store::NodeState;
-use rpcgate_core::config::{Config, Overlay};
+use rpcgate_config::{Config, Overlay};
 use rpcgate_layers::redis::Standing;
 use rpcgate_layers::websocket::OpenStreams;
 use std::fmt;

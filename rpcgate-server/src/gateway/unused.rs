@@ -1,6 +1,6 @@
 //! Settings that are given and that nothing reads.
 
-use rpcgate_core::config::Config;
+use rpcgate_config::Config;
 
 /// Logs the settings of `config` that have no effect in a gateway with or without a state.
 pub(super) fn warn_of_unused(config: &Config, has_state: bool) {

@@ -3,8 +3,8 @@
 use super::document::Node;
 use super::draft::{Draft, Holds, TomlValue, chain_header};
 use super::value::Given;
+use rpcgate_config::Url;
 use rpcgate_core::chain::{ChainName, MAX_NODE_RATE};
-use rpcgate_core::config::Url;
 use rpcgate_core::tally::Transport;
 use rpcgate_core::url_secrets::may_be_key;
 use rpcgate_layers::nodes::NodeUrl;

@@ -4,8 +4,8 @@ use super::draft::Holds;
 use super::*;
 use crate::gateway::dry_run;
 use proptest::prelude::*;
+use rpcgate_config::{Config, Sources, Url};
 use rpcgate_core::chain::Facts;
-use rpcgate_core::config::{Config, Sources, Url};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
 use std::path::Path;
@@ -869,7 +869,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn quoted(text: &str) -> String {
-    rpcgate_core::config::toml_quote(text)
+    rpcgate_config::toml_quote(text)
 }
 
 /// A value as JSON, which is YAML too.

@@ -51,7 +51,7 @@ impl VariableForm {
 fn variable(name: &str) -> Option<String> {
     let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     let rest = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    (first && rest && !name.starts_with(rpcgate_core::config::PREFIX)).then(|| name.to_owned())
+    (first && rest && !name.starts_with(rpcgate_config::PREFIX)).then(|| name.to_owned())
 }
 
 fn braced(text: &str) -> Option<String> {

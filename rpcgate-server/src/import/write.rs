@@ -5,8 +5,8 @@ use super::draft::{Draft, Holds, Section, TomlValue};
 use super::error::ImportError;
 use super::note::{ImportNote, NoteKind, is_within};
 use crate::counting::Counting;
+use rpcgate_config::{Config, ConfigLocation, LoadError, Sources, toml_key, toml_quote};
 use rpcgate_core::chain::Facts;
-use rpcgate_core::config::{Config, ConfigLocation, LoadError, Sources, toml_key, toml_quote};
 use std::collections::BTreeMap;
 
 /// Tables in the order in which they are written, by the first part of their header.

@@ -40,9 +40,9 @@ pub(crate) use shard::number as thread_number;
 use crate::metrics::meter::{Names, Sums};
 use folder::{Folder, failed};
 use parking_lot::Mutex;
+use rpcgate_config::{JournalSettings, OnFull};
 use rpcgate_core::backend::usage_sink::{Record, Ticket, UsageSink};
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::{self, OnFull};
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use segments::Segments;
 use shared::Shared;
@@ -86,7 +86,7 @@ pub struct JournalOptions {
 impl JournalOptions {
     /// The settings of a configuration, on the machine's disk, with a shard for each worker of a runtime of the default
     /// size.
-    pub fn new(config: &config::JournalSettings, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(config: &JournalSettings, clock: Arc<dyn Clock>) -> Self {
         JournalOptions {
             dir: config.dir.clone(),
             on_full: config.on_full,

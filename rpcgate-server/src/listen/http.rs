@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
 use rpcgate_admin::process::proxy_protocol::ProxyPeers;
 use rpcgate_admin::process::tls::{Certificate, H2};
-use rpcgate_core::config::LimitSettings;
+use rpcgate_config::LimitSettings;
 use rpcgate_layers::coalesced_writes::CoalescedWrites;
 use rpcgate_layers::deferred::Deferred;
 use std::convert::Infallible;

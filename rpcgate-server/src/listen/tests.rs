@@ -6,9 +6,9 @@ use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
 use rpcgate_admin::process::accept::ConnectionPermit;
 use rpcgate_admin::process::tls::CertificatePaths;
+use rpcgate_config::AcmeSettings;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Record};
-use rpcgate_core::config::AcmeSettings;
 use rpcgate_layers::websocket::StreamHold;
 use rustls::pki_types::ServerName;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -625,7 +625,7 @@ fn certificate(dir: &std::path::Path) -> (Certificate, rustls::RootCertStore) {
     std::fs::write(&key_file, key.serialize_pem()).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(cert.der().clone()).unwrap();
-    let mut tls = rpcgate_core::config::Tls::default();
+    let mut tls = rpcgate_config::Tls::default();
     (tls.cert, tls.key) = (Some(cert_file), Some(key_file));
     (
         Certificate::load(&CertificatePaths::of_gateway(&tls, &AcmeSettings::default()).unwrap()).unwrap(),

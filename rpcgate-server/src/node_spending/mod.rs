@@ -10,8 +10,8 @@ use crate::start_error::StartError;
 use crate::state::State;
 use file::SpendingFile;
 use parking_lot::Mutex;
+use rpcgate_config::Config;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::Config;
 use rpcgate_core::journal::GatewayId;
 use rpcgate_layers::nodes::{NodeMonth, NodeSpendings};
 use rpcgate_layers::redis::{NotShared, SharedNodeMonths};
@@ -202,8 +202,8 @@ mod tests {
     use crate::gateway::{Gateway, StartOptions};
     use crate::journal::JournalError;
     use rpcgate_admin::store::url_of;
+    use rpcgate_config::Input;
     use rpcgate_core::clock::{ManualClock, Time};
-    use rpcgate_core::config::Input;
     use rpcgate_core::month::CalendarMonth;
 
     /// 2026-11-01T00:00:00Z.

@@ -3,9 +3,9 @@
 
 use super::directory::StoreDirectory;
 use super::overlay_watch::OverlayWatch;
+use rpcgate_config::Overlay;
 use rpcgate_core::backend::changes::{AT_ONCE, Change, ChangeFeed, Numbered};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
-use rpcgate_core::config::Overlay;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;

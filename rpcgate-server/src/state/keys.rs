@@ -5,9 +5,9 @@ use crate::assemble::FileDirectory;
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
+use rpcgate_config::{Config, KeySettings, Secret};
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
-use rpcgate_core::config::{Config, KeySettings, Secret};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -107,10 +107,10 @@ mod tests {
     use super::super::directory::KeySource;
     use super::*;
     use rpcgate_admin::store::{StoredKey, Terms};
+    use rpcgate_config::{Input, Overlay, PlanChange, Plans, QuotaChange};
     use rpcgate_core::backend::suite;
     use rpcgate_core::caller::Scope;
     use rpcgate_core::clock::{ManualClock, Time};
-    use rpcgate_core::config::{Input, Overlay, PlanChange, Plans, QuotaChange};
     use rpcgate_core::plan::Tier;
     use rpcgate_core::secret::{KeyForge, KeyHash};
 

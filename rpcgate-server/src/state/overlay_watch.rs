@@ -1,8 +1,8 @@
 //! Passes the settings and commands of operators to the code that applies them.
 
 use parking_lot::Mutex;
+use rpcgate_config::Overlay;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::Overlay;
 use std::fmt;
 use std::sync::Arc;
 
@@ -94,8 +94,8 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_config::{PlanChange, ScheduledChange};
     use rpcgate_core::clock::{ManualClock, Time};
-    use rpcgate_core::config::{PlanChange, ScheduledChange};
     use rpcgate_core::plan::Tier;
     use std::time::Duration;
 

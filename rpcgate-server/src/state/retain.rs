@@ -4,8 +4,8 @@
 
 use parking_lot::Mutex;
 use rpcgate_admin::store::{Removed, UsageStore};
+use rpcgate_config::Retention;
 use rpcgate_core::clock::{Clock, Time};
-use rpcgate_core::config::Retention;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

@@ -12,11 +12,11 @@ use rpcgate_admin::process::against::ReloadPlan;
 use rpcgate_admin::store::{
     ConfigVersionFilter, Key, Project, Store, StoredKey, Tenant, Terms, UsageStore, url_of,
 };
+use rpcgate_config::{Input, LogFormat, PlanChange, Plans};
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
 use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
-use rpcgate_core::config::{Input, LogFormat, PlanChange, Plans};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use rpcgate_core::usage::{Metrics, Period, UsageAsk, UsageWindow};

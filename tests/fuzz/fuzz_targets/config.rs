@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rpcgate_core::config::{Config, Input};
+use rpcgate_config::{Config, Input};
 
 fuzz_target!(|text: &str| {
     let input = Input { file: Some(("fuzz.toml", text)), ..Input::default() };

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rpcgate_core::config::{Config, Input};
+use rpcgate_config::{Config, Input};
 use rpcgate_server::import::{SourceForm, import};
 
 fuzz_target!(|text: &str| {

@@ -2,9 +2,9 @@
 
 use crate::{clock, settings};
 use rpcgate_admin::process::acme::{CertificateOrders, OrderStep};
+use rpcgate_config::Config;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::clock::{Clock, ManualClock};
-use rpcgate_core::config::Config;
 use rpcgate_server::{Gateway, StartOptions};
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::services::pebble::Pebble;

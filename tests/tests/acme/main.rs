@@ -5,8 +5,8 @@
 mod gateways;
 mod orders;
 
+use rpcgate_config::{AcmeSettings, Url};
 use rpcgate_core::clock::{Clock, ManualClock, SystemClock};
-use rpcgate_core::config::{AcmeSettings, Url};
 use rpcgate_tests::services::pebble::Pebble;
 use std::path::Path;
 use std::sync::Arc;

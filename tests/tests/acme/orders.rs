@@ -2,8 +2,8 @@
 
 use crate::{clock, settings};
 use rpcgate_admin::process::acme::{AcmeFolder, CertificateOrders, OrderCounts, OrderStep};
+use rpcgate_config::{AcmeChallenge, AcmeSettings, Secret};
 use rpcgate_core::clock::ManualClock;
-use rpcgate_core::config::{AcmeChallenge, AcmeSettings, Secret};
 use rpcgate_tests::services::pebble::Pebble;
 use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;

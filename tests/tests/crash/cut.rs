@@ -1,7 +1,6 @@
 use crate::*;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::caller::RequestId;
-use rpcgate_core::config;
 use rpcgate_core::journal::{HEAD, Reader};
 use rpcgate_server::journal::{Medium, MediumFile};
 use std::collections::HashMap;
@@ -46,7 +45,8 @@ impl Left {
 
 /// Checks that the journal in `dir` on `medium` contains these records once each, and accepts more.
 fn holds(dir: &Path, medium: Option<Arc<dyn Medium>>, whole: &[(usize, RequestId)], cut: usize) {
-    let settings = config::JournalSettings { dir: dir.to_owned(), ..config::JournalSettings::default() };
+    let settings =
+        rpcgate_config::JournalSettings { dir: dir.to_owned(), ..rpcgate_config::JournalSettings::default() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let options = JournalOptions::new(&settings, clock);
     let options = match medium {

@@ -1,6 +1,5 @@
 use crate::*;
 use rpcgate_core::caller::RequestId;
-use rpcgate_core::config;
 use rpcgate_core::journal::{HEAD, Reader};
 use rpcgate_server::journal::{Disk, Medium, MediumFile};
 use rpcgate_server::{Gateway, StartOptions};
@@ -97,8 +96,10 @@ impl MediumFile for FrozenFile {
 async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
     let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
     let (folder, disk) = (tempfile::tempdir().unwrap(), Frozen::default());
-    let settings =
-        config::JournalSettings { dir: folder.path().join("journal"), ..config::JournalSettings::default() };
+    let settings = rpcgate_config::JournalSettings {
+        dir: folder.path().join("journal"),
+        ..rpcgate_config::JournalSettings::default()
+    };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let options = JournalOptions {
         shards: WORKERS,

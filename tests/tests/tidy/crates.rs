@@ -10,29 +10,28 @@ use crate::{none, tree};
 /// Every crate of ours, and those of ours that it may depend on.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("rpcgate-core", &[]),
+    ("rpcgate-config", &["rpcgate-core"]),
     ("rpcgate-layers", &["rpcgate-core"]),
     ("rpcgate-chains", &["rpcgate-core"]),
     ("rpcgate-simulate", &["rpcgate-core"]),
-    ("rpcgate-admin", &["rpcgate-core", "rpcgate-layers", "rpcgate-chains"]),
+    ("rpcgate-admin", &["rpcgate-core", "rpcgate-config", "rpcgate-layers", "rpcgate-chains"]),
     (
         "rpcgate-server",
-        &["rpcgate-core", "rpcgate-layers", "rpcgate-chains", "rpcgate-simulate", "rpcgate-admin"],
-    ),
-    (
-        "rpcgate-examples",
         &[
             "rpcgate-core",
+            "rpcgate-config",
             "rpcgate-layers",
             "rpcgate-chains",
             "rpcgate-simulate",
-            "rpcgate-server",
             "rpcgate-admin",
         ],
     ),
+    ("rpcgate-examples", &["rpcgate-core", "rpcgate-layers", "rpcgate-chains", "rpcgate-simulate"]),
     (
         "rpcgate-tests",
         &[
             "rpcgate-core",
+            "rpcgate-config",
             "rpcgate-layers",
             "rpcgate-chains",
             "rpcgate-simulate",
@@ -46,7 +45,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 /// not in the one that is published.
 const FOR_TESTS: &[(&str, &str)] = &[("rpcgate-chains", "rpcgate-simulate")];
 
-/// Crates that do input or output, which core must not use.
+/// Packages of ours that do no input or output.
+const WITHOUT_IO: &[&str] = &["rpcgate-core", "rpcgate-config"];
+
+/// Crates that do input or output.
 const INPUT_OUTPUT: &[&str] = &[
     "async-nats",
     "axum",
@@ -126,14 +128,19 @@ fn wrong_directions(metadata: &Value) -> Vec<String> {
     findings
 }
 
-fn core_does_io(metadata: &Value) -> Vec<String> {
-    let core = items(metadata, "packages").filter(|package| text(package, "name") == "rpcgate-core");
-    core.flat_map(|package| items(package, "dependencies"))
-        .filter(|dependency| text(dependency, "kind") != "dev")
-        .map(|dependency| text(dependency, "name"))
-        .filter(|name| INPUT_OUTPUT.contains(name))
-        .map(|name| format!("rpcgate-core must not need {name}"))
-        .collect()
+fn input_output(metadata: &Value) -> Vec<String> {
+    let mut findings = Vec::new();
+    for package in items(metadata, "packages") {
+        let name = text(package, "name");
+        if !WITHOUT_IO.contains(&name) {
+            continue;
+        }
+        let used = items(package, "dependencies").filter(|dependency| text(dependency, "kind") != "dev");
+        let forbidden =
+            used.map(|dependency| text(dependency, "name")).filter(|used| INPUT_OUTPUT.contains(used));
+        findings.extend(forbidden.map(|used| format!("{name} must not use {used}")));
+    }
+    findings
 }
 
 /// The server uses only the store and the process module of the management side; the rest needs a feature.
@@ -194,14 +201,14 @@ fn own_words(path: &str, manifest: &Table) -> Vec<String> {
 fn crates_know_each_other_in_one_direction() {
     none(
         &wrong_directions(&metadata()),
-        "Core depends on none of ours; layers and chains on core; admin on these three; server on all.",
+        "Core depends on none of ours; config, layers and chains on core; admin on these; server on all.",
     );
 }
 
 #[test]
-fn core_needs_no_input_or_output() {
+fn core_and_configuration_need_no_input_or_output() {
     none(
-        &core_does_io(&metadata()),
+        &input_output(&metadata()),
         "Put it behind a backend: the trait stays in core, the implementation goes elsewhere.",
     );
 }
@@ -269,7 +276,7 @@ mod tests {
     #[test]
     fn input_in_core_is_found_unless_tests_alone_need_it() {
         let needs =
-            |kind| core_does_io(&planted("rpcgate-core", &json!({ "name": "tokio", "kind": kind }))).len();
+            |kind| input_output(&planted("rpcgate-core", &json!({ "name": "tokio", "kind": kind }))).len();
         assert_eq!((needs(Value::Null), needs(json!("build")), needs(json!("dev"))), (1, 1, 0));
     }
 

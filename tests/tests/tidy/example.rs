@@ -1,6 +1,6 @@
 //! The example configuration, `docs/rpcgate.example.toml`: it shows every key with its default.
 
-use rpcgate_core::config::{Config, Input};
+use rpcgate_config::{Config, Input};
 use toml::{Table, Value};
 
 use crate::tree;

@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_file_outside_of_the_package_is_found() {
         let found = |path: &str, text: &str| outside(&Source::new(path, text)).len();
-        let file = "rpcgate-core/src/config/tests.rs";
+        let file = "rpcgate-core/src/json/tests.rs";
         assert_eq!(found(file, "include_str!(\"../../../docs/a.md\")"), 1);
         assert_eq!(found(file, "include_str!(\"../../../rpcgate-core-more/a.md\")"), 1);
         assert_eq!(found(file, "#[path = \"../../../tests/src/a.rs\"] mod a;"), 1);

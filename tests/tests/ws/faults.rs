@@ -3,7 +3,7 @@
 use crate::node::{Behaviour, Content, StreamNode};
 use crate::stream::{CLOSE, FIN, PONG, Seen, Stream, TEXT, close, frame};
 use crate::{gateway, left, setup};
-use rpcgate_core::config::{Overlay, PlanChange};
+use rpcgate_config::{Overlay, PlanChange};
 use rpcgate_core::plan::Tier;
 use rpcgate_tests::gateway::{Setup, TestGateway};
 use rpcgate_tests::until;

@@ -1,7 +1,7 @@
 //! What is examined.
 
+use rpcgate_config::Config;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::Config;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(super) struct Examination {
 pub(super) mod tests {
     use super::super::finding::Finding;
     use super::*;
+    use rpcgate_config::Input;
     use rpcgate_core::clock::SystemClock;
-    use rpcgate_core::config::Input;
 
     /// The examination of a configuration with this text.
     pub(crate) fn examination(text: &str) -> Examination {

@@ -4,7 +4,7 @@ use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
 use crate::process::acme::AcmeFolder;
 use crate::store::files_of;
-use rpcgate_core::config::{Config, Secret, Url};
+use rpcgate_config::{Config, Secret, Url};
 use std::fs;
 use std::path::Path;
 

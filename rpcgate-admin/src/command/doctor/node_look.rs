@@ -2,9 +2,9 @@
 
 use crate::services::watcher::NodeSession;
 use http::{HeaderValue, Method, Uri};
+use rpcgate_config::{ANY_NETWORK, NodeSettings};
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe};
 use rpcgate_core::clock::{Clock, Time};
-use rpcgate_core::config::{ANY_NETWORK, NodeSettings};
 use rpcgate_core::event::{NodeCalls, ReadError};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_layers::nodes::{NodeIndex, NodeRequestError, Pool};

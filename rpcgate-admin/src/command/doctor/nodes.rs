@@ -6,9 +6,9 @@ use super::finding::{CheckGroup, Finding};
 use super::node_look::{NetworkShown, NodeLook};
 use crate::process::node_pool;
 use futures_util::future::join_all;
+use rpcgate_config::{ChainSettings, NodeSettings};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
-use rpcgate_core::config::{ChainSettings, NodeSettings};
 use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
-use rpcgate_core::config::{Admin, Config, Url};
+use rpcgate_config::{Admin, Config, Url};
 
 const CHECK: CheckGroup = CheckGroup::Urls;
 

@@ -3,10 +3,10 @@
 use super::operator::nodes::at_work;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use rpcgate_config::ChainSettings;
 use rpcgate_core::adapter::method_table;
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::chain::{Chain, Facts, Flags, MethodRule};
-use rpcgate_core::config;
 use rpcgate_layers::nodes::NodeHealth;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ pub async fn methods(app: &AppState, chain: &str) -> Result<Vec<ListedMethod>, A
     let adapter = rpcgate_chains::by_path(chain).ok_or(ActionError::NotFound("chain"))?;
     let config = app.config_in_force().await?;
     let settings = config.chains.get(adapter.facts().name.as_str());
-    let changes = settings.map(config::ChainSettings::changes).unwrap_or_default();
+    let changes = settings.map(ChainSettings::changes).unwrap_or_default();
     let mut names: BTreeSet<String> =
         method_table(&*adapter).iter().map(|method| method.name.to_owned()).collect();
     names.extend(changes.cu.iter().map(|(name, _)| name.clone()));

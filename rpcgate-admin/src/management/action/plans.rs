@@ -4,8 +4,8 @@ use super::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{CustomPlan, TenantPlan};
+use rpcgate_config::Plans;
 use rpcgate_core::caller::CustomPlanId;
-use rpcgate_core::config::Plans;
 use rpcgate_core::plan::{Plan, Tier};
 
 /// A plan that a caller may see.
@@ -121,7 +121,7 @@ mod tests {
     use crate::store::Role;
     use axum::body::Body;
     use http::Method;
-    use rpcgate_core::config::PlanChange;
+    use rpcgate_config::PlanChange;
     use rpcgate_core::plan::Tier;
     use serde_json::json;
 

@@ -7,7 +7,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::mail::SecurityEvent;
-use rpcgate_core::config::Secret;
+use rpcgate_config::Secret;
 use std::sync::Arc;
 
 /// Makes new recovery codes in place of all earlier ones, which asks for a factor. They are shown once.

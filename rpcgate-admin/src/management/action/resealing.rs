@@ -66,7 +66,7 @@ mod tests {
     use crate::management::identity::webhook_secret::{SecretUse, WebhookSecret};
     use crate::store::Role;
     use http::StatusCode;
-    use rpcgate_core::config::Secret;
+    use rpcgate_config::Secret;
 
     #[tokio::test]
     async fn what_a_former_secret_has_sealed_outlives_it() {

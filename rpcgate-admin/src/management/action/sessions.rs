@@ -13,8 +13,8 @@ use crate::store::{
     self, Attempt, AttemptKind, AttemptTicket, Audit, Digest, Factors, LogInMethod, PENDING_LOG_IN_LIFE,
     Rotation, SessionId, SessionLifetimes, StoreError, User, fresh_id,
 };
+use rpcgate_config::Secret;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::Secret;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::totp::TotpSecret;
 use crate::management::mail::SecurityEvent;
-use rpcgate_core::config::Secret;
+use rpcgate_config::Secret;
 use std::sync::Arc;
 
 /// What users are told that the factor is.

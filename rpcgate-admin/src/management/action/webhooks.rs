@@ -11,9 +11,9 @@ use crate::store::{
     WebhookChange, WebhookId, fresh_id,
 };
 use http::Uri;
+use rpcgate_config::Url;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::Url;
 use rpcgate_core::event::{BlockRef, ChainEvent, EventType};
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::management::identity::passkey::PasskeyAnswer;
 use crate::store::Factors;
 use axum::Json;
 use axum::extract::State;
-use rpcgate_core::config::Secret;
+use rpcgate_config::Secret;
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "passkeys")]
 use serde_json::Value;

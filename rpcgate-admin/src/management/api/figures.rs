@@ -4,7 +4,7 @@ use super::plan_change::PlanChangeJson;
 use crate::management::error::ActionError;
 use crate::management::strict_json::object;
 use crate::store::Figures;
-use rpcgate_core::config::{PlanChange, QuotaChange};
+use rpcgate_config::{PlanChange, QuotaChange};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

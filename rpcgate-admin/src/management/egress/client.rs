@@ -13,8 +13,8 @@ use http::header::{HOST, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, RETRY_AFTE
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use rpcgate_config::Webhooks;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::Webhooks;
 use rustls_pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;

@@ -8,7 +8,7 @@ use super::typed_code::code_of;
 use crate::store::{Digest, UserId};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
-use rpcgate_core::config::Secret;
+use rpcgate_config::Secret;
 use rpcgate_core::secret::NoRandomness;
 use std::fmt;
 

@@ -10,8 +10,8 @@ use crate::management::identity::challenge::Solved;
 use crate::management::outgoing::{OutgoingClient, OutgoingError, ServiceUrl};
 use http::HeaderMap;
 use ring::digest;
+use rpcgate_config::{ChallengeKind, ChallengeSettings, Secret, Url};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{ChallengeKind, ChallengeSettings, Secret, Url};
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -225,7 +225,7 @@ fn host(url: &Url) -> Option<String> {
 mod tests {
     use super::*;
     use crate::management::outgoing::tests::{json, service};
-    use rpcgate_core::config::{Config, Input};
+    use rpcgate_config::{Config, Input};
 
     const NOW: Time = Time::from_secs(1_800_000_000);
 

@@ -10,7 +10,7 @@ use lettre::Message;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 use lettre::transport::smtp::extension::ClientId;
-use rpcgate_core::config::{MailEncryption, MailServerUrl, MailTls};
+use rpcgate_config::{MailEncryption, MailServerUrl, MailTls};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use server_stream::{HelloCommand, ServerStream};

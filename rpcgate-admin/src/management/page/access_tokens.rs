@@ -23,8 +23,8 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use http::StatusCode;
+use rpcgate_config::Secret;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::Secret;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -133,8 +133,8 @@ impl ExampleCall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_config::Config;
     use rpcgate_core::chain::{Chain, Flags};
-    use rpcgate_core::config::Config;
     use std::process::{Command, Stdio};
 
     const KEY: &str = "rpcg_pL7x2Va8sQmK4tZrEw9YbNcJ6uHf1DgT5oRi3XyMvB0q";

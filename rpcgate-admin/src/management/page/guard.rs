@@ -70,7 +70,7 @@ fn is_own(headers: &HeaderMap, uri: &Uri, settings: &Settings) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::config::{Config, Input};
+    use rpcgate_config::{Config, Input};
 
     fn settings(dash_url: &str) -> Settings {
         let text = format!("[admin]\ndash_url = \"{dash_url}\"\n");

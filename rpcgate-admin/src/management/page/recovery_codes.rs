@@ -17,7 +17,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use http::StatusCode;
-use rpcgate_core::config::Secret;
+use rpcgate_config::Secret;
 use std::sync::Arc;
 
 const LABELS: Labels = &[(given_factor::CODE, "the code")];

@@ -3,7 +3,7 @@
 //! ```
 //! use rpcgate_admin::management::webhook::schedule::DeliverySchedule;
 //! use rpcgate_admin::store::DeliveryId;
-//! use rpcgate_core::config::Config;
+//! use rpcgate_config::Config;
 //! use std::time::Duration;
 //!
 //! let schedule = DeliverySchedule::of(&Config::default().webhooks);
@@ -14,8 +14,8 @@
 //! ```
 
 use crate::store::DeliveryId;
+use rpcgate_config::Webhooks;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::Webhooks;
 use std::time::Duration;
 
 /// The attempts at a delivery.

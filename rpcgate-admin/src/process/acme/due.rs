@@ -38,7 +38,7 @@ impl fmt::Display for OrderReason {
             OrderReason::OtherNames(name) => write!(f, "the one in use is not for {name}"),
             OrderReason::OtherAuthority(directory) => write!(f, "the one in use is of {directory}"),
             OrderReason::Renewal(end) => {
-                write!(f, "the one in use ends at {}", rpcgate_core::config::moment_text(*end))
+                write!(f, "the one in use ends at {}", rpcgate_config::moment_text(*end))
             }
         }
     }

@@ -71,7 +71,7 @@ pub(super) mod tests {
         let good = pem(&["a.example", "b.example"], 2026, 2030);
         let held = HeldCertificate::of(&good).unwrap();
         assert!(held.is_for("a.example") && held.is_for("b.example") && !held.is_for("c.example"));
-        assert_eq!(rpcgate_core::config::moment_text(held.valid.start), "2026-01-01T00:00:00Z");
+        assert_eq!(rpcgate_config::moment_text(held.valid.start), "2026-01-01T00:00:00Z");
         let other = pem(&["a.example"], 2026, 2030);
         let at = |text: &str| text.find("-----BEGIN CERTIFICATE-----").unwrap();
         let mixed = format!("{}{}", &good[..at(&good)], &other[at(&other)..]);

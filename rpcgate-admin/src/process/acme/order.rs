@@ -11,7 +11,7 @@ use instant_acme::{
     Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
-use rpcgate_core::config::{AcmeChallenge, AcmeSettings};
+use rpcgate_config::{AcmeChallenge, AcmeSettings};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
@@ -222,7 +222,7 @@ pub(super) fn bounded(why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::config::Secret;
+    use rpcgate_config::Secret;
 
     #[test]
     fn a_key_of_an_account_is_base64url_with_or_without_its_end() {

@@ -29,7 +29,7 @@ impl Fixture {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut settings = AcmeSettings::default();
         let url = format!("https://{free}/directory");
-        settings.directory_url = rpcgate_core::config::Url::parse(&url, &["https"]).ok();
+        settings.directory_url = rpcgate_config::Url::parse(&url, &["https"]).ok();
         settings.dir = dir.path().join("acme");
         settings.domains = vec!["a.example".into(), "b.example".into()];
         Fixture { dir, settings, clock: Arc::new(ManualClock::at(NOON)), counts: Arc::default() }
@@ -168,7 +168,7 @@ async fn other_names_and_another_authority_are_ordered_for_without_a_pause() {
     fixture.settings.domains.push("c.example".into());
     assert_eq!(failure(fixture.program().step().await).1, 1);
     fixture.settings.directory_url =
-        rpcgate_core::config::Url::parse("https://127.0.0.1:1/directory", &["https"]).ok();
+        rpcgate_config::Url::parse("https://127.0.0.1:1/directory", &["https"]).ok();
     assert_eq!(failure(fixture.program().step().await).1, 1);
     assert_eq!(fixture.program().step().await, OrderStep::Nothing);
 }
@@ -268,7 +268,7 @@ async fn an_order_that_an_authority_ends_unexpectedly_has_failed_and_later_ones_
     let acceptor = TlsAcceptor::from(Arc::new(server));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://localhost:{}/directory", listener.local_addr().unwrap().port());
-    fixture.settings.directory_url = rpcgate_core::config::Url::parse(&url, &["https"]).ok();
+    fixture.settings.directory_url = rpcgate_config::Url::parse(&url, &["https"]).ok();
     // Its directory names no URLs, which the library takes for granted.
     let _serving = AbortOnDropHandle::new(tokio::spawn(async move {
         let directory = r#"{"newNonce":"not a URL","newAccount":"not a URL","newOrder":"not a URL"}"#;
@@ -302,7 +302,7 @@ fn who_signed_the_certificate_is_known_although_the_state_is_removed() {
     std::fs::remove_file(fixture.folder().path().join("state.json")).unwrap();
     assert!(matches!(begin(&program.client, NOON).unwrap(), Err(IdleOrders::NotDue)));
     fixture.settings.directory_url =
-        rpcgate_core::config::Url::parse("https://127.0.0.1:1/directory", &["https"]).ok();
+        rpcgate_config::Url::parse("https://127.0.0.1:1/directory", &["https"]).ok();
     let due = begin(&fixture.program().client, NOON).unwrap().unwrap();
     assert!(matches!(due.reason, OrderReason::OtherAuthority(_)), "{:?}", due.reason);
 }

@@ -1,7 +1,7 @@
 //! From when until when a certificate is valid: RFC 5280, section 4.1.2.5. Of X.509 nothing else is read here.
 
+use rpcgate_config::parse_moment;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::parse_moment;
 use std::ops::Range;
 
 const INTEGER: u8 = 0x02;

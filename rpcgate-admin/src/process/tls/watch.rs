@@ -1,8 +1,8 @@
 //! Watches the files of the certificate: a new one is in use without a reload, as soon as it can be used.
 
 use super::{Certificate, CertificateFiles, Content};
+use rpcgate_config::moment_text;
 use rpcgate_core::clock::{Clock, Time};
-use rpcgate_core::config::moment_text;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -133,7 +133,7 @@ pub(super) mod tests {
     use super::*;
     use crate::process::tls::CertificatePaths;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
-    use rpcgate_core::config::{AcmeSettings, AdminTls, parse_moment};
+    use rpcgate_config::{AcmeSettings, AdminTls, parse_moment};
     use std::path::PathBuf;
     use tempfile::TempDir;
 

@@ -8,8 +8,8 @@ use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::Trac
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
+use rpcgate_config::OtlpSettings;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::OtlpSettings;
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -278,7 +278,7 @@ impl FailureLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::config::Url;
+    use rpcgate_config::Url;
     use std::fs;
 
     #[test]

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rpcgate_core::config::{AcmeSettings, AdminTls, ClientAuth};
+use rpcgate_config::{AcmeSettings, AdminTls, ClientAuth};
 use rustls::{HandshakeKind, RootCertStore};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
@@ -214,7 +214,7 @@ async fn new_settings_are_served_over_connections_that_are_open() {
     };
     assert_eq!(server().await, "http://127.0.0.1:8081");
     let mut config = site.app.settings.config.clone();
-    config.admin.api_url = rpcgate_core::config::Url::parse("https://api.example.com/", &["https"]).ok();
+    config.admin.api_url = rpcgate_config::Url::parse("https://api.example.com/", &["https"]).ok();
     api.serve(&Arc::new(site.app.reload(config).unwrap()));
     assert_eq!(server().await, "https://api.example.com");
 }

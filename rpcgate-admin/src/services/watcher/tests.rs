@@ -6,9 +6,9 @@ use super::*;
 use crate::management::app_state::tests::Site;
 use crate::store::{MatchedSubscription, Project, SubscriptionId, WatchOutcome, WebhookId};
 use proptest::prelude::*;
+use rpcgate_config::ChainSettings;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::ChainSettings;
 use rpcgate_core::event::{
     BlockRef, ChainEvent, EventType, HealthPhase, IndexedSubscription, MAX_EVENT_BODY, SubscriptionIndex,
 };

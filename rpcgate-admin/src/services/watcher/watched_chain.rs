@@ -7,11 +7,11 @@ use crate::store::{
     MatchedEvent, MatchedSubscription, Store, StoreError, SubscriptionId, WatchLease, WebhookId,
 };
 use parking_lot::Mutex;
+use rpcgate_config::ChainSettings;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::chain::Chain;
 use rpcgate_core::clock::{Clock, Time};
-use rpcgate_core::config::ChainSettings;
 use rpcgate_core::event::{BlockRef, ChainEvent, SubscriptionIndex};
 use rpcgate_layers::nodes::Pool;
 use std::collections::HashSet;

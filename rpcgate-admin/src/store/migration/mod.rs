@@ -123,9 +123,9 @@ impl MigratorTrait for Usage {
 mod tests {
     use super::*;
     use crate::store::{ClaimRoom, Role, Store, UsageStore, User, UserId, url_of};
+    use rpcgate_config::PlanChange;
     use rpcgate_core::caller::{ProjectId, TenantId};
     use rpcgate_core::clock::Time;
-    use rpcgate_core::config::PlanChange;
     use rpcgate_core::plan::Tier;
     use sea_orm::{ConnectionTrait, Statement};
     use std::time::Duration;

@@ -6,10 +6,10 @@ use super::removal::remove;
 use super::value::{moment, time, unreadable};
 use crate::store::entity::config_versions::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
+use rpcgate_config::{Config, ConfigLines, SecretFingerprints};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{Config, ConfigLines, SecretFingerprints};
 use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{

@@ -2,7 +2,7 @@
 
 use super::value::unreadable;
 use crate::store::StoreError;
-use rpcgate_core::config::{MonthlyFees, PlanChange};
+use rpcgate_config::{MonthlyFees, PlanChange};
 use rpcgate_core::plan::{Counts, Plan, Price};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -11,9 +11,9 @@ use super::value::{insert_error, moment, time, unreadable};
 use crate::store::entity::invitations::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::users as user_rows;
 use crate::store::{Store, StoreError};
+use rpcgate_config::Plans;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::Plans;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Condition;
 use sea_orm::{

@@ -6,8 +6,8 @@ use super::value::tier;
 use super::weights::weight;
 use crate::store::entity::{chain_switches, drained_nodes, plans, weights};
 use crate::store::{Store, StoreError};
+use rpcgate_config::Overlay;
 use rpcgate_core::backend::BoxFuture;
-use rpcgate_core::config::Overlay;
 use sea_orm::{ConnectionTrait, EntityTrait};
 
 /// Everything that operators set over the configuration, also changes that take effect later.

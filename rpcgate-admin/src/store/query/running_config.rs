@@ -2,8 +2,8 @@
 
 use super::config_versions::{ConfigScope, ConfigVersion};
 use crate::store::{Store, StoreError};
+use rpcgate_config::{ConfigLines, ConfigProgram};
 use rpcgate_core::backend::BoxFuture;
-use rpcgate_core::config::{ConfigLines, ConfigProgram};
 
 /// The configuration that a program has in force.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -11,8 +11,8 @@ use super::plan_figures::{check_figures, set_figures};
 use super::value::{insert_error, moment, tier, time};
 use crate::store::entity::scheduled_changes::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
+use rpcgate_config::ScheduledChange;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::ScheduledChange;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{

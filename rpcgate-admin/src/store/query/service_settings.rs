@@ -7,9 +7,9 @@ use super::settings_line::{at, figure_lines, quoted, set_figure, time_of, unquot
 use super::{overlay, value};
 use crate::store::StoreError;
 use crate::store::entity::custom_plans::{Column, Entity};
+use rpcgate_config::{ConfigLines, Overlay};
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{ConfigLines, Overlay};
 use rpcgate_core::plan::Tier;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! How settings of operators are written as lines.
 
 use super::figures::{Figure, Figures};
+use rpcgate_config::{moment_text, parse_moment};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{moment_text, parse_moment};
 use rpcgate_core::plan::Price;
 
 /// The figure that is a price, and is written in US dollars.

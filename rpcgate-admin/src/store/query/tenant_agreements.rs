@@ -8,9 +8,9 @@ use super::settings_line::{at, figure_lines, quoted, set_figure, time_of, unquot
 use super::value::{moment, unreadable};
 use crate::store::StoreError;
 use crate::store::entity::{contracts, projects, quotas};
+use rpcgate_config::ConfigLines;
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::ConfigLines;
 use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use std::collections::BTreeMap;

@@ -52,8 +52,8 @@ async fn a_node_that_begins_answers_and_sends_no_message_gets_no_more_calls() {
 #[tokio::test]
 async fn the_chains_timeout_bounds_the_wait_for_the_first_message() {
     let quick = |fixture: Fixture| {
-        let mut changes = ChainOverrides::default();
-        changes.timeout = Some(Duration::from_millis(500));
+        let changes =
+            ChainOverrides { timeout: Some(Duration::from_millis(500)), ..ChainOverrides::default() };
         Fixture { chain: Arc::new(Chain::new(toy(Vec::new()), changes, true, Arc::default())), ..fixture }
     };
     let silent = beginning(false).await;

@@ -3,9 +3,9 @@
 use super::*;
 use crate::captured_log::CapturedLog;
 use rpcgate_admin::store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
+use rpcgate_config::LogFormat;
 use rpcgate_core::backend::changes::ChangeFeed;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
-use rpcgate_core::config::LogFormat;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use rpcgate_simulate::SimulatedRequest;
 use std::fs;

@@ -6,8 +6,8 @@ use crate::captured_log::CapturedLog;
 use rpcgate_admin::management::gateway_urls::GatewayUrls;
 use rpcgate_admin::management::identity::password::{Password, Passwords};
 use rpcgate_admin::store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
+use rpcgate_config::LogFormat;
 use rpcgate_core::caller::Scope;
-use rpcgate_core::config::LogFormat;
 use rpcgate_core::secret::{KeyHash, shown};
 
 const USER: &str = "demo@example.com";

@@ -4,7 +4,7 @@
 use crate::import::document::{Node, toml, yaml};
 use crate::import::note::is_within;
 use crate::import::{ImportError, ImportNote, Imported, NoteKind, SourceForm, import, value};
-use rpcgate_core::config::toml_quote;
+use rpcgate_config::toml_quote;
 
 /// A setting that no gateway has. As the name of a client's key it is long enough.
 const UNKNOWN: &str = "an-unknown-setting";

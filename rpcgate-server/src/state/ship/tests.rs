@@ -5,10 +5,10 @@ use crate::captured_log::CapturedLog;
 use crate::journal::{Disk, JournalOptions, Medium, MediumFile};
 use parking_lot::Mutex;
 use rpcgate_admin::store::url_of;
+use rpcgate_config::{JournalSettings, LogFormat};
 use rpcgate_core::backend::suite;
 use rpcgate_core::backend::usage_sink::{Line, Outcome, Record, UsageSink};
 use rpcgate_core::clock::ManualClock;
-use rpcgate_core::config::{self, LogFormat};
 use rpcgate_core::usage::{Metrics, Notice, Period, UsageAsk, UsageWindow};
 use std::collections::VecDeque;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -165,7 +165,7 @@ impl Fixture {
 }
 
 fn options(dir: PathBuf, clock: &Arc<ManualClock>) -> JournalOptions {
-    let config = config::JournalSettings { dir, ..config::JournalSettings::default() };
+    let config = JournalSettings { dir, ..JournalSettings::default() };
     JournalOptions { shards: 1, ..JournalOptions::new(&config, clock.clone()) }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use rpcgate_admin::process::health::ANSWER_WITHIN;
-use rpcgate_core::config::Config;
+use rpcgate_config::Config;
 use serde_json::Value;
 
 use super::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rpcgate_core::config::Config;
+use rpcgate_config::Config;
 use serde_json::Value;
 
 use super::{

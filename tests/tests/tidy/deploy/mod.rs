@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use rpcgate_admin::cli::AdminCli;
+use rpcgate_config::{Config, PREFIX, Sources};
 use rpcgate_core::chain::Facts;
-use rpcgate_core::config::{Config, PREFIX, Sources};
 use rpcgate_server::cli::ServerCli;
 use serde_json::Value;
 

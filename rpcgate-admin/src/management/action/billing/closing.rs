@@ -11,8 +11,8 @@ use super::{lines_of, usage};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{InvoiceLine, InvoiceSeller, NewInvoice, PeriodClosed, Tenant, UnclosedTenant};
+use rpcgate_config::BillingSettings;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::BillingSettings;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::Amount;
 

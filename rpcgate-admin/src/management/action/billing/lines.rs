@@ -4,8 +4,8 @@ use super::month::BillingMonth;
 use crate::store::{
     CustomPlan, InvoiceAmounts, InvoiceLine, LineKind, PlanFee, TenantContract, TenantPlan, TierChange,
 };
+use rpcgate_config::{BillingSettings, MonthlyFees};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{BillingSettings, MonthlyFees};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::{Amount, Charged};
 use std::collections::{BTreeMap, BTreeSet};
@@ -231,8 +231,8 @@ mod tests {
     use super::*;
     use crate::store::ContractId;
     use proptest::prelude::*;
+    use rpcgate_config::PlanChange;
     use rpcgate_core::caller::{CustomPlanId, ProjectId, TenantId};
-    use rpcgate_core::config::PlanChange;
 
     fn december() -> BillingMonth {
         BillingMonth::of(Time::from_secs(1_798_718_400))

@@ -3,7 +3,7 @@
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{ConfigScope, ConfigVersion, ConfigVersionFilter, UserId};
-use rpcgate_core::config::{ChangedSetting, ConfigLines};
+use rpcgate_config::{ChangedSetting, ConfigLines};
 use std::collections::BTreeMap;
 
 /// Lines that can be compared with others: those of a version, or of a file.
@@ -175,7 +175,7 @@ mod tests {
     use crate::management::app_state::tests::{NOON, Site};
     use crate::process::LocalAccount;
     use crate::store::AcceptedConfig;
-    use rpcgate_core::config::Secret;
+    use rpcgate_config::Secret;
 
     #[tokio::test]
     async fn a_change_shows_who_made_it_and_what_was_before() {

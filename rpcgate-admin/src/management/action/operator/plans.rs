@@ -7,8 +7,8 @@ use crate::management::error::ActionError;
 use crate::store::{
     Figure, Figures, ScheduledChangeId, ScheduledPlanChange, TenantPlan, Versioned, fresh_id,
 };
+use rpcgate_config::{PlanChange, ScheduledChange};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{PlanChange, ScheduledChange};
 use rpcgate_core::plan::{Plan, Price, Tier};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -12,9 +12,9 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{Mail, day};
 use crate::store::{AccountNotice, Digest, NotificationId, NotificationKind};
+use rpcgate_config::Config;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::Config;
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::Amount;
 

@@ -5,9 +5,9 @@ use crate::management::action::plans::in_force;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::Versioned;
+use rpcgate_config::QuotaChange;
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::QuotaChange;
 use rpcgate_core::plan::PlanQuota;
 
 async fn tenant_of(app: &AppState, project: ProjectId) -> Result<TenantId, ActionError> {

@@ -200,8 +200,8 @@ mod tests {
     use crate::management::app_state::tests::{NOON, Site};
     use crate::process::LocalAccount;
     use crate::store::{AcceptedConfig, AuditSubject, ConfigVersionFilter, Figures, Project};
+    use rpcgate_config::{PlanChange, QuotaChange};
     use rpcgate_core::caller::ProjectId;
-    use rpcgate_core::config::{PlanChange, QuotaChange};
     use std::time::Duration;
 
     fn actor() -> Actor {

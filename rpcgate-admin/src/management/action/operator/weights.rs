@@ -7,9 +7,9 @@ use crate::management::action::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{MethodTotal, Versioned};
+use rpcgate_config::{ChainSettings, Config};
 use rpcgate_core::adapter::{Adapter, method_table};
 use rpcgate_core::chain::{Chain, Flags, Method};
-use rpcgate_core::config::{self, Config};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub async fn get(app: &AppState, chain: &str, method: &str) -> Result<Weight, Ac
     let name = adapter.facts().name.as_str();
     let is_set = overlay.weights.get(name).is_some_and(|weights| weights.contains_key(method));
     let config = app.settings.overridden_by(&overlay);
-    let changes = config.chains.get(name).map(config::ChainSettings::changes).unwrap_or_default();
+    let changes = config.chains.get(name).map(ChainSettings::changes).unwrap_or_default();
     let chain = Chain::new(adapter, changes, true, Arc::default());
     Ok(Weight { chain: name, method: method.to_owned(), cu: chain.look_up(method).rule.cu, is_set })
 }
@@ -83,7 +83,7 @@ fn metered_weight(chain: &Chain, method: &str) -> u32 {
 /// The weight of a method that is named as it is metered, by this configuration.
 pub(super) fn weight_by(config: &Config, adapter: Arc<dyn Adapter>, method: &str) -> u32 {
     let name = adapter.facts().name.as_str();
-    let changes = config.chains.get(name).map(config::ChainSettings::changes).unwrap_or_default();
+    let changes = config.chains.get(name).map(ChainSettings::changes).unwrap_or_default();
     metered_weight(&Chain::new(adapter, changes, true, Arc::default()), method)
 }
 
@@ -98,7 +98,7 @@ pub async fn of_chain(app: &AppState, chain: &str) -> Result<Vec<MethodWeight>, 
     let name = adapter.facts().name.as_str();
     let overlay = app.store.overlay().await?;
     let with = |config: &Config| {
-        let changes = config.chains.get(name).map(config::ChainSettings::changes).unwrap_or_default();
+        let changes = config.chains.get(name).map(ChainSettings::changes).unwrap_or_default();
         Chain::new(adapter.clone(), changes, true, Arc::default())
     };
     let (deployed, present) = (with(&app.settings.config), with(&app.settings.overridden_by(&overlay)));

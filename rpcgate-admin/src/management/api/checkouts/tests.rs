@@ -6,8 +6,8 @@ use crate::management::payment::stripe::tests::{EVENT_SECRET, StandIn, event, si
 use crate::process::log::tests::Lines;
 use crate::store::{AuditSubject, CustomPlan, InvoiceStatus, NewCreditNote, Role, TenantChange};
 use http::Method;
+use rpcgate_config::PlanChange;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
-use rpcgate_core::config::PlanChange;
 use rpcgate_core::plan::Tier;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::management::extract::{PathParams, Query};
 use crate::store::ConfigVersionFilter;
 use axum::Json;
 use axum::extract::State;
-use rpcgate_core::config::ChangedSetting;
+use rpcgate_config::ChangedSetting;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};

@@ -9,9 +9,9 @@ use crate::store::{AuditSubject, GatewayReport, NodeState, Project, Role, fresh_
 use axum::body::Body;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
+use rpcgate_config::Plans;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::Plans;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn operator_routes_require_an_operator() {
         let answer = site.ask(None, method, &path, body.to_string()).await;
         assert_eq!(answer.status.as_u16(), 401, "{path}");
     }
-    assert_eq!(site.app.store.overlay().await.unwrap(), rpcgate_core::config::Overlay::default());
+    assert_eq!(site.app.store.overlay().await.unwrap(), rpcgate_config::Overlay::default());
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::management::app_state::AppState;
 use crate::management::app_state::tests::Site;
-use rpcgate_core::config::Url;
+use rpcgate_config::Url;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -150,8 +150,7 @@ async fn a_mail_that_was_sealed_with_another_secret_is_given_up() {
     let site = Site::new().await;
     put(&site.app, &mail()).await;
     let mut config = site.app.settings.config.clone();
-    config.admin.jwt.secret =
-        Some(rpcgate_core::config::Secret::new("another secret of thirty-two bytes or so"));
+    config.admin.jwt.secret = Some(rpcgate_config::Secret::new("another secret of thirty-two bytes or so"));
     let again = site.app.reload(config).unwrap();
     assert_eq!(again.mails.deliver(site.app.now()).await.unwrap(), 1);
     assert_eq!((waiting(&site).await, files(&site)), (0, 0));

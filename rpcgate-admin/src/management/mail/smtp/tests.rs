@@ -3,8 +3,8 @@
 use super::*;
 use crate::management::mail::{Mail, Mailer, address};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
+use rpcgate_config::MailSettings;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::MailSettings;
 use rpcgate_layers::transport::trust;
 use rustls::ServerConfig;
 use rustls_pki_types::PrivateKeyDer;

@@ -19,8 +19,8 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use rpcgate_config::ChangedSetting;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::ChangedSetting;
 use std::sync::Arc;
 
 /// Versions of a page.
@@ -226,7 +226,7 @@ mod tests {
     use crate::store::{AcceptedConfig, ConfigScope, Role};
     use axum::body::Body;
     use http::StatusCode;
-    use rpcgate_core::config::ConfigLines;
+    use rpcgate_config::ConfigLines;
 
     #[tokio::test]
     async fn operators_see_what_changed_and_return_to_a_version() {

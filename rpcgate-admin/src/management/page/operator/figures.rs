@@ -6,7 +6,7 @@ use crate::management::page::filters::grouped;
 use crate::management::page::form::FieldList;
 use crate::management::page::problems::Labels;
 use crate::store::{Figure, Figures};
-use rpcgate_core::config::{CountsChange, PlanChange, QuotaChange};
+use rpcgate_config::{CountsChange, PlanChange, QuotaChange};
 use rpcgate_core::plan::{Plan, Price};
 
 /// The name of the price.

@@ -11,8 +11,8 @@ use crate::management::page::form::FieldList;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::post;
+use rpcgate_config::QuotaChange;
 use rpcgate_core::caller::{ProjectId, TenantId};
-use rpcgate_core::config::QuotaChange;
 use std::sync::Arc;
 
 /// The address of this module.

@@ -16,8 +16,8 @@ use crate::management::action::usage::Usage;
 use crate::management::action::usage::current::CurrentWindow;
 use crate::management::action::usage::explore::Explored;
 use crate::management::action::usage::series::UsageSeries;
+use rpcgate_config::Retention;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::Retention;
 use rpcgate_core::usage::{Amount, Cell, Group, Metrics, UsageView};
 use std::time::Duration;
 

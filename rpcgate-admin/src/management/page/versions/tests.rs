@@ -7,8 +7,8 @@ use crate::store::{
     TenantContract, WebhookChange, fresh_id,
 };
 use http::StatusCode;
+use rpcgate_config::PlanChange;
 use rpcgate_core::caller::{CustomPlanId, ProjectId, ProjectQuota};
-use rpcgate_core::config::PlanChange;
 use rpcgate_core::plan::Tier;
 use std::pin::Pin;
 use std::time::Duration;

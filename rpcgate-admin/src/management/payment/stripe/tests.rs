@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::store::{CheckoutId, InvoiceNumber};
-use rpcgate_core::config::{Config, Input};
+use rpcgate_config::{Config, Input};
 use rpcgate_core::plan::Tier;
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -34,9 +34,9 @@ use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use ring::hmac;
+use rpcgate_config::{Plans, ScheduledChange};
 use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{self, Plans};
 use rpcgate_core::event::EventType;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
@@ -913,7 +913,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
     let scheduled_change = ScheduledChangeId(fresh_id(now));
     if words.contains(&Word::ScheduledChange) {
         let from = now.plus(Duration::from_secs(30 * 86_400));
-        let change = config::ScheduledChange { from, tier: Tier::Standard, figures: figures.plan };
+        let change = ScheduledChange { from, tier: Tier::Standard, figures: figures.plan };
         let made = ScheduledPlanChange { id: scheduled_change, change, created_at: now };
         store.schedule_plan_change(&made, now).await.unwrap();
     }

@@ -3,7 +3,7 @@ use crate::store::{
     AcceptedConfig, ConfigScope, ConfigVersion, ConfigVersionFilter, ContractId, Figures, RunningConfig,
     TenantContract,
 };
-use rpcgate_core::config::{Config, ConfigProgram};
+use rpcgate_config::{Config, ConfigProgram};
 
 const DAYS: u64 = 400 * 86_400;
 

@@ -41,11 +41,11 @@ use crate::store::{
     Audit, Digest, Key, Project, Role, Store, StoreError, StoredKey, Tenant, Terms, User, UserId, fresh_id,
     url_of,
 };
+use rpcgate_config::{Config, CountsChange, Overlay, PlanChange, Plans, QuotaChange};
 use rpcgate_core::backend::changes::{Change, ChangeFeed};
 use rpcgate_core::backend::suite;
 use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, ProjectQuota, Scope, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{Config, CountsChange, Overlay, PlanChange, Plans, QuotaChange};
 use rpcgate_core::plan::{Plan, Price, Tier};
 use rpcgate_core::secret::KeyHash;
 use sea_orm::{ConnectionTrait, Statement};

@@ -1,6 +1,6 @@
 use super::*;
 use crate::store::{MAX_SCHEDULED_CHANGES, ScheduledChangeId, ScheduledPlanChange};
-use rpcgate_core::config::ScheduledChange;
+use rpcgate_config::ScheduledChange;
 
 const DAY: u64 = 86_400;
 

@@ -8,8 +8,8 @@ use crate::store::{
 };
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
+use rpcgate_config::{PlanChange, ScheduledChange};
 use rpcgate_core::caller::{CustomPlanId, TenantId};
-use rpcgate_core::config::{PlanChange, ScheduledChange};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::Amount;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};

@@ -5,9 +5,9 @@ use super::{AskedPlan, BeforeAfter, MAX_PLANS};
 use crate::management::action::operator::plans;
 use crate::management::error::ActionError;
 use crate::store::{CustomPlan, Figures, Tenant, Terms};
+use rpcgate_config::{Config, Overlay, PlanChange};
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{Config, Overlay, PlanChange};
 use rpcgate_core::plan::{Plan, PlanQuota, Price, Tier};
 use std::collections::BTreeMap;
 

@@ -5,8 +5,8 @@ use crate::management::app_state::tests::NOON;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
 use crate::store::{Tenant, fresh_id};
 use http::StatusCode;
+use rpcgate_config::Plans;
 use rpcgate_core::caller::{ProjectId, TenantId};
-use rpcgate_core::config::Plans;
 use rpcgate_core::plan::Tier;
 
 #[tokio::test]

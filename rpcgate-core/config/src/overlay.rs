@@ -1,0 +1,274 @@
+//! Settings that operators make through the API. They override the file.
+
+use super::Config;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::{Counts, Plan, PlanQuota, Price, Tier};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The figures of a plan that were set; the others are those of the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PlanChange {
+    /// Requests a key may make in a UTC minute.
+    pub per_minute: Option<u64>,
+    /// Requests a key may make in a UTC hour.
+    pub per_hour: Option<u64>,
+    /// Requests a key may make in a UTC day.
+    pub per_day: Option<u64>,
+    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    pub heavy_per_minute: Option<u64>,
+    /// Price of a Compute Unit.
+    pub price: Option<Price>,
+    /// WebSocket streams a project may have open, at each gateway.
+    pub ws_connections: Option<u32>,
+    /// WebSocket streams a key may have open, at each gateway.
+    pub ws_connections_per_key: Option<u32>,
+    /// How many resources of each kind a tenant may have.
+    pub counts: CountsChange,
+    /// The quota of a project for which none is set.
+    pub quota: QuotaChange,
+    /// The fee for a month, in cents.
+    pub monthly_fee: Option<u64>,
+}
+
+/// The limits of a plan's quota that were set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QuotaChange {
+    /// Compute Units in any rolling 24 hours.
+    pub cu_per_day: Option<u64>,
+    /// Recorded, not enforced.
+    pub cu_per_month: Option<u64>,
+    /// Requests in a second over all keys of the project.
+    pub rps_limit: Option<u64>,
+}
+
+impl QuotaChange {
+    fn apply(&self, quota: &mut PlanQuota) {
+        quota.cu_per_day = self.cu_per_day.unwrap_or(quota.cu_per_day);
+        quota.cu_per_month = self.cu_per_month.or(quota.cu_per_month);
+        quota.rps_limit = self.rps_limit.or(quota.rps_limit);
+    }
+}
+
+/// The counts of a plan that were set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CountsChange {
+    /// Projects of a tenant.
+    pub projects: Option<u32>,
+    /// Usable keys of a project.
+    pub keys_per_project: Option<u32>,
+    /// Members of a tenant.
+    pub members: Option<u32>,
+    /// Webhooks of a project.
+    pub webhooks_per_project: Option<u32>,
+    /// Subscriptions of a webhook.
+    pub subscriptions_per_webhook: Option<u32>,
+}
+
+impl CountsChange {
+    fn apply(&self, counts: &mut Counts) {
+        counts.projects = self.projects.unwrap_or(counts.projects);
+        counts.keys_per_project = self.keys_per_project.unwrap_or(counts.keys_per_project);
+        counts.members = self.members.unwrap_or(counts.members);
+        counts.webhooks_per_project = self.webhooks_per_project.unwrap_or(counts.webhooks_per_project);
+        counts.subscriptions_per_webhook =
+            self.subscriptions_per_webhook.unwrap_or(counts.subscriptions_per_webhook);
+    }
+}
+
+impl PlanChange {
+    /// Applies the changes to `plan`, which has no fee.
+    pub fn apply(&self, plan: &mut Plan) {
+        plan.per_minute = self.per_minute.unwrap_or(plan.per_minute);
+        plan.per_hour = self.per_hour.unwrap_or(plan.per_hour);
+        plan.per_day = self.per_day.unwrap_or(plan.per_day);
+        plan.heavy_per_minute = self.heavy_per_minute.unwrap_or(plan.heavy_per_minute);
+        plan.price = self.price.unwrap_or(plan.price);
+        if let Some(ws_connections) = self.ws_connections {
+            *plan = plan.with_ws_connections(ws_connections);
+        }
+        if let Some(per_key) = self.ws_connections_per_key {
+            *plan = plan.with_ws_connections_per_key(per_key);
+        }
+        self.counts.apply(&mut plan.counts);
+        self.quota.apply(&mut plan.quota);
+    }
+}
+
+impl PlanChange {
+    /// These figures, and those of `below` where none is given here.
+    #[must_use]
+    pub fn over(&self, below: &PlanChange) -> PlanChange {
+        PlanChange {
+            per_minute: self.per_minute.or(below.per_minute),
+            per_hour: self.per_hour.or(below.per_hour),
+            per_day: self.per_day.or(below.per_day),
+            heavy_per_minute: self.heavy_per_minute.or(below.heavy_per_minute),
+            price: self.price.or(below.price),
+            ws_connections: self.ws_connections.or(below.ws_connections),
+            ws_connections_per_key: self.ws_connections_per_key.or(below.ws_connections_per_key),
+            counts: CountsChange {
+                projects: self.counts.projects.or(below.counts.projects),
+                keys_per_project: self.counts.keys_per_project.or(below.counts.keys_per_project),
+                members: self.counts.members.or(below.counts.members),
+                webhooks_per_project: self.counts.webhooks_per_project.or(below.counts.webhooks_per_project),
+                subscriptions_per_webhook: self
+                    .counts
+                    .subscriptions_per_webhook
+                    .or(below.counts.subscriptions_per_webhook),
+            },
+            quota: QuotaChange {
+                cu_per_day: self.quota.cu_per_day.or(below.quota.cu_per_day),
+                cu_per_month: self.quota.cu_per_month.or(below.quota.cu_per_month),
+                rps_limit: self.quota.rps_limit.or(below.quota.rps_limit),
+            },
+            monthly_fee: self.monthly_fee.or(below.monthly_fee),
+        }
+    }
+}
+
+/// A change of a plan that takes effect at its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScheduledChange {
+    /// When it takes effect.
+    pub from: Time,
+    /// The plan.
+    pub tier: Tier,
+    /// The figures that change.
+    pub figures: PlanChange,
+}
+
+/// All settings of operators, to be applied to a configuration.
+///
+/// ```
+/// use rpcgate_config::{Config, Overlay, PlanChange};
+/// use rpcgate_core::plan::Tier;
+///
+/// let mut overlay = Overlay::default();
+/// overlay.plans.insert(Tier::Free, PlanChange { per_minute: Some(20), ..PlanChange::default() });
+/// let config = overlay.over(&Config::default());
+/// assert_eq!((config.plans.free.per_minute, config.plans.free.per_hour), (20, 500));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Overlay {
+    /// Plans by tier.
+    pub plans: BTreeMap<Tier, PlanChange>,
+    /// Compute Units by chain and method.
+    pub weights: BTreeMap<String, BTreeMap<String, u32>>,
+    /// Whether a chain is on. A chain is served only if both the file and the operator enable it.
+    pub chains: BTreeMap<String, bool>,
+    /// Changes of plans that take effect at their time, the earliest first.
+    pub scheduled: Vec<ScheduledChange>,
+    /// The drained nodes, by chain and name. They stay in the configuration: a gateway tells its pools.
+    pub drained: BTreeSet<(String, String)>,
+}
+
+impl Overlay {
+    /// The settings in force at `now`: the scheduled changes that are due are applied, and the others left out.
+    #[must_use]
+    pub fn at(&self, now: Time) -> Overlay {
+        let mut in_force = Overlay { scheduled: Vec::new(), ..self.clone() };
+        for ScheduledChange { tier, figures, .. } in self.scheduled.iter().filter(|one| one.from <= now) {
+            let plan = in_force.plans.entry(*tier).or_default();
+            *plan = figures.over(plan);
+        }
+        in_force
+    }
+
+    /// `config` with these settings applied, without scheduled changes. Unknown chains are ignored.
+    pub fn over(&self, config: &Config) -> Config {
+        let mut config = config.clone();
+        for (tier, change) in &self.plans {
+            change.apply(config.plans.of_mut(*tier));
+            if let Some(fee) = change.monthly_fee {
+                *config.billing.fees.of_mut(*tier) = fee;
+            }
+        }
+        for (name, weights) in &self.weights {
+            if let Some(chain) = config.chains.get_mut(name) {
+                chain.cu.extend(weights.iter().map(|(method, cu)| (method.clone(), *cu)));
+            }
+        }
+        for (name, on) in &self.chains {
+            if let Some(chain) = config.chains.get_mut(name) {
+                chain.enabled &= on;
+            }
+        }
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Input;
+
+    #[test]
+    fn streams_that_operators_set_override_those_of_the_file_and_a_key_has_no_more_than_its_project() {
+        let of = |ws_connections, ws_connections_per_key| {
+            let mut plan = Plan::of(Tier::Free).with_ws_connections(10).with_ws_connections_per_key(4);
+            PlanChange { ws_connections, ws_connections_per_key, ..PlanChange::default() }.apply(&mut plan);
+            (plan.ws_connections, plan.ws_connections_per_key)
+        };
+        assert_eq!(of(None, None), (10, 4));
+        assert_eq!(of(Some(20), None), (20, 4));
+        assert_eq!(of(Some(20), Some(7)), (20, 7));
+        assert_eq!(of(Some(3), Some(7)), (3, 3));
+        assert_eq!(of(None, Some(99)), (10, 10));
+    }
+
+    #[test]
+    fn quotas_and_fees_that_operators_set_override_those_of_the_file_limit_by_limit() {
+        let text = "[plans.free]\ncu_per_day = 7\nrps_limit = 3\n[billing.fees]\nfree = 100\npremium = 200\n";
+        let config = Config::read(&Input { file: Some(("f", text)), ..Input::default() }).unwrap();
+        let quota = QuotaChange { cu_per_day: Some(9), cu_per_month: Some(50), rps_limit: None };
+        let change = PlanChange { quota, monthly_fee: Some(300), ..PlanChange::default() };
+        let overlay = Overlay { plans: [(Tier::Free, change)].into(), ..Overlay::default() };
+        let over = overlay.over(&config);
+        let expected = PlanQuota { cu_per_day: 9, cu_per_month: Some(50), rps_limit: Some(3) };
+        assert_eq!((over.plans.free.quota, over.plans.premium.quota), (expected, PlanQuota::DEFAULT));
+        assert_eq!((over.billing.fees.free, over.billing.fees.premium), (300, 200));
+    }
+
+    #[test]
+    fn a_scheduled_change_is_in_force_from_its_time_on() {
+        let change = |secs, per_minute, per_hour| {
+            let figures = PlanChange { per_minute, per_hour, ..PlanChange::default() };
+            ScheduledChange { from: Time::from_secs(secs), tier: Tier::Free, figures }
+        };
+        let set = PlanChange { per_minute: Some(5), ..PlanChange::default() };
+        let overlay = Overlay {
+            plans: [(Tier::Free, set)].into(),
+            scheduled: vec![change(10, Some(6), Some(60)), change(20, Some(7), None)],
+            ..Overlay::default()
+        };
+        let at = |secs| {
+            let in_force = overlay.at(Time::from_secs(secs));
+            assert!(in_force.scheduled.is_empty());
+            let plan = in_force.plans[&Tier::Free];
+            (plan.per_minute, plan.per_hour)
+        };
+        assert_eq!(at(9), (Some(5), None));
+        assert_eq!((at(10), at(19)), ((Some(6), Some(60)), (Some(6), Some(60))));
+        assert_eq!(at(20), (Some(7), Some(60)));
+        assert_eq!(overlay.over(&Config::default()).plans.free.per_minute, 5, "not before it is due");
+    }
+
+    #[test]
+    fn operators_override_the_file_and_neither_alone_enables_a_chain() {
+        let text = "[chains.eth]\ncu = { a = 1, b = 2 }\n[chains.btc]\nenabled = false\n";
+        let input = Input { chains: &["eth", "btc", "ltc"], file: Some(("f", text)), ..Input::default() };
+        let config = Config::read(&input).unwrap();
+        let weights = BTreeMap::from([("b".to_owned(), 9), ("c".to_owned(), 3)]);
+        let overlay = Overlay {
+            weights: BTreeMap::from([("eth".into(), weights), ("gone".into(), BTreeMap::new())]),
+            chains: BTreeMap::from([("btc".into(), true), ("ltc".into(), false), ("gone".into(), true)]),
+            ..Overlay::default()
+        };
+        let over = overlay.over(&config);
+        let cu: Vec<_> = over.chains["eth"].cu.iter().map(|(method, cu)| (method.as_str(), *cu)).collect();
+        assert_eq!(cu, [("a", 1), ("b", 9), ("c", 3)]);
+        let on: Vec<_> = over.chains.iter().map(|(name, chain)| (name.as_str(), chain.enabled)).collect();
+        assert_eq!(on, [("btc", false), ("eth", true), ("ltc", false)]);
+        assert_eq!(Overlay::default().over(&config), config);
+    }
+}
