@@ -102,7 +102,11 @@ fn exists(test: &str, tests: &Tests) -> bool {
     };
     places.iter().any(|place| {
         let stem = place.path.strip_suffix(".rs").unwrap_or(&place.path).replace('-', "_");
-        let parts: Vec<_> = stem.split('/').collect();
+        let mut parts: Vec<_> = stem.split('/').collect();
+        // A package in the folder of another one is named after its own folder.
+        let nested = stem.split_once("/src/").and_then(|(package, _)| package.rsplit_once('/'));
+        let crate_name = nested.map(|(_, folder)| format!("rpcgate_{folder}"));
+        parts.extend(crate_name.as_deref());
         segments
             .iter()
             .all(|segment| parts.contains(segment) || place.modules.iter().any(|module| module == segment))
@@ -147,6 +151,7 @@ mod tests {
                 "tests/tests/stack/window.rs",
                 "#[tokio::test(start_paused = true)]\nasync fn counts() {}\nfn plain() {}",
             ),
+            Source::new("rpcgate-core/config/src/secret.rs", "#[test]\nfn masks() {}"),
             Source::new(
                 "rpcgate-core/src/quota.rs",
                 "#[cfg(test)]\nmod tests {\n #[test]\n #[should_panic]\n fn rolls() {}\n proptest! { #[test] fn adds_up(a in 0..9) {} } }",
@@ -166,6 +171,7 @@ mod tests {
             "`counts`",
             "`stack::window::counts`",
             "`window.rs: counts`",
+            "`rpcgate_config::secret::masks`",
             "rpcgate_core::quota::tests::rolls, `adds_up`",
         ] {
             assert_eq!(findings(right), [""; 0], "{right}");
