@@ -125,8 +125,7 @@ mod tests {
     fn an_operators_weight_of_the_metered_name_applies_to_every_spelling_of_the_gas_price() {
         let cu = vec![("sui_getReferenceGasPrice".into(), 3)];
         let weighed = |cu| {
-            let mut changes = ChainOverrides::default();
-            changes.cu = cu;
+            let changes = ChainOverrides { cu, ..ChainOverrides::default() };
             Chain::new(adapter(), changes, true, Arc::default())
         };
         for sent in ["suix_getReferenceGasPrice", "sui_getReferenceGasPrice"] {
