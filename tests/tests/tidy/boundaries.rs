@@ -381,10 +381,19 @@ mod tests {
 
     #[test]
     fn input_in_core_is_found() {
-        let path = "rpcgate-core/config/src/read.rs";
-        assert_eq!(found(core_input_output, path, "use std::{fs, net::{IpAddr, TcpStream}};"), 2);
-        assert_eq!(found(core_input_output, path, "std::env::var(\"X\")"), 1);
-        assert_eq!(found(core_input_output, path, "#[cfg(test)]\nmod tests { use std::fs; }"), 0);
+        for path in ["rpcgate-core/src/tally.rs", "rpcgate-core/config/src/read.rs"] {
+            assert_eq!(
+                found(core_input_output, path, "use std::{fs, net::{IpAddr, TcpStream}};"),
+                2,
+                "{path}"
+            );
+            assert_eq!(found(core_input_output, path, "std::env::var(\"X\")"), 1, "{path}");
+            assert_eq!(
+                found(core_input_output, path, "#[cfg(test)]\nmod tests { use std::fs; }"),
+                0,
+                "{path}"
+            );
+        }
         assert_eq!(found(core_input_output, "rpcgate-server/src/main.rs", "use std::fs;"), 0);
     }
 

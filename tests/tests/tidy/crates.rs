@@ -129,18 +129,15 @@ fn wrong_directions(metadata: &Value) -> Vec<String> {
 }
 
 fn input_output(metadata: &Value) -> Vec<String> {
-    let mut findings = Vec::new();
-    for package in items(metadata, "packages") {
-        let name = text(package, "name");
-        if !WITHOUT_IO.contains(&name) {
-            continue;
-        }
-        let used = items(package, "dependencies").filter(|dependency| text(dependency, "kind") != "dev");
-        let forbidden =
-            used.map(|dependency| text(dependency, "name")).filter(|used| INPUT_OUTPUT.contains(used));
-        findings.extend(forbidden.map(|used| format!("{name} must not use {used}")));
-    }
-    findings
+    let used = |package| {
+        let kept = items(package, "dependencies").filter(|dependency| text(dependency, "kind") != "dev");
+        kept.map(move |dependency| (text(package, "name"), text(dependency, "name")))
+    };
+    items(metadata, "packages")
+        .flat_map(used)
+        .filter(|(package, dependency)| WITHOUT_IO.contains(package) && INPUT_OUTPUT.contains(dependency))
+        .map(|(package, dependency)| format!("{package} must not use {dependency}"))
+        .collect()
 }
 
 /// The server uses only the store and the process module of the management side; the rest needs a feature.
@@ -274,10 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn input_in_core_is_found_unless_tests_alone_need_it() {
+    fn input_in_a_package_without_it_is_found_unless_tests_alone_need_it() {
         let needs =
-            |kind| input_output(&planted("rpcgate-core", &json!({ "name": "tokio", "kind": kind }))).len();
-        assert_eq!((needs(Value::Null), needs(json!("build")), needs(json!("dev"))), (1, 1, 0));
+            |package, kind| input_output(&planted(package, &json!({ "name": "tokio", "kind": kind }))).len();
+        for package in ["rpcgate-core", "rpcgate-config"] {
+            let kinds = [Value::Null, json!("build"), json!("dev")];
+            assert_eq!(kinds.map(|kind| needs(package, kind)), [1, 1, 0], "{package}");
+        }
+        assert_eq!(needs("rpcgate-layers", Value::Null), 0);
     }
 
     #[test]
