@@ -1,6 +1,8 @@
 //! From the nodes of a configuration to a chain's pool, for every program that calls nodes.
 
-use rpcgate_config::{ChainSettings, Secret, Url};
+use rpcgate_config::{
+    ANY_NETWORK, BatchingSettings, ChainSettings, HedgeSettings, NodeSettings, Secret, Url,
+};
 use rpcgate_core::chain::Facts;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::tally::Transport;
@@ -77,12 +79,12 @@ pub fn has_lost_node(old: &ChainSettings, new: &ChainSettings) -> bool {
         &'s BTreeMap<String, Secret>,
         Option<&'s str>,
     );
-    fn identity<'s>(chain: &'s ChainSettings, node: &'s rpcgate_config::NodeSettings) -> Identity<'s> {
+    fn identity<'s>(chain: &'s ChainSettings, node: &'s NodeSettings) -> Identity<'s> {
         let addresses = [node.url.as_ref(), node.ws.as_ref(), node.grpc.as_ref()];
         let login = (node.user.as_deref(), node.password.as_ref());
         (addresses, login, &node.headers, chain.network_of(node))
     }
-    let is_kept = |node: &rpcgate_config::NodeSettings| {
+    let is_kept = |node: &NodeSettings| {
         new.enabled && new.nodes.iter().any(|other| identity(new, other) == identity(old, node))
     };
     old.enabled && !old.nodes.iter().all(is_kept)
@@ -100,7 +102,7 @@ impl NodeAuthorities {
     }
 }
 
-fn batching(settings: &rpcgate_config::BatchingSettings) -> Option<BatchingPolicy> {
+fn batching(settings: &BatchingSettings) -> Option<BatchingPolicy> {
     settings.enabled.then(|| {
         BatchingPolicy::default()
             .with_wait(settings.wait)
@@ -109,7 +111,7 @@ fn batching(settings: &rpcgate_config::BatchingSettings) -> Option<BatchingPolic
     })
 }
 
-fn hedge(settings: &rpcgate_config::HedgeSettings) -> Option<HedgePolicy> {
+fn hedge(settings: &HedgeSettings) -> Option<HedgePolicy> {
     settings.enabled.then(|| {
         HedgePolicy::default()
             .with_percentile(settings.percentile)
@@ -119,10 +121,7 @@ fn hedge(settings: &rpcgate_config::HedgeSettings) -> Option<HedgePolicy> {
 }
 
 /// The node with its addresses; `None` if it has none.
-fn node(
-    chain: &ChainSettings,
-    settings: &rpcgate_config::NodeSettings,
-) -> Result<Option<NodeConfig>, String> {
+fn node(chain: &ChainSettings, settings: &NodeSettings) -> Result<Option<NodeConfig>, String> {
     let mut node = None;
     for (key, url, transport) in [
         ("url", &settings.url, Transport::Http),
@@ -146,7 +145,7 @@ fn node(
     }
     node.network = match chain.network_of(settings) {
         None => ExpectedNetwork::OfChain,
-        Some(rpcgate_config::ANY_NETWORK) => ExpectedNetwork::Any,
+        Some(ANY_NETWORK) => ExpectedNetwork::Any,
         Some(name) => ExpectedNetwork::Named(name.to_owned()),
     };
     if let Some(file) = chain.ca_file_of(settings) {
@@ -162,7 +161,7 @@ fn node(
 
 /// An address of a node, which is the value of `key`, with the node's user and password.
 fn address(
-    settings: &rpcgate_config::NodeSettings,
+    settings: &NodeSettings,
     (key, url): (&str, &Url),
     transport: Transport,
 ) -> Result<NodeUrl, String> {

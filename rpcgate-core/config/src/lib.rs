@@ -6,9 +6,9 @@
 //! tables of settings are merged key by key. An empty variable removes a value that may be absent.
 //! A secret is a text, `{ file = "…" }` or `{ env = "…" }` (as variables: `RPCGATE_GATEWAY__KEY_SECRET__FILE`).
 //!
-//! This module opens no file and reads no environment: the binaries pass in what they have read. The file
+//! This crate opens no file and reads no environment: the binaries pass in what they have read. The file
 //! [`docs/rpcgate.example.toml`](https://github.com/rpcgate/rpcgate/blob/main/docs/rpcgate.example.toml) shows every key
-//! with its default; tests compare it with this module.
+//! with its default; tests compare it with this crate.
 //!
 //! ```
 //! use rpcgate_config::{Config, Input};

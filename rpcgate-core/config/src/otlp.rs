@@ -124,8 +124,8 @@ impl Table for OtlpSettings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, Input};
     use super::*;
+    use crate::{Config, Input};
 
     fn read(lines: &str) -> Result<OtlpSettings, String> {
         let text = format!("[telemetry.otlp]\n{lines}\n");

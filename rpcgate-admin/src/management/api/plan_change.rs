@@ -3,6 +3,7 @@
 use crate::management::action;
 use crate::management::api::moment::Moment;
 use crate::management::error::ActionError;
+use rpcgate_config::{CountsChange, PlanChange, QuotaChange};
 use rpcgate_core::plan;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -95,9 +96,9 @@ impl PlanChangeJson {
     ///
     /// # Errors
     /// [`ActionError::Invalid`] for an invalid price.
-    pub fn change(self) -> Result<rpcgate_config::PlanChange, ActionError> {
+    pub fn change(self) -> Result<PlanChange, ActionError> {
         let price = self.price_per_cu.map(action::operator::plans::price).transpose()?;
-        let counts = rpcgate_config::CountsChange {
+        let counts = CountsChange {
             projects: self.projects,
             keys_per_project: self.keys_per_project,
             members: self.members,
@@ -107,7 +108,7 @@ impl PlanChangeJson {
         let PlanChangeJson { per_minute, per_hour, per_day, heavy_per_minute, .. } = self;
         let PlanChangeJson { ws_connections, ws_connections_per_key, .. } = self;
         let PlanChangeJson { cu_per_day, cu_per_month, rps_limit, monthly_fee_cents, .. } = self;
-        Ok(rpcgate_config::PlanChange {
+        Ok(PlanChange {
             per_minute,
             per_hour,
             per_day,
@@ -116,15 +117,15 @@ impl PlanChangeJson {
             ws_connections,
             ws_connections_per_key,
             counts,
-            quota: rpcgate_config::QuotaChange { cu_per_day, cu_per_month, rps_limit },
+            quota: QuotaChange { cu_per_day, cu_per_month, rps_limit },
             monthly_fee: monthly_fee_cents,
         })
     }
 }
 
-impl From<rpcgate_config::PlanChange> for PlanChangeJson {
-    fn from(change: rpcgate_config::PlanChange) -> Self {
-        let rpcgate_config::CountsChange {
+impl From<PlanChange> for PlanChangeJson {
+    fn from(change: PlanChange) -> Self {
+        let CountsChange {
             projects,
             keys_per_project,
             members,
