@@ -1,35 +1,29 @@
-//! Detects a PostgreSQL server on this machine, so that tests that need one are reported as ignored where there is none.
-//! With `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail. The same for the programs that run the examples of
-//! the documentation, which no setting requires.
+//! Detects the programs that tests need, so that these tests are reported as ignored where a program is missing: those that
+//! run the examples of the documentation, and the PostgreSQL server. With `RPCGATE_REQUIRE_SERVICES=1` the tests on the
+//! server run nevertheless, and fail.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn main() {
-    println!("cargo::rustc-check-cfg=cfg(have_postgres)");
     println!("cargo::rerun-if-env-changed=RPCGATE_REQUIRE_SERVICES");
     println!("cargo::rerun-if-env-changed=PATH");
-    println!("cargo::rerun-if-changed=/usr/lib/postgresql");
-    for (program, cfg) in [("python3", "have_python"), ("node", "have_node"), ("go", "have_go")] {
+    let is_required = std::env::var("RPCGATE_REQUIRE_SERVICES").is_ok_and(|value| value == "1");
+    let has_postgres = is_required || is_installed("postgres") || Path::new("/usr/lib/postgresql").is_dir();
+    let found = [
+        ("have_postgres", has_postgres),
+        ("have_python", is_installed("python3")),
+        ("have_node", is_installed("node")),
+        ("have_go", is_installed("go")),
+    ];
+    for (cfg, is_found) in found {
         println!("cargo::rustc-check-cfg=cfg({cfg})");
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
+        if is_found {
             println!("cargo::rustc-cfg={cfg}");
         }
     }
-    let is_required = std::env::var("RPCGATE_REQUIRE_SERVICES").is_ok_and(|value| value == "1");
-    if is_required || has_postgres() {
-        println!("cargo::rustc-cfg=have_postgres");
-    }
 }
 
-/// Whether the server and the programs that make its databases are in the path, or where Debian's packages have them.
-fn has_postgres() -> bool {
+fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let debian = debian.map(|found| found.path().join("bin"));
-    let folder = |server: PathBuf| Some(server.canonicalize().ok()?.parent()?.to_owned());
-    let folders =
-        std::env::split_paths(&path).chain(debian).filter_map(|found| folder(found.join("postgres")));
-    let has_all = |folder: &Path| ["initdb", "createdb"].iter().all(|name| folder.join(name).is_file());
-    folders.into_iter().any(|folder| has_all(&folder))
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

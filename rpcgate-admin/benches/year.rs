@@ -13,10 +13,6 @@ use http_body_util::BodyExt;
 use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::management::identity::token::Claims;
 use rpcgate_admin::management::router::router;
-use rpcgate_admin::store::{
-    Audit, Block, Digest, Key, LogInMethod, Project, Role, Session, SessionId, ShipError, StoreError, Tenant,
-    User, UserId, fresh_id, url_of,
-};
 use rpcgate_config::{Config, Input, Setting};
 use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
@@ -27,6 +23,10 @@ use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::block::BlockKey;
 use rpcgate_core::usage::fold::Folded;
 use rpcgate_core::usage::{Mark, Metrics, Rollup, Shipment, Stream};
+use rpcgate_store::{
+    Audit, Block, Digest, Key, LogInMethod, Project, Role, Session, SessionId, ShipError, StoreError, Tenant,
+    User, UserId, fresh_id, url_of,
+};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;

@@ -16,9 +16,9 @@ pub mod tenant;
 pub mod transfer;
 pub mod user;
 
-use crate::process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use options::CommandOptions;
+use rpcgate_process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualArgs};
 
 /// What `--help` says at its end.
 const AFTER_HELP: &str = "\

@@ -178,10 +178,10 @@ impl Directory for FileDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_admin::process::node_pool;
     use rpcgate_config::Input;
     use rpcgate_core::tally::Transport;
     use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
+    use rpcgate_process::node_pool;
 
     fn config(text: &str) -> Config {
         Config::read(&Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() }).unwrap()

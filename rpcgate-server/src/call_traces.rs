@@ -5,10 +5,6 @@
 
 use crate::call_log::{cache_word, method_word, outcome_word};
 use arc_swap::ArcSwap;
-use rpcgate_admin::process::traces::{
-    BadCollector, FinishedSpan, SpanAttributes, SpanEvent, SpanQueue, SpanRole, SpanSource, TraceCounts,
-    TraceExporter,
-};
 use rpcgate_config::OtlpSettings;
 use rpcgate_core::backend::call_observer::{CallObserver, CallTracing, SettledCalls};
 use rpcgate_core::backend::usage_sink::Outcome;
@@ -18,6 +14,10 @@ use rpcgate_core::node_try::{NodeTry, TryEnd};
 use rpcgate_core::recent::{CallFacts, RecentCall, RequestFacts};
 use rpcgate_core::trace::{CallTrace, TraceSampling};
 use rpcgate_layers::nodes::Pools;
+use rpcgate_process::traces::{
+    BadCollector, FinishedSpan, SpanAttributes, SpanEvent, SpanQueue, SpanRole, SpanSource, TraceCounts,
+    TraceExporter,
+};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use crate::demo_options::DemoOptions;
 use crate::import::SourceForm;
 use clap::{Args, Parser, Subcommand};
-use rpcgate_admin::process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualArgs};
 use rpcgate_core::plan::Tier;
+use rpcgate_process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualArgs};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -112,7 +112,7 @@ impl From<DemoArgs> for DemoOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_admin::process::settings::CheckedAgainst;
+    use rpcgate_process::settings::CheckedAgainst;
 
     fn parse(line: &str) -> Result<ServerCommand, clap::Error> {
         ServerCli::try_parse_from(std::iter::once("rpcgate-server").chain(line.split_whitespace()))

@@ -1,6 +1,5 @@
 //! What a gateway remembers of a request, as the management side shows it.
 
-use rpcgate_admin::store::{ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse};
 use rpcgate_config::Config;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::RequestId;
@@ -10,6 +9,7 @@ use rpcgate_core::recent::{CacheUse, RecentCall, RecentRequest, RecentRequests, 
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::window::Allowance;
 use rpcgate_layers::nodes::Pools;
+use rpcgate_store::{ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -127,7 +127,6 @@ fn micros(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_admin::process::node_pool;
     use rpcgate_config::Input;
     use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
     use rpcgate_core::chain::ChainName;
@@ -140,6 +139,7 @@ mod tests {
     use rpcgate_core::tally::Transport;
     use rpcgate_core::window::Windows;
     use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
+    use rpcgate_process::node_pool;
 
     const MILLI: Duration = Duration::from_millis(1);
 

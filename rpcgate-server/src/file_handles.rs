@@ -1,13 +1,13 @@
 //! The connections that the limit of open files allows a gateway.
 
 use crate::gateway::StartOptions;
-use rpcgate_admin::process::FileHandles;
-use rpcgate_admin::process::file_handles::{FEW, RAISE};
+use rpcgate_process::FileHandles;
+use rpcgate_process::file_handles::{FEW, RAISE};
 
 /// Lowers the connections of `options` to those for which there are handles, and logs how many they are.
 ///
 /// ```
-/// use rpcgate_admin::process::FileHandles;
+/// use rpcgate_process::FileHandles;
 /// use rpcgate_server::StartOptions;
 /// use rpcgate_server::file_handles::bound;
 ///
@@ -28,8 +28,8 @@ pub fn bound(handles: FileHandles, mut options: StartOptions) -> StartOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::captured_log::CapturedLog;
     use rpcgate_config::LogFormat;
+    use rpcgate_process::captured_log::CapturedLog;
 
     #[test]
     fn connections_and_streams_are_bounded_and_never_raised() {

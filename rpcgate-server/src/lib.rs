@@ -7,8 +7,6 @@ pub mod access;
 pub mod assemble;
 mod call_log;
 mod call_traces;
-#[cfg(test)]
-mod captured_log;
 pub mod cli;
 pub mod command;
 mod counting;

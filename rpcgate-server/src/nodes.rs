@@ -1,8 +1,8 @@
 //! What a gateway reports of its nodes.
 
-use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::Chain;
 use rpcgate_layers::nodes::{NodeHealth, NodeView, Pool};
+use rpcgate_store::NodeState;
 use std::time::Duration;
 
 /// The current status of the nodes of `pool`, compared with the head of their chain.

@@ -1,10 +1,10 @@
 //! Why a gateway does not start.
 
 use crate::journal::JournalError;
-use rpcgate_admin::process::acme::BadAcme;
-use rpcgate_admin::process::tls::BadCertificate;
-use rpcgate_admin::process::traces::BadCollector;
 use rpcgate_layers::redis::BadRedis;
+use rpcgate_process::acme::BadAcme;
+use rpcgate_process::tls::BadCertificate;
+use rpcgate_process::traces::BadCollector;
 use std::net::SocketAddr;
 
 /// Why a gateway did not start, or did not accept a new configuration. Most texts begin with the configuration key at

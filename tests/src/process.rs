@@ -9,13 +9,13 @@
 use crate::client::TestClient;
 use crate::gateway::{Setup, key};
 use crate::{TIMEOUT, until};
-use rpcgate_admin::store::url_of;
 use rpcgate_config::Config;
 use rpcgate_core::clock::Clock;
 use rpcgate_server::command::run;
 use rpcgate_server::journal::JournalError;
 use rpcgate_server::state::State;
 use rpcgate_server::{Gateway, StartError, StartOptions};
+use rpcgate_store::url_of;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;

@@ -3,11 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a key of the tests that cannot be made fails its test")]
 
 use crate::client::TestClient;
-use rpcgate_admin::store::{Key, Project, Store, Tenant};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, Scope, TenantId};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
+use rpcgate_store::{Key, Project, Store, Tenant};
 use std::net::SocketAddr;
 
 /// The secret of the keys: `gateway.key_secret` of the gateways that accept them.

@@ -4,11 +4,11 @@
 
 use crate::TIMEOUT;
 use crate::process::Site;
-use rpcgate_admin::store::{UsageStore, url_of};
 use rpcgate_core::backend::usage_sink::OwnedRecord;
 use rpcgate_core::caller::{RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::{Block, Cell, Group, Metrics, Period, UsageAsk, UsageView, UsageWindow};
+use rpcgate_store::{UsageStore, url_of};
 use sea_orm::{ConnectOptions, ConnectionTrait, DatabaseConnection, Statement};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Options that the commands of several resources share.
 
-use crate::process::ConfigFile;
 use clap::Args;
+use rpcgate_process::ConfigFile;
 
 /// The options of every command that opens the database.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]

@@ -1,11 +1,11 @@
 //! `rpcgate-admin check`: prints the effective configuration, or what a reload would change.
 
 use super::{configuration, with_origin};
-use crate::process::acme::CertificateOrders;
-use crate::process::against::{ReloadPlan, against_running};
-use crate::process::tls::CertificatePaths;
-use crate::process::{Failure, host_name, origin, warnings};
 use rpcgate_config::ConfigProgram;
+use rpcgate_process::acme::CertificateOrders;
+use rpcgate_process::tls::CertificatePaths;
+use rpcgate_process::{Failure, host_name, origin, warnings};
+use rpcgate_store::{ComparisonError, ReloadPlan, StoreError, compare_with_running};
 use std::io::Write;
 use std::path::Path;
 
@@ -31,18 +31,27 @@ pub fn execute(file: &Path, out: &mut dyn Write, messages: &mut dyn Write) -> Re
 /// Prints what a reload of the management side on this machine with the configuration in `file` would change.
 ///
 /// # Errors
-/// [`Failure::Configuration`], and those of [`against_running`].
+/// [`Failure::Configuration`], and those of [`compare_with_running`].
 pub async fn against(file: &Path, out: &mut dyn Write) -> Result<ReloadPlan, Failure> {
     let (config, host) = (configuration(file)?, host_name());
     let place = origin(&host, Some(file));
-    against_running(ConfigProgram::Management, &config, Some(&place), &host, out).await
+    let compared = compare_with_running(ConfigProgram::Management, &config, Some(&place), &host, out).await;
+    compared.map_err(failure)
+}
+
+fn failure(error: ComparisonError) -> Failure {
+    match error {
+        ComparisonError::NotFound(text) => Failure::NotFound(text),
+        ComparisonError::Store(StoreError::Unavailable(_)) => Failure::Unavailable(error.to_string()),
+        _ => Failure::new(matches!(error, ComparisonError::Store(StoreError::Url(_))), &error),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{AcceptedConfig, ConfigScope, Store, url_of};
     use rpcgate_core::clock::Time;
+    use rpcgate_store::{AcceptedConfig, ConfigScope, Store, url_of};
 
     fn check(text: &str) -> Result<String, String> {
         let dir = tempfile::tempdir().unwrap();

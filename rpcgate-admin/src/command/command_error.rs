@@ -1,8 +1,8 @@
 //! Why a command of operators was not carried out: an exit code, a text for people, and the error of the API for programs.
 
 use crate::management::error::{ActionError, ErrorBody, ErrorCode};
-use crate::process::Failure;
 use http::StatusCode;
+use rpcgate_process::Failure;
 use std::io::{self, Write};
 
 /// Why a command of operators was not carried out.

@@ -13,9 +13,9 @@ use crate::management::action::operator::rollback::{self, RolledBack};
 use crate::management::api::operator::config_versions::{
     ConfigChangesJson, ConfigVersionJson, WholeVersionJson,
 };
-use crate::process::{Failure, host_name};
-use crate::store::{ConfigScope, ConfigVersion, ConfigVersionFilter, RunningConfig};
 use rpcgate_config::{ChangedSetting, Config, ConfigProgram, SecretFingerprints, moment_text};
+use rpcgate_process::{Failure, host_name};
+use rpcgate_store::{ConfigScope, ConfigVersion, ConfigVersionFilter, RunningConfig};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -373,8 +373,8 @@ mod tests {
     use super::*;
     use crate::command::console::tests::run;
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::store::AcceptedConfig;
     use rpcgate_config::{ConfigLines, Input};
+    use rpcgate_store::AcceptedConfig;
 
     async fn accept(site: &Site, per_minute: u64, secret: &str) -> u64 {
         let mut config = site.app.settings.config.clone();

@@ -6,11 +6,11 @@ use super::{configuration, with_origin};
 use crate::cli::options::{CommandOptions, Confirmation};
 use crate::management::action::actor::Actor;
 use crate::management::app_state::{AppState, AppStateError};
-use crate::process::{Failure, LocalAccount, log};
-use crate::store::StoreError;
 use rpcgate_config::{LogFormat, Telemetry};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::SystemClock;
+use rpcgate_process::{Failure, LocalAccount, log};
+use rpcgate_store::StoreError;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ fn carry_out(
     options: &CommandOptions,
     command: impl AsyncFnOnce(&mut Console<'_>) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    crate::process::runtime("rpcgate-admin")?.block_on(async {
+    rpcgate_process::runtime("rpcgate-admin")?.block_on(async {
         let app = Arc::new(open(options).await?);
         let mut out = BufWriter::new(io::stdout().lock());
         let stdin = io::stdin();

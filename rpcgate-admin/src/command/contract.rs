@@ -11,8 +11,8 @@ use crate::cli::contract::{
 };
 use crate::management::action::operator::contracts::{self, NewContract};
 use crate::management::api::contracts::ContractJson;
-use crate::store::{ContractId, TenantContract};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{ContractId, TenantContract};
 
 impl Printable for ContractJson {
     const COLUMNS: &'static [(&'static str, usize)] =
@@ -101,7 +101,7 @@ async fn end(console: &mut Console<'_>, args: &ContractEndArgs) -> Result<(), Co
 mod tests {
     use crate::command::console::tests::run;
     use crate::management::app_state::tests::Site;
-    use crate::store::AuditSubject;
+    use rpcgate_store::AuditSubject;
     use serde_json::{Value, json};
     use std::time::Duration;
 

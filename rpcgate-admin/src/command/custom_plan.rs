@@ -8,8 +8,8 @@ use super::printer::Printable;
 use crate::cli::custom_plan::{CustomPlanCommand, CustomPlanDeleteArgs, CustomPlanSetArgs};
 use crate::management::action::operator::custom_plans::{self, NewCustomPlan};
 use crate::management::api::operator::custom_plans::{CustomPlanJson, PlanVisibility};
-use crate::store::{CustomPlan, CustomPlanChange, Figures};
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{CustomPlan, CustomPlanChange, Figures};
 
 impl Printable for CustomPlanJson {
     const COLUMNS: &'static [(&'static str, usize)] =

@@ -117,10 +117,10 @@ pub(super) async fn execute(console: &mut Console<'_>, args: &ExplainArgs) -> Re
 mod tests {
     use super::super::console::tests::run;
     use crate::management::app_state::tests::Site;
-    use crate::store::{
+    use rpcgate_core::caller::{KeyId, ProjectId, RequestId};
+    use rpcgate_store::{
         ExplainedCall, ExplainedTry, Explanation, GatewayReport, RefusalShown, WindowUse, fresh_id,
     };
-    use rpcgate_core::caller::{KeyId, ProjectId, RequestId};
 
     /// A site with a gateway that remembers this request, and the tenant whose it is.
     async fn remembered(site: &Site) -> (RequestId, String) {

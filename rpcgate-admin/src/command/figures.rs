@@ -2,8 +2,8 @@
 
 use crate::cli::figures::{FigureArgs, QuotaArgs};
 use crate::management::api::figures::FiguresJson;
-use crate::store::Figures;
 use rpcgate_config::{CountsChange, PlanChange, QuotaChange};
+use rpcgate_store::Figures;
 
 /// The figures that were given.
 pub(super) fn plan_change(FigureArgs { limits: args, quota, monthly_fee_cents }: &FigureArgs) -> PlanChange {

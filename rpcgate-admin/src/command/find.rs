@@ -6,9 +6,9 @@ use crate::management::action::operator::{custom_plans, lookup, tenants, users};
 use crate::management::action::plans::PlanNames;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Account, AccountFilter, CustomPlan, Key, Project, Tenant, TenantPlan};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{Account, AccountFilter, CustomPlan, Key, Project, Tenant, TenantPlan};
 
 /// The tenant that `given` names: its identifier or its name.
 pub(super) async fn tenant(app: &AppState, given: &str) -> Result<Tenant, CommandError> {
@@ -135,8 +135,8 @@ fn one<T>(
 mod tests {
     use crate::command::console::tests::run;
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::store::{Project, Role, fresh_id};
     use rpcgate_core::caller::{ProjectId, TenantId};
+    use rpcgate_store::{Project, Role, fresh_id};
 
     async fn project(site: &Site, tenant: TenantId, name: &str) -> ProjectId {
         let project = Project {

@@ -1,10 +1,10 @@
 //! `rpcgate-admin health`: whether the management API of this host is well.
 
 use super::configuration;
-use crate::process::health::{ANSWER_WITHIN, ask, awaiting, local, secure};
-use crate::process::proxy_protocol::ProxyPeers;
-use crate::process::{Failure, HealthArgs};
 use rpcgate_config::ClientAuth;
+use rpcgate_process::health::{ANSWER_WITHIN, ask, awaiting, local, secure};
+use rpcgate_process::proxy_protocol::ProxyPeers;
+use rpcgate_process::{Failure, HealthArgs};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -41,10 +41,10 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
-    use crate::process::ConfigFile;
-    use crate::process::tls::{Certificate, CertificatePaths};
     use crate::services::api::Api;
     use rpcgate_config::AcmeSettings;
+    use rpcgate_process::ConfigFile;
+    use rpcgate_process::tls::{Certificate, CertificatePaths};
     use std::sync::Arc;
 
     #[tokio::test]

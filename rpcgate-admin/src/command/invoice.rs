@@ -13,8 +13,8 @@ use crate::management::api::invoices::{
 };
 use crate::management::api::list::MAX;
 use crate::management::api::operator::invoices::filter_of;
-use crate::store::{InvoiceFilter, InvoiceNumber, InvoiceStatus};
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{InvoiceFilter, InvoiceNumber, InvoiceStatus};
 
 impl Printable for InvoiceSummaryJson {
     const COLUMNS: &'static [(&'static str, usize)] =
@@ -198,7 +198,7 @@ mod tests {
     use crate::command::console::tests::run;
     use crate::management::api::invoices::tests::issue;
     use crate::management::app_state::tests::Site;
-    use crate::store::AuditSubject;
+    use rpcgate_store::AuditSubject;
     use serde_json::json;
 
     #[tokio::test]

@@ -11,9 +11,9 @@ use crate::cli::key::{KeyCommand, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 use crate::management::action::keys::{self, NewKey};
 use crate::management::action::projects;
 use crate::management::api::keys::{CreatedKey, KeyJson};
-use crate::process::Failure;
-use crate::store::{Key, Project};
 use rpcgate_core::clock::Time;
+use rpcgate_process::Failure;
+use rpcgate_store::{Key, Project};
 use std::io::{self, Write};
 
 impl Printable for KeyJson {

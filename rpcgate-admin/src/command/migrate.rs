@@ -1,8 +1,8 @@
 //! `rpcgate-admin migrate`: brings the schema of the databases up to date.
 
-use super::configuration;
-use crate::process::Failure;
-use crate::store::{Store, UsageStore};
+use super::{configuration, store_failure};
+use rpcgate_process::Failure;
+use rpcgate_store::{Store, UsageStore};
 use std::io::Write;
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use std::path::Path;
 /// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] for an unusable database.
 pub async fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let database = configuration(file)?.database;
-    Store::open(database.url(), true).await?.close().await;
-    UsageStore::open(database.url(), true).await?.close().await;
+    Store::open(database.url(), true).await.map_err(store_failure)?.close().await;
+    UsageStore::open(database.url(), true).await.map_err(store_failure)?.close().await;
     writeln!(out, "{}: the schema is up to date", database.masked_url())?;
     Ok(out.flush()?)
 }
@@ -22,7 +22,7 @@ pub async fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::url_of;
+    use rpcgate_store::url_of;
     use tempfile::TempDir;
 
     async fn migrate(dir: &TempDir, url: &str) -> Result<String, (u8, String)> {

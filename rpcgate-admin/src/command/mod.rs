@@ -36,22 +36,21 @@ mod user;
 
 use crate::cli::{AdminCli, AdminCommand, ManagedCommand, OperatorCommand};
 use crate::management::app_state::AppStateError;
-use crate::process::command_docs::{write_completions, write_manual};
-use crate::process::{self, CommandOutput, Failure};
-use crate::store::StoreError;
 use clap::CommandFactory;
 use command_error::CommandError;
 use console::Console;
 use rpcgate_config::{Config, LoadError};
 use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_process::command_docs::{write_completions, write_manual};
+use rpcgate_process::{CommandOutput, Failure};
+use rpcgate_store::{ReloadPlan, StoreError};
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Failure::new(matches!(error, StoreError::Url(_)), &error)
-    }
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes it by value")]
+fn store_failure(error: StoreError) -> Failure {
+    Failure::new(matches!(error, StoreError::Url(_)), &error)
 }
 
 impl From<AppStateError> for Failure {
@@ -71,7 +70,8 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
         AdminCommand::Doctor(args) => return doctor::execute(args),
         AdminCommand::Check(args) if args.against.is_some() => {
             let mut out = CommandOutput::stdout();
-            return process::exit_planned(on_runtime(check::against(&args.file.config, &mut out)));
+            let plan = on_runtime(check::against(&args.file.config, &mut out));
+            return rpcgate_process::exit_with_code(plan.map(ReloadPlan::code));
         }
         AdminCommand::Check(args) => {
             check::execute(&args.file.config, &mut CommandOutput::stdout(), &mut io::stderr().lock())
@@ -95,7 +95,7 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
         }
         AdminCommand::Man(args) => write_manual(AdminCli::command(), &args.dir),
     };
-    process::exit(done)
+    rpcgate_process::exit(done)
 }
 
 /// Runs a command by which operators manage something.
@@ -117,15 +117,15 @@ async fn manage(console: &mut Console<'_>, command: &ManagedCommand) -> Result<(
 }
 
 fn on_runtime<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    process::runtime("rpcgate-admin")?.block_on(command)
+    rpcgate_process::runtime("rpcgate-admin")?.block_on(command)
 }
 
 /// The configuration in `file` and the environment.
 fn configuration(file: &Path) -> Result<Config, LoadError> {
-    process::load(Some(file), &[], &[])
+    rpcgate_process::load(Some(file), &[], &[])
 }
 
 /// Adds its origin to a failure that begins with a configuration key.
 fn with_origin(file: &Path, failure: impl Into<Failure>) -> Failure {
-    process::placed(Some(file), failure)
+    rpcgate_process::placed(Some(file), failure)
 }

@@ -83,7 +83,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &NodeCommand) ->
 mod tests {
     use crate::command::console::tests::run;
     use crate::management::app_state::tests::Site;
-    use crate::store::{GatewayReport, NodeState};
+    use rpcgate_store::{GatewayReport, NodeState};
 
     #[tokio::test]
     async fn a_node_is_drained_and_resumed_by_the_name_that_the_list_shows() {

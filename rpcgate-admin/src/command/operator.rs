@@ -1,14 +1,14 @@
 //! `rpcgate-admin operator create`: creates an operator's account.
 
-use super::configuration;
+use super::{configuration, store_failure};
 use crate::management::action::actor::Actor;
 use crate::management::identity::password::{Password, Passwords};
 use crate::management::mail::address;
-use crate::process::{Failure, LocalAccount};
-use crate::store::{Audit, Role, Store, User, UserId, fresh_id};
 use rpcgate_config::secret_of;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::secret::random_text;
+use rpcgate_process::{Failure, LocalAccount};
+use rpcgate_store::{Audit, Role, Store, User, UserId, fresh_id};
 use std::io::{BufRead, Write};
 use std::path::Path;
 
@@ -55,10 +55,10 @@ pub async fn create(
     let actor = Actor::at_command_line(LocalAccount::current(), None, now);
     // Under the new operator, who sees it in the audit of the account.
     let entry = Audit { user: Some(user.id), ..actor.entry(None, ("operator.created", user.id, ""), now) };
-    let store = Store::open(database.url(), database.migrate).await?;
+    let store = Store::open(database.url(), database.migrate).await.map_err(store_failure)?;
     let made = store.with_audit_entry(entry).create_user(&user).await;
     store.close().await;
-    made?;
+    made.map_err(store_failure)?;
     writeln!(out, "operator {} has been made: {}", user.email, user.id)?;
     if !is_typed {
         writeln!(out, "password: {text}")?;
@@ -78,7 +78,7 @@ fn first_line(input: &mut dyn BufRead) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{AuditSubject, url_of};
+    use rpcgate_store::{AuditSubject, url_of};
     use tempfile::TempDir;
 
     struct Fixture {

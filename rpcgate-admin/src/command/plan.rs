@@ -8,8 +8,8 @@ use super::time_argument::time;
 use crate::cli::plan::PlanCommand;
 use crate::management::action::operator::plans;
 use crate::management::api::operator::plans::{PlanFigures, ScheduledChangeJson};
-use crate::store::Figures;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::Figures;
 
 impl Printable for PlanFigures {
     const COLUMNS: &'static [(&'static str, usize)] = &[

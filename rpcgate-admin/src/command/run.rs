@@ -3,19 +3,19 @@
 use super::{configuration, with_origin};
 use crate::cli::Service;
 use crate::management::app_state::AppState;
-use crate::process::acme::CertificateOrders;
-use crate::process::reload::{log_drain, log_reload};
-use crate::process::tls::watch::watch;
-use crate::process::tls::{Certificate, CertificatePaths};
-use crate::process::traces::TraceExporter;
-use crate::process::{Failure, ProcessSignal, Signals, host_name, log, log_warnings, origin};
 use crate::services::api::Api;
 use crate::services::dispatcher::Dispatcher;
 use crate::services::janitor::Janitor;
 use crate::services::watcher::Watcher;
-use crate::store::{AcceptedConfig, ConfigRecorder, ConfigScope};
 use rpcgate_config::{Config, ConfigProgram};
 use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_process::acme::CertificateOrders;
+use rpcgate_process::reload::{log_drain, log_reload};
+use rpcgate_process::tls::watch::watch;
+use rpcgate_process::tls::{Certificate, CertificatePaths};
+use rpcgate_process::traces::TraceExporter;
+use rpcgate_process::{Failure, ProcessSignal, Signals, host_name, log, log_warnings, origin};
+use rpcgate_store::{AcceptedConfig, ConfigRecorder, ConfigScope};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
@@ -208,7 +208,7 @@ impl RunningServices {
 mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
-    use crate::store::ConfigVersionFilter;
+    use rpcgate_store::ConfigVersionFilter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
@@ -235,7 +235,7 @@ mod tests {
     async fn a_secret_that_is_missing_is_a_fault_of_the_configuration() {
         let dir = tempfile::tempdir().unwrap();
         let (file, database) = (dir.path().join("rpcgate.toml"), dir.path().join("rpcgate.db"));
-        let url = crate::store::url_of(&database);
+        let url = rpcgate_store::url_of(&database);
         let text = format!(
             "[telemetry]\nlog_filter = \"off\"\n[gateway]\nkey_secret = \"0123456789abcdef\"\n[database]\nurl = \"{url}\"\n"
         );

@@ -10,8 +10,8 @@ use crate::cli::tenant::{ConfirmedTenantArgs, TenantCommand, TenantListArgs};
 use crate::management::action::operator::tenants;
 use crate::management::action::plans::PlanNames;
 use crate::management::api::tenants::{TenantJson, TenantStatus};
-use crate::store::{Tenant, TenantChange, TenantFilter, TenantPlan};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{Tenant, TenantChange, TenantFilter, TenantPlan};
 
 impl Printable for TenantJson {
     const COLUMNS: &'static [(&'static str, usize)] =

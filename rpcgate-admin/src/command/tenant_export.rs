@@ -36,7 +36,7 @@ use crate::management::api::tickets::TicketJson;
 use crate::management::api::webhooks::WebhookJson;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{AuditFilter, Project, SupportTicket, Tenant, TicketFilter};
+use rpcgate_store::{AuditFilter, Project, SupportTicket, Tenant, TicketFilter};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -279,10 +279,10 @@ async fn all_entries(
 mod tests {
     use crate::command::console::tests::run;
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::store::{Project, Role, fresh_id};
     use axum::body::Body;
     use http::Method;
     use rpcgate_core::caller::ProjectId;
+    use rpcgate_store::{Project, Role, fresh_id};
     use serde_json::{Value, json};
     use std::collections::BTreeMap;
 

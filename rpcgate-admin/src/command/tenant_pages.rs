@@ -4,8 +4,8 @@ use super::command_error::CommandError;
 use crate::management::action::operator::tenants;
 use crate::management::api::list::MAX;
 use crate::management::app_state::AppState;
-use crate::store::{Tenant, TenantFilter};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{Tenant, TenantFilter};
 use std::vec::IntoIter;
 
 /// Tenants, one after another.

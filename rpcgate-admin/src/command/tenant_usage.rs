@@ -7,9 +7,9 @@ use crate::management::api::moment::Moment;
 use crate::management::api::usage::View;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::Tenant;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Params;
+use rpcgate_store::Tenant;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3_600);

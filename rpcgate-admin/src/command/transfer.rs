@@ -1,22 +1,21 @@
 //! `rpcgate-admin transfer`: moves all data from one database to another.
 
+use super::store_failure;
 use crate::cli::transfer::TransferArgs;
-use crate::process::Failure;
-use crate::store::{MovedTable, StoreError, TransferError, transfer};
 use rpcgate_config::secret_of;
 use rpcgate_core::clock::Time;
+use rpcgate_process::Failure;
+use rpcgate_store::{MovedTable, StoreError, TransferError, transfer};
 use std::io::Write;
 
-impl From<TransferError> for Failure {
-    fn from(error: TransferError) -> Self {
-        let text = error.to_string();
-        match error {
-            TransferError::InUse(_) | TransferError::NotEmpty(_) => Failure::Refused(text),
-            TransferError::Same => Failure::Configuration(text),
-            TransferError::Store(StoreError::Unavailable(_)) => Failure::Unavailable(text),
-            TransferError::Store(error) => error.into(),
-            _ => Failure::Other(text),
-        }
+fn failure(error: TransferError) -> Failure {
+    let text = error.to_string();
+    match error {
+        TransferError::InUse(_) | TransferError::NotEmpty(_) => Failure::Refused(text),
+        TransferError::Same => Failure::Configuration(text),
+        TransferError::Store(StoreError::Unavailable(_)) => Failure::Unavailable(text),
+        TransferError::Store(error) => store_failure(error),
+        _ => Failure::Other(text),
     }
 }
 
@@ -38,7 +37,7 @@ pub async fn execute(
         // Progress that cannot be shown is no reason to stop.
         let _ = writeln!(messages.borrow_mut(), "moving {table}");
     };
-    let moved = transfer(&from, &to, args.force, now, began).await?;
+    let moved = transfer(&from, &to, args.force, now, began).await.map_err(failure)?;
     for table in &moved {
         if args.json {
             let line =
@@ -88,7 +87,7 @@ fn url(argument: &str, given: &str) -> Result<String, Failure> {
 mod tests {
     use super::*;
     use crate::management::app_state::tests::NOON;
-    use crate::store::{Store, UsageStore, url_of};
+    use rpcgate_store::{Store, UsageStore, url_of};
 
     fn args(from: &str, to: &str) -> TransferArgs {
         TransferArgs { from: from.into(), to: to.into(), force: false, json: false }

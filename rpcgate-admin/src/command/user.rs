@@ -8,7 +8,7 @@ use crate::cli::user::{UserChangeArgs, UserCommand, UserListArgs};
 use crate::management::action::operator::users;
 use crate::management::api::list::MAX;
 use crate::management::api::operator::users::AccountJson;
-use crate::store::{AccountFilter, UserId};
+use rpcgate_store::{AccountFilter, UserId};
 
 impl Printable for AccountJson {
     const COLUMNS: &'static [(&'static str, usize)] =
@@ -110,7 +110,7 @@ async fn confirmed(
 mod tests {
     use crate::command::console::tests::run;
     use crate::management::app_state::tests::Site;
-    use crate::store::{AuditSubject, Role};
+    use rpcgate_store::{AuditSubject, Role};
     use serde_json::json;
 
     #[tokio::test]

@@ -12,7 +12,6 @@ use crate::management::identity::token::{Claims, Tokens};
 use crate::management::identity::token_scope::{TokenScope, TokenScopes};
 use crate::management::query_parameters::{QueryParameters, expect_known};
 use crate::management::request_traces::UserMark;
-use crate::store::{Digest, Session, SessionId, User};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -21,6 +20,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Digest, Session, SessionId, User};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Access {
             Access::Operator if is_operator => Ok(()),
             Access::Operator => Err(ActionError::Forbidden("this is for operators")),
             Access::Member(_) if is_operator => Err(ActionError::Forbidden(NO_MEMBER)),
-            Access::Member(permission) if user.role.allows(permission) => Ok(()),
+            Access::Member(permission) if permission.is_granted_to(user.role) => Ok(()),
             Access::Member(_) => Err(ActionError::Forbidden("your role does not permit this")),
         }
     }

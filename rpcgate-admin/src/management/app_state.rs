@@ -8,7 +8,6 @@ use crate::management::error::ActionError;
 use crate::management::identity::address::{AddressGroup, TrustedProxies};
 use crate::management::identity::challenge::Challenges;
 use crate::management::identity::form_token::FormTokens;
-#[cfg(feature = "passkeys")]
 use crate::management::identity::passkey::PasskeySite;
 use crate::management::identity::password::{Passwords, QUEUE};
 use crate::management::identity::recovery_code::RecoveryCodes;
@@ -23,13 +22,13 @@ use crate::management::request_metrics::Requests;
 use crate::management::request_traces::RequestTraces;
 use crate::management::watch_metrics::WatchMetrics;
 use crate::management::webhook::DeliveryCounts;
-use crate::process::traces::{BadCollector, TraceExporter};
-use crate::store::{AttemptKind, Store, StoreError, UsageStore};
 use axum::extract::FromRef;
 use rpcgate_config::{Config, Overlay, PREFIX, Secret, TicketSettings, Url};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::secret::KeyForge;
+use rpcgate_process::traces::{BadCollector, TraceExporter};
+use rpcgate_store::{AttemptKind, Store, StoreError, UsageStore};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +57,6 @@ pub struct AppState {
     /// Makes recovery codes.
     pub recovery_codes: RecoveryCodes,
     /// The site for which passkeys are made, if browsers make any for the dashboard's URL.
-    #[cfg(feature = "passkeys")]
     pub passkeys: Option<PasskeySite>,
     /// Issues and checks the challenges for new accounts.
     pub challenges: Challenges,
@@ -322,7 +320,6 @@ impl Configured {
         let scanner = scanner(&config.admin.tickets);
         let settings = Settings::new(config);
         let requests = Requests::default();
-        #[cfg(feature = "passkeys")]
         let passkeys = PasskeySite::at(&settings.dash_url);
         AppState {
             store,
@@ -335,7 +332,6 @@ impl Configured {
             form_tokens,
             sealing,
             recovery_codes,
-            #[cfg(feature = "passkeys")]
             passkeys,
             challenges,
             verifier,

@@ -1,8 +1,8 @@
 //! The number of failed removals of old rows, by the kind of the rows.
 
-use crate::store::SweepFailed;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use rpcgate_store::SweepFailed;
 
 /// Counts the parts of sweeps that could not be finished. Clones share their counters.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ impl CleanupFailures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{FailedStep, StoreError};
+    use rpcgate_store::{FailedStep, StoreError};
 
     #[test]
     fn each_kind_of_rows_that_stays_is_counted_by_itself() {

@@ -70,10 +70,10 @@ async fn without_body(app: &AppState, request: Request) -> Result<Request, Actio
 mod tests {
     use crate::management::app_state::tests::{Site, Visitor};
     use crate::management::error::tests::{body as error_body, body_of_field};
-    use crate::store::Role;
     use axum::body::Body;
     use http::header::{AUTHORIZATION, CONTENT_TYPE};
     use http::{Method, StatusCode};
+    use rpcgate_store::Role;
     use serde_json::Value;
 
     async fn send(site: &Site, visitor: &Visitor, method: Method, path: &str, body: &str) -> (u16, Value) {

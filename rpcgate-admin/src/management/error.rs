@@ -6,7 +6,6 @@
 
 use crate::management::identity::challenge::BadSolution;
 use crate::management::identity::limit::TooOften;
-#[cfg(feature = "passkeys")]
 use crate::management::identity::passkey::PasskeyError;
 use crate::management::identity::password::PasswordError;
 use crate::management::identity::sealing::SealingError;
@@ -14,12 +13,12 @@ use crate::management::identity::token::TokenError;
 use crate::management::identity::totp::UnshownSecret;
 use crate::management::identity::verifier::TokenRefused;
 use crate::management::mail::MailError;
-use crate::store::StoreError;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use rpcgate_core::secret::NoRandomness;
+use rpcgate_store::StoreError;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use utoipa::ToSchema;
@@ -374,7 +373,6 @@ impl From<SealingError> for ActionError {
     }
 }
 
-#[cfg(feature = "passkeys")]
 impl From<PasskeyError> for ActionError {
     fn from(error: PasskeyError) -> Self {
         match error {

@@ -3,10 +3,6 @@
 use crate::management::error::ActionError;
 use crate::management::identity::address::TrustedProxies;
 use crate::management::strict_json;
-use crate::store::{
-    AccessTokenId, ContractId, DeliveryId, InvitationId, InvoiceNumber, LimitRequestId, NotificationId,
-    PasskeyId, SessionId, SubscriptionId, TicketAttachmentId, TicketId, UserId, WebhookId,
-};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, Path, Request};
@@ -16,6 +12,10 @@ use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use ring::digest::Context;
 use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, RequestId, TenantId};
+use rpcgate_store::{
+    AccessTokenId, ContractId, DeliveryId, InvitationId, InvoiceNumber, LimitRequestId, NotificationId,
+    PasskeyId, SessionId, SubscriptionId, TicketAttachmentId, TicketId, UserId, WebhookId,
+};
 use serde::de::DeserializeOwned;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;

@@ -4,7 +4,6 @@ use crate::management::action::idempotency::{KeptAnswer, MAX_KEY, Once, RequestP
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{read_body, read_file};
-use crate::store::{Run, User};
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -14,6 +13,7 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use ring::digest::{Context, SHA256};
+use rpcgate_store::{Run, User};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;

@@ -3,9 +3,6 @@
 
 use crate::management::app_state::AppState;
 use crate::management::request_metrics::Requests;
-use crate::process::metrics::{CertificateMetrics, MetricsFormat, ProgramMetrics};
-use crate::process::tls::Certificate;
-use crate::store::Store;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -18,6 +15,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use rpcgate_core::clock::{Clock, Time};
+use rpcgate_process::metrics::{CertificateMetrics, MetricsFormat, ProgramMetrics};
+use rpcgate_process::tls::Certificate;
+use rpcgate_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,13 +121,13 @@ mod tests {
     use crate::management::app_state::tests::Site;
     use crate::management::mail::MailCounts;
     use crate::management::webhook::DeliveryCounts;
-    use crate::process::tls::CertificatePaths;
     use axum::body::Body;
     use axum::extract::ConnectInfo;
     use http::{Method, Request};
     use http_body_util::BodyExt;
     use rcgen::{CertificateParams, KeyPair};
     use rpcgate_config::{AcmeSettings, AdminTls};
+    use rpcgate_process::tls::CertificatePaths;
     use tokio_util::sync::CancellationToken;
     use tower::ServiceExt;
 

@@ -1,9 +1,6 @@
 //! The spans of requests (`telemetry.otlp`): one for each that has ended. A span has the route, and nothing of the path, the
 //! query, the headers or the body.
 
-use crate::process::traces::{
-    BadCollector, FinishedSpan, SpanAttributes, SpanQueue, SpanRole, SpanSource, TraceExporter,
-};
 use http::{Extensions, HeaderMap, Method, StatusCode};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -13,6 +10,9 @@ use rpcgate_config::OtlpSettings;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::trace::{CallTrace, TraceSampling};
+use rpcgate_process::traces::{
+    BadCollector, FinishedSpan, SpanAttributes, SpanQueue, SpanRole, SpanSource, TraceExporter,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -176,7 +176,7 @@ impl Collector for TraceMetric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::traces::SpanValue;
+    use rpcgate_process::traces::SpanValue;
 
     #[test]
     fn a_span_has_the_route_and_nothing_that_a_client_sent() {

@@ -232,7 +232,6 @@ fn usage_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
 }
 
 /// The routes of passkeys.
-#[cfg(feature = "passkeys")]
 fn passkeys(guard: &RouteGuard) -> ApiRouter {
     use crate::management::api::passkeys;
     OpenApiRouter::default()
@@ -243,11 +242,6 @@ fn passkeys(guard: &RouteGuard) -> ApiRouter {
         .routes(guard.user(routes!(passkeys::start_factor)))
         .routes(guard.anyone(routes!(passkeys::start_log_in)))
         .routes(guard.anyone(routes!(passkeys::finish_log_in)))
-}
-
-#[cfg(not(feature = "passkeys"))]
-fn passkeys(_: &RouteGuard) -> ApiRouter {
-    OpenApiRouter::default()
 }
 
 /// Answers a request that has no route.

@@ -1,10 +1,10 @@
 //! What the watcher of chains has done, and how far it is.
 
-use crate::store::MatchedEvent;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use rpcgate_store::MatchedEvent;
 
 type Labels = Vec<(&'static str, &'static str)>;
 

@@ -57,8 +57,8 @@ async fn bill(app: &AppState) {
 mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
-    use crate::store::{InvoiceFilter, TenantChange};
     use rpcgate_core::plan::Tier;
+    use rpcgate_store::{InvoiceFilter, TenantChange};
 
     #[tokio::test]
     async fn months_are_closed_while_it_runs_and_as_it_is_configured_now() {

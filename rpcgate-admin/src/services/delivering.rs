@@ -5,10 +5,10 @@ use crate::management::webhook::attempt::attempt;
 use crate::management::webhook::held_bodies::HeldBodies;
 use crate::management::webhook::load::{EndpointLoad, LoadMoment};
 use crate::management::webhook::tenant_places::{PlaceOwner, PlaceRule, TenantPlaces};
-use crate::store::{
+use parking_lot::Mutex;
+use rpcgate_store::{
     AfterAttempt, ChainEventId, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery, WebhookId,
 };
-use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;

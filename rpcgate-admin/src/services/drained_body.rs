@@ -1,11 +1,11 @@
-//! The body of a request, of which a handler may leave a part: that is [read](crate::process::unread) and thrown away while the
+//! The body of a request, of which a handler may leave a part: that is [read](rpcgate_process::unread) and thrown away while the
 //! answer is sent, within bounds.
 
-use crate::process::unread::{UnreadBound, read_rest};
 use bytes::Bytes;
 use http::header::EXPECT;
 use http::{Request, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use rpcgate_process::unread::{UnreadBound, read_rest};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::management::api::webhooks::tests::{event, project, webhook};
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::store::{DeliveryId, DeliveryStatus, Role, fresh_id};
+    use rpcgate_store::{DeliveryId, DeliveryStatus, Role, fresh_id};
 
     #[tokio::test]
     async fn expired_rows_are_removed_on_time_and_others_stay() {

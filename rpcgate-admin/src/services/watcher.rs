@@ -24,8 +24,6 @@ mod watched_chain;
 
 use super::app_task::{AppTask, CurrentApp};
 use crate::management::app_state::AppState;
-use crate::process::node_pool;
-use crate::store::{StoreError, WatchLease, fresh_id};
 use backlog::Backlogs;
 use failure_log::FailureLog;
 #[cfg(feature = "cli")]
@@ -34,6 +32,8 @@ use rpcgate_config::Config;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_layers::nodes::{NodeDrains, NodeSpendings, Pool};
+use rpcgate_process::node_pool;
+use rpcgate_store::{StoreError, WatchLease, fresh_id};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 use super::*;
 use crate::sample_calls::{call_facts, request_facts};
-use rpcgate_admin::process::node_pool;
-use rpcgate_admin::process::traces::SpanValue;
 use rpcgate_config::{Config, Input};
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::SystemClock;
@@ -10,6 +8,8 @@ use rpcgate_core::node_try::{NodeChoice, NodeTries};
 use rpcgate_core::recent::CacheUse;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
+use rpcgate_process::node_pool;
+use rpcgate_process::traces::SpanValue;
 
 const MILLI: Duration = Duration::from_millis(1);
 

@@ -2,9 +2,9 @@
 
 use crate::gateway::dry_run;
 use crate::journal::known_gateway;
-use rpcgate_admin::process::against::{ReloadPlan, against_running};
-use rpcgate_admin::process::{Failure, host_name, load, placed, warnings};
 use rpcgate_config::ConfigProgram;
+use rpcgate_process::{Failure, host_name, load, placed, warnings};
+use rpcgate_store::{ComparisonError, ReloadPlan, StoreError, compare_with_running};
 use std::io::Write;
 use std::path::Path;
 
@@ -25,12 +25,22 @@ pub fn execute(file: &Path, out: &mut dyn Write, messages: &mut dyn Write) -> Re
 /// Prints what a reload of the gateway on this machine with the configuration in `file` would change.
 ///
 /// # Errors
-/// [`Failure::Configuration`], and those of [`against_running`].
+/// [`Failure::Configuration`], and those of [`compare_with_running`].
 pub async fn against(file: &Path, out: &mut dyn Write) -> Result<ReloadPlan, Failure> {
     let config = load(Some(file), &[], &[])?;
     dry_run(&config).map_err(|error| placed(Some(file), error))?;
     let place = known_gateway(&config.journal.dir).map(|gateway| gateway.to_string());
-    against_running(ConfigProgram::Gateway, &config, place.as_deref(), &host_name(), out).await
+    let compared =
+        compare_with_running(ConfigProgram::Gateway, &config, place.as_deref(), &host_name(), out).await;
+    compared.map_err(failure)
+}
+
+fn failure(error: ComparisonError) -> Failure {
+    match error {
+        ComparisonError::NotFound(text) => Failure::NotFound(text),
+        ComparisonError::Store(StoreError::Unavailable(_)) => Failure::Unavailable(error.to_string()),
+        _ => Failure::new(matches!(error, ComparisonError::Store(StoreError::Url(_))), &error),
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `rpcgate-server health`: whether the gateway of this host is well.
 
-use rpcgate_admin::process::health::{ask, awaiting, local, secure};
-use rpcgate_admin::process::proxy_protocol::ProxyPeers;
-use rpcgate_admin::process::{Failure, HealthArgs, load};
+use rpcgate_process::health::{ask, awaiting, local, secure};
+use rpcgate_process::proxy_protocol::ProxyPeers;
+use rpcgate_process::{Failure, HealthArgs, load};
 use tokio::net::TcpStream;
 
 /// Asks the gateway that the configuration describes, over TLS if it listens so.
@@ -26,8 +26,8 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::gateway::{Gateway, StartOptions};
-    use rpcgate_admin::process::ConfigFile;
     use rpcgate_config::Setting;
+    use rpcgate_process::ConfigFile;
     use std::path::Path;
 
     /// A gateway with the settings `text`, and a file that names its address.

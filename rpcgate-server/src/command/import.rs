@@ -2,7 +2,7 @@
 
 use crate::cli::ImportArgs;
 use crate::import::{Imported, MAX_SOURCE, NoteKind, import};
-use rpcgate_admin::process::Failure;
+use rpcgate_process::Failure;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;

@@ -13,8 +13,9 @@ pub mod run;
 use crate::cli::{ServerCli, ServerCommand};
 use crate::start_error::StartError;
 use clap::CommandFactory;
-use rpcgate_admin::process::command_docs::{write_completions, write_manual};
-use rpcgate_admin::process::{self, CommandOutput, Failure};
+use rpcgate_process::command_docs::{write_completions, write_manual};
+use rpcgate_process::{CommandOutput, Failure};
+use rpcgate_store::ReloadPlan;
 use std::io;
 use std::process::ExitCode;
 
@@ -26,10 +27,11 @@ impl From<StartError> for Failure {
 
 /// Executes the command. The exit code is 0, 2 for a configuration that cannot be used, 1 for anything else.
 pub fn execute(cli: ServerCli) -> ExitCode {
-    process::exit(match cli.command {
+    rpcgate_process::exit(match cli.command {
         ServerCommand::Check(args) if args.against.is_some() => {
             let mut out = CommandOutput::stdout();
-            return process::exit_planned(on_runtime(check::against(&args.file.config, &mut out)));
+            let plan = on_runtime(check::against(&args.file.config, &mut out));
+            return rpcgate_process::exit_with_code(plan.map(ReloadPlan::code));
         }
         ServerCommand::Check(args) => {
             check::execute(&args.file.config, &mut CommandOutput::stdout(), &mut io::stderr().lock())
@@ -48,5 +50,5 @@ pub fn execute(cli: ServerCli) -> ExitCode {
 }
 
 fn on_runtime<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    process::runtime("rpcgate")?.block_on(command)
+    rpcgate_process::runtime("rpcgate")?.block_on(command)
 }

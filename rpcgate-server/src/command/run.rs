@@ -3,9 +3,9 @@
 use crate::file_handles::bound;
 use crate::gateway::{Gateway, StartOptions};
 use crate::state::State;
-use rpcgate_admin::process::reload::{log_drain, log_reload};
-use rpcgate_admin::process::{Failure, FileHandles, ProcessSignal, Signals, load, log, log_warnings, placed};
 use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_process::reload::{log_drain, log_reload};
+use rpcgate_process::{Failure, FileHandles, ProcessSignal, Signals, load, log, log_warnings, placed};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `rpcgate-server demo` in a binary that was built without it.
 
 use crate::demo_options::DemoOptions;
-use rpcgate_admin::process::Failure;
+use rpcgate_process::Failure;
 
 /// Fails: this binary was built without the demo.
 ///

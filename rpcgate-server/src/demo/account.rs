@@ -8,14 +8,12 @@ use super::enrolment::{EMAIL, Enrolment, own_address};
 use super::login::SignedIn;
 use super::state::DemoState;
 use super::{DemoError, NAME};
-use rpcgate_admin::store::{
-    Key, Project, Role, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id,
-};
 use rpcgate_config::Plans;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
+use rpcgate_store::{Key, Project, Role, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id};
 use std::fmt;
 use std::time::Duration;
 

@@ -112,8 +112,8 @@ fn make(addresses: &[IpAddr], now: Time) -> Result<Made, rcgen::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_admin::process::tls::CertificatePaths;
     use rpcgate_config::AcmeSettings;
+    use rpcgate_process::tls::CertificatePaths;
     use rustls_pki_types::pem::PemObject;
     use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
     use std::os::unix::fs::PermissionsExt;

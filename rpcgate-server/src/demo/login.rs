@@ -9,8 +9,8 @@ use super::state::{DemoState, Login};
 use super::{DemoError, NAME};
 use ring::digest::{SHA256, digest};
 use rpcgate_admin::management::identity::password::{Password, PasswordError, Passwords};
-use rpcgate_admin::store::{Audit, Role, Store, User};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{Audit, Role, Store, User};
 use std::fmt;
 
 /// The operator's address, unless another demo in the same database has it.

@@ -5,14 +5,14 @@ use super::DemoError;
 use super::account::{PAUSE, Patience};
 use super::sheet::{dashboard, reachable};
 use rpcgate_admin::management::app_state::AppState;
-use rpcgate_admin::process::tls::{Certificate, CertificatePaths};
-use rpcgate_admin::process::traces::TraceExporter;
 use rpcgate_admin::services::api::Api;
 use rpcgate_admin::services::dispatcher::Dispatcher;
 use rpcgate_admin::services::janitor::Janitor;
 use rpcgate_admin::services::watcher::Watcher;
 use rpcgate_config::{Config, Url};
 use rpcgate_core::clock::Clock;
+use rpcgate_process::tls::{Certificate, CertificatePaths};
+use rpcgate_process::traces::TraceExporter;
 use std::net::SocketAddr;
 use std::sync::Arc;
 

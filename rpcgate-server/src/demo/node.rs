@@ -15,9 +15,9 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
 use rpcgate_core::clock::Clock;
 use rpcgate_layers::transport::ws::{BadHandshake, ClientHandshake};
+use rpcgate_process::accept::{Acceptor, ConnectionBound};
 use rpcgate_simulate::{
     Dial, Disturbance, NodeReply, Simulated, SimulatedRequest, SimulatedStreams, StreamDial,
     StreamDisturbance, StreamFate,

@@ -7,9 +7,9 @@ use super::chosen::{self, ChosenNode};
 use super::dir::{Dir, DirError};
 use super::state::DemoState;
 use crate::demo_options::DemoOptions;
-use rpcgate_admin::process::load;
-use rpcgate_admin::store::url_of;
 use rpcgate_config::{Config, Setting, Url};
+use rpcgate_process::load;
+use rpcgate_store::url_of;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 

@@ -2,9 +2,9 @@
 
 use super::dir::{Dir, DirError};
 use ring::rand::{SecureRandom, SystemRandom};
-use rpcgate_admin::store::UserId;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::secret::{KeyForge, NoRandomness, random_text};
+use rpcgate_store::UserId;
 use serde_json::{Value, json};
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Reports nodes that are not simulated and do not answer.
 
-use rpcgate_admin::store::NodeState;
+use rpcgate_store::NodeState;
 use std::collections::BTreeMap;
 
 /// Consecutive checks, a second apart, after which a node without any sign of life is reported.

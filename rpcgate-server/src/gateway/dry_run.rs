@@ -3,12 +3,12 @@
 use crate::counting::Counting;
 use crate::start_error::StartError;
 use crate::state::State;
-use rpcgate_admin::process::acme::CertificateOrders;
-use rpcgate_admin::process::node_pool;
-use rpcgate_admin::process::tls::CertificatePaths;
 use rpcgate_config::Config;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
+use rpcgate_process::acme::CertificateOrders;
+use rpcgate_process::node_pool;
+use rpcgate_process::tls::CertificatePaths;
 use std::sync::Arc;
 
 /// Checks the files, URLs and nodes that a configuration refers to, as a start would, without starting anything.

@@ -4,13 +4,13 @@ use crate::counting::Counting;
 use crate::journal::Journal;
 use crate::start_error::StartError;
 use crate::state::{Keys, State};
-use rpcgate_admin::process::file_handles::MAX_CONNECTIONS;
 use rpcgate_config::Config;
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::directory::Directory;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, UsageSink};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_layers::redis::NoSeed;
+use rpcgate_process::file_handles::MAX_CONNECTIONS;
 use std::sync::Arc;
 
 /// What a gateway is started with beside its configuration.

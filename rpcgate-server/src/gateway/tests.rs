@@ -1,10 +1,10 @@
 use super::*;
-use crate::captured_log::CapturedLog;
 use crate::command::{check, run};
-use rpcgate_admin::process::load;
 use rpcgate_config::{LogFormat, Setting};
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::clock::Clock;
+use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_process::load;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -8,7 +8,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
-use rpcgate_admin::process::unread::{UnreadBound, read_rest};
+use rpcgate_process::unread::{UnreadBound, read_rest};
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const PIECE: usize = 16 << 10;
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A request's body. If it is dropped before its end, it marks its connection as having unread bytes; over HTTP/2 the
-/// [rest is read](rpcgate_admin::process::unread) if it is short.
+/// [rest is read](rpcgate_process::unread) if it is short.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     /// Always there, until it is dropped.

@@ -3,9 +3,9 @@
 use super::connection_state::ConnectionState;
 use crate::state::State;
 use parking_lot::Mutex;
-use rpcgate_admin::process::tls::Certificate;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_layers::spawn::{Spawn, Work};
+use rpcgate_process::tls::Certificate;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, poll_fn};

@@ -3,7 +3,7 @@
 //! It is below TLS, which buffers some bytes while its client takes none.
 
 use super::connection_state::ConnectionState;
-use rpcgate_admin::process::accept::ConnectionPermit;
+use rpcgate_process::accept::ConnectionPermit;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;

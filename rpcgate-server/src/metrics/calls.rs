@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
-use rpcgate_admin::process::metrics::{Histogram, MetricsWriter};
 use rpcgate_core::backend::usage_observer::UsageObserver;
 use rpcgate_core::backend::usage_sink::Record;
+use rpcgate_process::metrics::{Histogram, MetricsWriter};
 use std::fmt;
 use std::sync::Arc;
 

@@ -18,9 +18,9 @@ use calls::Counted;
 use meter::Names;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
-use rpcgate_admin::process::metrics::{CertificateMetrics, ProgramMetrics};
 use rpcgate_core::backend::usage_observer::ObservedSink;
 use rpcgate_core::backend::usage_sink::UsageSink;
+use rpcgate_process::metrics::{CertificateMetrics, ProgramMetrics};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 

@@ -201,10 +201,10 @@ mod tests {
     use crate::gateway::tests::{KEY, Node, is_served, post, send};
     use crate::gateway::{Gateway, StartOptions};
     use crate::journal::JournalError;
-    use rpcgate_admin::store::url_of;
     use rpcgate_config::Input;
     use rpcgate_core::clock::{ManualClock, Time};
     use rpcgate_core::month::CalendarMonth;
+    use rpcgate_store::url_of;
 
     /// 2026-11-01T00:00:00Z.
     const NOVEMBER: Time = Time::from_secs(1_793_491_200);

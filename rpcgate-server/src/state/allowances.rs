@@ -5,10 +5,10 @@
 //! matters more than a notification, which is caught up later.
 
 use super::directory::StoreDirectory;
-use rpcgate_admin::store::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Clock;
+use rpcgate_store::{Store, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;

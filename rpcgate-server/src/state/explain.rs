@@ -1,9 +1,9 @@
 //! Answers the management side when somebody asks for the explanation of a request that this gateway remembers.
 
 use parking_lot::Mutex;
-use rpcgate_admin::store::{AskedRequest, Explanation, Store, StoreError};
 use rpcgate_core::caller::{RequestId, TenantId};
 use rpcgate_core::clock::Clock;
+use rpcgate_store::{AskedRequest, Explanation, Store, StoreError};
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
@@ -102,8 +102,8 @@ async fn answer_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_admin::store::url_of;
     use rpcgate_core::clock::{ManualClock, Time};
+    use rpcgate_store::url_of;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
     const OWNER: TenantId = TenantId(3);

@@ -106,13 +106,13 @@ impl Directory for Keys {
 mod tests {
     use super::super::directory::KeySource;
     use super::*;
-    use rpcgate_admin::store::{StoredKey, Terms};
     use rpcgate_config::{Input, Overlay, PlanChange, Plans, QuotaChange};
     use rpcgate_core::backend::suite;
     use rpcgate_core::caller::Scope;
     use rpcgate_core::clock::{ManualClock, Time};
     use rpcgate_core::plan::Tier;
     use rpcgate_core::secret::{KeyForge, KeyHash};
+    use rpcgate_store::{StoredKey, Terms};
 
     const OURS: &str = "aaaaaaaaaaaaaaaa";
 

@@ -1,10 +1,10 @@
 //! Reports the gateway's status to the management database: its nodes, and the keys whose limits it has scaled down.
 
 use parking_lot::Mutex;
-use rpcgate_admin::store::{GatewayReport, NodeState, Store};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::journal::GatewayId;
 use rpcgate_core::safeguard::Cooled;
+use rpcgate_store::{GatewayReport, NodeState, Store};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 //! The gateway does this itself because it ships: SQLite takes one writer at a time.
 
 use parking_lot::Mutex;
-use rpcgate_admin::store::{Removed, UsageStore};
 use rpcgate_config::Retention;
 use rpcgate_core::clock::{Clock, Time};
+use rpcgate_store::{Removed, UsageStore};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

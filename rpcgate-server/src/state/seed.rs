@@ -1,11 +1,11 @@
 //! Restores shared counters that were lost, or may be inexact, from the usage database.
 
 use super::shipping::Shipping;
-use rpcgate_admin::store::UsageStore;
 use rpcgate_core::backend::counters::Restored;
 use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::clock::Clock;
 use rpcgate_layers::redis::{Recording, Seed};
+use rpcgate_store::UsageStore;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

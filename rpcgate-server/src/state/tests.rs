@@ -4,14 +4,9 @@ mod streams;
 
 use super::directory::{KeySource, TRUST};
 use super::*;
-use crate::captured_log::CapturedLog;
 use crate::command::check;
 use crate::gateway::tests::{KEY, Node, is_served, post, send, units};
 use crate::gateway::{Gateway, StartOptions};
-use rpcgate_admin::process::against::ReloadPlan;
-use rpcgate_admin::store::{
-    ConfigVersionFilter, Key, Project, Store, StoredKey, Tenant, Terms, UsageStore, url_of,
-};
 use rpcgate_config::{Input, LogFormat, PlanChange, Plans};
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
@@ -20,6 +15,9 @@ use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use rpcgate_core::usage::{Metrics, Period, UsageAsk, UsageWindow};
+use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_store::ReloadPlan;
+use rpcgate_store::{ConfigVersionFilter, Key, Project, Store, StoredKey, Tenant, Terms, UsageStore, url_of};
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rpcgate_admin::process::proxy_protocol::{client_of, header_len};
+use rpcgate_process::proxy_protocol::{client_of, header_len};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(Some(length)) = header_len(bytes) else { return };

@@ -1,10 +1,10 @@
 //! Gateways that order their certificate: the names are checked at their own listener.
 
 use crate::{clock, settings};
-use rpcgate_admin::process::acme::{CertificateOrders, OrderStep};
 use rpcgate_config::Config;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::clock::{Clock, ManualClock};
+use rpcgate_process::acme::{CertificateOrders, OrderStep};
 use rpcgate_server::{Gateway, StartOptions};
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::services::pebble::Pebble;

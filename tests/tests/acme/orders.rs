@@ -1,9 +1,9 @@
 //! Orders by themselves: the names are checked over HTTP, which needs no gateway.
 
 use crate::{clock, settings};
-use rpcgate_admin::process::acme::{AcmeFolder, CertificateOrders, OrderCounts, OrderStep};
 use rpcgate_config::{AcmeChallenge, AcmeSettings, Secret};
 use rpcgate_core::clock::ManualClock;
+use rpcgate_process::acme::{AcmeFolder, CertificateOrders, OrderCounts, OrderStep};
 use rpcgate_tests::services::pebble::Pebble;
 use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;

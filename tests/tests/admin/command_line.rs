@@ -3,12 +3,10 @@
 
 use crate::admin_command::{Finished, admin, admin_with, command};
 use rpcgate_admin::management::api::moment::Moment;
-use rpcgate_admin::store::{
-    Audit, AuditSubject, Project, Role, Store, Tenant, User, UserId, fresh_id, url_of,
-};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::{Clock, SystemClock, Time};
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{Audit, AuditSubject, Project, Role, Store, Tenant, User, UserId, fresh_id, url_of};
 use rpcgate_tests::TIMEOUT;
 use rpcgate_tests::admin::{ApiUser, PASSWORD};
 use rpcgate_tests::gateway::START;

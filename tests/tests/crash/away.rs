@@ -1,6 +1,6 @@
 use crate::*;
-use rpcgate_admin::store::{Store, url_of};
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{Store, url_of};
 use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::load::ExpectedRequest;

@@ -1,13 +1,13 @@
 //! What a tenant has after two months: usage, an endpoint that fails, tickets, requests, colleagues, an overdue invoice.
 
 use crate::site::{Dashboard, Owner};
-use rpcgate_admin::store::{Mark, ShipError, Shipment, StoreError};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::fold::Folded;
 use rpcgate_core::usage::{Metrics, Rollup, Stream};
+use rpcgate_store::{Mark, ShipError, Shipment, StoreError};
 use rpcgate_tests::TIMEOUT;
 use rpcgate_tests::admin::{ApiUser, PASSWORD};
 use rpcgate_tests::client::TestClient;

@@ -1,8 +1,8 @@
 //! Several gateways and their shared servers.
 
 use crate::*;
-use rpcgate_admin::store::Store;
 use rpcgate_core::caller::RequestId;
+use rpcgate_store::Store;
 use rpcgate_tests::services::postgres::Postgres;
 use rpcgate_tests::services::redis::RedisServer;
 use rpcgate_tests::stored_key::SECRET;

@@ -3,7 +3,7 @@
 use crate::cluster::all_reports;
 use crate::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rpcgate_admin::store::{Store, StoreError};
+use rpcgate_store::{Store, StoreError};
 use rpcgate_tests::services::postgres::Postgres;
 use rpcgate_tests::services::redis::RedisServer;
 use std::fs;

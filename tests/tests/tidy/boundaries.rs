@@ -318,7 +318,7 @@ mod tests {
             ),
             0
         );
-        assert_eq!(found(orm, "rpcgate-admin/src/store/keys.rs", "use sea_orm::Set;"), 0);
+        assert_eq!(found(orm, "rpcgate-admin/store/src/keys.rs", "use sea_orm::Set;"), 0);
         assert_eq!(found(redis, "rpcgate-server/src/assemble.rs", "use redis;"), 1);
         assert_eq!(
             found(redis, "rpcgate-server/src/assemble.rs", "use crate::redis::Windows; let redis = 1;"),

@@ -14,7 +14,19 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("rpcgate-layers", &["rpcgate-core"]),
     ("rpcgate-chains", &["rpcgate-core"]),
     ("rpcgate-simulate", &["rpcgate-core"]),
-    ("rpcgate-admin", &["rpcgate-core", "rpcgate-config", "rpcgate-layers", "rpcgate-chains"]),
+    ("rpcgate-store", &["rpcgate-core", "rpcgate-config"]),
+    ("rpcgate-process", &["rpcgate-core", "rpcgate-config", "rpcgate-layers", "rpcgate-chains"]),
+    (
+        "rpcgate-admin",
+        &[
+            "rpcgate-core",
+            "rpcgate-config",
+            "rpcgate-layers",
+            "rpcgate-chains",
+            "rpcgate-store",
+            "rpcgate-process",
+        ],
+    ),
     (
         "rpcgate-server",
         &[
@@ -23,6 +35,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "rpcgate-layers",
             "rpcgate-chains",
             "rpcgate-simulate",
+            "rpcgate-store",
+            "rpcgate-process",
             "rpcgate-admin",
         ],
     ),
@@ -35,6 +49,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "rpcgate-layers",
             "rpcgate-chains",
             "rpcgate-simulate",
+            "rpcgate-store",
+            "rpcgate-process",
             "rpcgate-server",
             "rpcgate-admin",
         ],
@@ -140,18 +156,14 @@ fn input_output(metadata: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The server uses only the store and the process module of the management side; the rest needs a feature.
-fn whole_admin_in_the_server(metadata: &Value) -> Vec<String> {
+/// The packages that a server without its demo must not compile.
+fn only_for_the_demo(metadata: &Value) -> Vec<String> {
     let server = items(metadata, "packages").filter(|package| text(package, "name") == "rpcgate-server");
     server
         .flat_map(|package| items(package, "dependencies"))
         .filter(|dependency| text(dependency, "name") == "rpcgate-admin" && text(dependency, "kind") != "dev")
-        .filter(|dependency| {
-            let more =
-                items(dependency, "features").any(|feature| feature != "store" && feature != "process");
-            dependency["uses_default_features"] != false || more
-        })
-        .map(|dependency| format!("rpcgate-server needs all of rpcgate-admin: {dependency}"))
+        .filter(|dependency| dependency["optional"] != true)
+        .map(|dependency| format!("rpcgate-server always needs rpcgate-admin: {dependency}"))
         .collect()
 }
 
@@ -198,7 +210,7 @@ fn own_words(path: &str, manifest: &Table) -> Vec<String> {
 fn crates_know_each_other_in_one_direction() {
     none(
         &wrong_directions(&metadata()),
-        "Core depends on none of ours; config, layers and chains on core; admin on these; server on all.",
+        "Core depends on none of ours; config, layers and chains on core; store and process on these; admin and server on all.",
     );
 }
 
@@ -211,10 +223,10 @@ fn core_and_configuration_need_no_input_or_output() {
 }
 
 #[test]
-fn the_server_takes_only_the_store_and_the_process_of_the_management_side() {
+fn the_server_needs_the_management_side_only_for_its_demo() {
     none(
-        &whole_admin_in_the_server(&metadata()),
-        "rpcgate-admin = { default-features = false, features = [\"process\", \"store\"] }; everything else needs a feature of the server.",
+        &only_for_the_demo(&metadata()),
+        "What both binaries need belongs in rpcgate-process; rpcgate-admin is a dependency of the feature `demo`.",
     );
 }
 
@@ -282,14 +294,12 @@ mod tests {
     }
 
     #[test]
-    fn a_server_with_all_of_the_management_side_is_found() {
-        let whole = |default: bool, features: &[&str]| {
-            let dependency = json!({
-                "name": "rpcgate-admin", "kind": null, "uses_default_features": default, "features": features,
-            });
-            whole_admin_in_the_server(&planted("rpcgate-server", &dependency)).len()
+    fn a_server_that_always_has_the_management_side_is_found() {
+        let always = |optional: bool| {
+            let dependency = json!({ "name": "rpcgate-admin", "kind": null, "optional": optional });
+            only_for_the_demo(&planted("rpcgate-server", &dependency)).len()
         };
-        assert_eq!((whole(true, &["store"]), whole(false, &["page"]), whole(false, &["store"])), (1, 1, 0));
+        assert_eq!((always(false), always(true)), (1, 0));
     }
 
     #[test]

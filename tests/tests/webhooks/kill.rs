@@ -1,7 +1,7 @@
 //! A management side that is killed while it makes deliveries and follows a chain.
 
 use crate::*;
-use rpcgate_admin::store::{Store, url_of};
+use rpcgate_store::{Store, url_of};
 use std::fs;
 use std::sync::Mutex;
 

@@ -5,9 +5,9 @@ mod ordered;
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding, Verdict};
-use crate::process::tls::validity;
 use rpcgate_config::{Config, Url};
 use rpcgate_core::clock::Time;
+use rpcgate_process::tls::validity;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring};

@@ -3,7 +3,7 @@
 use super::clocks;
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
-use crate::store::{NEWER, Store, StoreError, UsageStore, files_of};
+use rpcgate_store::{NEWER, Store, StoreError, UsageStore, files_of};
 use std::path::Path;
 
 const CHECK: CheckGroup = CheckGroup::Databases;
@@ -108,7 +108,7 @@ mod tests {
     use super::super::examination::tests::{examination, only};
     use super::super::finding::Verdict;
     use super::*;
-    use crate::store::url_of;
+    use rpcgate_store::url_of;
 
     fn configured(url: &str, more: &str) -> Examination {
         examination(&format!("[database]\nurl = \"{url}\"\n{more}"))

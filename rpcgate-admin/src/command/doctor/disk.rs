@@ -2,7 +2,7 @@
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
-use crate::store::files_of;
+use rpcgate_store::files_of;
 use std::path::{Path, PathBuf};
 
 const CHECK: CheckGroup = CheckGroup::Disk;

@@ -2,9 +2,9 @@
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
-use crate::process::acme::AcmeFolder;
-use crate::store::files_of;
 use rpcgate_config::{Config, Secret, Url};
+use rpcgate_process::acme::AcmeFolder;
+use rpcgate_store::files_of;
 use std::fs;
 use std::path::Path;
 

@@ -2,10 +2,10 @@
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
-use crate::store::{GatewayReport, Store};
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Time;
 use rpcgate_layers::nodes::NodeHealth;
+use rpcgate_store::{GatewayReport, Store};
 use std::time::Duration;
 
 const CHECK: CheckGroup = CheckGroup::Gateways;
@@ -65,8 +65,8 @@ mod tests {
     use super::super::examination::tests::{examination, only};
     use super::super::finding::Verdict;
     use super::*;
-    use crate::store::{NodeState, fresh_id, url_of};
     use rpcgate_core::clock::{Clock, ManualClock};
+    use rpcgate_store::{NodeState, fresh_id, url_of};
     use std::sync::Arc;
 
     #[tokio::test]

@@ -2,8 +2,8 @@
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
-use crate::process::FileHandles;
-use crate::process::file_handles::{FEW, RAISE};
+use rpcgate_process::FileHandles;
+use rpcgate_process::file_handles::{FEW, RAISE};
 use std::fs;
 
 const CHECK: CheckGroup = CheckGroup::Limits;

@@ -21,13 +21,13 @@ mod urls;
 
 use super::printer::Printer;
 use crate::cli::doctor::DoctorArgs;
-use crate::process::{self, Failure, load_noting, log};
 use examination::Examination;
 use finding::{CheckGroup, Finding, Verdict};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use rpcgate_config::{LogFormat, Telemetry};
 use rpcgate_core::clock::SystemClock;
+use rpcgate_process::{Failure, load_noting, log};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,9 +46,9 @@ const TOTAL: Duration = Duration::from_secs(30);
 
 /// Runs all checks and prints what they find.
 pub(super) fn execute(args: &DoctorArgs) -> ExitCode {
-    let runtime = match process::runtime("rpcgate-admin") {
+    let runtime = match rpcgate_process::runtime("rpcgate-admin") {
         Ok(runtime) => runtime,
-        Err(error) => return process::exit(Err(error.into())),
+        Err(error) => return rpcgate_process::exit(Err(error.into())),
     };
     let mut out = BufWriter::new(io::stdout().lock());
     let done = runtime.block_on(run(&args.options.file.config, args.options.json, &mut out));
@@ -57,7 +57,7 @@ pub(super) fn execute(args: &DoctorArgs) -> ExitCode {
     match done.and_then(|code| out.flush().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => process::exit(Err(error.into())),
+        Err(error) => rpcgate_process::exit(Err(error.into())),
     }
 }
 
@@ -179,7 +179,7 @@ fn print(findings: &[Finding], json: bool, out: &mut dyn Write) -> io::Result<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Store, UsageStore, url_of};
+    use rpcgate_store::{Store, UsageStore, url_of};
     use serde_json::Value;
     use std::os::unix::fs::PermissionsExt;
     use tempfile::TempDir;

@@ -4,12 +4,12 @@ use super::clocks;
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
 use super::node_look::{NetworkShown, NodeLook};
-use crate::process::node_pool;
 use futures_util::future::join_all;
 use rpcgate_config::{ChainSettings, NodeSettings};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
 use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
+use rpcgate_process::node_pool;
 use std::sync::Arc;
 
 const CHECK: CheckGroup = CheckGroup::Nodes;

@@ -2,7 +2,7 @@
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
-use crate::process::traces::check_collector;
+use rpcgate_process::traces::check_collector;
 
 const CHECK: CheckGroup = CheckGroup::Traces;
 

@@ -10,8 +10,8 @@ use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
 use crate::management::identity::token_scope::TokenScope;
 use crate::management::mail::SecurityEvent;
-use crate::store::{AccessToken, AccessTokenId, Digest, fresh_id};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{AccessToken, AccessTokenId, Digest, fresh_id};
 use std::time::Duration;
 
 /// How long a token is valid if nothing else is asked for.

@@ -14,12 +14,12 @@ use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::identity::verifier::Provider;
 use crate::management::mail::{self, Address, Mail};
-use crate::store::{
-    Attempt, AttemptKind, Audit, Digest, Registered, Registration, Role, Tenant, User, UserId, fresh_id,
-};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{
+    Attempt, AttemptKind, Audit, Digest, Registered, Registration, Role, Tenant, User, UserId, fresh_id,
+};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;

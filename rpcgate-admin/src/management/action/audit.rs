@@ -6,8 +6,8 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::role::Permission;
-use crate::store::{Audit, AuditFilter, AuditSubject};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Audit, AuditFilter, AuditSubject};
 use std::collections::HashSet;
 
 /// The entry of `action`, done to `subject` by the user of `session`, in the user's own tenant.
@@ -37,7 +37,7 @@ pub async fn list(
     limit: u64,
 ) -> Result<Vec<(i64, Audit)>, ActionError> {
     let user = &actor.user;
-    let reads_all = user.role.allows(Permission::ReadAudit) && actor.covers(Permission::ReadAudit);
+    let reads_all = Permission::ReadAudit.is_granted_to(user.role) && actor.covers(Permission::ReadAudit);
     let subject = match user.tenant {
         Some(tenant) if reads_all => AuditSubject::Tenant(tenant),
         _ => AuditSubject::User(user.id),

@@ -5,8 +5,8 @@ use crate::management::error::ActionError;
 use crate::management::identity::passkey::{
     self, CeremonyPurpose, OpenedCeremony, PasskeyAnswer, PasskeyError, PasskeySite,
 };
-use crate::store::{Audit, FactorUse, StoredPasskey, UserId};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Audit, FactorUse, StoredPasskey, UserId};
 
 const NO_SITE: ActionError =
     ActionError::Conflict("passkeys need a host name and https: operators have to set admin.dash_url");

@@ -5,8 +5,8 @@ use super::projects;
 use super::subscriptions::known_chain;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{ChainEventFilter, LogPage, LogPosition};
 use rpcgate_core::caller::ProjectId;
+use rpcgate_store::{ChainEventFilter, LogPage, LogPosition};
 
 /// A page of the log of a project, the newest events first, behind `before`: at most `limit`. The filter names its chain
 /// by path or alias.

@@ -125,7 +125,7 @@ pub async fn methods(app: &AppState, chain: &str) -> Result<Vec<ListedMethod>, A
 mod tests {
     use super::*;
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::store::{GatewayReport, NodeState};
+    use rpcgate_store::{GatewayReport, NodeState};
     use std::time::Duration;
 
     #[tokio::test]

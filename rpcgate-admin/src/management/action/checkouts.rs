@@ -13,12 +13,12 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::MailObject;
 use crate::management::payment::{EventError, PaymentError, PaymentEvent, PaymentOrder, PaymentProvider};
-use crate::store::{
+use http::HeaderMap;
+use rpcgate_core::caller::TenantId;
+use rpcgate_store::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, InvoiceFilter, InvoiceNumber, InvoiceStatus,
     NotificationKind, PaymentReport, UnmatchedPayment, fresh_id,
 };
-use http::HeaderMap;
-use rpcgate_core::caller::TenantId;
 use std::net::IpAddr;
 
 const NO_PROVIDER: ActionError = ActionError::Conflict("billing provider not configured");

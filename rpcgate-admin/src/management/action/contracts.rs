@@ -4,8 +4,8 @@ use super::actor::Actor;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::TenantContract;
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::TenantContract;
 
 /// The contracts of the caller's tenant, the oldest first.
 ///

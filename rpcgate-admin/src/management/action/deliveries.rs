@@ -4,8 +4,8 @@ use super::actor::Actor;
 use super::webhooks;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Delivery, DeliveryFilter, DeliveryId, DeliveryStatus, WebhookId, WholeDelivery};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Delivery, DeliveryFilter, DeliveryId, DeliveryStatus, WebhookId, WholeDelivery};
 
 /// The deliveries of an endpoint, of one state or of all, the newest first, behind `before`: at most `limit`.
 ///

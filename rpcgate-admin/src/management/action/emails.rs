@@ -14,7 +14,7 @@ use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::mail::{self, Address, Mail, SecurityEvent};
-use crate::store::{AttemptKind, Audit, Digest, EmailChange, EmailChangeOutcome, Purpose};
+use rpcgate_store::{AttemptKind, Audit, Digest, EmailChange, EmailChangeOutcome, Purpose};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;

@@ -5,9 +5,9 @@ use super::actor::Actor;
 use super::operator::nodes::at_work;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
-use crate::store::{Explanation, Key};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Explanation, Key};
 use std::time::Duration;
 
 /// How long a request is remembered at most.

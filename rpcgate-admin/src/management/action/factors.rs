@@ -1,6 +1,5 @@
 //! Second factors: what a user gives at a log-in after the password, and before a factor is switched off.
 
-#[cfg(feature = "passkeys")]
 use super::ceremonies;
 use super::sessions::{SessionTokens, begin_password_attempt, new_session, note_failure, opened, user_entry};
 use super::{audit, security};
@@ -8,14 +7,13 @@ use crate::management::access::{AuthSession, RECENT};
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
-#[cfg(feature = "passkeys")]
 use crate::management::identity::passkey::{CeremonyPurpose, PasskeyAnswer};
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::identity::sealing::SealedFor;
 use crate::management::identity::totp::TotpSecret;
 use crate::management::mail::SecurityEvent;
-use crate::store::{AttemptKind, AttemptTicket, Audit, Digest, FactorUse, Factors, User};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{AttemptKind, AttemptTicket, Audit, Digest, FactorUse, Factors, User};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -34,7 +32,6 @@ pub enum GivenFactor {
     /// None: one was given in the session a short time ago, for which [`step_up`](super::step_up) asks.
     Recent,
     /// A passkey.
-    #[cfg(feature = "passkeys")]
     Passkey {
         /// The token of the ceremony in which it was asked for.
         ceremony: String,
@@ -50,7 +47,6 @@ impl fmt::Debug for GivenFactor {
             GivenFactor::Code(_) => "Code",
             GivenFactor::RecoveryCode(_) => "RecoveryCode",
             GivenFactor::Recent => "Recent",
-            #[cfg(feature = "passkeys")]
             GivenFactor::Passkey { .. } => "Passkey",
         })
     }
@@ -108,7 +104,6 @@ pub async fn overview(app: &AppState, session: &AuthSession) -> Result<Factors, 
 }
 
 /// What the store has to use up if the factor is the user's, or `None` if it certainly is not.
-#[cfg_attr(not(feature = "passkeys"), expect(unused_variables, reason = "only a passkey is audited here"))]
 async fn verified(
     app: &AppState,
     user: &User,
@@ -130,7 +125,6 @@ async fn verified(
         }
         // It is used up by nothing that wants a factor of its own.
         GivenFactor::Recent => Ok(None),
-        #[cfg(feature = "passkeys")]
         GivenFactor::Passkey { ceremony, answer } => {
             let whose = (CeremonyPurpose::Factor, Some(user.id));
             let ceremony = ceremonies::open_once(app, ceremony, whose, now).await?;

@@ -8,9 +8,9 @@
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::sealing::SealedFor;
-use crate::store::{Digest, KeyedRequest, Run, RunOutcome, User, fresh_id};
 use http::StatusCode;
 use ring::digest::{Context, SHA256};
+use rpcgate_store::{Digest, KeyedRequest, Run, RunOutcome, User, fresh_id};
 use serde::{Deserialize, Serialize};
 
 /// Characters of a key, at most.

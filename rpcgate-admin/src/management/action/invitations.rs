@@ -16,11 +16,11 @@ use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::mail::{self, Mail, SecurityEvent};
-use crate::store::{
+use rpcgate_core::caller::TenantId;
+use rpcgate_store::{
     AttemptKind, Audit, Digest, Invitation, InvitationAcceptance, InvitationId, InviteOutcome, Role, UserId,
     fresh_id,
 };
-use rpcgate_core::caller::TenantId;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;

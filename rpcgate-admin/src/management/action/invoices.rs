@@ -4,9 +4,9 @@ use super::actor::Actor;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, WholeInvoice};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, WholeInvoice};
 
 /// The state of an invoice, which depends on the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,10 +5,10 @@ use super::{projects, security, text};
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::mail::SecurityEvent;
-use crate::store::{Key, fresh_id};
 use rpcgate_core::caller::{KeyId, ProjectId, Scope};
 use rpcgate_core::clock::Time;
 use rpcgate_core::secret::{KeyHash, shown};
+use rpcgate_store::{Key, fresh_id};
 
 /// The properties of a new key.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

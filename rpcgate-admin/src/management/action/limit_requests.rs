@@ -5,7 +5,7 @@ use super::plans::RequestedPlan;
 use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
-use crate::store::{LimitRequest, LimitRequestId, RequestStatus, StoreError, fresh_id};
+use rpcgate_store::{LimitRequest, LimitRequestId, RequestStatus, StoreError, fresh_id};
 
 /// Requests another plan.
 ///

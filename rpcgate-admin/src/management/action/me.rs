@@ -10,8 +10,8 @@ use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::mail::SecurityEvent;
-use crate::store::{AttemptKind, Expected, User, Versioned};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{AttemptKind, Expected, User, Versioned};
 
 /// Changes the user's name, at most a few times in a quarter of an hour, since each change adds an audit entry. The
 /// current name is no change. `expected` are the versions of the profile that may be changed; `None` stands for any.

@@ -8,8 +8,8 @@ use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::role::Permission;
 use crate::management::mail::SecurityEvent;
-use crate::store::{MemberChange, MemberChangeOutcome, Role, User, UserId, Versioned};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{MemberChange, MemberChangeOutcome, Role, User, UserId, Versioned};
 use std::sync::Arc;
 
 const UNKNOWN: ActionError = ActionError::NotFound("user");
@@ -22,7 +22,7 @@ pub(super) const REFUSED: ActionError = ActionError::Forbidden("your role does n
 /// Whether a member with the role `by` may change a user's role from `before` to `after`, where `None` stands for no
 /// membership.
 pub fn may_change(by: Role, before: Option<Role>, after: Option<Role>) -> bool {
-    by.allows(needed(before, after))
+    needed(before, after).is_granted_to(by)
 }
 
 /// The permission to change a user's role from `before` to `after`.
@@ -34,7 +34,7 @@ pub(super) fn needed(before: Option<Role>, after: Option<Role>) -> Permission {
 /// Whether a change of a user's role from `before` to `after` needs a proof: it is about an owner or an admin. Without
 /// one, a thief with a stolen access token could make an account of its own an owner, or remove the owners.
 pub fn needs_proof(before: Option<Role>, after: Option<Role>) -> bool {
-    [before, after].into_iter().flatten().any(|role| role.allows(Permission::ManageMembers))
+    [before, after].into_iter().flatten().any(|role| Permission::ManageMembers.is_granted_to(role))
 }
 
 /// The members, oldest first.

@@ -5,7 +5,6 @@ pub mod accounts;
 pub mod actor;
 pub mod audit;
 pub mod billing;
-#[cfg(feature = "passkeys")]
 mod ceremonies;
 pub mod chain_events;
 pub mod chains;
@@ -28,7 +27,6 @@ pub mod notification_preferences;
 pub mod notifications;
 pub mod operator;
 pub mod overview;
-#[cfg(feature = "passkeys")]
 pub mod passkeys;
 pub mod plans;
 pub mod projects;

@@ -5,7 +5,7 @@ use super::members::REFUSED;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
-use crate::store::{NotificationKind, NotificationPreference, Role};
+use rpcgate_store::{NotificationKind, NotificationPreference, Role};
 
 /// What members must be allowed to do so that notifications of this kind are for them.
 pub(super) const fn needed(kind: NotificationKind) -> Option<Permission> {
@@ -17,7 +17,7 @@ pub(super) const fn needed(kind: NotificationKind) -> Option<Permission> {
 
 /// Whether notifications of this kind are for members with this role.
 pub(super) fn is_for(kind: NotificationKind, role: Role) -> bool {
-    needed(kind).is_none_or(|permission| role.allows(permission))
+    needed(kind).is_none_or(|permission| permission.is_granted_to(role))
 }
 
 /// How a user is told of this kind who has chosen nothing: by mail only of invoices and prices, if the user pays them, of suspensions
@@ -27,9 +27,9 @@ pub(super) fn default_preference(kind: NotificationKind, role: Role) -> Notifica
     let mail = match kind {
         NotificationKind::Security => true,
         NotificationKind::Invoice | NotificationKind::Prices => matches!(role, Role::Owner | Role::Billing),
-        NotificationKind::Suspension => role.allows(Permission::ManageBilling),
-        NotificationKind::WebhookHealth => role.allows(Permission::ManageWebhooks),
-        NotificationKind::LimitDecision => role.allows(Permission::RequestLimits),
+        NotificationKind::Suspension => Permission::ManageBilling.is_granted_to(role),
+        NotificationKind::WebhookHealth => Permission::ManageWebhooks.is_granted_to(role),
+        NotificationKind::LimitDecision => Permission::RequestLimits.is_granted_to(role),
         _ => false,
     };
     NotificationPreference { shown: true, mail }

@@ -6,13 +6,13 @@ use super::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{self, Address, Mail, MailObject};
-use crate::store::{
-    AccountNotice, Audit, MailedNotice, Notification, NotificationId, NotificationKind, OutgoingMail,
-    StoreError, User, fresh_id,
-};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Notice;
+use rpcgate_store::{
+    AccountNotice, Audit, MailedNotice, Notification, NotificationId, NotificationKind, OutgoingMail,
+    StoreError, User, fresh_id,
+};
 use std::cmp::Reverse;
 use std::time::Duration;
 

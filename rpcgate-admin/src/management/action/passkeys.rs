@@ -15,9 +15,9 @@ use crate::management::identity::passkey::{
 };
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
 use crate::management::mail::SecurityEvent;
-use crate::store::{Audit, Digest, LogInMethod, PasskeyId, StoredPasskey, User, UserId, fresh_id};
 use rpcgate_config::Secret;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Audit, Digest, LogInMethod, PasskeyId, StoredPasskey, User, UserId, fresh_id};
 use std::sync::Arc;
 
 const REFUSED: ActionError = ActionError::Refused(ErrorCode::PasskeyRefused, "the passkey was not accepted");

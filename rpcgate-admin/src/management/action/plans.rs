@@ -3,10 +3,10 @@
 use super::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{CustomPlan, TenantPlan};
 use rpcgate_config::Plans;
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::plan::{Plan, Tier};
+use rpcgate_store::{CustomPlan, TenantPlan};
 
 /// A plan that a caller may see.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -118,11 +118,11 @@ impl PlanNames {
 #[cfg(test)]
 mod tests {
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::store::Role;
     use axum::body::Body;
     use http::Method;
     use rpcgate_config::PlanChange;
     use rpcgate_core::plan::Tier;
+    use rpcgate_store::Role;
     use serde_json::json;
 
     #[tokio::test]

@@ -5,8 +5,8 @@ use super::tenants::own_tenant;
 use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Project, ProjectChange, Versioned, fresh_id};
 use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_store::{Project, ProjectChange, Versioned, fresh_id};
 
 const UNKNOWN: ActionError = ActionError::NotFound("project");
 

@@ -4,7 +4,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::sealing::SealedFor;
 use crate::management::webhook::signature::{SEALED_NEXT_SECRET, SEALED_SECRET};
-use crate::store::{SecretPlace, StoredSecret};
+use rpcgate_store::{SecretPlace, StoredSecret};
 
 /// Secrets that are read at a time.
 const PAGE: u64 = 200;
@@ -64,9 +64,9 @@ mod tests {
     use crate::management::api::webhooks::tests::{project, webhook};
     use crate::management::app_state::tests::{Site, rotation};
     use crate::management::identity::webhook_secret::{SecretUse, WebhookSecret};
-    use crate::store::Role;
     use http::StatusCode;
     use rpcgate_config::Secret;
+    use rpcgate_store::Role;
 
     #[tokio::test]
     async fn what_a_former_secret_has_sealed_outlives_it() {

@@ -6,12 +6,12 @@ use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::address::AddressGroup;
 use crate::management::mail::{self, Mail, SecurityEvent};
-use crate::store::{
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use rpcgate_store::{
     AccountNotice, Attempt, AttemptKind, DeviceFamiliarity, NotificationId, NotificationKind, Role, User,
     fresh_id,
 };
-use rpcgate_core::caller::TenantId;
-use rpcgate_core::clock::Time;
 use std::net::IpAddr;
 
 /// Writes to the database by which a user is told of an event: the notification, and the mail.

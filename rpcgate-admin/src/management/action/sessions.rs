@@ -9,12 +9,12 @@ use crate::management::identity::password::{HashPermit, Typed};
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::identity::token::Claims;
 use crate::management::mail::SecurityEvent;
-use crate::store::{
+use rpcgate_config::Secret;
+use rpcgate_core::clock::Time;
+use rpcgate_store::{
     self, Attempt, AttemptKind, AttemptTicket, Audit, Digest, Factors, LogInMethod, PENDING_LOG_IN_LIFE,
     Rotation, SessionId, SessionLifetimes, StoreError, User, fresh_id,
 };
-use rpcgate_config::Secret;
-use rpcgate_core::clock::Time;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ pub struct SessionTokens {
 }
 
 /// Counts an attempt to give a password, which counts as failed until
-/// [`forgive_attempts`](store::Store::forgive_attempts).
+/// [`forgive_attempts`](rpcgate_store::Store::forgive_attempts).
 ///
 /// # Errors
 /// [`ErrorCode::AccountLocked`] while the address is locked, whether it has an account or not;
@@ -269,8 +269,8 @@ pub(super) fn new_session(
     method: LogInMethod,
     client: &Client,
     now: Time,
-) -> store::Session {
-    store::Session {
+) -> rpcgate_store::Session {
+    rpcgate_store::Session {
         id: SessionId(fresh_id(now)),
         user: user.id,
         created_at: now,
@@ -426,7 +426,7 @@ pub async fn end_others(app: &AppState, session: &AuthSession, client: &Client) 
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
-pub async fn list(app: &AppState, session: &AuthSession) -> Result<Vec<store::Session>, ActionError> {
+pub async fn list(app: &AppState, session: &AuthSession) -> Result<Vec<rpcgate_store::Session>, ActionError> {
     Ok(app.store.sessions(session.user.id, app.now()).await?)
 }
 
@@ -453,9 +453,9 @@ pub async fn end(
 mod tests {
     use super::*;
     use crate::management::app_state::tests::{NOON, Site, Visitor};
-    use crate::store::{AuditSubject, Role};
     use argon2::password_hash::CustomizedPasswordHasher;
     use argon2::{Argon2, Params};
+    use rpcgate_store::{AuditSubject, Role};
 
     /// Shorter than a password may be that is chosen today.
     const PASSWORD: &str = "swordfish";

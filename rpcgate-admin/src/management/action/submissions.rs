@@ -12,8 +12,8 @@ use crate::management::action::idempotency::{RequestParts, forget};
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::sealing::SealedFor;
-use crate::store::{Digest, KeyedRequest, Run, RunOutcome, fresh_id};
 use http::StatusCode;
+use rpcgate_store::{Digest, KeyedRequest, Run, RunOutcome, fresh_id};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

@@ -4,10 +4,10 @@ use super::actor::Actor;
 use super::{event_filter, webhooks};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{SubscriptionId, WebhookId, WebhookSubscription, fresh_id};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::{BlockReader, EventType};
+use rpcgate_store::{SubscriptionId, WebhookId, WebhookSubscription, fresh_id};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 

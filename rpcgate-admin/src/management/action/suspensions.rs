@@ -4,8 +4,8 @@ use super::notifications::raise_with;
 use crate::management::app_state::AppState;
 use crate::management::identity::role::Permission;
 use crate::management::mail::{Mail, MailObject};
-use crate::store::{Invoice, NotificationKind};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{Invoice, NotificationKind};
 
 const SUSPENDED: &str = "Your organisation is suspended: calls with its keys are refused";
 const ACTIVE: &str = "Your organisation is active again: calls with its keys are served";
@@ -17,10 +17,12 @@ pub(super) async fn tell(app: &AppState, tenant: TenantId, is_suspended: bool, u
     let dash_url = &app.settings.dash_url;
     let text = if is_suspended { SUSPENDED } else { ACTIVE };
     let told = raise_with(app, tenant, NotificationKind::Suspension, text, |user, to| match unpaid {
-        Some(invoice) if user.role.allows(Permission::ReadBilling) => Mail::suspended(to, invoice, dash_url),
+        Some(invoice) if Permission::ReadBilling.is_granted_to(user.role) => {
+            Mail::suspended(to, invoice, dash_url)
+        }
         _ => {
             // Readers of bills see the reason on the billing page, other roles the refused calls on the usage page.
-            let reads_bills = user.role.allows(Permission::ReadBilling);
+            let reads_bills = Permission::ReadBilling.is_granted_to(user.role);
             let object = if reads_bills { MailObject::Billing } else { MailObject::Usage };
             Mail::notification(to, text, dash_url, object)
         }

@@ -4,8 +4,8 @@ use super::actor::Actor;
 use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{BillingParty, Tenant, TenantChange, Versioned};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{BillingParty, Tenant, TenantChange, Versioned};
 
 /// Lines of an address, at most.
 pub const MAX_ADDRESS_LINES: usize = 10;

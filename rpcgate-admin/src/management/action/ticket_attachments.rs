@@ -5,11 +5,11 @@ use super::tickets;
 use crate::management::app_state::AppState;
 use crate::management::attachment::{ScanVerdict, UploadPermit, file_name, sniff};
 use crate::management::error::ActionError;
-use crate::store::{
-    AttachmentBounds, StoreError, SupportTicket, TicketAttachment, TicketAttachmentId, TicketId, fresh_id,
-};
 use bytes::Bytes;
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{
+    AttachmentBounds, StoreError, SupportTicket, TicketAttachment, TicketAttachmentId, TicketId, fresh_id,
+};
 
 /// Files of a ticket, at most (contract, "Accounts, second factors, money").
 pub const MAX_PER_TICKET: u64 = 10;

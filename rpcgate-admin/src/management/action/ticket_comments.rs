@@ -4,8 +4,8 @@ use super::actor::Actor;
 use super::{text, tickets};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{TicketComment, TicketCommentId, TicketId, fresh_id};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{TicketComment, TicketCommentId, TicketId, fresh_id};
 
 /// Comments on a ticket, which then waits for an operator again.
 ///

@@ -8,12 +8,12 @@ use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::role::Permission;
 use crate::management::mail::{self, Mail};
-use crate::store::{
+use rpcgate_core::clock::Time;
+use rpcgate_store::{
     Attempt, AttemptKind, LimitRequest, LimitRequestId, RequestStatus, Satisfaction, StoreError,
     SupportTicket, TenantPlan, TicketCategory, TicketFilter, TicketId, TicketLimitRequest, TicketStatus,
     fresh_id,
 };
-use rpcgate_core::clock::Time;
 
 const UNKNOWN: ActionError = ActionError::NotFound("ticket");
 
@@ -74,7 +74,7 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
         }
     };
     if new.category == TicketCategory::LimitIncrease {
-        if !actor.user.role.allows(Permission::RequestLimits) {
+        if !Permission::RequestLimits.is_granted_to(actor.user.role) {
             return Err(ActionError::Forbidden("your role does not permit this"));
         }
         if !actor.covers(Permission::RequestLimits) {

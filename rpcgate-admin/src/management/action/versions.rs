@@ -2,10 +2,10 @@
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{UserId, Version, Versioned};
 use http::HeaderMap;
 use http::header::IF_MATCH;
 use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_store::{UserId, Version, Versioned};
 use std::collections::BTreeMap;
 
 /// Versions that a client may name at once.

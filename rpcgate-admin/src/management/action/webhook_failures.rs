@@ -5,9 +5,9 @@ use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::MailObject;
-use crate::store::{EndpointTurns, FailingEndpoint, NotificationKind, User, WebhookId};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{EndpointTurns, FailingEndpoint, NotificationKind, User, WebhookId};
 use std::time::Duration;
 
 /// The least time between two notifications that the same endpoint fails, and between two that it works again.

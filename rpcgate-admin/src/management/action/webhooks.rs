@@ -6,15 +6,15 @@ use crate::management::app_state::AppState;
 use crate::management::egress::{EgressError, EgressTarget};
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::webhook_secret::{SecretUse, WebhookSecret};
-use crate::store::{
-    ChainEventId, Delivery, DeliveryId, EndpointHealth, LoggedEvent, SealedSecrets, Versioned, Webhook,
-    WebhookChange, WebhookId, fresh_id,
-};
 use http::Uri;
 use rpcgate_config::Url;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::{BlockRef, ChainEvent, EventType};
+use rpcgate_store::{
+    ChainEventId, Delivery, DeliveryId, EndpointHealth, LoggedEvent, SealedSecrets, Versioned, Webhook,
+    WebhookChange, WebhookId, fresh_id,
+};
 use std::time::Duration;
 
 const UNKNOWN: ActionError = ActionError::NotFound("webhook");

@@ -8,9 +8,9 @@ use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Query};
-use crate::store::{self, ChainEventFilter};
 use axum::extract::State;
 use rpcgate_core::caller::ProjectId;
+use rpcgate_store::ChainEventFilter;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct LoggedEventJson {
 }
 
 impl LoggedEventJson {
-    fn of(event: store::LoggedEvent, withheld: bool) -> Self {
+    fn of(event: rpcgate_store::LoggedEvent, withheld: bool) -> Self {
         // Every body is an object with a `data`.
         let mut body: Value = serde_json::from_slice(&event.body).unwrap_or_default();
         LoggedEventJson {

@@ -9,9 +9,9 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Query};
 use crate::management::webhook::AGENT;
-use crate::store::{self, DeliveryId, WebhookId};
 use axum::Json;
 use axum::extract::State;
+use rpcgate_store::{DeliveryId, WebhookId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,26 +34,26 @@ pub enum DeliveryStatusJson {
     Withheld,
 }
 
-impl From<store::DeliveryStatus> for DeliveryStatusJson {
-    fn from(status: store::DeliveryStatus) -> Self {
+impl From<rpcgate_store::DeliveryStatus> for DeliveryStatusJson {
+    fn from(status: rpcgate_store::DeliveryStatus) -> Self {
         match status {
-            store::DeliveryStatus::Held => DeliveryStatusJson::Held,
-            store::DeliveryStatus::Pending => DeliveryStatusJson::Pending,
-            store::DeliveryStatus::Delivered => DeliveryStatusJson::Delivered,
-            store::DeliveryStatus::Failed => DeliveryStatusJson::Failed,
-            store::DeliveryStatus::Withheld => DeliveryStatusJson::Withheld,
+            rpcgate_store::DeliveryStatus::Held => DeliveryStatusJson::Held,
+            rpcgate_store::DeliveryStatus::Pending => DeliveryStatusJson::Pending,
+            rpcgate_store::DeliveryStatus::Delivered => DeliveryStatusJson::Delivered,
+            rpcgate_store::DeliveryStatus::Failed => DeliveryStatusJson::Failed,
+            rpcgate_store::DeliveryStatus::Withheld => DeliveryStatusJson::Withheld,
         }
     }
 }
 
-impl From<DeliveryStatusJson> for store::DeliveryStatus {
+impl From<DeliveryStatusJson> for rpcgate_store::DeliveryStatus {
     fn from(status: DeliveryStatusJson) -> Self {
         match status {
-            DeliveryStatusJson::Held => store::DeliveryStatus::Held,
-            DeliveryStatusJson::Pending => store::DeliveryStatus::Pending,
-            DeliveryStatusJson::Delivered => store::DeliveryStatus::Delivered,
-            DeliveryStatusJson::Failed => store::DeliveryStatus::Failed,
-            DeliveryStatusJson::Withheld => store::DeliveryStatus::Withheld,
+            DeliveryStatusJson::Held => rpcgate_store::DeliveryStatus::Held,
+            DeliveryStatusJson::Pending => rpcgate_store::DeliveryStatus::Pending,
+            DeliveryStatusJson::Delivered => rpcgate_store::DeliveryStatus::Delivered,
+            DeliveryStatusJson::Failed => rpcgate_store::DeliveryStatus::Failed,
+            DeliveryStatusJson::Withheld => rpcgate_store::DeliveryStatus::Withheld,
         }
     }
 }
@@ -101,9 +101,9 @@ pub struct DeliveryJson {
     pub finished_at: Option<Moment>,
 }
 
-impl From<store::Delivery> for DeliveryJson {
-    fn from(delivery: store::Delivery) -> Self {
-        let is_pending = delivery.status == store::DeliveryStatus::Pending;
+impl From<rpcgate_store::Delivery> for DeliveryJson {
+    fn from(delivery: rpcgate_store::Delivery) -> Self {
+        let is_pending = delivery.status == rpcgate_store::DeliveryStatus::Pending;
         DeliveryJson {
             id: delivery.id.to_string(),
             webhook_id: delivery.webhook.to_string(),
@@ -143,8 +143,8 @@ pub struct DeliveryAttemptJson {
     pub answer: Option<String>,
 }
 
-impl From<store::DeliveryAttempt> for DeliveryAttemptJson {
-    fn from(attempt: store::DeliveryAttempt) -> Self {
+impl From<rpcgate_store::DeliveryAttempt> for DeliveryAttemptJson {
+    fn from(attempt: rpcgate_store::DeliveryAttempt) -> Self {
         DeliveryAttemptJson {
             number: attempt.number,
             started_at: attempt.started_at.into(),
@@ -183,9 +183,9 @@ pub struct WholeDeliveryJson {
     pub history: Vec<DeliveryAttemptJson>,
 }
 
-impl From<store::WholeDelivery> for WholeDeliveryJson {
-    fn from(whole: store::WholeDelivery) -> Self {
-        let store::WholeDelivery { delivery, event, webhook, attempts } = whole;
+impl From<rpcgate_store::WholeDelivery> for WholeDeliveryJson {
+    fn from(whole: rpcgate_store::WholeDelivery) -> Self {
+        let rpcgate_store::WholeDelivery { delivery, event, webhook, attempts } = whole;
         let is_over = delivery.status.is_final();
         let attempt = if is_over { delivery.attempts.max(1) } else { delivery.attempts + 1 };
         let mut headers = BTreeMap::from([

@@ -1,10 +1,10 @@
 //! `ETag` and `If-Match` (RFC 9110, sections 8.8.3 and 13.1.1): a client that changes something can say which version
 //! of it it has seen, so that it does not overwrite a change of somebody else.
 
-use crate::store::Version;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::{ETAG, HeaderValue};
+use rpcgate_store::Version;
 use serde::Serialize;
 
 /// An object with its version in the `ETag` header.

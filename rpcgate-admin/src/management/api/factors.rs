@@ -6,14 +6,12 @@ use crate::management::action::factors::{self, GivenFactor};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client};
-#[cfg(feature = "passkeys")]
 use crate::management::identity::passkey::PasskeyAnswer;
-use crate::store::Factors;
 use axum::Json;
 use axum::extract::State;
 use rpcgate_config::Secret;
+use rpcgate_store::Factors;
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "passkeys")]
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +37,6 @@ impl From<Factors> for FactorsJson {
 }
 
 /// A passkey as a factor.
-#[cfg(feature = "passkeys")]
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GivePasskey {
@@ -50,14 +47,12 @@ pub struct GivePasskey {
     pub credential: Value,
 }
 
-#[cfg(feature = "passkeys")]
 impl fmt::Debug for GivePasskey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("GivePasskey")
     }
 }
 
-#[cfg(feature = "passkeys")]
 impl TryFrom<GivePasskey> for GivenFactor {
     type Error = ActionError;
 
@@ -68,10 +63,7 @@ impl TryFrom<GivePasskey> for GivenFactor {
 }
 
 /// The names of the fields in which a factor can be given.
-#[cfg(feature = "passkeys")]
 const FORMS: &str = "`code`, `recovery_code` and `passkey`";
-#[cfg(not(feature = "passkeys"))]
-const FORMS: &str = "`code` and `recovery_code`";
 
 /// A factor, in exactly one of its forms.
 #[derive(Clone, Default, Deserialize, ToSchema)]
@@ -86,7 +78,6 @@ pub struct GiveFactor {
     #[serde(default)]
     pub recovery_code: Option<String>,
     /// A passkey.
-    #[cfg(feature = "passkeys")]
     #[serde(default)]
     pub passkey: Option<GivePasskey>,
 }
@@ -122,7 +113,6 @@ impl GiveFactor {
         let mut given = Vec::new();
         given.extend(self.code.map(GivenFactor::Code));
         given.extend(self.recovery_code.map(GivenFactor::RecoveryCode));
-        #[cfg(feature = "passkeys")]
         given.extend(self.passkey.map(GivenFactor::try_from).transpose()?);
         let one = given.pop();
         if given.is_empty() { Ok(one) } else { Err(wrong_number()) }
@@ -148,7 +138,6 @@ pub struct VerifyFactor {
     #[serde(default)]
     pub recovery_code: Option<String>,
     /// A passkey.
-    #[cfg(feature = "passkeys")]
     #[serde(default)]
     pub passkey: Option<GivePasskey>,
 }
@@ -156,12 +145,7 @@ pub struct VerifyFactor {
 impl VerifyFactor {
     /// The factor.
     fn factor(self) -> GiveFactor {
-        GiveFactor {
-            code: self.code,
-            recovery_code: self.recovery_code,
-            #[cfg(feature = "passkeys")]
-            passkey: self.passkey,
-        }
+        GiveFactor { code: self.code, recovery_code: self.recovery_code, passkey: self.passkey }
     }
 }
 

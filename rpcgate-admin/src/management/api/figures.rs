@@ -3,8 +3,8 @@
 use super::plan_change::PlanChangeJson;
 use crate::management::error::ActionError;
 use crate::management::strict_json::object;
-use crate::store::Figures;
 use rpcgate_config::{PlanChange, QuotaChange};
+use rpcgate_store::Figures;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -8,11 +8,11 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id, Ids};
 use crate::management::identity::password::Typed;
-use crate::store::{self, InvitationId, Role};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{InvitationId, Role};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ pub struct InvitationJson {
     pub expires_at: Moment,
 }
 
-impl From<store::Invitation> for InvitationJson {
-    fn from(invitation: store::Invitation) -> Self {
+impl From<rpcgate_store::Invitation> for InvitationJson {
+    fn from(invitation: rpcgate_store::Invitation) -> Self {
         InvitationJson {
             id: invitation.id.to_string(),
             email: invitation.email,

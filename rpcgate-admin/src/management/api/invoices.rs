@@ -11,7 +11,6 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids};
 use crate::management::page::invoices::page as invoice_page;
-use crate::store::{self, InvoiceNumber, LineKind};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -19,6 +18,7 @@ use http::HeaderMap;
 use http::header::{HeaderValue, VARY};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{InvoiceNumber, LineKind};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -112,8 +112,8 @@ pub struct InvoiceLineJson {
     pub amount: String,
 }
 
-impl From<store::InvoiceLine> for InvoiceLineJson {
-    fn from(line: store::InvoiceLine) -> Self {
+impl From<rpcgate_store::InvoiceLine> for InvoiceLineJson {
+    fn from(line: rpcgate_store::InvoiceLine) -> Self {
         let is_plan = line.kind == LineKind::Plan;
         InvoiceLineJson {
             kind: if is_plan { LineKindJson::Plan } else { LineKindJson::Usage },
@@ -145,7 +145,7 @@ pub struct TaxJson {
 }
 
 /// The taxes of these amounts: none or one.
-pub(super) fn taxes(amounts: &store::InvoiceAmounts) -> Vec<TaxJson> {
+pub(super) fn taxes(amounts: &rpcgate_store::InvoiceAmounts) -> Vec<TaxJson> {
     let tax = TaxJson {
         name: amounts.tax_name.clone(),
         basis_points: amounts.tax_basis_points,
@@ -190,7 +190,7 @@ pub struct InvoiceSummaryJson {
 
 impl InvoiceSummaryJson {
     /// An invoice with its state at `now`.
-    pub(crate) fn of(invoice: &store::Invoice, now: Time) -> Self {
+    pub(crate) fn of(invoice: &rpcgate_store::Invoice, now: Time) -> Self {
         InvoiceSummaryJson {
             number: invoice.number.to_string(),
             tenant_id: invoice.tenant.to_string(),
@@ -242,8 +242,8 @@ pub struct CreditNoteJson {
     pub total_cents: u64,
 }
 
-impl From<store::CreditNote> for CreditNoteJson {
-    fn from(note: store::CreditNote) -> Self {
+impl From<rpcgate_store::CreditNote> for CreditNoteJson {
+    fn from(note: rpcgate_store::CreditNote) -> Self {
         CreditNoteJson {
             number: note.number.to_string(),
             invoice: note.invoice.to_string(),
@@ -285,10 +285,10 @@ pub struct InvoiceJson {
 
 impl InvoiceJson {
     /// An invoice with its state at `now`.
-    pub(crate) fn of(whole: store::WholeInvoice, now: Time) -> Self {
-        let store::WholeInvoice { invoice, lines, credit_notes } = whole;
+    pub(crate) fn of(whole: rpcgate_store::WholeInvoice, now: Time) -> Self {
+        let rpcgate_store::WholeInvoice { invoice, lines, credit_notes } = whole;
         let summary = InvoiceSummaryJson::of(&invoice, now);
-        let store::InvoiceSeller { name, address, tax_id } = invoice.seller;
+        let rpcgate_store::InvoiceSeller { name, address, tax_id } = invoice.seller;
         InvoiceJson {
             summary,
             seller: SellerJson { name, address, tax_id },
@@ -307,7 +307,7 @@ impl InvoiceJson {
 /// A page of invoices that continues behind the last one.
 pub(super) fn page_of(
     page: PageRequest,
-    invoices: Vec<store::Invoice>,
+    invoices: Vec<rpcgate_store::Invoice>,
     now: Time,
 ) -> ListPage<InvoiceSummaryJson> {
     let last = invoices.last().filter(|_| invoices.len() as u64 == page.limit);

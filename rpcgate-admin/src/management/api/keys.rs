@@ -7,7 +7,6 @@ use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
-use crate::store;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -45,8 +44,8 @@ pub struct KeyJson {
     pub created_at: Moment,
 }
 
-impl From<store::Key> for KeyJson {
-    fn from(key: store::Key) -> Self {
+impl From<rpcgate_store::Key> for KeyJson {
+    fn from(key: rpcgate_store::Key) -> Self {
         KeyJson {
             id: key.id.to_string(),
             project_id: key.project.to_string(),

@@ -9,7 +9,6 @@ use crate::management::action::plans::{PlanNames, RequestedPlan};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Body;
-use crate::store;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -30,22 +29,22 @@ pub enum RequestStatusJson {
     Rejected,
 }
 
-impl From<store::RequestStatus> for RequestStatusJson {
-    fn from(status: store::RequestStatus) -> Self {
+impl From<rpcgate_store::RequestStatus> for RequestStatusJson {
+    fn from(status: rpcgate_store::RequestStatus) -> Self {
         match status {
-            store::RequestStatus::Pending => RequestStatusJson::Pending,
-            store::RequestStatus::Approved => RequestStatusJson::Approved,
-            store::RequestStatus::Rejected => RequestStatusJson::Rejected,
+            rpcgate_store::RequestStatus::Pending => RequestStatusJson::Pending,
+            rpcgate_store::RequestStatus::Approved => RequestStatusJson::Approved,
+            rpcgate_store::RequestStatus::Rejected => RequestStatusJson::Rejected,
         }
     }
 }
 
-impl From<RequestStatusJson> for store::RequestStatus {
+impl From<RequestStatusJson> for rpcgate_store::RequestStatus {
     fn from(status: RequestStatusJson) -> Self {
         match status {
-            RequestStatusJson::Pending => store::RequestStatus::Pending,
-            RequestStatusJson::Approved => store::RequestStatus::Approved,
-            RequestStatusJson::Rejected => store::RequestStatus::Rejected,
+            RequestStatusJson::Pending => rpcgate_store::RequestStatus::Pending,
+            RequestStatusJson::Approved => rpcgate_store::RequestStatus::Approved,
+            RequestStatusJson::Rejected => rpcgate_store::RequestStatus::Rejected,
         }
     }
 }
@@ -84,7 +83,7 @@ pub struct LimitRequestJson {
 
 impl LimitRequestJson {
     /// A request, whose plan has one of these names.
-    pub fn of(request: store::LimitRequest, names: &PlanNames) -> Self {
+    pub fn of(request: rpcgate_store::LimitRequest, names: &PlanNames) -> Self {
         LimitRequestJson {
             id: request.id.to_string(),
             tenant_id: request.tenant.to_string(),

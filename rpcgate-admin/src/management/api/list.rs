@@ -193,9 +193,9 @@ pub(crate) mod tests {
     use crate::management::api::invoices::tests::issue;
     use crate::management::api::webhooks::tests::{event, webhook};
     use crate::management::app_state::tests::{Answer, Site, Visitor};
-    use crate::store::{DeliveryId, DeliveryStatus, GatewayReport, NodeState, Role, fresh_id};
     use axum::body::Body;
     use http::{Method, StatusCode};
+    use rpcgate_store::{DeliveryId, DeliveryStatus, GatewayReport, NodeState, Role, fresh_id};
     use serde_json::{Value, json};
     use std::time::Duration;
 

@@ -29,7 +29,6 @@ pub mod moment;
 pub mod notification_preferences;
 pub mod notifications;
 pub mod operator;
-#[cfg(feature = "passkeys")]
 pub mod passkeys;
 pub mod plan_change;
 pub mod plans;

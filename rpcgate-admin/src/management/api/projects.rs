@@ -9,11 +9,11 @@ use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
-use crate::store::{self, Versioned};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_store::Versioned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -39,8 +39,8 @@ pub struct ProjectJson {
     pub created_at: Moment,
 }
 
-impl From<store::Project> for ProjectJson {
-    fn from(project: store::Project) -> Self {
+impl From<rpcgate_store::Project> for ProjectJson {
+    fn from(project: rpcgate_store::Project) -> Self {
         ProjectJson {
             id: project.id.to_string(),
             tenant_id: project.tenant.to_string(),
@@ -141,7 +141,7 @@ pub async fn update(
     Body(change): Body<ProjectChangeJson>,
 ) -> Result<Json<ProjectJson>, ActionError> {
     let ProjectChangeJson { name, allowed_methods, blocked_methods } = change;
-    let change = store::ProjectChange { name, allowed_methods, blocked_methods };
+    let change = rpcgate_store::ProjectChange { name, allowed_methods, blocked_methods };
     Ok(Json(action::projects::update(&app, &actor, id, change).await?.into()))
 }
 

@@ -1,7 +1,6 @@
 //! Proofs: the password or a second factor, given again in a session.
 
 use super::factors::GiveFactor;
-#[cfg(feature = "passkeys")]
 use super::factors::GivePasskey;
 use crate::management::access::AuthSession;
 use crate::management::action::factors::GivenFactor;
@@ -35,7 +34,6 @@ pub struct GiveProof {
     #[serde(default)]
     pub recovery_code: Option<String>,
     /// A passkey, which `POST /auth/passkeys/factor/start` asks for.
-    #[cfg(feature = "passkeys")]
     #[serde(default)]
     pub passkey: Option<GivePasskey>,
 }
@@ -52,12 +50,7 @@ impl GiveProof {
     /// # Errors
     /// [`ActionError::Invalid`] if several factors are given.
     pub fn parts(self) -> Result<(Option<Typed>, Option<GivenFactor>), ActionError> {
-        let factor = GiveFactor {
-            code: self.code,
-            recovery_code: self.recovery_code,
-            #[cfg(feature = "passkeys")]
-            passkey: self.passkey,
-        };
+        let factor = GiveFactor { code: self.code, recovery_code: self.recovery_code, passkey: self.passkey };
         Ok((self.current_password, factor.given_if_any()?))
     }
 

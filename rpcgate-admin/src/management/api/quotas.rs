@@ -8,9 +8,9 @@ use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
-use crate::store::Versioned;
 use axum::extract::State;
 use rpcgate_core::caller::ProjectId;
+use rpcgate_store::Versioned;
 use std::sync::Arc;
 
 /// Read the quota of a project
@@ -33,10 +33,10 @@ pub async fn get(
 mod tests {
     use crate::management::app_state::tests::Site;
     use crate::management::error::tests::body as error_body;
-    use crate::store::{Project, Role, fresh_id};
     use axum::body::Body;
     use http::Method;
     use rpcgate_core::caller::{ProjectId, ProjectQuota};
+    use rpcgate_store::{Project, Role, fresh_id};
     use serde_json::json;
 
     #[tokio::test]

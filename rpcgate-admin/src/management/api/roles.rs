@@ -1,6 +1,6 @@
 //! The roles that a member of a tenant can have.
 
-use crate::management::identity::role::{Permission, Role};
+use crate::management::identity::role::{self, Permission, Role};
 use axum::Json;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -22,8 +22,8 @@ impl From<Role> for RoleJson {
     fn from(role: Role) -> Self {
         RoleJson {
             name: role.as_str(),
-            description: role.description(),
-            permissions: role.permissions().map(Permission::as_str).collect(),
+            description: role::description(role),
+            permissions: role::permissions(role).map(Permission::as_str).collect(),
         }
     }
 }

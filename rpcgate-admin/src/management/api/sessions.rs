@@ -10,10 +10,10 @@ use crate::management::extract::{Body, Client, Id, read_body};
 use crate::management::identity::device::device;
 use crate::management::identity::password::Typed;
 use crate::management::strict_json;
-use crate::store::{self, Factors, SessionId};
 use axum::Json;
 use axum::extract::{Request, State};
 use http::StatusCode;
+use rpcgate_store::{Factors, SessionId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ pub struct SessionJson {
 }
 
 impl SessionJson {
-    fn of(current: &access::AuthSession, session: store::Session) -> Self {
+    fn of(current: &access::AuthSession, session: rpcgate_store::Session) -> Self {
         SessionJson {
             id: session.id.to_string(),
             created_at: session.created_at.into(),

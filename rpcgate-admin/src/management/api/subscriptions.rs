@@ -7,11 +7,11 @@ use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
-use crate::store::{self, SubscriptionId, WebhookId};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use rpcgate_core::event;
+use rpcgate_store::{SubscriptionId, WebhookId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -83,8 +83,8 @@ pub struct SubscriptionJson {
     pub created_at: Moment,
 }
 
-impl From<store::WebhookSubscription> for SubscriptionJson {
-    fn from(subscription: store::WebhookSubscription) -> Self {
+impl From<rpcgate_store::WebhookSubscription> for SubscriptionJson {
+    fn from(subscription: rpcgate_store::WebhookSubscription) -> Self {
         SubscriptionJson {
             id: subscription.id.to_string(),
             webhook_id: subscription.webhook.to_string(),

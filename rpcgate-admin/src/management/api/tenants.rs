@@ -11,11 +11,11 @@ use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
-use crate::store::{self, Versioned};
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan;
+use rpcgate_store::Versioned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -90,7 +90,7 @@ pub struct TenantJson {
 
 impl TenantJson {
     /// A tenant, whose plan has one of these names.
-    pub fn of(tenant: store::Tenant, names: &PlanNames) -> Self {
+    pub fn of(tenant: rpcgate_store::Tenant, names: &PlanNames) -> Self {
         TenantJson {
             id: tenant.id.to_string(),
             plan: names.of(tenant.plan()).to_owned(),
@@ -105,7 +105,7 @@ impl TenantJson {
     ///
     /// # Errors
     /// [`ActionError::Unavailable`].
-    pub async fn named(app: &AppState, tenant: store::Tenant) -> Result<Self, ActionError> {
+    pub async fn named(app: &AppState, tenant: rpcgate_store::Tenant) -> Result<Self, ActionError> {
         Ok(TenantJson::of(tenant, &PlanNames::read(app).await?))
     }
 }
@@ -127,12 +127,12 @@ pub struct TenantProfileJson {
 
 impl TenantProfileJson {
     /// A tenant with what invoices say about it.
-    pub fn of(tenant: TenantJson, party: store::BillingParty) -> Self {
-        let store::BillingParty { name, address, tax_id } = party;
+    pub fn of(tenant: TenantJson, party: rpcgate_store::BillingParty) -> Self {
+        let rpcgate_store::BillingParty { name, address, tax_id } = party;
         TenantProfileJson { tenant, billing_name: name, billing_address: address, billing_tax_id: tax_id }
     }
 
-    async fn read(app: &AppState, actor: &Actor, tenant: store::Tenant) -> Result<Self, ActionError> {
+    async fn read(app: &AppState, actor: &Actor, tenant: rpcgate_store::Tenant) -> Result<Self, ActionError> {
         let party = action::tenants::billing_party(app, actor, tenant.id).await?;
         Ok(TenantProfileJson::of(TenantJson::named(app, tenant).await?, party))
     }

@@ -10,7 +10,6 @@ use crate::management::attachment::{MAX_BYTES, disposition, media_type};
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids, Query};
 use crate::management::idempotency::{has_key, once_with_file};
-use crate::store::{self, StoreError, TicketAttachment, TicketAttachmentId, TicketId};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -19,6 +18,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use rpcgate_store::{StoreError, TicketAttachment, TicketAttachmentId, TicketId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -60,24 +60,24 @@ pub enum AttachmentKindJson {
     ByteText,
 }
 
-impl From<store::AttachmentKind> for AttachmentKindJson {
-    fn from(kind: store::AttachmentKind) -> Self {
+impl From<rpcgate_store::AttachmentKind> for AttachmentKindJson {
+    fn from(kind: rpcgate_store::AttachmentKind) -> Self {
         match kind {
-            store::AttachmentKind::Png => AttachmentKindJson::Png,
-            store::AttachmentKind::Jpeg => AttachmentKindJson::Jpeg,
-            store::AttachmentKind::Gif => AttachmentKindJson::Gif,
-            store::AttachmentKind::Webp => AttachmentKindJson::Webp,
-            store::AttachmentKind::Pdf => AttachmentKindJson::Pdf,
-            store::AttachmentKind::Zip => AttachmentKindJson::Zip,
-            store::AttachmentKind::Gzip => AttachmentKindJson::Gzip,
-            store::AttachmentKind::Bzip2 => AttachmentKindJson::Bzip2,
-            store::AttachmentKind::Xz => AttachmentKindJson::Xz,
-            store::AttachmentKind::Zstd => AttachmentKindJson::Zstd,
-            store::AttachmentKind::Tar => AttachmentKindJson::Tar,
-            store::AttachmentKind::SevenZip => AttachmentKindJson::SevenZip,
-            store::AttachmentKind::Capture => AttachmentKindJson::Capture,
-            store::AttachmentKind::Text => AttachmentKindJson::Text,
-            store::AttachmentKind::ByteText => AttachmentKindJson::ByteText,
+            rpcgate_store::AttachmentKind::Png => AttachmentKindJson::Png,
+            rpcgate_store::AttachmentKind::Jpeg => AttachmentKindJson::Jpeg,
+            rpcgate_store::AttachmentKind::Gif => AttachmentKindJson::Gif,
+            rpcgate_store::AttachmentKind::Webp => AttachmentKindJson::Webp,
+            rpcgate_store::AttachmentKind::Pdf => AttachmentKindJson::Pdf,
+            rpcgate_store::AttachmentKind::Zip => AttachmentKindJson::Zip,
+            rpcgate_store::AttachmentKind::Gzip => AttachmentKindJson::Gzip,
+            rpcgate_store::AttachmentKind::Bzip2 => AttachmentKindJson::Bzip2,
+            rpcgate_store::AttachmentKind::Xz => AttachmentKindJson::Xz,
+            rpcgate_store::AttachmentKind::Zstd => AttachmentKindJson::Zstd,
+            rpcgate_store::AttachmentKind::Tar => AttachmentKindJson::Tar,
+            rpcgate_store::AttachmentKind::SevenZip => AttachmentKindJson::SevenZip,
+            rpcgate_store::AttachmentKind::Capture => AttachmentKindJson::Capture,
+            rpcgate_store::AttachmentKind::Text => AttachmentKindJson::Text,
+            rpcgate_store::AttachmentKind::ByteText => AttachmentKindJson::ByteText,
         }
     }
 }

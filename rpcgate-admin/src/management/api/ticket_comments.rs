@@ -7,10 +7,10 @@ use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
-use crate::store::{self, TicketId};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use rpcgate_store::TicketId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -51,8 +51,8 @@ pub struct TicketCommentJson {
     pub created_at: Moment,
 }
 
-impl From<store::TicketComment> for TicketCommentJson {
-    fn from(comment: store::TicketComment) -> Self {
+impl From<rpcgate_store::TicketComment> for TicketCommentJson {
+    fn from(comment: rpcgate_store::TicketComment) -> Self {
         let by_operator = comment.by_operator;
         TicketCommentJson {
             id: comment.id.to_string(),

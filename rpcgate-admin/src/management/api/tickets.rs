@@ -9,10 +9,10 @@ use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Query};
-use crate::store::{self, TicketId};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use rpcgate_store::TicketId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -36,28 +36,28 @@ pub enum TicketCategoryJson {
     Other,
 }
 
-impl From<store::TicketCategory> for TicketCategoryJson {
-    fn from(category: store::TicketCategory) -> Self {
+impl From<rpcgate_store::TicketCategory> for TicketCategoryJson {
+    fn from(category: rpcgate_store::TicketCategory) -> Self {
         match category {
-            store::TicketCategory::Question => TicketCategoryJson::Question,
-            store::TicketCategory::Problem => TicketCategoryJson::Problem,
-            store::TicketCategory::Billing => TicketCategoryJson::Billing,
-            store::TicketCategory::Account => TicketCategoryJson::Account,
-            store::TicketCategory::LimitIncrease => TicketCategoryJson::LimitIncrease,
-            store::TicketCategory::Other => TicketCategoryJson::Other,
+            rpcgate_store::TicketCategory::Question => TicketCategoryJson::Question,
+            rpcgate_store::TicketCategory::Problem => TicketCategoryJson::Problem,
+            rpcgate_store::TicketCategory::Billing => TicketCategoryJson::Billing,
+            rpcgate_store::TicketCategory::Account => TicketCategoryJson::Account,
+            rpcgate_store::TicketCategory::LimitIncrease => TicketCategoryJson::LimitIncrease,
+            rpcgate_store::TicketCategory::Other => TicketCategoryJson::Other,
         }
     }
 }
 
-impl From<TicketCategoryJson> for store::TicketCategory {
+impl From<TicketCategoryJson> for rpcgate_store::TicketCategory {
     fn from(category: TicketCategoryJson) -> Self {
         match category {
-            TicketCategoryJson::Question => store::TicketCategory::Question,
-            TicketCategoryJson::Problem => store::TicketCategory::Problem,
-            TicketCategoryJson::Billing => store::TicketCategory::Billing,
-            TicketCategoryJson::Account => store::TicketCategory::Account,
-            TicketCategoryJson::LimitIncrease => store::TicketCategory::LimitIncrease,
-            TicketCategoryJson::Other => store::TicketCategory::Other,
+            TicketCategoryJson::Question => rpcgate_store::TicketCategory::Question,
+            TicketCategoryJson::Problem => rpcgate_store::TicketCategory::Problem,
+            TicketCategoryJson::Billing => rpcgate_store::TicketCategory::Billing,
+            TicketCategoryJson::Account => rpcgate_store::TicketCategory::Account,
+            TicketCategoryJson::LimitIncrease => rpcgate_store::TicketCategory::LimitIncrease,
+            TicketCategoryJson::Other => rpcgate_store::TicketCategory::Other,
         }
     }
 }
@@ -75,22 +75,22 @@ pub enum TicketStatusJson {
     Closed,
 }
 
-impl From<store::TicketStatus> for TicketStatusJson {
-    fn from(status: store::TicketStatus) -> Self {
+impl From<rpcgate_store::TicketStatus> for TicketStatusJson {
+    fn from(status: rpcgate_store::TicketStatus) -> Self {
         match status {
-            store::TicketStatus::Open => TicketStatusJson::Open,
-            store::TicketStatus::Answered => TicketStatusJson::Answered,
-            store::TicketStatus::Closed => TicketStatusJson::Closed,
+            rpcgate_store::TicketStatus::Open => TicketStatusJson::Open,
+            rpcgate_store::TicketStatus::Answered => TicketStatusJson::Answered,
+            rpcgate_store::TicketStatus::Closed => TicketStatusJson::Closed,
         }
     }
 }
 
-impl From<TicketStatusJson> for store::TicketStatus {
+impl From<TicketStatusJson> for rpcgate_store::TicketStatus {
     fn from(status: TicketStatusJson) -> Self {
         match status {
-            TicketStatusJson::Open => store::TicketStatus::Open,
-            TicketStatusJson::Answered => store::TicketStatus::Answered,
-            TicketStatusJson::Closed => store::TicketStatus::Closed,
+            TicketStatusJson::Open => rpcgate_store::TicketStatus::Open,
+            TicketStatusJson::Answered => rpcgate_store::TicketStatus::Answered,
+            TicketStatusJson::Closed => rpcgate_store::TicketStatus::Closed,
         }
     }
 }
@@ -146,8 +146,8 @@ pub struct TicketJson {
     pub closed_at: Option<Moment>,
 }
 
-impl From<store::SupportTicket> for TicketJson {
-    fn from(ticket: store::SupportTicket) -> Self {
+impl From<rpcgate_store::SupportTicket> for TicketJson {
+    fn from(ticket: rpcgate_store::SupportTicket) -> Self {
         TicketJson {
             id: ticket.id.to_string(),
             tenant_id: ticket.tenant.to_string(),
@@ -199,9 +199,9 @@ pub struct TicketQuery {
     pub category: Option<TicketCategoryJson>,
 }
 
-impl From<TicketQuery> for store::TicketFilter {
+impl From<TicketQuery> for rpcgate_store::TicketFilter {
     fn from(TicketQuery { status, category }: TicketQuery) -> Self {
-        store::TicketFilter { status: status.map(Into::into), category: category.map(Into::into) }
+        rpcgate_store::TicketFilter { status: status.map(Into::into), category: category.map(Into::into) }
     }
 }
 

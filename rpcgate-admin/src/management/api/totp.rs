@@ -1,6 +1,5 @@
 //! The caller's authenticator app.
 
-#[cfg(feature = "passkeys")]
 use super::factors::GivePasskey;
 use super::factors::{GiveFactor, RecoveryCodesJson};
 use super::proofs::GiveProof;
@@ -64,7 +63,6 @@ pub struct ActivateTotp {
     #[serde(default)]
     pub recovery_code: Option<String>,
     /// A passkey, if the caller has another second factor.
-    #[cfg(feature = "passkeys")]
     #[serde(default)]
     pub passkey: Option<GivePasskey>,
 }
@@ -117,12 +115,7 @@ pub async fn activate(
     client: Client,
     Body(form): Body<ActivateTotp>,
 ) -> Result<Json<RecoveryCodesJson>, ActionError> {
-    let other = GiveFactor {
-        code: None,
-        recovery_code: form.recovery_code,
-        #[cfg(feature = "passkeys")]
-        passkey: form.passkey,
-    };
+    let other = GiveFactor { code: None, recovery_code: form.recovery_code, passkey: form.passkey };
     let other = other.given_if_any()?;
     let session = step_up::give_if_any(&app, &session, form.current_password, &client).await?;
     Ok(Json(totp::activate(&app, &session, &form.code, other, &client).await?.into()))

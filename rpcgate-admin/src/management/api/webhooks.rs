@@ -12,12 +12,12 @@ use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, read_body};
 use crate::management::identity::webhook_secret::WebhookSecret;
 use crate::management::strict_json;
-use crate::store::{self, Versioned, WebhookId};
 use axum::Json;
 use axum::extract::{Request, State};
 use http::StatusCode;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Versioned, WebhookId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub struct WebhookJson {
 }
 
 impl WebhookJson {
-    pub(crate) fn of(webhook: store::Webhook, now: Time) -> Self {
+    pub(crate) fn of(webhook: rpcgate_store::Webhook, now: Time) -> Self {
         let overlap = webhook.next_secret.map(|(_, until)| until).filter(|until| *until > now);
         WebhookJson {
             id: webhook.id.to_string(),
@@ -86,7 +86,7 @@ pub struct WebhookWithSecret {
 }
 
 impl WebhookWithSecret {
-    fn of((webhook, secret): (store::Webhook, WebhookSecret), now: Time) -> Self {
+    fn of((webhook, secret): (rpcgate_store::Webhook, WebhookSecret), now: Time) -> Self {
         WebhookWithSecret { secret: secret.expose().to_owned(), webhook: WebhookJson::of(webhook, now) }
     }
 }
@@ -223,7 +223,7 @@ pub async fn update(
     Body(change): Body<WebhookChangeJson>,
 ) -> Result<Json<WebhookJson>, ActionError> {
     let WebhookChangeJson { url, active, standard_headers } = change;
-    let change = store::WebhookChange { url, active, standard_headers };
+    let change = rpcgate_store::WebhookChange { url, active, standard_headers };
     let changed = action::webhooks::update(&app, &actor, id, change).await?;
     Ok(Json(WebhookJson::of(changed, app.now())))
 }

@@ -5,9 +5,6 @@ use crate::management::identity::challenge::solve;
 use crate::management::identity::form_token::FormHolder;
 use crate::management::identity::token::Claims;
 use crate::management::router::router;
-use crate::store::{
-    Audit, Digest, LogInMethod, Role, Session, SessionId, Tenant, User, UserId, fresh_id, site, url_of,
-};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
@@ -19,6 +16,9 @@ use rpcgate_config::{ChallengeKind, Input, Setting, Sources};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::ManualClock;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{
+    Audit, Digest, LogInMethod, Role, Session, SessionId, Tenant, User, UserId, fresh_id, testing, url_of,
+};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -228,11 +228,11 @@ const ON_POSTGRES: &str = "TEST_STATES_ON_POSTGRES";
 /// The URL of the databases of a state, which have the newest schema.
 fn url(dir: &TempDir) -> String {
     match std::env::var_os(ON_POSTGRES) {
-        Some(_) => site::Site::server().url().to_owned(),
+        Some(_) => testing::Site::server().url().to_owned(),
         None => {
-            let file = dir.path().join(site::FILE);
+            let file = dir.path().join(testing::FILE);
             if !file.exists() {
-                site::put_files(dir.path());
+                testing::put_files(dir.path());
             }
             url_of(&file)
         }

@@ -1,6 +1,6 @@
 //! What a file is, by its first bytes.
 
-use crate::store::AttachmentKind;
+use rpcgate_store::AttachmentKind;
 
 /// Bytes of a file, at most (contract, "Accounts, second factors, money").
 pub const MAX_BYTES: usize = 10 << 20;
@@ -10,7 +10,7 @@ pub const MAX_BYTES: usize = 10 << 20;
 ///
 /// ```
 /// use rpcgate_admin::management::attachment::sniff;
-/// use rpcgate_admin::store::AttachmentKind;
+/// use rpcgate_store::AttachmentKind;
 ///
 /// assert_eq!(sniff(b"%PDF-1.7 ..."), Some(AttachmentKind::Pdf));
 /// assert_eq!(sniff(b"<html><script>alert(1)</script>"), Some(AttachmentKind::Text));

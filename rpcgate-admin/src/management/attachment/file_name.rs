@@ -1,7 +1,7 @@
 //! The names of files. They are for people alone: a file is stored and found by its identifier.
 
-use crate::store::AttachmentKind;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rpcgate_store::AttachmentKind;
 
 /// Characters of a name, at most.
 const MAX_CHARACTERS: usize = 100;
@@ -63,7 +63,7 @@ const fn extensions(kind: AttachmentKind) -> &'static [&'static str] {
 ///
 /// ```
 /// use rpcgate_admin::management::attachment::file_name;
-/// use rpcgate_admin::store::AttachmentKind;
+/// use rpcgate_store::AttachmentKind;
 ///
 /// assert_eq!(file_name("../../etc/passwd", AttachmentKind::Text), "passwd");
 /// assert_eq!(file_name("C:\\photo.exe", AttachmentKind::Png), "photo.exe.png");

@@ -1,10 +1,10 @@
 use crate::management::app_state::tests::{Answer, Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use crate::management::identity::token::Claims;
-use crate::store::{AuditSubject, Role};
 use axum::body::Body;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{Method, StatusCode};
+use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -11,8 +11,8 @@
 //! ```
 
 use super::derive;
-use crate::store::SessionId;
 use ring::hmac;
+use rpcgate_store::SessionId;
 use std::fmt;
 use std::sync::Arc;
 

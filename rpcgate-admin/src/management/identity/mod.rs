@@ -7,7 +7,6 @@ pub mod device;
 pub mod form_token;
 mod hashing;
 pub mod limit;
-#[cfg(feature = "passkeys")]
 pub mod passkey;
 pub mod password;
 pub mod recovery_code;

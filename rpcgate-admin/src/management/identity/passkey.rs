@@ -6,10 +6,10 @@
 //! token is encrypted, so that nothing has to be stored for a ceremony that is never finished.
 
 use super::sealing::{SealedFor, Sealing, SealingError};
-use crate::store::{Digest, UserId};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Digest, UserId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -5,11 +5,11 @@
 
 use super::derive;
 use super::typed_code::code_of;
-use crate::store::{Digest, UserId};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use rpcgate_config::Secret;
 use rpcgate_core::secret::NoRandomness;
+use rpcgate_store::{Digest, UserId};
 use std::fmt;
 
 /// The number of codes that a user gets.
@@ -54,7 +54,7 @@ impl RecoveryCodes {
     ///
     /// ```
     /// use rpcgate_admin::management::identity::recovery_code::RecoveryCodes;
-    /// use rpcgate_admin::store::UserId;
+    /// use rpcgate_store::UserId;
     ///
     /// let codes = RecoveryCodes::new(b"a secret of at least 32 bytes, for tests");
     /// let made = codes.make(UserId(7))?;

@@ -2,9 +2,9 @@
 
 use super::address::AddressLimit;
 use super::limit::MinuteLimit;
-use crate::store::UserId;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Clock;
+use rpcgate_store::UserId;
 use std::sync::Arc;
 
 /// Requests of one user in any 60 seconds.

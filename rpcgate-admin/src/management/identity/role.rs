@@ -18,7 +18,7 @@
 //! | manage_tenant   | no     | no      | no        | yes   | yes   |
 //! | manage_owners   | no     | no      | no        | no    | yes   |
 
-pub use crate::store::Role;
+pub use rpcgate_store::Role;
 use std::fmt;
 
 /// What an action requires.
@@ -51,51 +51,24 @@ pub enum Permission {
     ManageOwners,
 }
 
-impl Role {
-    /// Its description, for people.
-    pub const fn description(self) -> &'static str {
-        match self {
-            Role::Viewer => "Sees projects, API keys by their prefix, and usage; changes nothing.",
-            Role::Billing => {
-                "Sees everything a viewer sees, and bills; pays, and asks for higher limits and for support."
-            }
-            Role::Developer => {
-                "Sees everything a viewer sees; manages projects, API keys and webhooks, and asks for higher limits and for support."
-            }
-            Role::Admin => "Manages everything in the organisation, its members too, but not who owns it.",
-            Role::Owner => "Manages everything in the organisation.",
+/// The description of `role`, for people.
+pub const fn description(role: Role) -> &'static str {
+    match role {
+        Role::Viewer => "Sees projects, API keys by their prefix, and usage; changes nothing.",
+        Role::Billing => {
+            "Sees everything a viewer sees, and bills; pays, and asks for higher limits and for support."
         }
-    }
-
-    /// Whether this role has `permission`.
-    ///
-    /// ```
-    /// use rpcgate_admin::management::identity::role::{Permission, Role};
-    ///
-    /// assert!(Role::Billing.allows(Permission::ReadBilling) && !Role::Billing.allows(Permission::ManageKeys));
-    /// assert!(Role::Developer.allows(Permission::ManageKeys) && !Role::Developer.allows(Permission::ReadBilling));
-    /// ```
-    pub const fn allows(self, permission: Permission) -> bool {
-        match permission {
-            Permission::Read => true,
-            Permission::ReadBilling | Permission::ManageBilling => {
-                matches!(self, Role::Billing | Role::Admin | Role::Owner)
-            }
-            Permission::RequestLimits | Permission::ManageTickets => !matches!(self, Role::Viewer),
-            Permission::ManageProjects | Permission::ManageKeys | Permission::ManageWebhooks => {
-                matches!(self, Role::Developer | Role::Admin | Role::Owner)
-            }
-            Permission::ReadAudit | Permission::ManageMembers | Permission::ManageTenant => {
-                matches!(self, Role::Admin | Role::Owner)
-            }
-            Permission::ManageOwners => matches!(self, Role::Owner),
+        Role::Developer => {
+            "Sees everything a viewer sees; manages projects, API keys and webhooks, and asks for higher limits and for support."
         }
+        Role::Admin => "Manages everything in the organisation, its members too, but not who owns it.",
+        Role::Owner => "Manages everything in the organisation.",
     }
+}
 
-    /// The permissions of this role.
-    pub fn permissions(self) -> impl Iterator<Item = Permission> {
-        Permission::ALL.into_iter().filter(move |permission| self.allows(*permission))
-    }
+/// The permissions of `role`.
+pub fn permissions(role: Role) -> impl Iterator<Item = Permission> {
+    Permission::ALL.into_iter().filter(move |permission| permission.is_granted_to(role))
 }
 
 impl Permission {
@@ -114,6 +87,31 @@ impl Permission {
         Permission::ManageTenant,
         Permission::ManageOwners,
     ];
+
+    /// Reports whether `role` has this permission.
+    ///
+    /// ```
+    /// use rpcgate_admin::management::identity::role::{Permission, Role};
+    ///
+    /// assert!(Permission::ReadBilling.is_granted_to(Role::Billing) && !Permission::ManageKeys.is_granted_to(Role::Billing));
+    /// assert!(Permission::ManageKeys.is_granted_to(Role::Developer) && !Permission::ReadBilling.is_granted_to(Role::Developer));
+    /// ```
+    pub const fn is_granted_to(self, role: Role) -> bool {
+        match self {
+            Permission::Read => true,
+            Permission::ReadBilling | Permission::ManageBilling => {
+                matches!(role, Role::Billing | Role::Admin | Role::Owner)
+            }
+            Permission::RequestLimits | Permission::ManageTickets => !matches!(role, Role::Viewer),
+            Permission::ManageProjects | Permission::ManageKeys | Permission::ManageWebhooks => {
+                matches!(role, Role::Developer | Role::Admin | Role::Owner)
+            }
+            Permission::ReadAudit | Permission::ManageMembers | Permission::ManageTenant => {
+                matches!(role, Role::Admin | Role::Owner)
+            }
+            Permission::ManageOwners => matches!(role, Role::Owner),
+        }
+    }
 
     /// Its name in the API.
     pub const fn as_str(self) -> &'static str {
@@ -135,7 +133,7 @@ impl Permission {
 
     /// The roles that have it, in ascending order of permissions.
     pub fn roles(self) -> impl Iterator<Item = Role> {
-        Role::ALL.into_iter().filter(move |role| role.allows(self))
+        Role::ALL.into_iter().filter(move |role| self.is_granted_to(*role))
     }
 }
 
@@ -148,7 +146,7 @@ impl fmt::Display for Permission {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::UnknownName;
+    use rpcgate_store::UnknownName;
 
     #[test]
     fn the_documented_table_of_roles_matches_the_code() {
@@ -163,7 +161,7 @@ mod tests {
         assert_eq!(rows.len(), Permission::ALL.len());
         for (row, permission) in rows.iter().zip(Permission::ALL) {
             assert_eq!(row[0], permission.to_string());
-            let cells = Role::ALL.map(|role| if role.allows(permission) { "yes" } else { "no" });
+            let cells = Role::ALL.map(|role| if permission.is_granted_to(role) { "yes" } else { "no" });
             assert_eq!(row[1..], cells, "{permission}");
         }
     }
@@ -181,7 +179,7 @@ mod tests {
 
     #[test]
     fn billing_and_developer_are_not_above_one_another() {
-        let more = |a: Role, b: Role| a.permissions().any(|permission| !b.allows(permission));
+        let more = |a: Role, b: Role| permissions(a).any(|permission| !permission.is_granted_to(b));
         assert!(more(Role::Billing, Role::Developer) && more(Role::Developer, Role::Billing));
         assert!(!more(Role::Admin, Role::Owner) && !more(Role::Viewer, Role::Billing));
         assert_eq!(

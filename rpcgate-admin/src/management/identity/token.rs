@@ -6,7 +6,6 @@
 
 use super::derive;
 use super::role::Role;
-use crate::store::UserId;
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error as JwtError, ErrorKind};
 use jsonwebtoken::signature::{Error as SignatureError, Signer, Verifier};
@@ -14,6 +13,7 @@ use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, EncodingKey, Header,
 use ring::hmac;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::UserId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;

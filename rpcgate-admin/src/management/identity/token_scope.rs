@@ -4,7 +4,7 @@
 //! the permissions of roles; for operators, there are two.
 
 use super::role::{Permission, Role};
-use crate::store::UnknownName;
+use rpcgate_store::UnknownName;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl TokenScope {
     /// Whether a user may grant it to a token: members what their `role` permits, operators (`None`) theirs.
     pub fn is_of(self, role: Option<Role>) -> bool {
         match (self, role) {
-            (TokenScope::Member(permission), Some(role)) => role.allows(permission),
+            (TokenScope::Member(permission), Some(role)) => permission.is_granted_to(role),
             (TokenScope::OperatorRead | TokenScope::OperatorWrite, None) => true,
             _ => false,
         }
@@ -100,7 +100,8 @@ mod tests {
             let is_operators = matches!(scope, TokenScope::OperatorRead | TokenScope::OperatorWrite);
             assert_eq!(scope.is_of(None), is_operators, "{scope}");
             for role in Role::ALL {
-                let permits = matches!(scope, TokenScope::Member(permission) if role.allows(permission));
+                let permits =
+                    matches!(scope, TokenScope::Member(permission) if permission.is_granted_to(role));
                 assert_eq!(scope.is_of(Some(role)), permits, "{scope} {role}");
             }
         }

@@ -3,7 +3,7 @@
 //! ```
 //! use rpcgate_admin::management::identity::sealing::Sealing;
 //! use rpcgate_admin::management::identity::webhook_secret::{SecretUse, WebhookSecret};
-//! use rpcgate_admin::store::WebhookId;
+//! use rpcgate_store::WebhookId;
 //!
 //! let sealing = Sealing::new(b"a secret of at least 32 bytes, for tests");
 //! let secret = WebhookSecret::make()?;
@@ -16,9 +16,9 @@
 //! ```
 
 use super::sealing::{SealedFor, Sealing, SealingError};
-use crate::store::WebhookId;
 use ring::rand::{SecureRandom, SystemRandom};
 use rpcgate_core::secret::NoRandomness;
+use rpcgate_store::WebhookId;
 use std::fmt;
 
 /// The begin of every secret.

@@ -2,8 +2,8 @@
 
 use super::{Address, Mail, MailObject};
 use crate::management::api::moment::Moment;
-use crate::store::Invoice;
 use rpcgate_core::clock::Time;
+use rpcgate_store::Invoice;
 
 /// An amount in cents as US dollars.
 pub(in crate::management) fn dollars(cents: u64) -> String {
@@ -102,8 +102,8 @@ impl Mail {
 mod tests {
     use super::*;
     use crate::management::mail::address;
-    use crate::store::{InvoiceAmounts, InvoiceNumber, InvoiceSeller, InvoiceStatus};
     use rpcgate_core::caller::TenantId;
+    use rpcgate_store::{InvoiceAmounts, InvoiceNumber, InvoiceSeller, InvoiceStatus};
 
     #[test]
     fn each_mail_about_an_invoice_links_to_it() {

@@ -1,6 +1,6 @@
 //! Why a mail could not be sent.
 
-use crate::store::StoreError;
+use rpcgate_store::StoreError;
 use std::io;
 
 /// Characters of a subject, at most.

@@ -1,7 +1,7 @@
 //! What mails are about: one page of the dashboard for each.
 
-use crate::store::{InvoiceNumber, NotificationKind, TicketId, WebhookId};
 use rpcgate_core::caller::ProjectId;
+use rpcgate_store::{InvoiceNumber, NotificationKind, TicketId, WebhookId};
 use std::fmt;
 
 /// The object of a mail, to which it links directly. [`Display`](fmt::Display) writes its page, below the root of the
@@ -96,8 +96,8 @@ mod tests {
     use crate::management::api::invoices::tests::issue;
     use crate::management::app_state::tests::Site;
     use crate::management::page::tests::{cookie, get};
-    use crate::store::Role;
     use http::StatusCode;
+    use rpcgate_store::Role;
 
     #[tokio::test]
     async fn every_object_has_a_page() {

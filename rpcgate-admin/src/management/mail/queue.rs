@@ -2,13 +2,13 @@
 
 use super::{Mail, MailError, Mailer, address};
 use crate::management::identity::sealing::{SealedFor, Sealing};
-use crate::store::{
-    ClaimedMail, Digest, MailRoom, NotificationId, OutgoingMail, Store, StoreError, fresh_id,
-};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{
+    ClaimedMail, Digest, MailRoom, NotificationId, OutgoingMail, Store, StoreError, fresh_id,
+};
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The mails that tell users what happened to their accounts.
 
 use super::{Address, Mail, MailObject, ends_line};
-use crate::store::{ATTEMPTS, LOCK, Role};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{ATTEMPTS, LOCK, Role};
 use std::net::IpAddr;
 use time::OffsetDateTime;
 

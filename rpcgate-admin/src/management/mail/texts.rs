@@ -1,7 +1,7 @@
 //! The texts of the mails.
 
 use super::{Address, Mail, MailObject, ends_line};
-use crate::store::SupportTicket;
+use rpcgate_store::SupportTicket;
 use std::time::Duration;
 
 impl Mail {

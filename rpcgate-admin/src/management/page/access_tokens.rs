@@ -17,7 +17,6 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::token_scope::TokenScope;
-use crate::store::{AccessToken, AccessTokenId};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -25,6 +24,7 @@ use axum::routing::get;
 use http::StatusCode;
 use rpcgate_config::Secret;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{AccessToken, AccessTokenId};
 use std::sync::Arc;
 use std::time::Duration;
 

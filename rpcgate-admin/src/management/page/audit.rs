@@ -15,12 +15,12 @@ use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
-use crate::store::{Audit, AuditFilter, User, UserId};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Audit, AuditFilter, User, UserId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ async fn list(
     let mut shown = AuditPage {
         frame: page.frame(Place::Audit),
         problems: Problems::default(),
-        reads_all: page.actor.user.role.allows(Permission::ReadAudit),
+        reads_all: Permission::ReadAudit.is_granted_to(page.actor.user.role),
         rows: Vec::new(),
         users: [Choice::new("", "Everybody")].into_iter().chain(members.iter().map(choice)).collect(),
         action: query.one("action").to_owned(),

@@ -12,11 +12,11 @@ use crate::management::action::tenants::{self, TenantUpdate};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
-use crate::store::Versioned;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use rpcgate_store::Versioned;
 use std::sync::Arc;
 
 const LABELS: Labels = &[

@@ -15,7 +15,6 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
-use crate::store::{ChainEventFilter, LogPage, LoggedEvent, Project};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -23,6 +22,7 @@ use axum::routing::get;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
+use rpcgate_store::{ChainEventFilter, LogPage, LoggedEvent, Project};
 use std::sync::Arc;
 
 const LABELS: Labels =

@@ -14,12 +14,12 @@ use crate::management::action::plans::RequestedPlan;
 use crate::management::app_state::AppState;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
-use crate::store::InvoiceNumber;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
 use http::StatusCode;
+use rpcgate_store::InvoiceNumber;
 use std::sync::Arc;
 
 /// The routes of these pages.

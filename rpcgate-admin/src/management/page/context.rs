@@ -14,7 +14,6 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::form_token::FormHolder;
-use crate::store::{OpenWork, Run, Tenant};
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::Method;
@@ -22,6 +21,7 @@ use http::header::REFERER;
 use http::request::Parts;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{OpenWork, Run, Tenant};
 use std::sync::Arc;
 
 /// The cookie with the theme. It says nothing about its reader, so it needs no protection.

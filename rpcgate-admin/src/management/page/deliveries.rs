@@ -20,10 +20,6 @@ use crate::management::api::deliveries::WholeDeliveryJson;
 use crate::management::app_state::AppState;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
-use crate::store::{
-    Delivery, DeliveryAttempt, DeliveryFilter, DeliveryId, DeliveryStatus, EndpointHealth, Project, Webhook,
-    WebhookId,
-};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -31,6 +27,10 @@ use axum::routing::{get, post};
 use http::StatusCode;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
+use rpcgate_store::{
+    Delivery, DeliveryAttempt, DeliveryFilter, DeliveryId, DeliveryStatus, EndpointHealth, Project, Webhook,
+    WebhookId,
+};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -10,7 +10,6 @@ use crate::management::action::explain::{ExplainedRequest, explain};
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::role::Permission;
-use crate::store::{ExplainedCall, ExplainedTry, Explanation, RefusalShown};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -18,6 +17,7 @@ use axum::response::Response;
 use axum::routing::get;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{ExplainedCall, ExplainedTry, Explanation, RefusalShown};
 use std::sync::Arc;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
@@ -448,8 +448,8 @@ mod tests {
     use super::*;
     use crate::management::app_state::tests::{Site, Visitor};
     use crate::management::page::tests::{cookie, get};
-    use crate::store::{QuotaShown, Role, WindowUse};
     use http::StatusCode;
+    use rpcgate_store::{QuotaShown, Role, WindowUse};
 
     const NODE: &str = "http://10.0.0.7:8545/";
 

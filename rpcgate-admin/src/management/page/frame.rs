@@ -209,7 +209,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// The reader that `user` is, a member of `tenant`.
-    pub(crate) fn of(user: &crate::store::User, tenant: Option<(String, String)>) -> Self {
+    pub(crate) fn of(user: &rpcgate_store::User, tenant: Option<(String, String)>) -> Self {
         Reader {
             name: user.name.clone(),
             email: user.email.clone(),
@@ -278,7 +278,9 @@ impl Frame {
 
     /// Whether the reader is a member whose role has `permission`. Actions decide again.
     pub(crate) fn may(&self, permission: Permission) -> bool {
-        self.reader.as_ref().is_some_and(|reader| !reader.is_operator && reader.role.allows(permission))
+        self.reader
+            .as_ref()
+            .is_some_and(|reader| !reader.is_operator && permission.is_granted_to(reader.role))
     }
 
     /// Whether the reader is an operator.

@@ -4,10 +4,9 @@ use super::form::FieldList;
 use crate::management::action::factors::GivenFactor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-#[cfg(feature = "passkeys")]
 use crate::management::identity::passkey::PasskeyAnswer;
 use crate::management::identity::typed_code::code_of;
-use crate::store::Factors;
+use rpcgate_store::Factors;
 
 /// The field for a code.
 pub(super) const CODE: &str = "factor";
@@ -57,17 +56,11 @@ impl FactorChoice {
 }
 
 /// Whether browsers make passkeys for the address of the dashboard.
-#[cfg(feature = "passkeys")]
 pub(crate) fn takes_passkeys(app: &AppState) -> bool {
     app.passkeys.is_some()
 }
 
 /// Whether browsers make passkeys for the address of the dashboard: this program has no passkeys.
-#[cfg(not(feature = "passkeys"))]
-pub(crate) fn takes_passkeys(_: &AppState) -> bool {
-    false
-}
-
 /// A code of an app consists of as many digits; everything else is taken for a recovery code.
 pub(super) fn code(text: &str) -> GivenFactor {
     let plain = code_of(text);
@@ -80,7 +73,6 @@ pub(super) fn code(text: &str) -> GivenFactor {
 /// # Errors
 /// [`ActionError::InvalidField`] if there is none, [`ActionError::Invalid`] for what no browser returns.
 pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFactor, ActionError> {
-    #[cfg(feature = "passkeys")]
     if let Some(ceremony) = fields.given("ceremony") {
         let answer = Box::new(PasskeyAnswer::read(credential(fields)?)?);
         return Ok(GivenFactor::Passkey { ceremony: ceremony.to_owned(), answer });
@@ -93,7 +85,6 @@ pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFac
 ///
 /// # Errors
 /// [`ActionError::Invalid`].
-#[cfg(feature = "passkeys")]
 pub(super) fn credential(fields: &FieldList) -> Result<serde_json::Value, ActionError> {
     let text = fields.one("credential");
     serde_json::from_str(text)

@@ -104,7 +104,7 @@ pub(crate) fn led_id(page: &Page) -> String {
 /// A member with each role, and an operator: names and cookies.
 pub(crate) async fn everybody(site: &Site) -> Vec<(&'static str, String, Visitor)> {
     use super::tests::cookie;
-    use crate::store::Role;
+    use rpcgate_store::Role;
     let tenant = site.tenant().await;
     let mut all = Vec::new();
     for role in Role::ALL {

@@ -13,13 +13,13 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
-use crate::store::{Invoice, InvoiceNumber, WholeInvoice};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Invoice, InvoiceNumber, WholeInvoice};
 use std::sync::Arc;
 
 /// The state of an invoice: the tone and the words of its badge.

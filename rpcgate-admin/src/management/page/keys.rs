@@ -26,7 +26,6 @@ use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids};
 use crate::management::gateway_urls::GatewayUrls;
 use crate::management::identity::role::Permission;
-use crate::store::{Key, Project};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -36,6 +35,7 @@ use http::StatusCode;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::{Metrics, Only, Params};
+use rpcgate_store::{Key, Project};
 use std::sync::Arc;
 use std::time::Duration;
 

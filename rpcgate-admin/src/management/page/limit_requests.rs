@@ -15,12 +15,12 @@ use crate::management::action::{limit_requests, tenants};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
-use crate::store::RequestStatus;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::clock::Time;
+use rpcgate_store::RequestStatus;
 use std::sync::Arc;
 
 const LABELS: Labels = &[("requested_plan", "the plan"), ("reason", "the reason")];

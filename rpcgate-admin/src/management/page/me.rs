@@ -11,11 +11,11 @@ use super::view::{ok, rejected};
 use crate::management::action::me;
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
-use crate::store::Version;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
+use rpcgate_store::Version;
 use serde::Deserialize;
 use std::sync::Arc;
 

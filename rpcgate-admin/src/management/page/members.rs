@@ -16,11 +16,11 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::{Permission, Role};
-use crate::store::{Invitation, InvitationId, User, UserId, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
+use rpcgate_store::{Invitation, InvitationId, User, UserId, Versioned};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ async fn team(app: &AppState, page: &PageContext) -> Result<TeamPage, ActionErro
     let tenant_version = FormVersion::current(app, Versioned::Tenant(tenant)).await?;
     let versions = versions::of_members(app, page.tenant()?).await?.into_iter();
     let tenant_name = tenants::get(app, &page.actor, tenant).await?.name;
-    let invitations = if user.role.allows(Permission::ManageMembers) {
+    let invitations = if Permission::ManageMembers.is_granted_to(user.role) {
         invitations::list(app, &page.actor, tenant).await?
     } else {
         Vec::new()

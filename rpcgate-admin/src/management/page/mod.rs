@@ -47,7 +47,6 @@ pub(crate) mod notifications;
 mod offer;
 pub(crate) mod operator;
 pub(crate) mod parts;
-#[cfg(feature = "passkeys")]
 pub(crate) mod passkeys;
 mod permit;
 pub(crate) mod plans;
@@ -92,7 +91,7 @@ use std::sync::Arc;
 
 /// All pages. Each module declares its own.
 fn pages() -> Router<Arc<AppState>> {
-    let pages = Router::new()
+    Router::new()
         .merge(access_tokens::routes())
         .merge(accounts::routes())
         .merge(audit::routes())
@@ -115,6 +114,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(next_invoice::routes())
         .merge(notification_preferences::routes())
         .merge(notifications::routes())
+        .merge(passkeys::routes())
         .merge(operator::routes())
         .merge(plans::routes())
         .merge(projects::routes())
@@ -132,10 +132,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(tickets::routes())
         .merge(totp::routes())
         .merge(usage::routes())
-        .merge(webhooks::routes());
-    #[cfg(feature = "passkeys")]
-    let pages = pages.merge(passkeys::routes());
-    pages
+        .merge(webhooks::routes())
 }
 
 /// All pages, in the layers that every page has: what browsers may load, errors in the frame, the check of forms, the

@@ -8,11 +8,11 @@ use super::frame::{Frame, Place};
 use super::view::ok;
 use crate::management::action::notification_preferences;
 use crate::management::app_state::AppState;
-use crate::store::{NotificationKind, NotificationPreference};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use rpcgate_store::{NotificationKind, NotificationPreference};
 use std::sync::Arc;
 
 /// The routes of this page.

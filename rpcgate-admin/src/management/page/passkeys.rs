@@ -22,13 +22,13 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::passkey::{PasskeyAnswer, RegistrationAnswer, StartedCeremony};
-use crate::store::{PasskeyId, StoredPasskey};
 use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::StatusCode;
+use rpcgate_store::{PasskeyId, StoredPasskey};
 use serde_json::json;
 use std::sync::Arc;
 

@@ -8,13 +8,13 @@ use crate::management::action::plans::{self, ListedPlan};
 use crate::management::action::{contracts, limit_requests, tenants};
 use crate::management::app_state::AppState;
 use crate::management::identity::role::Permission;
-use crate::store::{LimitRequest, RequestStatus};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
+use rpcgate_store::{LimitRequest, RequestStatus};
 use std::sync::Arc;
 
 /// The routes of this page.

@@ -19,7 +19,6 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
-use crate::store::{Key, Project, ProjectChange, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -27,6 +26,7 @@ use axum::routing::get;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::{Cell, Metrics, Only, Params};
+use rpcgate_store::{Key, Project, ProjectChange, Versioned};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -17,7 +17,6 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
-use crate::store::{Project, ProjectChange, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -25,6 +24,7 @@ use axum::routing::get;
 use rpcgate_core::caller::{ProjectId, ProjectQuota};
 use rpcgate_core::plan::Plan;
 use rpcgate_core::usage::Params;
+use rpcgate_store::{Project, ProjectChange, Versioned};
 use std::sync::Arc;
 
 const LABELS: Labels =

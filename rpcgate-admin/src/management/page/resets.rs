@@ -12,12 +12,12 @@ use super::way::redirect;
 use crate::management::action::resets::{self, RESET_PATH};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
-use crate::store::KeptByReset;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use http::StatusCode;
+use rpcgate_store::KeptByReset;
 use serde::Deserialize;
 use std::sync::Arc;
 

@@ -7,7 +7,6 @@ use super::form::PlainForm;
 use super::frame::{Frame, Place};
 use super::given_factor::takes_passkeys;
 use super::view::ok;
-#[cfg(feature = "passkeys")]
 use crate::management::action::passkeys;
 use crate::management::action::{factors, sessions};
 use crate::management::app_state::AppState;
@@ -15,12 +14,12 @@ use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::device::device;
 use crate::management::identity::recovery_code::RECOVERY_CODES;
-use crate::store::{Factors, LogInMethod, Session, SessionId, StoredPasskey};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Factors, LogInMethod, Session, SessionId, StoredPasskey};
 use std::sync::Arc;
 
 /// The page, below the root.
@@ -100,17 +99,11 @@ fn method_text(method: LogInMethod) -> &'static str {
     }
 }
 
-#[cfg(feature = "passkeys")]
 async fn passkeys_of(app: &AppState, page: &PageContext) -> Result<Vec<StoredPasskey>, ActionError> {
     passkeys::list(app, &page.session).await
 }
 
 /// This program has no passkeys.
-#[cfg(not(feature = "passkeys"))]
-async fn passkeys_of(_: &AppState, _: &PageContext) -> Result<Vec<StoredPasskey>, ActionError> {
-    Ok(Vec::new())
-}
-
 async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
     let user = &page.actor.user;
     let sessions = sessions::list(&app, &page.session).await?.into_iter();

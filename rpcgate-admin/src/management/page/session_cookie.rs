@@ -223,10 +223,10 @@ mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
     use crate::management::page::tests::{Page, answered, cookie, get};
-    use crate::store::Role;
     use axum::body::Body;
     use http::StatusCode;
     use http::header::{COOKIE, LOCATION};
+    use rpcgate_store::Role;
 
     const QUARTER: Duration = Duration::from_secs(900);
 

@@ -2,9 +2,9 @@
 
 use crate::management::action::billing::month::BillingMonth;
 use crate::management::api::moment::Moment;
-use crate::store::{InvoiceAmounts, InvoiceLine, InvoiceSeller, LineKind, WholeInvoice};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
+use rpcgate_store::{InvoiceAmounts, InvoiceLine, InvoiceSeller, LineKind, WholeInvoice};
 
 /// What is printed on an invoice.
 pub(super) struct InvoiceSheet {

@@ -1,7 +1,7 @@
 //! The values by which the forms of a page are told apart.
 
-use crate::store::fresh_id;
 use rpcgate_core::clock::Time;
+use rpcgate_store::fresh_id;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

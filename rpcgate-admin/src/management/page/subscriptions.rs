@@ -18,13 +18,13 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids};
 use crate::management::identity::role::Permission;
-use crate::store::{SubscriptionId, Webhook, WebhookId, WebhookSubscription};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
+use rpcgate_store::{SubscriptionId, Webhook, WebhookId, WebhookSubscription};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 

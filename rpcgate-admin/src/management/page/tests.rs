@@ -13,9 +13,6 @@ use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::identity::challenge::solve;
 use crate::management::identity::form_token::FormHolder;
 use crate::management::outgoing::tests::{json, service};
-use crate::store::{
-    AccountNotice, CustomPlan, Figures, NotificationId, NotificationKind, Role, SessionId, TenantChange,
-};
 use axum::body::Body;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
@@ -27,6 +24,9 @@ use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{
+    AccountNotice, CustomPlan, Figures, NotificationId, NotificationKind, Role, SessionId, TenantChange,
+};
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;

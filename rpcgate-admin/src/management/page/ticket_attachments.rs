@@ -12,11 +12,11 @@ use crate::management::attachment::MAX_BYTES;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids, read_file};
 use crate::management::identity::role::Permission;
-use crate::store::{TicketAttachmentId, TicketId};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::routing::{get, post};
 use bytes::Bytes;
+use rpcgate_store::{TicketAttachmentId, TicketId};
 use std::sync::Arc;
 
 /// Bytes of a form around its file, at most.

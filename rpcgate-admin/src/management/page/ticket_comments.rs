@@ -8,10 +8,10 @@ use crate::management::action::ticket_comments;
 use crate::management::app_state::AppState;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
-use crate::store::TicketId;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::post;
+use rpcgate_store::TicketId;
 use std::sync::Arc;
 
 /// The route of this page.

@@ -5,8 +5,8 @@ use super::frame::initials;
 use crate::management::action::{members, ticket_attachments, ticket_comments};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{SupportTicket, TicketAttachment, TicketAttachmentId, TicketComment, UserId};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{SupportTicket, TicketAttachment, TicketAttachmentId, TicketComment, UserId};
 use std::collections::HashMap;
 
 /// Comments that are shown. A ticket can have fewer.

@@ -18,12 +18,12 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
-use crate::store::{SupportTicket, TicketCategory, TicketFilter, TicketId, TicketStatus};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
 use rpcgate_core::caller::RequestId;
+use rpcgate_store::{SupportTicket, TicketCategory, TicketFilter, TicketId, TicketStatus};
 use std::sync::Arc;
 
 const LABELS: Labels = &[

@@ -19,7 +19,6 @@ use crate::management::action::usage::explore::{Explored, explore};
 use crate::management::api;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::KeyName;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -30,6 +29,7 @@ use names::UsageNames;
 use result::UsageResult;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::usage::{Group, Period};
+use rpcgate_store::KeyName;
 use std::sync::Arc;
 
 const LABELS: Labels = &[

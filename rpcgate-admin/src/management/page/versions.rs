@@ -13,7 +13,7 @@ use crate::management::action::actor::Actor;
 use crate::management::action::versions::{self, IfMatch};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Version, Versioned};
+use rpcgate_store::{Version, Versioned};
 use std::fmt;
 
 /// The hidden field with the version.

@@ -92,10 +92,10 @@ mod tests {
     use crate::management::app_state::tests::Site;
     use crate::management::page::hostile::forged;
     use crate::management::page::tests::{Page, answered, attributes, cookie, followed, site};
-    use crate::store::{Role, UserId};
     use axum::body::Body;
     use http::StatusCode;
     use http::header::{ACCEPT, COOKIE};
+    use rpcgate_store::{Role, UserId};
     use std::collections::BTreeSet;
     use std::path::PathBuf;
 
@@ -160,10 +160,6 @@ mod tests {
         let operator = cookie(&site, &site.operator().await);
         let mut targets = BTreeSet::new();
         for (pattern, _) in FORMS {
-            if cfg!(not(feature = "passkeys")) && (pattern.contains("passkey") || pattern.contains("factor/"))
-            {
-                continue;
-            }
             let own = if pattern.starts_with("operator") { &operator } else { &owner };
             let id = UserId(7).to_string();
             let id = if pattern.contains("invoices") { "2026-000001" } else { &id };

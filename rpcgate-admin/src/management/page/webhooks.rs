@@ -22,7 +22,6 @@ use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
 use crate::management::identity::webhook_secret::WebhookSecret;
-use crate::store::{Project, Versioned, Webhook, WebhookChange, WebhookId};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -31,6 +30,7 @@ use axum::routing::{get, post};
 use http::StatusCode;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Project, Versioned, Webhook, WebhookChange, WebhookId};
 use std::sync::Arc;
 
 const LABELS: Labels = &[("project_id", "the project"), ("url", "the address")];

@@ -6,10 +6,10 @@
 
 pub mod stripe;
 
-use crate::store::{CheckoutId, CheckoutSubject, PaymentReport};
 use http::HeaderMap;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{CheckoutId, CheckoutSubject, PaymentReport};
 use std::fmt;
 
 /// A payment that is to be begun.

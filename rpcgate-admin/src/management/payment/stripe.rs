@@ -5,13 +5,13 @@
 
 use super::{BegunPayment, EventError, PaymentError, PaymentEvent, PaymentOrder, PaymentProvider};
 use crate::management::outgoing::{OutgoingClient, OutgoingError, ServiceUrl};
-use crate::store::{CheckoutId, CheckoutSubject, PaymentReport};
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use ring::hmac;
 use rpcgate_config::{Secret, StripeSettings};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{CheckoutId, CheckoutSubject, PaymentReport};
 use serde::Deserialize;
 use serde_json::Value;
 use std::fmt;

@@ -9,10 +9,10 @@ use super::*;
 use crate::management::app_state::tests::Site;
 use crate::management::error::ErrorCode;
 use crate::management::error::tests::body as error_body;
-use crate::store::Role;
 use axum::body::Body;
 use http::{Method, StatusCode};
 use openapiv3::{OpenAPI, Operation, ReferenceOr};
+use rpcgate_store::Role;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -6,10 +6,10 @@ use super::signature::SigningSecrets;
 use crate::management::app_state::AppState;
 use crate::management::egress::{EgressAnswer, EgressError, EgressTarget};
 use crate::management::identity::sealing::SealingError;
-use crate::store::{AfterAttempt, DueDelivery, EndedAttempt};
 use bytes::Bytes;
 use http::StatusCode;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{AfterAttempt, DueDelivery, EndedAttempt};
 use std::time::Duration;
 
 /// Letters of an error that are stored.

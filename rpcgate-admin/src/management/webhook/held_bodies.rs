@@ -3,8 +3,8 @@
 //! They are shared like [places](super::tenant_places): a tenant may always hold its share while there is room, and more as
 //! long as a reserve stays free for tenants below their share.
 
-use crate::store::ChainEventId;
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::ChainEventId;
 use std::collections::HashMap;
 use std::sync::Arc;
 

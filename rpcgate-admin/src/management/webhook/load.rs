@@ -6,8 +6,8 @@
 
 use super::breaker::Breaker;
 use super::tenant_places::PlaceOwner;
-use crate::store::DueDelivery;
 use rpcgate_core::clock::Time;
+use rpcgate_store::DueDelivery;
 use std::collections::VecDeque;
 use std::time::Duration;
 

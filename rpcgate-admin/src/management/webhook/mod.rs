@@ -3,7 +3,7 @@
 //!
 //! The body of a delivery is stored with its event, and each attempt sends these bytes. What becomes of a delivery is
 //! decided by the head of the answer: any 2xx acknowledges it. Which deliveries are due is decided by the database
-//! ([`claim_deliveries`](crate::store::Store::claim_deliveries)), and the service that makes them is the dispatcher.
+//! ([`claim_deliveries`](rpcgate_store::Store::claim_deliveries)), and the service that makes them is the dispatcher.
 
 pub mod attempt;
 mod breaker;

@@ -1,9 +1,9 @@
 //! The headers of a delivery.
 
 use super::signature::{SigningSecrets, signature, standard_signatures};
-use crate::store::DueDelivery;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use rpcgate_core::clock::Time;
+use rpcgate_store::DueDelivery;
 
 /// The value of `User-Agent`.
 pub(crate) const AGENT: &str = concat!("rpcgate-webhooks/", env!("CARGO_PKG_VERSION"));

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use rpcgate_admin::management::webhook::schedule::DeliverySchedule;
-//! use rpcgate_admin::store::DeliveryId;
+//! use rpcgate_store::DeliveryId;
 //! use rpcgate_config::Config;
 //! use std::time::Duration;
 //!
@@ -13,9 +13,9 @@
 //! # Ok::<(), &str>(())
 //! ```
 
-use crate::store::DeliveryId;
 use rpcgate_config::Webhooks;
 use rpcgate_core::clock::Time;
+use rpcgate_store::DeliveryId;
 use std::time::Duration;
 
 /// The attempts at a delivery.

@@ -13,11 +13,11 @@
 //! ```
 
 use crate::management::identity::sealing::{SealedFor, Sealing, SealingError};
-use crate::store::Webhook;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use rpcgate_core::clock::Time;
+use rpcgate_store::Webhook;
 use std::fmt;
 
 /// What secrets begin with.

@@ -6,8 +6,8 @@
 //! many projects with endpoints that hang it has, it keeps no other tenant waiting, and none of its projects the others. The
 //! number of places is given with each question, since it changes with the configuration.
 
-use crate::store::{DueDelivery, TenantRoom};
 use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_store::{DueDelivery, TenantRoom};
 use std::collections::HashMap;
 use std::hash::Hash;
 

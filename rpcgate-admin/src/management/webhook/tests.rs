@@ -8,9 +8,9 @@ use super::signature::{
     SEALED_NEXT_SECRET, SEALED_SECRET, SigningSecrets, holds, signature, standard_signatures,
 };
 use crate::management::identity::sealing::{SealedFor, Sealing};
-use crate::store::{ChainEventId, DeliveryId, DueDelivery, Webhook, WebhookId};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{ChainEventId, DeliveryId, DueDelivery, Webhook, WebhookId};
 use serde_json::Value;
 use std::process::Command;
 use std::sync::Arc;

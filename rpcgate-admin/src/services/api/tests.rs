@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::management::app_state::tests::Site;
-use crate::process::tls::CertificatePaths;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty};
@@ -10,6 +9,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rpcgate_config::{AcmeSettings, AdminTls, ClientAuth};
+use rpcgate_process::tls::CertificatePaths;
 use rustls::{HandshakeKind, RootCertStore};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};

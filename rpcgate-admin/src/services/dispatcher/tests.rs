@@ -6,11 +6,11 @@ use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::egress::tests::secure::SecureReceiver;
 use crate::management::identity::sealing::SealedFor;
 use crate::management::webhook::signature::{SEALED_SECRET, holds};
-use crate::store::seeded_deliveries::{StoredDelivery, webhook};
-use crate::store::{DeliveryId, NotificationKind, Project, Role, Webhook, fresh_id};
 use parking_lot::Mutex;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::plan::Tier;
+use rpcgate_store::testing::{StoredDelivery, webhook};
+use rpcgate_store::{DeliveryId, NotificationKind, Project, Role, Webhook, fresh_id};
 use std::collections::BTreeMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -323,8 +323,8 @@ async fn an_endpoint_that_has_another_address_meanwhile_is_not_switched_off() {
 }
 
 /// Claims everything that is due.
-async fn claim_all(app: &AppState) -> Vec<crate::store::DueDelivery> {
-    let room = crate::store::ClaimRoom::for_each(1_000);
+async fn claim_all(app: &AppState) -> Vec<rpcgate_store::DueDelivery> {
+    let room = rpcgate_store::ClaimRoom::for_each(1_000);
     app.store.claim_deliveries(1_000, &room, Duration::from_secs(30), app.now()).await.unwrap()
 }
 

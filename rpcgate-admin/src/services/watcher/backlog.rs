@@ -1,8 +1,8 @@
 //! How many deliveries of each endpoint wait, so that an endpoint that takes none does not fill the database.
 
-use crate::store::{MatchedSubscription, Store, StoreError, WebhookId};
 use parking_lot::Mutex;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{MatchedSubscription, Store, StoreError, WebhookId};
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use super::follow::{Finding, Follower, ReadNode};
 use super::oldest_block::oldest_above;
 use super::pool_nodes::UsableNode;
 use super::watched_chain::WatchedChain;
-use crate::store::{StoreError, UnfinishedBlock, WatchOutcome};
 use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventType, ReadError, Wanted};
+use rpcgate_store::{StoreError, UnfinishedBlock, WatchOutcome};
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 

@@ -1,12 +1,12 @@
 //! Keeps the index of subscriptions as the database has them: all of them once, then those of each project that the change
 //! feed names.
 
-use crate::store::{Store, StoreError, SubscriptionId};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::Unavailable;
 use rpcgate_core::backend::changes::{AT_ONCE, Change, ChangeFeed};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::event::{IndexedSubscription, SubscriptionIndex};
+use rpcgate_store::{Store, StoreError, SubscriptionId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 

@@ -4,7 +4,6 @@ use super::test_chain::{FIRST, Pruning, Tree, TreeChain, TreeNode, TreeNodes, Tr
 use super::watched_chain::{WatchParts, WatchSettings, WatchedChain};
 use super::*;
 use crate::management::app_state::tests::Site;
-use crate::store::{MatchedSubscription, Project, SubscriptionId, WatchOutcome, WebhookId};
 use proptest::prelude::*;
 use rpcgate_config::ChainSettings;
 use rpcgate_core::caller::ProjectId;
@@ -13,6 +12,7 @@ use rpcgate_core::event::{
     BlockRef, ChainEvent, EventType, HealthPhase, IndexedSubscription, MAX_EVENT_BODY, SubscriptionIndex,
 };
 use rpcgate_layers::nodes::{Pool, PoolLimits};
+use rpcgate_store::{MatchedSubscription, Project, SubscriptionId, WatchOutcome, WebhookId};
 use std::collections::BTreeMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

@@ -3,9 +3,6 @@
 use super::backlog::Backlogs;
 use super::pool_nodes::{ChainNodes, PoolNodes};
 use crate::management::watch_metrics::WatchMetrics;
-use crate::store::{
-    MatchedEvent, MatchedSubscription, Store, StoreError, SubscriptionId, WatchLease, WebhookId,
-};
 use parking_lot::Mutex;
 use rpcgate_config::ChainSettings;
 use rpcgate_core::adapter::Adapter;
@@ -14,6 +11,9 @@ use rpcgate_core::chain::Chain;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::event::{BlockRef, ChainEvent, SubscriptionIndex};
 use rpcgate_layers::nodes::Pool;
+use rpcgate_store::{
+    MatchedEvent, MatchedSubscription, Store, StoreError, SubscriptionId, WatchLease, WebhookId,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use raw::RawCodec;
-use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
+use rpcgate_process::accept::{Acceptor, ConnectionBound};
 use rpcgate_simulate::{Disturbance, GrpcFailure, grpc_descriptors, grpc_services};
 use std::convert::Infallible;
 use std::io;

@@ -1,13 +1,13 @@
 //! The demo's account: made once, completed after an interruption, and never reset.
 
 use super::*;
-use crate::captured_log::CapturedLog;
-use rpcgate_admin::store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 use rpcgate_config::LogFormat;
 use rpcgate_core::backend::changes::ChangeFeed;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
+use rpcgate_process::captured_log::CapturedLog;
 use rpcgate_simulate::SimulatedRequest;
+use rpcgate_store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 use std::fs;
 use tempfile::TempDir;
 

@@ -2,13 +2,13 @@
 
 use super::account::{remembered, store};
 use super::*;
-use crate::captured_log::CapturedLog;
 use rpcgate_admin::management::gateway_urls::GatewayUrls;
 use rpcgate_admin::management::identity::password::{Password, Passwords};
-use rpcgate_admin::store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 use rpcgate_config::LogFormat;
 use rpcgate_core::caller::Scope;
 use rpcgate_core::secret::{KeyHash, shown};
+use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 
 const USER: &str = "demo@example.com";
 const OPERATOR: &str = "operator@example.com";

@@ -5,9 +5,9 @@
 use super::*;
 use crate::cli::{ServerCli, ServerCommand};
 use clap::Parser;
-use rpcgate_admin::store::{UsageStore, url_of};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::usage::{Metrics, Period, UsageAsk, UsageWindow};
+use rpcgate_store::{UsageStore, url_of};
 use std::io::{Read, stdin};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

@@ -2,12 +2,12 @@
 
 use super::account::{remembered, store};
 use super::*;
-use rpcgate_admin::store::{Key, Project, Store, Tenant, UsageStore, url_of};
 use rpcgate_core::backend::usage_sink::{Outcome, OwnedRecord};
 use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use rpcgate_core::usage::{Metrics, Period, UsageAsk, UsageWindow};
+use rpcgate_store::{Key, Project, Store, Tenant, UsageStore, url_of};
 use tempfile::TempDir;
 
 async fn usage(home: &TempDir) -> UsageStore {

@@ -1,9 +1,9 @@
 use super::*;
-use rpcgate_admin::store::{ContractId, CustomPlan, Figures, TenantContract};
 use rpcgate_core::backend::suite;
 use rpcgate_core::caller::ProjectQuota;
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{ContractId, CustomPlan, Figures, TenantContract};
 use std::sync::atomic::AtomicUsize;
 use tokio::sync::Semaphore;
 

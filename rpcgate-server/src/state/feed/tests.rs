@@ -1,8 +1,6 @@
 use super::*;
-use crate::captured_log::CapturedLog;
 use crate::state::directory::KeySource;
 use parking_lot::Mutex;
-use rpcgate_admin::store::{ContractId, Figures, StoredKey, TenantContract, Terms};
 use rpcgate_config::{LogFormat, Plans};
 use rpcgate_core::backend::changes::MemoryChanges;
 use rpcgate_core::backend::directory::{Directory, Peek};
@@ -11,6 +9,8 @@ use rpcgate_core::caller::{KeyId, TenantId};
 use rpcgate_core::clock::{Clock, ManualClock, Time};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash};
+use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_store::{ContractId, Figures, StoredKey, TenantContract, Terms};
 use std::collections::HashMap;
 
 /// A management database in memory that can be away, or frozen.

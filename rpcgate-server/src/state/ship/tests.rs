@@ -1,15 +1,15 @@
 use super::super::allowances::tests::Told;
 use super::super::batcher::REST;
 use super::*;
-use crate::captured_log::CapturedLog;
 use crate::journal::{Disk, JournalOptions, Medium, MediumFile};
 use parking_lot::Mutex;
-use rpcgate_admin::store::url_of;
 use rpcgate_config::{JournalSettings, LogFormat};
 use rpcgate_core::backend::suite;
 use rpcgate_core::backend::usage_sink::{Line, Outcome, Record, UsageSink};
 use rpcgate_core::clock::ManualClock;
 use rpcgate_core::usage::{Metrics, Notice, Period, UsageAsk, UsageWindow};
+use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_store::url_of;
 use std::collections::VecDeque;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use rpcgate_admin::process::health::ANSWER_WITHIN;
 use rpcgate_config::Config;
+use rpcgate_process::health::ANSWER_WITHIN;
 use serde_json::Value;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rpcgate_admin::process::health::ANSWER_WITHIN;
+use rpcgate_process::health::ANSWER_WITHIN;
 use toml::Table;
 
 use super::{CONFIG, STATE, USER, duration, effective, unpinned, wrong_command, wrong_configuration};

@@ -2,8 +2,8 @@
 
 use clap::{Command, CommandFactory, Parser};
 use rpcgate_admin::cli::AdminCli;
-use rpcgate_admin::process::CompletionArgs;
-use rpcgate_admin::process::command_docs::{write_completions, write_manual};
+use rpcgate_process::CompletionArgs;
+use rpcgate_process::command_docs::{write_completions, write_manual};
 use rpcgate_server::cli::ServerCli;
 
 use super::{CONFIG, STATE, units, wrong_command, wrong_configuration};

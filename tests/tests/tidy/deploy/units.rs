@@ -1,7 +1,7 @@
 //! The units of systemd.
 
-use rpcgate_admin::process::Failure;
-use rpcgate_admin::process::FileHandles;
+use rpcgate_process::Failure;
+use rpcgate_process::FileHandles;
 use rpcgate_server::StartOptions;
 
 use super::{AFTER_GRACE, CONFIG, STATE, duration, effective, wrong_command};

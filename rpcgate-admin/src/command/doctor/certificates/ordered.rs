@@ -2,11 +2,11 @@
 
 use super::{CHECK, Certified, judge};
 use crate::command::doctor::finding::Finding;
-use crate::process::acme::due::{OrderReason, pause, reason, renewal};
-use crate::process::acme::held::HeldCertificate;
-use crate::process::acme::{AcmeFolder, CertificateOrders};
 use rpcgate_config::{Config, Url, moment_text};
 use rpcgate_core::clock::Time;
+use rpcgate_process::acme::due::{OrderReason, pause, reason, renewal};
+use rpcgate_process::acme::held::HeldCertificate;
+use rpcgate_process::acme::{AcmeFolder, CertificateOrders};
 use std::time::Duration;
 
 /// How long an order may be due until somebody must look after it.

@@ -10,11 +10,11 @@ use super::month::BillingMonth;
 use super::{lines_of, usage};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{InvoiceLine, InvoiceSeller, NewInvoice, PeriodClosed, Tenant, UnclosedTenant};
 use rpcgate_config::BillingSettings;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::Amount;
+use rpcgate_store::{InvoiceLine, InvoiceSeller, NewInvoice, PeriodClosed, Tenant, UnclosedTenant};
 
 /// Tenants that are read at once.
 const TENANTS: u64 = 100;

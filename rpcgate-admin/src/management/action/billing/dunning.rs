@@ -8,9 +8,9 @@ use crate::management::action::suspensions;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{Address, Mail, day, dollars};
-use crate::store::{Invoice, InvoiceFilter, InvoiceNews, InvoiceStatus, NotificationKind, User};
 use rpcgate_config::BillingSettings;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Invoice, InvoiceFilter, InvoiceNews, InvoiceStatus, NotificationKind, User};
 use std::time::Duration;
 
 /// Invoices that are read at once.

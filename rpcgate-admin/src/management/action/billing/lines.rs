@@ -1,13 +1,13 @@
 //! What an invoice consists of: lines for plans and usage, and their sum. Amounts are exact; the sum is rounded once.
 
 use super::month::BillingMonth;
-use crate::store::{
-    CustomPlan, InvoiceAmounts, InvoiceLine, LineKind, PlanFee, TenantContract, TenantPlan, TierChange,
-};
 use rpcgate_config::{BillingSettings, MonthlyFees};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::{Amount, Charged};
+use rpcgate_store::{
+    CustomPlan, InvoiceAmounts, InvoiceLine, LineKind, PlanFee, TenantContract, TenantPlan, TierChange,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -229,10 +229,10 @@ pub fn amounts(lines: &[InvoiceLine], settings: &BillingSettings) -> InvoiceAmou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::ContractId;
     use proptest::prelude::*;
     use rpcgate_config::PlanChange;
     use rpcgate_core::caller::{CustomPlanId, ProjectId, TenantId};
+    use rpcgate_store::ContractId;
 
     fn december() -> BillingMonth {
         BillingMonth::of(Time::from_secs(1_798_718_400))

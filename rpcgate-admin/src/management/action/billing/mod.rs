@@ -15,12 +15,12 @@ use super::plans::PlanNames;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceSeller, Tenant};
 use lines::{FeeHistory, amounts, fee_spans, plan_lines, plan_spans, usage_lines};
 use month::BillingMonth;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
+use rpcgate_store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceSeller, Tenant};
 use std::ops::Range;
 
 /// Invoices that the overview shows.

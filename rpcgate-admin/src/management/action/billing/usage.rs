@@ -7,9 +7,9 @@ use super::lines::{PlanCharge, PlanSpan, plan_spans};
 use super::month::BillingMonth;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{CustomPlan, Tenant, TenantPlan};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Charged;
+use rpcgate_store::{CustomPlan, Tenant, TenantPlan};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -84,9 +84,9 @@ fn plan_of<'p>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Figures;
     use rpcgate_core::caller::{CustomPlanId, ProjectId};
     use rpcgate_core::plan::{Price, Tier};
+    use rpcgate_store::Figures;
 
     fn month() -> BillingMonth {
         BillingMonth::of(Time::from_secs(1_798_718_400))

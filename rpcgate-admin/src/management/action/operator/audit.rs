@@ -2,9 +2,9 @@
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Audit, AuditFilter, AuditSubject};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Audit, AuditFilter, AuditSubject};
 
 /// Lists entries that match `filter` with their numbers, the newest first, starting behind `before` in this order: at
 /// most `limit`, of `tenant` or of all.

@@ -4,8 +4,8 @@ use crate::management::action::actor::Actor;
 use crate::management::action::chains::{CatalogEntry, chains};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{ChainUse, StoreError, Versioned};
 use rpcgate_core::chain::ChainName;
+use rpcgate_store::{ChainUse, StoreError, Versioned};
 
 /// The hours whose calls are counted: the current one and those before it.
 const HOURS: u64 = 24;

@@ -2,8 +2,8 @@
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{ConfigScope, ConfigVersion, ConfigVersionFilter, UserId};
 use rpcgate_config::{ChangedSetting, ConfigLines};
+use rpcgate_store::{ConfigScope, ConfigVersion, ConfigVersionFilter, UserId};
 use std::collections::BTreeMap;
 
 /// Lines that can be compared with others: those of a version, or of a file.
@@ -173,9 +173,9 @@ mod tests {
     use crate::management::action::actor::Actor;
     use crate::management::action::operator::weights;
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::process::LocalAccount;
-    use crate::store::AcceptedConfig;
     use rpcgate_config::Secret;
+    use rpcgate_process::LocalAccount;
+    use rpcgate_store::AcceptedConfig;
 
     #[tokio::test]
     async fn a_change_shows_who_made_it_and_what_was_before() {

@@ -5,9 +5,9 @@ use crate::management::action::actor::Actor;
 use crate::management::action::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{ContractId, Figures, TenantContract, Versioned, fresh_id};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{ContractId, Figures, TenantContract, Versioned, fresh_id};
 
 /// The properties of a new contract.
 #[derive(Clone, PartialEq, Eq, Debug)]

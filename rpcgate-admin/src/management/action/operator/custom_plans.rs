@@ -4,9 +4,9 @@ use super::plans;
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{CustomPlan, CustomPlanChange, Figures, Versioned, fresh_id};
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{CustomPlan, CustomPlanChange, Figures, Versioned, fresh_id};
 
 /// Characters of a name, at most.
 pub const MAX_NAME: usize = 40;

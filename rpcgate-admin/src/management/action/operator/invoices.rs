@@ -6,7 +6,7 @@ use crate::management::action::billing::month::BillingMonth;
 use crate::management::action::{suspensions, text};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{
+use rpcgate_store::{
     CreditNote, Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, NewCreditNote, UnmatchedPayment,
     WholeInvoice,
 };

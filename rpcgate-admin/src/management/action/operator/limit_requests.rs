@@ -7,8 +7,8 @@ use crate::management::action::{text, tickets};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{Address, Mail};
-use crate::store::{LimitRequest, LimitRequestId, NotificationKind, RequestStatus, User, Verdict};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{LimitRequest, LimitRequestId, NotificationKind, RequestStatus, User, Verdict};
 
 /// Lists requests, optionally of one status, the newest first, starting behind `before` in this order: at most
 /// `limit`.

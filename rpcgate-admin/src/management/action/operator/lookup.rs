@@ -2,8 +2,8 @@
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{FoundTenants, Key, Project, Tenant, TenantFilter, UserId};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use rpcgate_store::{FoundTenants, Key, Project, Tenant, TenantFilter, UserId};
 use std::collections::BTreeMap;
 
 /// Things of the same name that are returned, at most. Names are not unique.

@@ -3,9 +3,9 @@
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{GatewayReport, StoreError};
 use rpcgate_core::clock::Time;
 use rpcgate_layers::nodes::NodeHealth;
+use rpcgate_store::{GatewayReport, StoreError};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -4,9 +4,9 @@ use super::{invoices, limit_requests, nodes, tickets};
 use crate::management::action::usage::series::UsageSeries;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Invoice, LimitRequest, NodeState, StoreError, SupportTicket};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::{Cell, Group, Metrics};
+use rpcgate_store::{Invoice, LimitRequest, NodeState, StoreError, SupportTicket};
 use std::collections::BTreeMap;
 
 /// The hours that are shown: the current one and those before it.

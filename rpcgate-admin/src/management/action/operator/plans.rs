@@ -4,12 +4,12 @@ use crate::management::action::actor::Actor;
 use crate::management::action::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{
-    Figure, Figures, ScheduledChangeId, ScheduledPlanChange, TenantPlan, Versioned, fresh_id,
-};
 use rpcgate_config::{PlanChange, ScheduledChange};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Plan, Price, Tier};
+use rpcgate_store::{
+    Figure, Figures, ScheduledChangeId, ScheduledPlanChange, TenantPlan, Versioned, fresh_id,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -11,12 +11,12 @@ use crate::management::action::notifications::raise_once;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{Mail, day};
-use crate::store::{AccountNotice, Digest, NotificationId, NotificationKind};
 use rpcgate_config::Config;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::Amount;
+use rpcgate_store::{AccountNotice, Digest, NotificationId, NotificationKind};
 
 /// Tenants that are told of a change, at most. Each is one write, and the operator waits for them.
 pub const MAX_TOLD: usize = 500;
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::management::action::notifications::{UserNotification, list};
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::store::{AuditSubject, CustomPlan, Role, User, UserId};
+    use rpcgate_store::{AuditSubject, CustomPlan, Role, User, UserId};
     use std::sync::Arc;
     use std::time::Duration;
 

@@ -4,11 +4,11 @@ use crate::management::action::actor::Actor;
 use crate::management::action::plans::in_force;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::Versioned;
 use rpcgate_config::QuotaChange;
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::PlanQuota;
+use rpcgate_store::Versioned;
 
 async fn tenant_of(app: &AppState, project: ProjectId) -> Result<TenantId, ActionError> {
     app.store.tenant_of(project).await?.ok_or(ActionError::NotFound("project"))

@@ -4,11 +4,11 @@ use super::{contracts, custom_plans, plans, quotas, weights};
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{
-    ConfigScope, ConfigVersion, CustomPlan, CustomPlanChange, ServiceSettings, TenantAgreements,
-};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{
+    ConfigScope, ConfigVersion, CustomPlan, CustomPlanChange, ServiceSettings, TenantAgreements,
+};
 
 /// What became of a rollback.
 #[derive(Debug, Default)]
@@ -198,10 +198,10 @@ mod tests {
     use super::*;
     use crate::management::action::operator::chains;
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::process::LocalAccount;
-    use crate::store::{AcceptedConfig, AuditSubject, ConfigVersionFilter, Figures, Project};
     use rpcgate_config::{PlanChange, QuotaChange};
     use rpcgate_core::caller::ProjectId;
+    use rpcgate_process::LocalAccount;
+    use rpcgate_store::{AcceptedConfig, AuditSubject, ConfigVersionFilter, Figures, Project};
     use std::time::Duration;
 
     fn actor() -> Actor {
@@ -354,9 +354,9 @@ mod tests {
             figures: figures(7),
         };
         let used = custom_plans::create(app, &actor, new).await.unwrap();
-        let moved = crate::store::TenantChange {
+        let moved = rpcgate_store::TenantChange {
             custom_plan: Some(used.id),
-            ..crate::store::TenantChange::default()
+            ..rpcgate_store::TenantChange::default()
         };
         app.store.update_tenant(tenant, &moved, NOON).await.unwrap();
         weights::put(app, &actor, "eth", "eth_call", 1).await.unwrap();

@@ -7,12 +7,12 @@ use crate::management::action::usage::series::{UsageSeries, series};
 use crate::management::action::usage::{Usage, UsedQuota, if_readable, usage};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{
+use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
+use rpcgate_core::usage::{Amount, Group, Params, Period, UsageAsk, UsageWindow};
+use rpcgate_store::{
     Account, AccountFilter, Audit, AuditFilter, Invoice, InvoiceFilter, LimitRequest, Project, ProjectCounts,
     RequestStatus, Tenant,
 };
-use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
-use rpcgate_core::usage::{Amount, Group, Params, Period, UsageAsk, UsageWindow};
 use std::collections::BTreeMap;
 
 /// Members that are shown, at most.

@@ -5,8 +5,8 @@ use crate::management::action::billing::closing::unbilled;
 use crate::management::action::suspensions;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Tenant, TenantChange, TenantFilter, Versioned};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{Tenant, TenantChange, TenantFilter, Versioned};
 
 /// Lists tenants that match `filter` by ascending identifier, starting behind `after` if it is given; at most `limit`.
 ///

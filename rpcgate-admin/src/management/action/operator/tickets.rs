@@ -5,13 +5,13 @@ use crate::management::action::{text, ticket_attachments, tickets};
 use crate::management::app_state::AppState;
 use crate::management::attachment::UploadPermit;
 use crate::management::error::ActionError;
-use crate::store::{
-    SupportTicket, TicketAttachment, TicketAttachmentId, TicketComment, TicketCommentId, TicketFilter,
-    TicketId, TicketStatus, fresh_id,
-};
 use bytes::Bytes;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{
+    SupportTicket, TicketAttachment, TicketAttachmentId, TicketComment, TicketCommentId, TicketFilter,
+    TicketId, TicketStatus, fresh_id,
+};
 
 /// An operator's comment on a ticket.
 #[derive(Clone, PartialEq, Eq, Debug)]

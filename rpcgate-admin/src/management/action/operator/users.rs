@@ -7,7 +7,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
 use crate::management::mail::{self, SecurityEvent};
-use crate::store::{Account, AccountFilter, Digest, UserId};
+use rpcgate_store::{Account, AccountFilter, Digest, UserId};
 use std::sync::Arc;
 
 /// Lists accounts by ascending identifier, starting behind `after` if it is given; at most `limit`.

@@ -6,10 +6,10 @@ use crate::management::action::text;
 use crate::management::action::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{MethodTotal, Versioned};
 use rpcgate_config::{ChainSettings, Config};
 use rpcgate_core::adapter::{Adapter, method_table};
 use rpcgate_core::chain::{Chain, Flags, Method};
+use rpcgate_store::{MethodTotal, Versioned};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -9,13 +9,13 @@ use crate::management::action::usage::{Usage, if_readable};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
-use crate::store::{
-    Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, Tenant, TicketFilter, TicketId, TicketStatus,
-    WebhookId,
-};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::{Only, Period, UsageAsk, UsageWindow};
+use rpcgate_store::{
+    Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, Tenant, TicketFilter, TicketId, TicketStatus,
+    WebhookId,
+};
 
 /// The most that is shown.
 pub const MAX_ATTENTION: usize = 3;

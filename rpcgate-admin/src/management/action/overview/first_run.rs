@@ -4,12 +4,12 @@ use crate::management::action::actor::Actor;
 use crate::management::action::plans::in_force;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Project, Tenant};
 use rpcgate_core::caller::ProjectQuota;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
 use rpcgate_core::usage::ask::DEFAULT_LIMIT;
 use rpcgate_core::usage::{Cell, Group, Metrics, Period, UsageAsk, UsageWindow};
+use rpcgate_store::{Project, Tenant};
 use std::time::Duration;
 
 /// How long the first call is shown.

@@ -12,12 +12,12 @@ use crate::management::access::Access;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
-use crate::store::{Project, ProjectCounts, Tenant};
 use attention::Attention;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::ask::MOST_ROWS;
 use rpcgate_core::usage::{Cell, Group, Metrics, Params, Period, UsageAsk, UsageWindow};
+use rpcgate_store::{Project, ProjectCounts, Tenant};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -4,14 +4,14 @@ use super::attention::MAX_ATTENTION;
 use super::first_run::{FirstRun, first_run};
 use super::*;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
-use crate::store::{
-    Key, Role, SupportTicket, TicketCategory, TicketId, TicketStatus, Webhook, WebhookId, fresh_id,
-};
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{KeyId, ProjectQuota, Scope};
 use rpcgate_core::clock::Time;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{
+    Key, Role, SupportTicket, TicketCategory, TicketId, TicketStatus, Webhook, WebhookId, fresh_id,
+};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Fixture {
 
     fn actor_with(&self, role: Role) -> Actor {
         Actor {
-            user: Arc::new(crate::store::User { role, ..self.owner.user.clone() }),
+            user: Arc::new(rpcgate_store::User { role, ..self.owner.user.clone() }),
             address: Ipv4Addr::LOCALHOST.into(),
             run: None,
             scopes: None,
@@ -187,7 +187,7 @@ async fn the_worst_is_first_and_three_are_shown() {
         ),
         "{found:?}"
     );
-    let change = crate::store::TenantChange { suspended: Some(true), ..Default::default() };
+    let change = rpcgate_store::TenantChange { suspended: Some(true), ..Default::default() };
     store.update_tenant(tenant, &change, NOON).await.unwrap();
     let found = fixture.overview().await.attention;
     let is_overdue = found.iter().any(|one| matches!(one, Attention::InvoiceOverdue { .. }));
@@ -227,7 +227,7 @@ async fn the_first_steps_end_with_the_first_call() {
     assert_eq!((call.chain.as_str(), call.method.as_str(), call.status), ("eth", "eth_call", 200));
     assert_eq!((call.at, call.metrics.billable_units), (NOON, 5));
     for (suspended, is_shown) in [(true, false), (false, true)] {
-        let change = crate::store::TenantChange { suspended: Some(suspended), ..Default::default() };
+        let change = rpcgate_store::TenantChange { suspended: Some(suspended), ..Default::default() };
         fixture.site.app.store.update_tenant(tenant, &change, NOON).await.unwrap();
         assert_eq!(matches!(steps(&fixture).await, FirstRun::FirstCall(_)), is_shown);
     }
@@ -259,7 +259,7 @@ async fn while_usage_cannot_be_read_the_overview_has_everything_else() {
     let mut fixture = Fixture::new().await;
     fixture.call(0, 10).await;
     let (app, actor) = (fixture.site.app.clone(), fixture.actor());
-    let change = crate::store::TenantChange { suspended: Some(true), ..Default::default() };
+    let change = rpcgate_store::TenantChange { suspended: Some(true), ..Default::default() };
     app.store.update_tenant(fixture.owner.user.tenant.unwrap(), &change, NOON).await.unwrap();
     app.usage.close().await;
     let found = overview(&app, &actor, Period::Day).await.unwrap();

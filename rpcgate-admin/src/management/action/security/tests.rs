@@ -3,11 +3,11 @@ use crate::management::api::accounts::tests::{
 };
 use crate::management::api::factors::tests::{account_with_app, begun, verify};
 use crate::management::app_state::tests::Site;
-use crate::store::{LOCK, Role};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::USER_AGENT;
 use http::{Method, StatusCode};
+use rpcgate_store::{LOCK, Role};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;

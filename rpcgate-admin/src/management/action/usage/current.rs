@@ -3,11 +3,11 @@
 use super::Scope;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::Spent;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
 use rpcgate_core::usage::{Period, UsageWindow};
+use rpcgate_store::Spent;
 use std::collections::BTreeMap;
 
 /// The ceiling that gateways enforce for a project, by its name in a quota. The other limits of a quota in Compute

@@ -12,12 +12,12 @@ use crate::management::action::plans::in_force;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
-use crate::store::{Project, Tenant, User};
 use cooled::CooledKey;
 use current::{Budget, CurrentUsage, WindowUsage};
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::plan::Plan;
 use rpcgate_core::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, UsageWindow};
+use rpcgate_store::{Project, Tenant, User};
 
 /// What `GET /usage` shows (specification, "Usage view").
 #[derive(Clone, PartialEq, Debug)]

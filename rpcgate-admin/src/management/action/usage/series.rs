@@ -2,10 +2,10 @@
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::StoreError;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::ask::MOST_ROWS;
 use rpcgate_core::usage::{Cell, Group, Metrics, UsageAsk};
+use rpcgate_store::StoreError;
 use std::collections::BTreeMap;
 
 const HOUR: u64 = 3_600;

@@ -4,10 +4,10 @@ use crate::management::api::factors::tests::Authenticator;
 use crate::management::app_state::tests::{Answer, Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use crate::management::identity::token_scope::TokenScope;
-use crate::store::{AuditSubject, NotificationKind, Role};
 use axum::body::Body;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
+use rpcgate_store::{AuditSubject, NotificationKind, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::store::{Audit, Role};
 use axum::body::Body;
 use http::{Method, StatusCode};
+use rpcgate_store::{Audit, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 

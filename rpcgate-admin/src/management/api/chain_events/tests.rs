@@ -1,9 +1,9 @@
 //! Tests of the logs of events through the API.
 
 use crate::management::api::webhooks::tests::{ask, event, listening};
-use crate::store::{DeliveryId, DeliveryStatus, LoggedEvent, fresh_id};
 use http::Method;
 use rpcgate_core::event::EventType;
+use rpcgate_store::{DeliveryId, DeliveryStatus, LoggedEvent, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 

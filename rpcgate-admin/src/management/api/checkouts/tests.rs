@@ -3,12 +3,12 @@
 use crate::management::api::invoices::tests::{issue, without_code};
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::payment::stripe::tests::{EVENT_SECRET, StandIn, event, signature};
-use crate::process::log::tests::Lines;
-use crate::store::{AuditSubject, CustomPlan, InvoiceStatus, NewCreditNote, Role, TenantChange};
 use http::Method;
-use rpcgate_config::PlanChange;
+use rpcgate_config::{LogFormat, PlanChange};
 use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::plan::Tier;
+use rpcgate_process::captured_log::CapturedLog;
+use rpcgate_store::{AuditSubject, CustomPlan, InvoiceStatus, NewCreditNote, Role, TenantChange};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn report(site: &Site, kind: &str, id: &str, status: &str, cents: u64) {
     assert_eq!(answered, 204, "{body}");
 }
 
-async fn status(site: &Site, tenant: TenantId, number: crate::store::InvoiceNumber) -> InvoiceStatus {
+async fn status(site: &Site, tenant: TenantId, number: rpcgate_store::InvoiceNumber) -> InvoiceStatus {
     site.app.store.invoice(tenant, number).await.unwrap().unwrap().invoice.status
 }
 
@@ -310,8 +310,8 @@ async fn a_payment_of_too_little_or_of_a_settled_invoice_pays_nothing() {
     let invoice = json!({"invoice": number.to_string()});
     assert_eq!(begin(&site, &owner, invoice.clone()).await.0, 201);
     let id = stand_in.accepted()[0].0.clone();
-    let lines = Lines::default();
-    let guard = lines.capture();
+    let lines = CapturedLog::default();
+    let guard = lines.capture("info", LogFormat::Text);
     report(&site, COMPLETED, &id, "paid", 1_189).await;
     drop(guard);
     let text = lines.text();

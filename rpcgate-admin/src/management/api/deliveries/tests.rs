@@ -3,8 +3,8 @@
 use crate::management::api::webhooks::tests::{ask, event, listening};
 use crate::management::error::tests::body as error_body;
 use crate::management::webhook::AGENT;
-use crate::store::{DeliveryId, DeliveryStatus, fresh_id};
 use http::Method;
+use rpcgate_store::{DeliveryId, DeliveryStatus, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 

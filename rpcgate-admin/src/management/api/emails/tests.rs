@@ -3,8 +3,8 @@ use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, mails, pair, post, register, register_confirmed, site,
 };
 use crate::management::app_state::tests::{Answer, Site};
-use crate::store::{AuditSubject, LOCK};
 use http::{Method, StatusCode};
+use rpcgate_store::{AuditSubject, LOCK};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 use crate::management::app_state::tests::{Answer, Site, Visitor};
 use crate::management::error::tests::body as error_body;
-use crate::store::Role;
 use axum::body::Body;
 use http::header::{AUTHORIZATION, ETAG, IF_MATCH};
 use http::{Method, StatusCode};
+use rpcgate_store::Role;
 use serde_json::{Value, json};
 
 async fn ask(

@@ -1,9 +1,9 @@
 use super::*;
 use crate::management::api::accounts::tests::ask;
 use crate::management::app_state::tests::{Answer, Site, Visitor};
-use crate::store::{AskedRequest, Explanation, GatewayReport, Role};
 use http::{Method, StatusCode};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{AskedRequest, Explanation, GatewayReport, Role};
 use std::time::Duration;
 
 const ADDRESS: &str = "http://10.0.0.7:8545/";

@@ -3,9 +3,9 @@
 use crate::management::api::accounts::tests::{EMAIL, ask, site};
 use crate::management::api::factors::tests::{Authenticator, account_with_app};
 use crate::management::app_state::tests::{Answer, Site, Visitor};
-use crate::store::{AuditSubject, Role};
 use http::{Method, StatusCode};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 
 const MEMBERS_NEED: (StatusCode, &str) =

@@ -5,8 +5,8 @@ use crate::management::api::accounts::tests::{
 };
 use crate::management::app_state::tests::{Answer, Site};
 use crate::management::identity::totp::tests::{code, from_base32};
-use crate::store::{AuditSubject, FACTOR_TRIES, LOCK, PENDING_LOG_IN_LIFE};
 use http::{Method, StatusCode};
+use rpcgate_store::{AuditSubject, FACTOR_TRIES, LOCK, PENDING_LOG_IN_LIFE};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,9 +5,9 @@ use crate::management::api::accounts::tests::{
     PASSWORD, ask, login, post, register, register_confirmed, site, tokens,
 };
 use crate::management::app_state::tests::{Answer, NOON, Site, Visitor};
-use crate::store::{AuditSubject, LOCK, Role, User};
 use http::header::RETRY_AFTER;
 use http::{Method, StatusCode};
+use rpcgate_store::{AuditSubject, LOCK, Role, User};
 use serde_json::{Value, json};
 use std::time::Duration;
 

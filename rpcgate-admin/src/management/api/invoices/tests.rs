@@ -2,10 +2,6 @@
 
 use crate::management::action::billing::closing::close_months;
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::store::{
-    AuditSubject, InvoiceAmounts, InvoiceLine, InvoiceNumber, InvoiceSeller, LineKind, NewInvoice,
-    PeriodClosed, Role, TenantChange,
-};
 use axum::body::Body;
 use http::Method;
 use http::header::{
@@ -16,6 +12,10 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::Amount;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{
+    AuditSubject, InvoiceAmounts, InvoiceLine, InvoiceNumber, InvoiceSeller, LineKind, NewInvoice,
+    PeriodClosed, Role, TenantChange,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 

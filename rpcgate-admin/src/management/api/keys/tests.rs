@@ -3,12 +3,12 @@
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use crate::management::identity::token::Claims;
-use crate::store::{
-    Audit, AuditSubject, Digest, LogInMethod, Project, Role, Session, SessionId, User, UserId, fresh_id,
-};
 use http::Method;
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::secret::KeyHash;
+use rpcgate_store::{
+    Audit, AuditSubject, Digest, LogInMethod, Project, Role, Session, SessionId, User, UserId, fresh_id,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
-use crate::store::{AuditSubject, Role};
 use http::Method;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 use crate::management::api::accounts::tests::{EMAIL, PASSWORD, ask, login, register, site, tokens};
 use crate::management::app_state::tests::{Answer, Site};
-use crate::store::{ATTEMPTS, AuditSubject, Role};
 use axum::body::Body;
 use http::{Method, StatusCode};
+use rpcgate_store::{ATTEMPTS, AuditSubject, Role};
 use serde_json::{Value, json};
 
 const NEW: &str = "an even better password";

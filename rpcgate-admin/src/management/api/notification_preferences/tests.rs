@@ -4,9 +4,9 @@ use crate::management::action::notifications::{mail_new, raise};
 use crate::management::api::accounts::tests::mails;
 use crate::management::api::notifications::tests::use_up;
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::store::{AuditSubject, NotificationKind, Role};
 use axum::body::Body;
 use http::Method;
+use rpcgate_store::{AuditSubject, NotificationKind, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -2,13 +2,13 @@
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::error::tests::body as error_body;
-use crate::store::Role;
 use axum::body::Body;
 use http::Method;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::Role;
 use serde_json::{Value, json};
 use std::time::Duration;
 

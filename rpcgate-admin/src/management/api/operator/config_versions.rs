@@ -6,10 +6,10 @@ use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{PathParams, Query};
-use crate::store::ConfigVersionFilter;
 use axum::Json;
 use axum::extract::State;
 use rpcgate_config::ChangedSetting;
+use rpcgate_store::ConfigVersionFilter;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
@@ -196,9 +196,9 @@ pub async fn changes(
 #[cfg(test)]
 mod tests {
     use crate::management::app_state::tests::Site;
-    use crate::store::Role;
     use axum::body::Body;
     use http::{Method, StatusCode};
+    use rpcgate_store::Role;
     use serde_json::json;
 
     #[tokio::test]

@@ -8,9 +8,9 @@ use crate::management::api::list::{ListPage, Page, PageRequest, time_cursor};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Query};
-use crate::store::{self, LimitRequestId};
 use axum::Json;
 use axum::extract::State;
+use rpcgate_store::LimitRequestId;
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -80,8 +80,8 @@ pub async fn review(
     Body(Review { status, note }): Body<Review>,
 ) -> Result<Json<LimitRequestJson>, ActionError> {
     let verdict = match status {
-        VerdictJson::Approved => store::Verdict::Approved,
-        VerdictJson::Rejected => store::Verdict::Rejected,
+        VerdictJson::Approved => rpcgate_store::Verdict::Approved,
+        VerdictJson::Rejected => rpcgate_store::Verdict::Rejected,
     };
     let done = action::operator::limit_requests::review(&app, &actor, id, verdict, note.as_deref()).await?;
     Ok(Json(LimitRequestJson::of(done, &PlanNames::read(&app).await?)))

@@ -5,13 +5,13 @@ use crate::management::action::billing::month::BillingMonth;
 use crate::management::api::moment::Moment;
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
-use crate::store::{AuditSubject, GatewayReport, NodeState, Project, Role, fresh_id};
 use axum::body::Body;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
 use rpcgate_config::Plans;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{AuditSubject, GatewayReport, NodeState, Project, Role, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 

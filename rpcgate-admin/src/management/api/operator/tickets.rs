@@ -12,12 +12,12 @@ use crate::management::attachment::MAX_BYTES;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Ids, Query};
 use crate::management::idempotency::{has_key, once_with_file};
-use crate::store::{self, TicketAttachmentId, TicketId};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
+use rpcgate_store::{TicketAttachmentId, TicketId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -54,8 +54,8 @@ pub struct OperatorTicketCommentJson {
     pub created_at: Moment,
 }
 
-impl From<store::TicketComment> for OperatorTicketCommentJson {
-    fn from(comment: store::TicketComment) -> Self {
+impl From<rpcgate_store::TicketComment> for OperatorTicketCommentJson {
+    fn from(comment: rpcgate_store::TicketComment) -> Self {
         OperatorTicketCommentJson {
             id: comment.id.to_string(),
             author: CommentAuthor::of(comment.by_operator),

@@ -10,9 +10,9 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id, Query};
 use crate::management::identity::password::Typed;
-use crate::store::{self, AccountFilter, UserId};
 use axum::Json;
 use axum::extract::State;
+use rpcgate_store::{AccountFilter, UserId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -59,9 +59,9 @@ pub struct AccountJson {
     pub created_at: Moment,
 }
 
-impl From<store::Account> for AccountJson {
-    fn from(account: store::Account) -> Self {
-        let store::Account { user, disabled_at, locked_until, has_factor } = account;
+impl From<rpcgate_store::Account> for AccountJson {
+    fn from(account: rpcgate_store::Account) -> Self {
+        let rpcgate_store::Account { user, disabled_at, locked_until, has_factor } = account;
         AccountJson {
             id: user.id.to_string(),
             tenant_id: user.tenant.map(|id| id.to_string()),

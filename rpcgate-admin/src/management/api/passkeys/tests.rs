@@ -6,7 +6,6 @@ use crate::management::api::accounts::tests::{
 use crate::management::api::factors::tests::{Authenticator, begun, recovery_codes, verify};
 use crate::management::app_state::tests::{Answer, Site};
 use crate::management::identity::passkey::CEREMONY_LIFE;
-use crate::store::{AuditSubject, MAX_PASSKEYS, PasskeyId, StoredPasskey, User, fresh_id};
 use async_trait::async_trait;
 use http::{Method, StatusCode};
 use passkey::authenticator::{Authenticator as Device, UiHint, UserCheck, UserValidationMethod};
@@ -15,6 +14,7 @@ use passkey::crypto::rust_crypto::RustCryptoBackend;
 use passkey_types::Passkey;
 use passkey_types::ctap2::{Aaguid, Ctap2Error};
 use passkey_types::webauthn::{CredentialCreationOptions, CredentialRequestOptions};
+use rpcgate_store::{AuditSubject, MAX_PASSKEYS, PasskeyId, StoredPasskey, User, fresh_id};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -352,7 +352,7 @@ async fn a_user_has_at_most_twenty_passkeys_and_each_credential_one_owner() {
     let site = site().await;
     let (token, mut key, recovery) = account_with_key(&site).await;
     let (user, now) = (user(&site).await, site.app.now());
-    let entry = crate::store::Audit {
+    let entry = rpcgate_store::Audit {
         tenant: user.tenant,
         user: Some(user.id),
         action: "prepared".into(),

@@ -2,8 +2,8 @@
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::error::tests::body as error_body;
-use crate::store::{AuditSubject, Role};
 use http::Method;
+use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -3,8 +3,8 @@ use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, pair, post, register, register_confirmed, site,
 };
 use crate::management::app_state::tests::Site;
-use crate::store::{AuditSubject, LOCK};
 use http::{Method, StatusCode};
+use rpcgate_store::{AuditSubject, LOCK};
 use serde_json::json;
 use std::time::Duration;
 

@@ -3,11 +3,11 @@ use crate::management::api::accounts::tests::{
 };
 use crate::management::app_state::tests::{Answer, NOON, Site};
 use crate::management::error::tests::body as error_body;
-use crate::store::{ATTEMPTS, Attempt, AttemptKind, AuditSubject, LOCK, UserId};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::{AUTHORIZATION, RETRY_AFTER, USER_AGENT};
 use http::{Method, StatusCode};
+use rpcgate_store::{ATTEMPTS, Attempt, AttemptKind, AuditSubject, LOCK, UserId};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -61,7 +61,7 @@ async fn a_log_in_returns_tokens_for_the_api() {
 async fn a_wrong_password_and_an_unknown_address_look_the_same() {
     let site = account().await;
     // An account without a password cannot be logged in to either.
-    let locked = site.member(crate::store::Role::Owner).await;
+    let locked = site.member(rpcgate_store::Role::Owner).await;
     let mut answers = Vec::new();
     for (email, password) in [
         (EMAIL, "correct horse battery stapler"),

@@ -2,9 +2,9 @@
 
 use crate::management::api::webhooks::tests::{ask, listening, project, webhook};
 use crate::management::app_state::tests::Site;
-use crate::store::{AuditSubject, Role};
 use http::Method;
 use rpcgate_core::backend::changes::{Change, ChangeFeed};
+use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Tests of tenants through the API, and of the permissions on everything that belongs to one.
 
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::store::{AuditSubject, Role};
 use http::Method;
+use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -3,13 +3,13 @@
 use crate::management::api::tickets::tests::{get, post, ticket, told};
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::attachment::media_type;
-use crate::store::{AttachmentKind, AuditSubject, Role};
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::{
     AUTHORIZATION, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
 };
 use http::{HeaderMap, Method};
+use rpcgate_store::{AttachmentKind, AuditSubject, Role};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;

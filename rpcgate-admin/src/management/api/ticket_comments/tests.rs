@@ -4,8 +4,8 @@ use crate::management::api::accounts::tests::mails;
 use crate::management::api::list::tests::followed;
 use crate::management::api::tickets::tests::{ask, get, post, ticket};
 use crate::management::app_state::tests::Site;
-use crate::store::{AuditSubject, Role};
 use http::Method;
+use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

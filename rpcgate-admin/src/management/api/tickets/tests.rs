@@ -3,10 +3,10 @@
 use crate::management::api::accounts::tests::mails;
 use crate::management::api::list::tests::followed;
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::store::{AuditSubject, CustomPlan, Figures, LOCK, Role};
 use http::Method;
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{AuditSubject, CustomPlan, Figures, LOCK, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 

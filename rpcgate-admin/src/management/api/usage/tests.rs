@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::management::app_state::tests::{Answer, NOON, Site, Visitor};
-use crate::store::{GatewayReport, Key, Project, Role, fresh_id};
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -12,6 +11,7 @@ use rpcgate_core::safeguard::Cooled;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{GatewayReport, Key, Project, Role, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

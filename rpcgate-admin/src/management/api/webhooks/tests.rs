@@ -7,16 +7,16 @@ use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::ErrorCode;
 use crate::management::error::tests::body as error_body;
 use crate::management::identity::webhook_secret::{SecretUse, WebhookSecret};
-use crate::store::{
-    AuditSubject, ChainEventFilter, ChainEventId, DeliveryId, DeliveryStatus, LoggedEvent, Project, Role,
-    User, UserId, Webhook, WebhookId, fresh_id,
-};
 use http::Method;
 use http::header::AUTHORIZATION;
 use rpcgate_core::backend::changes::{Change, ChangeFeed};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::{BlockRef, ChainEvent, EventType};
+use rpcgate_store::{
+    AuditSubject, ChainEventFilter, ChainEventId, DeliveryId, DeliveryStatus, LoggedEvent, Project, Role,
+    User, UserId, Webhook, WebhookId, fresh_id,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 

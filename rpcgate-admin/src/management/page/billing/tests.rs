@@ -8,10 +8,10 @@ use crate::management::page::hostile::{
 };
 use crate::management::page::tests::{cookie, get, post};
 use crate::management::payment::stripe::tests::StandIn;
-use crate::store::Role;
 use http::StatusCode;
 use http::header::CONTENT_SECURITY_POLICY;
 use rpcgate_core::plan::{Price, Tier};
+use rpcgate_store::Role;
 
 fn line(chain: &str, kind: LineKind, amount: u128) -> InvoiceLine {
     InvoiceLine {

@@ -1,7 +1,7 @@
 //! Tests of the chains as a browser sees them.
 
 use crate::management::page::projects::tests::{ProjectFixture, expect_sound};
-use crate::store::{GatewayReport, NodeState};
+use rpcgate_store::{GatewayReport, NodeState};
 
 impl ProjectFixture {
     /// Reports one node of a chain.

@@ -4,9 +4,9 @@ use super::length;
 use crate::management::app_state::tests::NOON;
 use crate::management::page::projects::tests::{ProjectFixture, expect_sound};
 use crate::management::page::tests::get;
-use crate::store::{ChainEventId, DeliveryId, DeliveryStatus, LoggedEvent, fresh_id};
 use http::StatusCode;
 use rpcgate_core::event::EventType;
+use rpcgate_store::{ChainEventId, DeliveryId, DeliveryStatus, LoggedEvent, fresh_id};
 use std::time::Duration;
 
 impl ProjectFixture {

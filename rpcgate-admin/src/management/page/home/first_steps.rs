@@ -78,10 +78,10 @@ impl StepList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Project, Tenant};
     use rpcgate_core::caller::TenantId;
     use rpcgate_core::clock::Time;
     use rpcgate_core::plan::Tier;
+    use rpcgate_store::{Project, Tenant};
 
     fn found(is_confirmed: bool, has_project: bool, has_key: bool) -> StepList {
         let at = Time::from_secs(1);

@@ -17,8 +17,8 @@ use crate::management::action::overview::first_run::FirstCall;
 use crate::management::action::overview::{MonthCost, Overview, PeriodUse, ProjectUse};
 use crate::management::action::usage::UsedQuota;
 use crate::management::action::usage::series::UsageSeries;
-use crate::store::Project;
 use rpcgate_core::usage::{Cell, Metrics, Period};
+use rpcgate_store::Project;
 
 /// Methods that are ranked.
 const RANKED: usize = 10;

@@ -3,13 +3,13 @@
 use crate::management::action::notifications::raise;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::page::tests::{Page, cookie, get};
-use crate::store::{Key, NotificationKind, Project, Role, fresh_id};
 use http::StatusCode;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope};
 use rpcgate_core::clock::Time;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{Key, NotificationKind, Project, Role, fresh_id};
 use std::time::Duration;
 
 const NASTY: &str = "<script>alert(1)</script>\"'&";

@@ -3,12 +3,12 @@
 use crate::management::app_state::tests::NOON;
 use crate::management::page::projects::tests::{HOSTILE, ProjectFixture, escaped, expect_sound};
 use crate::management::page::tests::{Page, attributes, get, newcomer, post, site};
-use crate::store::{Key, TenantChange};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use rpcgate_core::caller::{KeyId, Scope};
 use rpcgate_core::clock::Time;
 use rpcgate_core::secret::KeyHash;
+use rpcgate_store::{Key, TenantChange};
 use std::time::Duration;
 
 impl ProjectFixture {

@@ -3,12 +3,12 @@
 use crate::management::action::billing::closing::close_months;
 use crate::management::app_state::tests::Site;
 use crate::management::page::tests::{cookie, get};
-use crate::store::Role;
 use http::StatusCode;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Price;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::Role;
 use std::time::Duration;
 
 const SELLER: &str = "[billing]\nseller = \"Nodes & Sons\"\nseller_address = [\"1 Main Street\"]\ntax_name = \"VAT\"\n\

@@ -15,13 +15,13 @@ use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::PageLinks;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
-use crate::store::{Audit, AuditFilter, UserId};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{Audit, AuditFilter, UserId};
 use std::sync::Arc;
 
 const LABELS: Labels =

@@ -14,11 +14,11 @@ use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Labels;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::ChainUse;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use rpcgate_store::ChainUse;
 use std::sync::Arc;
 
 const LABELS: Labels = &[("confirm", "the name")];

@@ -14,13 +14,13 @@ use crate::management::page::form::{FieldList, QueryFields};
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::PageLinks;
 use crate::management::page::view::ok;
-use crate::store::ConfigVersionFilter;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_config::ChangedSetting;
 use rpcgate_core::clock::Time;
+use rpcgate_store::ConfigVersionFilter;
 use std::sync::Arc;
 
 /// Versions of a page.
@@ -223,10 +223,10 @@ async fn roll_back(
 mod tests {
     use crate::management::app_state::tests::{NOON, Site};
     use crate::management::page::tests::{cookie, get, post};
-    use crate::store::{AcceptedConfig, ConfigScope, Role};
     use axum::body::Body;
     use http::StatusCode;
     use rpcgate_config::ConfigLines;
+    use rpcgate_store::{AcceptedConfig, ConfigScope, Role};
 
     #[tokio::test]
     async fn operators_see_what_changed_and_return_to_a_version() {

@@ -17,13 +17,13 @@ use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Problems;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{ContractId, Figures, Tenant, TenantContract, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_store::{ContractId, Figures, Tenant, TenantContract, Versioned};
 use std::sync::Arc;
 
 /// The pages of this module.

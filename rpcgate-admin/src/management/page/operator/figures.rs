@@ -5,9 +5,9 @@ use crate::management::error::ActionError;
 use crate::management::page::filters::grouped;
 use crate::management::page::form::FieldList;
 use crate::management::page::problems::Labels;
-use crate::store::{Figure, Figures};
 use rpcgate_config::{CountsChange, PlanChange, QuotaChange};
 use rpcgate_core::plan::{Plan, Price};
+use rpcgate_store::{Figure, Figures};
 
 /// The name of the price.
 const PRICE: &str = "price_per_cu";

@@ -3,11 +3,11 @@
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::page::hostile::forged;
 use crate::management::page::tests::{Page, cookie, get, post};
-use crate::store::{Project, Role, TenantChange, fresh_id};
 use axum::body::Body;
 use http::{Method, StatusCode};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{Project, Role, TenantChange, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 

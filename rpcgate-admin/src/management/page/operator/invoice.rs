@@ -15,11 +15,11 @@ use crate::management::page::invoices::{framed, state_badge};
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::sheet::InvoiceSheet;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{Invoice, InvoiceNumber, InvoiceStatus, WholeInvoice};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
+use rpcgate_store::{Invoice, InvoiceNumber, InvoiceStatus, WholeInvoice};
 use std::sync::Arc;
 
 const LABELS: Labels = &[

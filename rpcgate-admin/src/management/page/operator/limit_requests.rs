@@ -20,11 +20,11 @@ use crate::management::page::plans::FIGURES;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::ticket_thread::paragraphs;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Tenant, TenantPlan, Verdict};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use rpcgate_store::{LimitRequest, LimitRequestId, RequestStatus, Tenant, TenantPlan, Verdict};
 use std::sync::Arc;
 
 const LABELS: Labels = &[("note", "the note"), ("status", "the decision")];

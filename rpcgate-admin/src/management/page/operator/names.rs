@@ -3,8 +3,8 @@
 use crate::management::action::operator::lookup;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Audit, UserId};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{Audit, UserId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The names of tenants and users.

@@ -13,13 +13,13 @@ use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Labels;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{ChainUse, GatewayReport, NodeState};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::chain::NodePrice;
+use rpcgate_store::{ChainUse, GatewayReport, NodeState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

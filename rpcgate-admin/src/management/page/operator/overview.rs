@@ -15,12 +15,12 @@ use crate::management::page::filters::{self, day_text, minute_text};
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::usage_parts::{ErrorStrip, axis_of, by_chain, strips};
 use crate::management::page::view::ok;
-use crate::store::NodeState;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::usage::Metrics;
+use rpcgate_store::NodeState;
 use std::sync::Arc;
 
 /// Nodes with problems that are shown, at most.

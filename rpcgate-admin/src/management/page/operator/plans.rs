@@ -21,9 +21,6 @@ use crate::management::page::parts::{Choice, TableHead};
 use crate::management::page::problems::Problems;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{
-    CustomPlan, CustomPlanChange, Figures, ScheduledChangeId, ScheduledPlanChange, TenantPlan, Versioned,
-};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -31,6 +28,9 @@ use axum::routing::{get, post};
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{
+    CustomPlan, CustomPlanChange, Figures, ScheduledChangeId, ScheduledPlanChange, TenantPlan, Versioned,
+};
 use std::sync::Arc;
 
 /// The pages of this module.

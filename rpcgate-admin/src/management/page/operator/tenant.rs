@@ -28,7 +28,6 @@ use crate::management::page::ticket_thread::paragraphs;
 use crate::management::page::usage_parts::axis_of;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{Account, Audit, LimitRequest, Tenant, TenantChange, Version, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -37,6 +36,7 @@ use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::{Amount, Cell, Metrics};
+use rpcgate_store::{Account, Audit, LimitRequest, Tenant, TenantChange, Version, Versioned};
 use std::sync::Arc;
 
 const LABELS: Labels = &[

@@ -17,11 +17,11 @@ use crate::management::page::problems::Labels;
 use crate::management::page::step_up::to_step_up;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{InvoiceStatus, Tenant, TenantChange, Versioned};
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{InvoiceStatus, Tenant, TenantChange, Versioned};
 use std::sync::Arc;
 
 const LABELS: Labels = &[("confirm", "the name")];

@@ -13,12 +13,12 @@ use crate::management::page::parts::{Choice, PageLinks};
 use crate::management::page::plans::label;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
-use crate::store::{FoundTenants, Tenant, TenantFilter};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{FoundTenants, Tenant, TenantFilter};
 use std::sync::Arc;
 
 const LABELS: Labels =

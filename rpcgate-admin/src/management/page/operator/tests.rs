@@ -3,10 +3,6 @@ use crate::management::action::operator::what_if::TOO_SLOW;
 use crate::management::app_state::tests::{NOON, Site};
 use crate::management::error::ActionError;
 use crate::management::page::tests::{cookie, get, post};
-use crate::store::{
-    AuditSubject, ContractId, CustomPlan, Figures, GatewayReport, NodeState, Role, Tenant, TenantContract,
-    fresh_id,
-};
 use http::StatusCode;
 use rpcgate_core::backend::changes::{Change, ChangeFeed};
 use rpcgate_core::backend::usage_sink::Outcome;
@@ -14,6 +10,10 @@ use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{
+    AuditSubject, ContractId, CustomPlan, Figures, GatewayReport, NodeState, Role, Tenant, TenantContract,
+    fresh_id,
+};
 use std::time::Duration;
 
 /// A name that must be escaped wherever it is shown.

@@ -19,12 +19,12 @@ use crate::management::page::ticket_attachments::sent_file;
 use crate::management::page::ticket_thread::{ThreadFile, ThreadItem, paragraphs};
 use crate::management::page::tickets::category_text;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{SupportTicket, TicketAttachmentId, TicketId, TicketStatus, UserId};
 use askama::Template;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::routing::{get, post};
 use rpcgate_core::clock::Time;
+use rpcgate_store::{SupportTicket, TicketAttachmentId, TicketId, TicketStatus, UserId};
 use std::sync::Arc;
 
 const LABELS: Labels = &[("text", "the text"), ("status", "the status"), ("file", "the file")];

@@ -14,12 +14,12 @@ use crate::management::page::parts::{Choice, PageLinks};
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::tickets::category_text;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{SupportTicket, TicketCategory, TicketFilter, TicketStatus};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{SupportTicket, TicketCategory, TicketFilter, TicketStatus};
 use std::sync::Arc;
 
 const LABELS: Labels = &[("tenant", "the tenant"), ("category", "the category"), ("status", "the status")];

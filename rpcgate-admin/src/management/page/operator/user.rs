@@ -14,11 +14,11 @@ use crate::management::page::frame::{Frame, Place};
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::step_up::{for_missing_proof, to_step_up};
 use crate::management::page::view::{ok, rejected};
-use crate::store::{Account, UserId};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
+use rpcgate_store::{Account, UserId};
 use std::sync::Arc;
 
 const LABELS: Labels = &[("reason", "the reason")];

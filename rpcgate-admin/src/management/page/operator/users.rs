@@ -13,12 +13,12 @@ use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::PageLinks;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
-use crate::store::{Account, AccountFilter, UserId};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{Account, AccountFilter, UserId};
 use std::sync::Arc;
 
 const LABELS: Labels = &[("email", "the e-mail address"), ("tenant", "the tenant")];

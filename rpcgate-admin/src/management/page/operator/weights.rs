@@ -17,11 +17,11 @@ use crate::management::page::parts::TableHead;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::Versioned;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use rpcgate_store::Versioned;
 use std::sync::Arc;
 
 const LABELS: Labels =

@@ -3,10 +3,6 @@
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::page::tests::{Page, attributes, cookie, get, post, sent};
-use crate::store::{
-    ChainEventId, DeliveryId, DeliveryStatus, Key, LoggedEvent, Project, Role, SubscriptionId, Webhook,
-    WebhookId, WebhookSubscription, fresh_id,
-};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
@@ -14,6 +10,10 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{
+    ChainEventId, DeliveryId, DeliveryStatus, Key, LoggedEvent, Project, Role, SubscriptionId, Webhook,
+    WebhookId, WebhookSubscription, fresh_id,
+};
 use std::sync::Mutex;
 use std::time::Duration;
 

@@ -68,7 +68,7 @@ async fn keys_that_are_slowed_down_are_named() {
         percent: 50,
         end: now.plus(Duration::from_secs(600)),
     };
-    let report = crate::store::GatewayReport { id: 1, at: now, nodes: Vec::new() };
+    let report = rpcgate_store::GatewayReport { id: 1, at: now, nodes: Vec::new() };
     fixture.site.app.store.put_report(&report, &[cooled]).await.unwrap();
     let page = fixture.get(&format!("/projects/{}/limits", fixture.project)).await;
     assert!(page.text.contains("Keys that are slowed down"), "{}", page.text);

@@ -6,9 +6,9 @@ use crate::management::api::factors::tests::Authenticator;
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::page::hostile::{HOSTILE, assert_shown, forged};
 use crate::management::page::tests::{cookie, get, post};
-use crate::store::{Audit, Digest, Role, fresh_id};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
+use rpcgate_store::{Audit, Digest, Role, fresh_id};
 use std::time::Duration;
 
 /// The text between `before` and `after`, the first time.
@@ -278,7 +278,6 @@ async fn preferences_are_saved_together_and_mails_about_safety_stay() {
     }
 }
 
-#[cfg(feature = "passkeys")]
 mod with_passkeys {
     use super::*;
     use crate::management::api::passkeys::tests::{ORIGIN, SoftwareKey};

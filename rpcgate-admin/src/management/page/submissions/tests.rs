@@ -1,9 +1,9 @@
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::page::tests::{Page, attributes, cookie, followed, form_token, get, sent, site};
-use crate::store::Role;
 use axum::body::Body;
 use http::header::{CONTENT_TYPE, COOKIE};
 use http::{Method, StatusCode};
+use rpcgate_store::Role;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -3,9 +3,9 @@
 use super::{SubscriptionLine, read_filter};
 use crate::management::app_state::tests::NOON;
 use crate::management::page::projects::tests::{HOSTILE, ProjectFixture, expect_sound};
-use crate::store::{SubscriptionId, WebhookSubscription, fresh_id};
 use http::StatusCode;
 use rpcgate_core::event::EventType;
+use rpcgate_store::{SubscriptionId, WebhookSubscription, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn a_shown_filter_can_be_written_again() {
     filter.insert("b".into(), json!(false));
     let line = SubscriptionLine::from(WebhookSubscription {
         id: SubscriptionId(1),
-        webhook: crate::store::WebhookId(2),
+        webhook: rpcgate_store::WebhookId(2),
         chain: "eth".into(),
         kind: EventType::NewBlock,
         filter: Some(filter.clone()),

@@ -6,10 +6,10 @@ use crate::management::page::hostile::{
     HOSTILE, assert_for, assert_protected, assert_shown, cookies, everybody, forged, led_id,
 };
 use crate::management::page::tests::{Page, cookie, form_token, get, post};
-use crate::store::Role;
 use axum::body::Body;
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, COOKIE};
+use rpcgate_store::Role;
 use std::time::Duration;
 
 /// The identifier of a new ticket.

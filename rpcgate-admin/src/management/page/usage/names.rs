@@ -1,9 +1,9 @@
 //! What people call what rows are grouped by.
 
 use super::super::chart::axis::{day, hour};
-use crate::store::KeyName;
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::usage::Cell;
+use rpcgate_store::KeyName;
 
 /// Letters of an identifier without a name.
 const SHORT: usize = 8;

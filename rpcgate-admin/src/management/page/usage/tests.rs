@@ -2,13 +2,13 @@
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::page::tests::{Page, cookie, get};
-use crate::store::{Project, Role, fresh_id};
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{Project, Role, fresh_id};
 
 /// A tenant whose calls are recorded.
 struct Fixture {

@@ -2,14 +2,14 @@ use super::*;
 use crate::management::app_state::tests::{NOON, Site};
 use crate::management::page::projects::tests::ProjectFixture;
 use crate::management::page::tests::{Page, attributes, cookie, get, post};
-use crate::store::{
-    ContractId, CustomPlan, CustomPlanChange, Figures, Project, ProjectChange, Role, TenantChange,
-    TenantContract, WebhookChange, fresh_id,
-};
 use http::StatusCode;
 use rpcgate_config::PlanChange;
 use rpcgate_core::caller::{CustomPlanId, ProjectId, ProjectQuota};
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{
+    ContractId, CustomPlan, CustomPlanChange, Figures, Project, ProjectChange, Role, TenantChange,
+    TenantContract, WebhookChange, fresh_id,
+};
 use std::pin::Pin;
 use std::time::Duration;
 

@@ -4,9 +4,9 @@ use crate::management::app_state::tests::NOON;
 use crate::management::page::projects::tests::{HOSTILE, ProjectFixture, expect_sound};
 use crate::management::page::submission_ids::SubmissionIds;
 use crate::management::page::tests::Page;
-use crate::store::{DeliveryStatus, Webhook};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
+use rpcgate_store::{DeliveryStatus, Webhook};
 use std::time::Duration;
 
 impl ProjectFixture {
@@ -96,7 +96,7 @@ async fn settings_are_changed_where_they_differ() {
     assert_eq!(saved.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
     let stored = &fixture.endpoints().await[0];
     assert!(stored.active && stored.standard_headers);
-    let audit = crate::store::AuditSubject::Tenant(fixture.tenant());
+    let audit = rpcgate_store::AuditSubject::Tenant(fixture.tenant());
     let audit = fixture.site.app.store.audit(audit, 9).await.unwrap();
     let entry = audit.iter().find(|entry| entry.action == "webhook.changed").unwrap();
     assert_eq!(entry.detail, "standard_headers");

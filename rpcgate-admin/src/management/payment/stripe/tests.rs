@@ -2,9 +2,9 @@
 //! signature.
 
 use super::*;
-use crate::store::{CheckoutId, InvoiceNumber};
 use rpcgate_config::{Config, Input};
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{CheckoutId, InvoiceNumber};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -7,9 +7,9 @@ use crate::management::api::accounts::tests::{
 };
 use crate::management::app_state::tests::{Answer, Site, Visitor};
 use crate::management::page::tests::{cookie, post};
-use crate::store::{Audit, Invitation, Role, User};
 use http::{Method, StatusCode};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{Audit, Invitation, Role, User};
 use serde_json::{Value, json};
 use std::time::Duration;
 

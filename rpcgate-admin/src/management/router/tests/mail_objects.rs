@@ -4,8 +4,8 @@ use crate::management::action::webhook_failures::{take_turns, tell_withheld};
 use crate::management::api::accounts::tests::{ask, mails};
 use crate::management::api::webhooks::tests::webhook;
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::store::{EndpointTurns, Role};
 use http::Method;
+use rpcgate_store::{EndpointTurns, Role};
 use serde_json::{Value, json};
 
 async fn done(site: &Site, by: &Visitor, method: Method, path: &str, body: Value) -> Value {

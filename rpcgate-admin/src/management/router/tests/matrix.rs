@@ -17,15 +17,6 @@ use crate::management::identity::token::Claims;
 use crate::management::identity::totp::TotpSecret;
 use crate::management::identity::totp::tests::code;
 use crate::management::payment::stripe::tests::StandIn;
-use crate::store::{
-    AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ChainEventFilter,
-    ConfigVersionFilter, ContractId, CustomPlan, DeliveryId, DeliveryStatus, Digest, Explanation, Figures,
-    Invitation, InvitationId, InviteOutcome, InvoiceNumber, InvoiceStatus, Key, LimitRequest, LimitRequestId,
-    LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role, ScheduledChangeId,
-    ScheduledPlanChange, Session, SessionId, StoredPasskey, SubscriptionId, SupportTicket, Tenant,
-    TenantContract, TenantFilter, TicketAttachment, TicketAttachmentId, TicketCategory, TicketFilter,
-    TicketId, TicketStatus, User, UserId, WebhookId, WebhookSubscription, fresh_id,
-};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use base64::Engine;
@@ -40,6 +31,15 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
+use rpcgate_store::{
+    AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ChainEventFilter,
+    ConfigVersionFilter, ContractId, CustomPlan, DeliveryId, DeliveryStatus, Digest, Explanation, Figures,
+    Invitation, InvitationId, InviteOutcome, InvoiceNumber, InvoiceStatus, Key, LimitRequest, LimitRequestId,
+    LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role, ScheduledChangeId,
+    ScheduledPlanChange, Session, SessionId, StoredPasskey, SubscriptionId, SupportTicket, Tenant,
+    TenantContract, TenantFilter, TicketAttachment, TicketAttachmentId, TicketCategory, TicketFilter,
+    TicketId, TicketStatus, User, UserId, WebhookId, WebhookSubscription, fresh_id,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

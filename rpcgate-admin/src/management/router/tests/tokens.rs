@@ -4,10 +4,10 @@ use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, post, register, register_confirmed, site, tokens,
 };
 use crate::management::app_state::tests::{Answer, Site};
-use crate::store::{Audit, SessionId};
 use axum::body::Body;
 use http::header::COOKIE;
 use http::{Method, StatusCode};
+use rpcgate_store::{Audit, SessionId};
 use serde_json::json;
 use std::time::Duration;
 

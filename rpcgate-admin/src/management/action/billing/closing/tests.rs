@@ -2,10 +2,6 @@
 
 use super::*;
 use crate::management::app_state::tests::Site;
-use crate::store::{
-    AuditSubject, BillingParty, CustomPlan, CustomPlanChange, Figures, Invoice, InvoiceFilter, InvoiceNumber,
-    InvoiceStatus, LineKind, ScheduledChangeId, ScheduledPlanChange, StoreError, Tenant, TenantChange,
-};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rpcgate_config::{PlanChange, ScheduledChange};
@@ -13,6 +9,10 @@ use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::Amount;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{
+    AuditSubject, BillingParty, CustomPlan, CustomPlanChange, Figures, Invoice, InvoiceFilter, InvoiceNumber,
+    InvoiceStatus, LineKind, ScheduledChangeId, ScheduledPlanChange, StoreError, Tenant, TenantChange,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

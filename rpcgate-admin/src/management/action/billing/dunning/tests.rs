@@ -6,8 +6,8 @@ use crate::management::action::{notification_preferences, notifications, operato
 use crate::management::api::invoices::tests::issue;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::extract::Client;
-use crate::store::{AuditSubject, InvoiceNumber, NewCreditNote, Role, TenantChange, UserId};
 use rpcgate_core::caller::TenantId;
+use rpcgate_store::{AuditSubject, InvoiceNumber, NewCreditNote, Role, TenantChange, UserId};
 use std::sync::Arc;
 
 const DAY: Duration = Duration::from_secs(86_400);

@@ -8,10 +8,10 @@ use super::{
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{TenantPlan, Terms};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{TenantPlan, Terms};
 use std::sync::Arc;
 
 /// What a move to another plan would have meant for a tenant.
@@ -92,9 +92,9 @@ mod tests {
     use super::super::tests::{calls, contract, figures, operator, requests, ship, tenant};
     use super::*;
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::store::CustomPlan;
     use rpcgate_core::caller::CustomPlanId;
     use rpcgate_core::usage::Amount;
+    use rpcgate_store::CustomPlan;
 
     #[tokio::test]
     async fn another_plan_has_another_fee_price_and_windows_for_this_tenant_alone() {

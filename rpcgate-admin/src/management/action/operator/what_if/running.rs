@@ -2,7 +2,7 @@
 //! holds it in memory.
 
 use crate::management::error::ActionError;
-use crate::store::UserId;
+use rpcgate_store::UserId;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -4,11 +4,11 @@ use super::windows::PlanWindows;
 use super::{AskedPlan, BeforeAfter, MAX_PLANS};
 use crate::management::action::operator::plans;
 use crate::management::error::ActionError;
-use crate::store::{CustomPlan, Figures, Tenant, Terms};
 use rpcgate_config::{Config, Overlay, PlanChange};
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Plan, PlanQuota, Price, Tier};
+use rpcgate_store::{CustomPlan, Figures, Tenant, Terms};
 use std::collections::BTreeMap;
 
 /// The plans of a question.

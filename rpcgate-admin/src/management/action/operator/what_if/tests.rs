@@ -1,9 +1,6 @@
 use super::*;
 use crate::management::app_state::tests::{NOON, Site};
 use crate::management::error::ErrorCode;
-use crate::store::{
-    ContractId, CustomPlan, KeysAsk, Project, Role, TenantContract, TenantSet, User, UserId, fresh_id,
-};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use rpcgate_core::backend::usage_sink::Outcome;
@@ -12,6 +9,9 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{PlanQuota, Tier};
 use rpcgate_core::usage::Amount;
 use rpcgate_core::usage::sample::{self, SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{
+    ContractId, CustomPlan, KeysAsk, Project, Role, TenantContract, TenantSet, User, UserId, fresh_id,
+};
 use std::net::Ipv4Addr;
 
 /// An operator.

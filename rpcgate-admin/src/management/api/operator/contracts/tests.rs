@@ -1,9 +1,9 @@
 use crate::management::app_state::tests::{Answer, NOON, Site, Visitor};
-use crate::store::{AuditSubject, Project, Role, fresh_id};
 use axum::body::Body;
 use http::header::{AUTHORIZATION, ETAG, IF_MATCH};
 use http::{Method, StatusCode};
 use rpcgate_core::caller::{ProjectId, ProjectQuota};
+use rpcgate_store::{AuditSubject, Project, Role, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 use crate::management::app_state::tests::{Answer, Site, Visitor};
-use crate::store::{AuditSubject, Role};
 use axum::body::Body;
 use http::header::{AUTHORIZATION, ETAG, IF_MATCH};
 use http::{Method, StatusCode};
+use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 

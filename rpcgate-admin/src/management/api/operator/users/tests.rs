@@ -3,8 +3,8 @@ use crate::management::api::accounts::tests::{
 };
 use crate::management::api::factors::tests::{account_with_app, begun, verify};
 use crate::management::app_state::tests::{Answer, Site, Visitor};
-use crate::store::{AuditSubject, Role};
 use http::{Method, StatusCode};
+use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 

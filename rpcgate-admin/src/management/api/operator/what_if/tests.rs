@@ -1,9 +1,9 @@
 use crate::management::app_state::tests::{NOON, Site};
-use crate::store::{Tenant, TenantFilter};
 use http::{Method, StatusCode};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_store::{Tenant, TenantFilter};
 use serde_json::{Value, json};
 
 async fn ask(site: &Site, question: &Value) -> (StatusCode, Value) {

@@ -2,9 +2,9 @@
 
 use super::super::fixture::OperatorFixture;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
-use crate::store::Audit;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use rpcgate_store::Audit;
 
 #[tokio::test]
 async fn entries_are_filtered_and_come_as_a_file() {

@@ -3,9 +3,9 @@
 use super::super::fixture::OperatorFixture;
 use crate::management::app_state::tests::NOON;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
-use crate::store::LimitRequestId;
 use http::StatusCode;
 use rpcgate_core::plan::Tier;
+use rpcgate_store::LimitRequestId;
 
 #[tokio::test]
 async fn requests_are_for_operators_alone_and_their_texts_are_no_markup() {

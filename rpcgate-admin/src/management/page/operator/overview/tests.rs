@@ -4,8 +4,8 @@ use super::super::fixture::OperatorFixture;
 use crate::management::app_state::tests::Site;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
 use crate::management::page::tests::{cookie, get};
-use crate::store::{GatewayReport, NodeState};
 use http::StatusCode;
+use rpcgate_store::{GatewayReport, NodeState};
 
 fn node(standing: &str, reason: &str) -> NodeState {
     NodeState {

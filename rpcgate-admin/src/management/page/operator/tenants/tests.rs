@@ -3,11 +3,11 @@
 use super::super::fixture::OperatorFixture;
 use crate::management::app_state::tests::NOON;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
-use crate::store::{Tenant, fresh_id};
 use http::StatusCode;
 use rpcgate_config::Plans;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::plan::Tier;
+use rpcgate_store::{Tenant, fresh_id};
 
 #[tokio::test]
 async fn pages_of_tenants_are_for_operators_alone() {

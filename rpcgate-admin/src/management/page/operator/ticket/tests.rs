@@ -3,10 +3,10 @@
 use super::super::fixture::OperatorFixture;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
 use crate::management::page::tests::{Page, cookie, form_token, get};
-use crate::store::{TicketAttachmentId, TicketId};
 use axum::body::Body;
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, COOKIE};
+use rpcgate_store::{TicketAttachmentId, TicketId};
 
 /// The badge of a ticket that waits for an operator.
 const WAITING: &str = "<span class=\"badge warn\">Waiting for us</span>";

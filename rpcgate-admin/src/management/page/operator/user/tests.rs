@@ -4,8 +4,8 @@ use super::super::fixture::OperatorFixture;
 use crate::management::api::accounts::tests::EMAIL;
 use crate::management::api::factors::tests::account_with_app;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
-use crate::store::UserId;
 use http::StatusCode;
+use rpcgate_store::UserId;
 
 #[tokio::test]
 async fn users_are_for_operators_alone_and_found_by_address_and_tenant() {

@@ -1,0 +1,344 @@
+//! Certificates by ACME (RFC 8555): the program orders its certificate, answers the authority's checks, and renews it.
+//!
+//! The certificate is a file in `acme.dir`, which [`tls::watch`](super::tls::watch) takes into use like any other. Programs
+//! that share the folder order one at a time, and each can answer the checks of another's order. An order that fails changes
+//! nothing but the time of the next one.
+
+mod answer;
+pub mod due;
+pub mod folder;
+pub mod held;
+mod https;
+mod order;
+
+pub use folder::AcmeFolder;
+
+pub(crate) use answer::{answer_over_tls, is_check};
+
+use due::{OrderReason, begun, done, failed, pause, reason};
+use folder::{LastOrder, OrderState};
+use held::HeldCertificate;
+use order::{AcmeClient, bounded};
+use ring::rand::{SecureRandom, SystemRandom};
+use rpcgate_config::{AcmeSettings, moment_text};
+use rpcgate_core::clock::{Clock, Time};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Time between two looks at the folder.
+const EVERY: Duration = Duration::from_secs(5);
+/// How long an order may take.
+const WITHIN: Duration = Duration::from_secs(600);
+/// How much later than now a certificate that was just signed may begin, which is in use then: clocks differ, and not every
+/// authority dates its certificates back.
+const EARLY: Duration = Duration::from_secs(3_600);
+
+/// A setting of `[acme]` that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("acme.{key}: {why}")]
+pub struct BadAcme {
+    /// The key in `[acme]`.
+    pub key: &'static str,
+    /// The error.
+    pub why: String,
+}
+
+/// How the orders of this program ended.
+#[derive(Debug, Default)]
+pub struct OrderCounts {
+    /// Those that led to a certificate.
+    pub done: AtomicU64,
+    /// Those that did not.
+    pub failed: AtomicU64,
+    /// Those that have failed one after the other, since the last one that was done, of other programs and before the start
+    /// as well.
+    pub failures: AtomicU64,
+}
+
+/// What a look at the folder has led to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OrderStep {
+    /// No order is due, or it is too early for another one, or another program orders.
+    Nothing,
+    /// A new certificate is in the folder.
+    Done {
+        /// When it ends.
+        until: Time,
+    },
+    /// There is no new certificate. The one in use stays.
+    Failed {
+        /// Why.
+        why: String,
+        /// The orders that have failed one after the other.
+        failures: u32,
+        /// When the next one may begin.
+        next: Time,
+    },
+    /// The folder cannot be used, so that nothing is ordered.
+    Unusable(String),
+}
+
+/// Orders the certificate of `[acme]` whenever one is due.
+pub struct CertificateOrders {
+    client: Arc<AcmeClient>,
+    clock: Arc<dyn Clock>,
+    counts: Arc<OrderCounts>,
+    /// The time of the next order that was told last.
+    told: AtomicU64,
+}
+
+impl fmt::Debug for CertificateOrders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CertificateOrders").field("dir", &self.client.settings.dir).finish_non_exhaustive()
+    }
+}
+
+impl CertificateOrders {
+    /// Orders as these settings say, and counts the orders. Creates the folder.
+    ///
+    /// # Errors
+    /// [`BadAcme`].
+    pub fn new(
+        settings: &AcmeSettings,
+        clock: Arc<dyn Clock>,
+        counts: Arc<OrderCounts>,
+    ) -> Result<Self, BadAcme> {
+        let client = AcmeClient::new(settings)?;
+        let bad =
+            |error: io::Error| BadAcme { key: "dir", why: format!("{}: {error}", settings.dir.display()) };
+        client.folder.make().map_err(bad)?;
+        Ok(CertificateOrders { client: Arc::new(client), clock, counts, told: AtomicU64::new(0) })
+    }
+
+    /// Checks these settings and the files that they name, and changes nothing.
+    ///
+    /// # Errors
+    /// [`BadAcme`].
+    pub fn check(settings: &AcmeSettings) -> Result<(), BadAcme> {
+        AcmeClient::new(settings).map(drop)
+    }
+
+    /// Looks at the folder every 5 seconds, forever, and orders what is due.
+    pub async fn run(self) {
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut unusable = None;
+        loop {
+            ticks.tick().await;
+            match self.step().await {
+                OrderStep::Unusable(why) => {
+                    if unusable.as_ref() != Some(&why) {
+                        tracing::error!(
+                            "the folder of certificates cannot be used, nothing is ordered: {why}"
+                        );
+                        unusable = Some(why);
+                    }
+                    continue;
+                }
+                OrderStep::Nothing => {}
+                OrderStep::Done { until } => {
+                    tracing::info!(
+                        until = moment_text(until),
+                        "the certificate authority has signed a certificate"
+                    );
+                }
+                OrderStep::Failed { why, failures, next } => {
+                    let next = moment_text(next);
+                    tracing::error!(failures, next, "no certificate was signed: {why}");
+                }
+            }
+            unusable = None;
+        }
+    }
+
+    /// Looks at the folder now, and orders what is due.
+    pub async fn step(&self) -> OrderStep {
+        let (client, now) = (self.client.clone(), self.clock.now());
+        let order = match in_background(move || begin(&client, now)).await {
+            Ok(Ok(order)) => order,
+            Ok(Err(idle)) => {
+                self.rest(&idle);
+                return OrderStep::Nothing;
+            }
+            Err(error) => {
+                return OrderStep::Unusable(format!("{}: {error}", self.client.folder.path().display()));
+            }
+        };
+        let domains = self.client.settings.domains.join(" ");
+        tracing::info!(domains, "ordering a certificate: {}", order.reason);
+        let client = self.client.clone();
+        // In a task of its own, so that what it does not expect of an authority ends the order and no later one.
+        let ordering = AbortOnDropHandle::new(tokio::spawn(async move { client.order().await }));
+        let ordered = match tokio::time::timeout(WITHIN, ordering).await {
+            Ok(Ok(ordered)) => ordered,
+            Ok(Err(error)) => Err(bounded(&format!("the order ended unexpectedly: {error}"))),
+            Err(_) => Err("it was not done within 10 minutes".to_owned()),
+        };
+        let (client, now) = (self.client.clone(), self.clock.now());
+        let step = in_background(move || Ok(end(&client, order, ordered, now))).await;
+        let step = step.unwrap_or_else(|error: io::Error| OrderStep::Unusable(error.to_string()));
+        match &step {
+            OrderStep::Done { .. } => {
+                self.counts.done.fetch_add(1, Relaxed);
+                self.counts.failures.store(0, Relaxed);
+            }
+            OrderStep::Failed { failures, next, .. } => {
+                self.counts.failed.fetch_add(1, Relaxed);
+                self.counts.failures.store((*failures).into(), Relaxed);
+                self.told.store(next.secs(), Relaxed);
+            }
+            OrderStep::Nothing | OrderStep::Unusable(_) => {}
+        }
+        step
+    }
+
+    /// Counts and tells why no order begins now.
+    fn rest(&self, idle: &IdleOrders) {
+        match idle {
+            IdleOrders::Elsewhere => {}
+            IdleOrders::NotDue => self.counts.failures.store(0, Relaxed),
+            IdleOrders::Paused { reason, last, next } => {
+                self.counts.failures.store(last.failures.into(), Relaxed);
+                // The program that failed has told it already, and tells it once.
+                if self.told.swap(next.secs(), Relaxed) == next.secs() {
+                    return;
+                }
+                let (failures, next) = (last.failures, moment_text(*next));
+                let why = if failures == 0 {
+                    "one was signed lately".to_owned()
+                } else {
+                    format!("the last order failed: {}", last.why)
+                };
+                tracing::warn!(failures, next, "no certificate is ordered yet: {reason}; {why}");
+            }
+        }
+    }
+}
+
+/// An order that is due, with the folder's lock.
+#[derive(Debug)]
+struct DueOrder {
+    reason: OrderReason,
+    order: LastOrder,
+    /// What is written down of it.
+    state: OrderState,
+    _lock: File,
+}
+
+/// Why no order begins.
+#[derive(Debug)]
+enum IdleOrders {
+    /// None is due.
+    NotDue,
+    /// One is due for this reason, and the last one forbids it until then.
+    Paused { reason: OrderReason, last: Box<LastOrder>, next: Time },
+    /// Another program orders.
+    Elsewhere,
+}
+
+/// Does `work` on a thread for what blocks: a folder on a network may be slow.
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+/// The order that is due at this time, written down as begun; or why there is none.
+fn begin(client: &AcmeClient, now: Time) -> io::Result<Result<DueOrder, IdleOrders>> {
+    let (folder, domains) = (&client.folder, &client.settings.domains);
+    let directory = client.settings.directory_url();
+    let wanted = |state: &OrderState| -> Result<OrderReason, IdleOrders> {
+        let held = HeldCertificate::read(&folder.certificate());
+        let reason = reason(&held, state, directory, domains, now).ok_or(IdleOrders::NotDue)?;
+        let next = pause(state, directory, domains, &reason, now);
+        match (next, state.order(directory, domains)) {
+            (Some(next), Some(last)) => {
+                Err(IdleOrders::Paused { reason, last: Box::new(last.clone()), next })
+            }
+            _ => Ok(reason),
+        }
+    };
+    if let Err(idle) = wanted(&folder.state()) {
+        let may_run = matches!(&idle, IdleOrders::Paused { last, .. } if last.is_unfinished());
+        let runs = may_run && folder.lock()?.is_none();
+        return Ok(Err(if runs { IdleOrders::Elsewhere } else { idle }));
+    }
+    folder.make()?;
+    let Some(lock) = folder.lock()? else { return Ok(Err(IdleOrders::Elsewhere)) };
+    // Another program may have ordered until now.
+    let state = folder.state();
+    let reason = match wanted(&state) {
+        Ok(reason) => reason,
+        Err(idle) => return Ok(Err(idle)),
+    };
+    let order = begun(&state, directory, domains, now, share());
+    let state = state.with(order.clone(), now);
+    folder.set_state(&state)?;
+    folder.clear_answers()?;
+    Ok(Ok(DueOrder { reason, order, state, _lock: lock }))
+}
+
+/// Writes down how an order ended, and puts its certificate in the place of the former one if it can be used.
+fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now: Time) -> OrderStep {
+    let folder = &client.folder;
+    let kept = ordered.and_then(|pem| {
+        let until = usable(&pem, &client.settings.domains, now)?;
+        folder
+            .set_certificate(&pem)
+            .map_err(|error| format!("{}: {error}", folder.certificate().display()))?;
+        Ok(until)
+    });
+    let (step, state) = match kept {
+        Ok(until) => {
+            let state = due.state.with(done(due.order, now), now);
+            let directory = client.settings.directory_url();
+            if let Err(error) = folder.set_authority(directory) {
+                tracing::warn!(%error, "who has signed the certificate cannot be written down");
+            }
+            (OrderStep::Done { until }, OrderState { signed_by: Some(directory.to_owned()), ..state })
+        }
+        Err(why) => {
+            let order = failed(due.order, why.clone(), client.http.asked_pause(), now);
+            let step = OrderStep::Failed { why, failures: order.failures, next: order.next() };
+            (step, due.state.with(order, now))
+        }
+    };
+    // What was written at the beginning holds otherwise: an order that has failed.
+    if let Err(error) = folder.clear_answers().and_then(|()| folder.set_state(&state)) {
+        tracing::warn!(%error, "how an order of a certificate ended cannot be written down");
+    }
+    step
+}
+
+/// When a certificate that was just signed ends, if it can be used soon for all of these names.
+fn usable(pem: &str, domains: &[String], now: Time) -> Result<Time, String> {
+    let wrong = |why: String| format!("the certificate that was signed cannot be used: {why}");
+    let held = HeldCertificate::of(pem).map_err(wrong)?;
+    if let Some(name) = domains.iter().find(|name| !held.is_for(name)) {
+        return Err(wrong(format!("it is not for {name}")));
+    }
+    if now.plus(EARLY) < held.valid.start {
+        return Err(wrong(format!("it is valid only from {}", moment_text(held.valid.start))));
+    }
+    if held.valid.end <= now {
+        return Err(wrong(format!("it has expired, at {}", moment_text(held.valid.end))));
+    }
+    Ok(held.valid.end)
+}
+
+/// By how much a pause is longer than it must be, so that many programs do not order in one moment.
+fn share() -> u8 {
+    let mut share = [0];
+    // Without randomness it is not longer.
+    let _ = SystemRandom::new().fill(&mut share);
+    share[0]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! `acme.dir`: what programs that share a certificate keep of it. Each file is written whole, by a rename.
+
+use rpcgate_core::clock::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The key and the certificate with its chain, in one file, so that they always belong together.
+const CERTIFICATE: &str = "certificate.pem";
+/// The account with the authority, and its key.
+const ACCOUNT: &str = "account.json";
+/// The directory of the authority that signed the certificate. It is not in the state alone, which operators remove so that
+/// an order begins at once.
+const AUTHORITY: &str = "authority";
+/// Who signed the certificate, and what failed since.
+const STATE: &str = "state.json";
+/// The answers to checks while an order runs.
+const ANSWERS: &str = "answers.json";
+/// Locked by the program that orders.
+const LOCK: &str = "lock";
+/// The reason of an order that was begun and is not done.
+const UNFINISHED: &str = "the program ended while it ran";
+/// Orders for other names that are kept.
+const OTHERS: usize = 16;
+/// How long they are kept after their pause.
+const KEPT: Duration = Duration::from_secs(24 * 3_600);
+
+/// The folder of an account and its certificate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AcmeFolder(PathBuf);
+
+/// What is known about the certificate in the folder, and about the orders since.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OrderState {
+    /// The directory of the authority that has signed the certificate.
+    pub signed_by: Option<String>,
+    /// The last order.
+    pub last: Option<LastOrder>,
+    /// The last orders for other names or of other authorities, the latest first: programs with this folder whose settings
+    /// differ would order in turns without a pause otherwise, each in the place of the other's certificate.
+    pub others: Vec<LastOrder>,
+}
+
+impl OrderState {
+    /// The last order for these names of the authority of this directory.
+    pub fn order(&self, directory: &str, domains: &[String]) -> Option<&LastOrder> {
+        self.last.iter().chain(&self.others).find(|order| order.is_for(directory, domains))
+    }
+
+    /// The same with this order as the last one.
+    pub(super) fn with(&self, order: LastOrder, now: Time) -> Self {
+        let former = self.last.iter().chain(&self.others);
+        let others = former
+            .filter(|other| !other.is_for(&order.directory, &order.domains) && other.next().plus(KEPT) > now);
+        let others = others.take(OTHERS).cloned().collect();
+        OrderState { signed_by: self.signed_by.clone(), last: Some(order), others }
+    }
+}
+
+/// An order that has begun. Until it is done it counts as failed: a program that dies meanwhile must not order again at each
+/// start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LastOrder {
+    /// The authority's directory.
+    pub directory: String,
+    /// The names.
+    pub domains: Vec<String>,
+    /// Orders for them that have failed one after the other, this one among them.
+    pub failures: u32,
+    /// No other order for them begins before this second since 1970.
+    pub next: u64,
+    /// Why it failed.
+    pub why: String,
+}
+
+impl LastOrder {
+    /// One that begins, and has failed unless more is written down.
+    pub(super) fn begun(directory: &str, domains: &[String], failures: u32, next: Time) -> Self {
+        LastOrder {
+            directory: directory.to_owned(),
+            domains: domains.to_vec(),
+            failures,
+            next: next.secs(),
+            why: UNFINISHED.to_owned(),
+        }
+    }
+
+    /// Whether it was begun and is not done: it runs, or its program has ended meanwhile.
+    pub fn is_unfinished(&self) -> bool {
+        self.failures > 0 && self.why == UNFINISHED
+    }
+
+    /// Whether it was for these names, of the authority of this directory.
+    fn is_for(&self, directory: &str, domains: &[String]) -> bool {
+        self.directory == directory && self.domains == domains
+    }
+
+    /// The first moment at which another order for the same names may begin.
+    pub fn next(&self) -> Time {
+        Time::from_secs(self.next)
+    }
+}
+
+impl AcmeFolder {
+    /// The folder at this path.
+    pub fn new(path: &Path) -> Self {
+        AcmeFolder(path.to_owned())
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The file with the certificate and its key.
+    pub fn certificate(&self) -> PathBuf {
+        self.0.join(CERTIFICATE)
+    }
+
+    /// The file with the account's key.
+    pub fn account_file(&self) -> PathBuf {
+        self.0.join(ACCOUNT)
+    }
+
+    /// Creates it, for its owner alone, if it is missing.
+    pub fn make(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
+    }
+
+    /// Locks it for as long as the file is open; `None` while another program has it.
+    pub(super) fn lock(&self) -> io::Result<Option<File>> {
+        let mut options = OpenOptions::new();
+        let lock = options.write(true).create(true).truncate(false).mode(0o600).open(self.0.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(lock)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// What is known. A file that cannot be read is as good as none.
+    pub fn state(&self) -> OrderState {
+        let text = fs::read(self.0.join(STATE)).unwrap_or_default();
+        let mut state: OrderState = serde_json::from_slice(&text).unwrap_or_default();
+        let authority = fs::read_to_string(self.0.join(AUTHORITY)).ok().filter(|text| !text.is_empty());
+        state.signed_by = authority.or(state.signed_by);
+        state
+    }
+
+    pub(super) fn set_authority(&self, directory: &str) -> io::Result<()> {
+        self.write(AUTHORITY, directory.as_bytes())
+    }
+
+    pub(super) fn set_state(&self, state: &OrderState) -> io::Result<()> {
+        self.write(STATE, &serde_json::to_vec_pretty(state)?)
+    }
+
+    /// The account with the authority of this directory, as it was stored.
+    pub(super) fn account(&self, directory: &str) -> Option<Vec<u8>> {
+        /// The part of the stored account that says whose it is.
+        #[derive(Deserialize)]
+        struct Owner {
+            directory: Option<String>,
+        }
+        let text = fs::read(self.account_file()).ok()?;
+        let owner: Owner = serde_json::from_slice(&text).ok()?;
+        (owner.directory.as_deref() == Some(directory)).then_some(text)
+    }
+
+    pub(super) fn set_account(&self, account: &[u8]) -> io::Result<()> {
+        self.write(ACCOUNT, account)
+    }
+
+    /// Forgets the account, which the authority does not know any more.
+    pub(super) fn forget_account(&self) -> io::Result<()> {
+        remove(&self.account_file())
+    }
+
+    pub(super) fn set_certificate(&self, pem: &str) -> io::Result<()> {
+        self.write(CERTIFICATE, pem.as_bytes())
+    }
+
+    /// The texts that prove, for each name that is being checked, who asks for its certificate (RFC 8555, section 8.1).
+    pub(super) fn answers(&self) -> BTreeMap<String, String> {
+        let text = fs::read(self.0.join(ANSWERS)).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    pub(super) fn set_answers(&self, answers: &BTreeMap<String, String>) -> io::Result<()> {
+        self.write(ANSWERS, &serde_json::to_vec(answers)?)
+    }
+
+    pub(super) fn clear_answers(&self) -> io::Result<()> {
+        remove(&self.0.join(ANSWERS))
+    }
+
+    /// Puts a file in its place, for its owner alone. Whoever reads it meanwhile has the former one.
+    fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let part = self.0.join(format!("{name}.part"));
+        remove(&part)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&part, self.0.join(name))?;
+        File::open(&self.0)?.sync_all()
+    }
+}
+
+/// Removes a file that may be gone already.
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn files_are_replaced_whole_and_for_their_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = AcmeFolder::new(&dir.path().join("a/acme"));
+        folder.make().unwrap();
+        folder.make().unwrap();
+        fs::write(folder.path().join("certificate.pem.part"), "left by a program that was killed").unwrap();
+        for text in ["first", "second"] {
+            folder.set_certificate(text).unwrap();
+            folder.set_account(text.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(folder.certificate()).unwrap(), text);
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(folder.path()), 0o700);
+        for file in [folder.certificate(), folder.account_file()] {
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
+        let names: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+    }
+
+    #[test]
+    fn one_program_has_the_lock_until_it_drops_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = AcmeFolder::new(dir.path());
+        let first = folder.lock().unwrap();
+        assert!(first.is_some() && folder.lock().unwrap().is_none());
+        drop(first);
+        assert!(folder.lock().unwrap().is_some());
+    }
+
+    #[test]
+    fn broken_files_are_as_good_as_none_and_an_account_is_that_of_its_authority() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = AcmeFolder::new(dir.path());
+        for name in [STATE, ANSWERS, ACCOUNT] {
+            fs::write(dir.path().join(name), "{\"signed_by\": 7").unwrap();
+        }
+        assert_eq!(folder.state(), OrderState::default());
+        assert!(folder.answers().is_empty() && folder.account("https://a").is_none());
+        folder.set_account(b"{\"id\":\"x\",\"directory\":\"https://a\"}").unwrap();
+        assert!(folder.account("https://a").is_some() && folder.account("https://b").is_none());
+        folder.forget_account().unwrap();
+        folder.forget_account().unwrap();
+        assert!(folder.account("https://a").is_none());
+    }
+}

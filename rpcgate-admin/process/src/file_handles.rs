@@ -1,0 +1,110 @@
+//! The files and sockets that a process may have open at a time, and the connections that this allows.
+
+/// Client connections of a gateway, however many files it may have open.
+pub const MAX_CONNECTIONS: usize = 32_768;
+
+/// The number of handles below which an operator is warned.
+pub const FEW: u64 = 4_096;
+
+/// What to do about few handles.
+pub const RAISE: &str = "raise the hard limit (LimitNOFILE= of a systemd unit, ulimit -Hn of a shell, --ulimit nofile= of a \
+                         container)";
+
+/// The soft limit of most systems, for one where it cannot be found out.
+const USUAL: u64 = 1_024;
+
+/// The least and the most handles that are kept for all but connections of clients and those to nodes: databases, the journal,
+/// listeners, idle connections to nodes.
+const KEPT: (u64, u64) = (128, 512);
+
+/// How many files and sockets ("file handles") a gateway may have open at a time.
+///
+/// Without a handle left no connection could be accepted and no node called, so a gateway refuses connections and streams
+/// before that: with an answer, and those of clients only.
+///
+/// ```
+/// use rpcgate_process::FileHandles;
+///
+/// assert_eq!(FileHandles::new(1_024).connections(), 448);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileHandles {
+    limit: u64,
+    each: u64,
+}
+
+impl FileHandles {
+    /// A limit of so many, of which a connection needs two: a client's own, and one to a node for its stream or its call.
+    pub const fn new(limit: u64) -> Self {
+        FileHandles { limit, each: 2 }
+    }
+
+    /// Raises the limit of this process as far as the operating system allows without further rights (`RLIMIT_NOFILE`, its
+    /// soft limit to the hard one).
+    pub fn raise() -> Self {
+        FileHandles::new(rlimit::increase_nofile_limit(u64::MAX).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the limit of open files cannot be raised");
+            soft()
+        }))
+    }
+
+    /// The limit that [`raise`](Self::raise) would set, and the present one, in this order.
+    pub fn possible() -> (Self, Self) {
+        let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap_or((USUAL, USUAL));
+        (FileHandles::new(hard), FileHandles::new(soft))
+    }
+
+    /// The same limit for connections that need `each` handles.
+    #[must_use]
+    pub const fn with_each(mut self, each: u64) -> Self {
+        self.each = each;
+        self
+    }
+
+    /// The limit.
+    pub const fn limit(self) -> u64 {
+        self.limit
+    }
+
+    /// Connections of clients for which there are handles, [`MAX_CONNECTIONS`] at most.
+    pub fn connections(self) -> usize {
+        let kept = (self.limit / 16).clamp(KEPT.0, KEPT.1).min(self.limit / 2);
+        let connections = (self.limit - kept) / self.each.max(1);
+        usize::try_from(connections)
+            .map_or(MAX_CONNECTIONS, |connections| connections.clamp(1, MAX_CONNECTIONS))
+    }
+}
+
+fn soft() -> u64 {
+    rlimit::Resource::NOFILE.get().map_or(USUAL, |(soft, _)| soft)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_connections_fit_below_the_limit_and_leave_handles_for_the_rest() {
+        for limit in [0, 1, 64, 256, 1_024, 4_096, 20_000, 65_536, 1 << 20, u64::MAX] {
+            for each in [2, 3] {
+                let connections = FileHandles::new(limit).with_each(each).connections();
+                let used = connections as u64 * each;
+                assert!((1..=MAX_CONNECTIONS).contains(&connections), "{limit}");
+                assert!(limit < 64 || used <= limit - (limit / 4).min(KEPT.0), "{limit}: {used}");
+            }
+        }
+        let connections = |limit| FileHandles::new(limit).connections();
+        assert_eq!((connections(20_000), connections(1 << 20)), (9_744, 32_768));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_limit_of_the_process_is_raised_to_its_hard_limit() {
+        let (possible, _) = FileHandles::possible();
+        let raised = FileHandles::raise();
+        let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap();
+        assert_eq!(raised, FileHandles::new(soft));
+        assert!(cfg!(target_os = "macos") || (soft == hard && raised == possible));
+        assert_eq!(FileHandles::possible().1, raised);
+    }
+}

@@ -1,0 +1,47 @@
+//! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the pools of
+//! nodes, the runtime, traces, metrics, accepting connections, the PROXY protocol, TLS, certificates by ACME, asking after their health, and
+//! what packages have of their command lines.
+
+pub mod accept;
+pub mod acme;
+#[cfg(any(test, feature = "testing"))]
+pub mod captured_log;
+pub mod command_docs;
+pub mod failure;
+pub mod file_handles;
+pub mod health;
+pub mod host;
+pub mod local_account;
+pub mod log;
+pub mod metrics;
+mod node_pool;
+mod output;
+pub mod proxy_protocol;
+pub mod reload;
+pub mod settings;
+pub mod signals;
+pub mod tls;
+pub mod traces;
+pub mod unread;
+
+pub use command_docs::{CompletionArgs, ManualArgs};
+pub use failure::{Failure, exit, exit_with_code};
+pub use file_handles::FileHandles;
+pub use health::HealthArgs;
+pub use host::{host_name, origin};
+pub use local_account::LocalAccount;
+pub use node_pool::{NodeAuthorities, has_lost_node, is_same_pool, node_pool};
+pub use output::CommandOutput;
+pub use settings::{CheckArgs, ConfigFile, load, load_noting, log_warnings, placed, warnings, with_sources};
+pub use signals::{ProcessSignal, Signals};
+
+use std::io;
+use tokio::runtime::{Builder, Runtime};
+
+/// A runtime with a worker thread for each core, or as many as `TOKIO_WORKER_THREADS` says, all called `name`.
+///
+/// # Errors
+/// The operating system's, if it gives no threads.
+pub fn runtime(name: &str) -> io::Result<Runtime> {
+    Builder::new_multi_thread().enable_all().thread_name(name).build()
+}

@@ -1,0 +1,208 @@
+//! The PROXY protocol, versions 1 and 2: a balancer that passes bytes on begins each connection with a header that names
+//! its client.
+//!
+//! A header is required of the peers that the configuration lists, and read from nobody else: a client that could send one
+//! would choose its own address. It comes before everything else, TLS as well.
+
+use ipnet::IpNet;
+use ppp::{v1, v2};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long a header may take.
+const WITHIN: Duration = Duration::from_secs(5);
+/// Bytes of a header of version 1 at most: no valid one is longer.
+const LONGEST_TEXT: usize = 107;
+/// Bytes of a header of version 2 at most. Addresses take 52 at most; the rest is for extensions, which are skipped.
+const LONGEST: usize = 2_048;
+/// Bytes of a header of version 2 before its addresses. The last two are the number of those that follow.
+const FIXED: usize = 16;
+/// How a header of version 1 begins.
+const TEXT: &[u8] = b"PROXY ";
+/// Version 2, and the command with which a balancer speaks for itself.
+const LOCAL: u8 = 0x20;
+/// The header of a connection whose client is the peer itself.
+const OF_THE_PEER: [u8; FIXED] = *b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
+
+/// A connection that does not begin with a header as it should.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadProxyHeader {
+    /// It begins with something else.
+    #[error("the connection does not begin with a header of the PROXY protocol")]
+    Missing,
+    /// The header is longer than any that is read.
+    #[error("the header of the PROXY protocol is too long")]
+    TooLong,
+    /// The header cannot be read.
+    #[error("the header of the PROXY protocol is wrong: {0}")]
+    Malformed(String),
+    /// The header is about something else than a stream of bytes.
+    #[error("the header of the PROXY protocol is about datagrams")]
+    Datagram,
+    /// The connection ended within the header.
+    #[error("the connection ended within the header of the PROXY protocol")]
+    Cut,
+    /// The header did not arrive in time.
+    #[error("the header of the PROXY protocol took too long")]
+    Slow,
+    /// The connection cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+/// The number of bytes of the header with which `bytes` begin; `None` if more are needed to know it, or for a whole header.
+///
+/// # Errors
+/// [`BadProxyHeader::Missing`] or [`BadProxyHeader::TooLong`], as soon as that is certain.
+pub fn header_len(bytes: &[u8]) -> Result<Option<usize>, BadProxyHeader> {
+    let begins = |start: &[u8]| bytes.iter().zip(start).all(|(byte, expected)| byte == expected);
+    if begins(v2::PROTOCOL_PREFIX) {
+        let Some(&[high, low]) = bytes.get(FIXED - 2..FIXED) else { return Ok(None) };
+        let length = FIXED + usize::from(u16::from_be_bytes([high, low]));
+        return if length > LONGEST {
+            Err(BadProxyHeader::TooLong)
+        } else {
+            Ok(Some(length).filter(|length| *length <= bytes.len()))
+        };
+    }
+    if !begins(TEXT) {
+        return Err(BadProxyHeader::Missing);
+    }
+    match bytes.iter().take(LONGEST_TEXT).position(|byte| *byte == b'\n') {
+        Some(last) => Ok(Some(last + 1)),
+        None if bytes.len() < LONGEST_TEXT => Ok(None),
+        None => Err(BadProxyHeader::TooLong),
+    }
+}
+
+/// The address of the client that a whole header names. `None`: the client is the peer itself, as it is for a balancer's
+/// own checks (`LOCAL`, `UNKNOWN`).
+///
+/// ```
+/// use rpcgate_process::proxy_protocol::client_of;
+///
+/// let client = client_of(b"PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n");
+/// assert_eq!(client, Ok(Some("198.51.100.7:40000".parse().unwrap())));
+/// assert_eq!(client_of(b"PROXY UNKNOWN\r\n"), Ok(None));
+/// assert!(client_of(b"PROXY TCP4 198.51.100.256 10.0.0.1 40000 443\r\n").is_err());
+/// ```
+///
+/// # Errors
+/// [`BadProxyHeader`].
+pub fn client_of(header: &[u8]) -> Result<Option<SocketAddr>, BadProxyHeader> {
+    let malformed = |error: &dyn std::fmt::Display| BadProxyHeader::Malformed(error.to_string());
+    if !header.starts_with(v2::PROTOCOL_PREFIX) {
+        let header = v1::Header::try_from(header).map_err(|error| malformed(&error))?;
+        return Ok(match header.addresses {
+            v1::Addresses::Unknown => None,
+            v1::Addresses::Tcp4(of) => Some((of.source_address, of.source_port).into()),
+            v1::Addresses::Tcp6(of) => Some((of.source_address, of.source_port).into()),
+        });
+    }
+    if header.get(v2::PROTOCOL_PREFIX.len()) == Some(&LOCAL) {
+        // What else it says has no meaning.
+        return Ok(None);
+    }
+    let header = v2::Header::try_from(header).map_err(|error| malformed(&error))?;
+    if header.protocol == v2::Protocol::Datagram {
+        return Err(BadProxyHeader::Datagram);
+    }
+    Ok(match header.addresses {
+        v2::Addresses::Unspecified | v2::Addresses::Unix(_) => None,
+        v2::Addresses::IPv4(of) => Some((of.source_address, of.source_port).into()),
+        v2::Addresses::IPv6(of) => Some((of.source_address, of.source_port).into()),
+    })
+}
+
+/// Reads the header of a connection and nothing beyond it. `None` if the connection ended without a byte, as balancers'
+/// checks do; otherwise the client's address, which the header may leave open.
+async fn read(stream: &mut TcpStream) -> Result<Option<Option<SocketAddr>>, BadProxyHeader> {
+    let unreadable = |error: io::Error| BadProxyHeader::Unreadable(error.to_string());
+    let mut header = vec![0; LONGEST];
+    let mut taken = 0;
+    loop {
+        // What follows the header is the client's, and stays in the socket.
+        let seen = taken + stream.peek(&mut header[taken..]).await.map_err(unreadable)?;
+        if seen == taken {
+            return if taken == 0 { Ok(None) } else { Err(BadProxyHeader::Cut) };
+        }
+        let whole = header_len(&header[..seen])?;
+        let until = whole.unwrap_or(seen);
+        stream.read_exact(&mut header[taken..until]).await.map_err(unreadable)?;
+        taken = until;
+        if whole.is_some() {
+            return client_of(&header[..taken]).map(Some);
+        }
+    }
+}
+
+/// The peers whose connections begin with a header. Clones share what has been logged.
+#[derive(Clone, Debug)]
+pub struct ProxyPeers {
+    networks: Arc<[IpNet]>,
+    /// Whether a bad header was logged for operators.
+    is_reported: Arc<AtomicBool>,
+}
+
+impl ProxyPeers {
+    /// The peers in `networks`.
+    pub fn new(networks: &[IpNet]) -> Self {
+        ProxyPeers { networks: networks.into(), is_reported: Arc::default() }
+    }
+
+    /// Whether connections of this address begin with a header.
+    pub fn has(&self, peer: IpAddr) -> bool {
+        !self.networks.is_empty() && {
+            let peer = peer.to_canonical();
+            self.networks.iter().any(|network| network.contains(&peer))
+        }
+    }
+
+    /// The address of the client of a new connection of `peer`: of those peers the header is read first, of others nothing is.
+    /// `None` if the connection cannot be used.
+    ///
+    /// The first connection without a proper header is logged as a warning, because balancer and configuration then
+    /// disagree, and later ones for troubleshooting alone.
+    pub async fn client(&self, stream: &mut TcpStream, peer: SocketAddr) -> Option<SocketAddr> {
+        if !self.has(peer.ip()) {
+            return Some(peer);
+        }
+        let why = match timeout(WITHIN, read(stream)).await {
+            Ok(Ok(None)) => return None,
+            Ok(Ok(Some(client))) => return Some(client.unwrap_or(peer)),
+            Ok(Err(BadProxyHeader::Unreadable(why))) => {
+                tracing::debug!(%peer, "connection failed before its PROXY header: {why}");
+                return None;
+            }
+            Ok(Err(why)) => why,
+            Err(_) => BadProxyHeader::Slow,
+        };
+        if self.is_reported.swap(true, Relaxed) {
+            tracing::debug!(%peer, "connection closed: {why}");
+        } else {
+            tracing::warn!(%peer, "connection closed: {why}; more of them are logged at the level debug");
+        }
+        None
+    }
+
+    /// Begins a connection to a listener of this host with a header, if that requires one of this host.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub async fn introduce(&self, mut stream: TcpStream) -> io::Result<TcpStream> {
+        if self.has(stream.local_addr()?.ip()) {
+            stream.write_all(&OF_THE_PEER).await?;
+        }
+        Ok(stream)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Stores the configurations that a program accepts, beside its work.
+
+use super::{AcceptedConfig, Store};
+use rpcgate_core::clock::Clock;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Configurations that wait for the database: more reloads than anybody makes while it is away.
+const WAITING: usize = 64;
+
+/// Time between two attempts to store a configuration.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// How often the newest configuration is stored again, which says that it is still in force.
+const AGAIN: Duration = Duration::from_secs(86_400);
+
+/// Takes the configurations that a program accepts.
+#[derive(Clone, Debug)]
+pub struct ConfigRecorder(mpsc::Sender<AcceptedConfig>);
+
+/// What is left to store. It is done once the database is open.
+#[derive(Debug)]
+pub struct ConfigRecording(mpsc::Receiver<AcceptedConfig>);
+
+impl ConfigRecorder {
+    /// A recorder, and the work that stores what it takes.
+    pub fn new() -> (Self, ConfigRecording) {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        (ConfigRecorder(sender), ConfigRecording(receiver))
+    }
+
+    /// Takes a configuration. It never waits.
+    pub fn record(&self, accepted: AcceptedConfig) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.0.try_send(accepted) {
+            tracing::warn!(
+                "an accepted configuration is not stored as a version: {WAITING} others wait already"
+            );
+        }
+    }
+}
+
+impl ConfigRecording {
+    /// Stores all that the recorder takes, in this order, until the recorder is dropped. A database that is away is waited
+    /// for.
+    pub async fn run(mut self, store: Store, clock: Arc<dyn Clock>) {
+        let mut newest: Option<AcceptedConfig> = None;
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.0.recv() => match accepted {
+                    Some(accepted) => accepted,
+                    None => return,
+                },
+                () = tokio::time::sleep(AGAIN) => match &newest {
+                    Some(newest) => AcceptedConfig { is_start: false, ..newest.clone() },
+                    None => continue,
+                },
+            };
+            let mut is_logged = false;
+            loop {
+                match store.record_config(&accepted, clock.now()).await {
+                    Ok(number) => {
+                        tracing::debug!(number, "the configuration is stored as a version");
+                        break;
+                    }
+                    Err(error) if !is_logged => {
+                        tracing::warn!(%error, "the configuration is not stored as a version yet");
+                        is_logged = true;
+                    }
+                    Err(_) => {}
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+            newest = Some(accepted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use crate::{ConfigScope, ConfigVersionFilter};
+    use rpcgate_config::Config;
+    use rpcgate_core::clock::{ManualClock, Time};
+
+    fn accepted(bytes: u64, is_start: bool) -> AcceptedConfig {
+        let mut config = Config::default();
+        config.cache.bytes = bytes;
+        let scope = ConfigScope::Gateway("one".into());
+        let origin = ("web-1".to_owned(), "web-1: a.toml".to_owned());
+        AcceptedConfig::new(&config, scope, origin, is_start, Time::from_secs(1))
+    }
+
+    #[tokio::test]
+    async fn what_is_accepted_before_the_database_is_open_is_stored_in_its_order() {
+        let site = Site::of(module_path!());
+        let (recorder, recording) = ConfigRecorder::new();
+        for bytes in [0, 1, 1, 2] {
+            recorder.record(accepted(bytes, bytes == 0));
+        }
+        let store = site.store_within(Duration::from_secs(60)).await.unwrap();
+        drop(recorder);
+        recording.run(store.clone(), Arc::new(ManualClock::at(Time::from_secs(9)))).await;
+        let stored = store.config_versions(&ConfigVersionFilter::default(), None, 9).await.unwrap();
+        let bytes: Vec<_> = stored.iter().map(|one| one.lines.get("cache.bytes").unwrap()).collect();
+        assert_eq!(bytes, ["\"2B\"", "\"1B\"", "\"0B\""]);
+        assert!(stored.iter().all(|one| one.started == Some(stored[2].number)), "{stored:?}");
+    }
+
+    #[test]
+    fn more_than_anybody_needs_is_dropped_and_nothing_waits() {
+        let (recorder, mut recording) = ConfigRecorder::new();
+        for _ in 0..WAITING + 3 {
+            recorder.record(accepted(0, false));
+        }
+        drop(recorder);
+        let mut waiting = 0;
+        while recording.0.try_recv().is_ok() {
+            waiting += 1;
+        }
+        assert_eq!(waiting, WAITING);
+    }
+}

@@ -1,0 +1,180 @@
+//! Personal access tokens: a user's programs call the API with them, without a log-in.
+
+use super::digest::Digest;
+use super::id::{AccessTokenId, UserId};
+use super::users::User;
+use super::value::{insert_error, list, moment, names, time};
+use crate::entity::access_tokens::{ActiveModel, Column, Entity, Model};
+use crate::entity::users;
+use crate::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Tokens that a user may have, expired ones included.
+const MAX_TOKENS: u64 = 50;
+
+/// How long an expired token is kept, so that its user can see why it does not work any more.
+const EXPIRED_KEPT: Duration = Duration::from_secs(30 * 86_400);
+
+/// How exactly the last use of a token is known: the database is not written for each request.
+const USE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A personal access token, without its text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AccessToken {
+    /// Its identifier.
+    pub id: AccessTokenId,
+    /// The user who made it, as whom it acts.
+    pub user: UserId,
+    /// Its name, for people.
+    pub name: String,
+    /// The names of what it may do.
+    pub scopes: Vec<String>,
+    /// When it was created.
+    pub created_at: Time,
+    /// When it expires.
+    pub expires_at: Time,
+    /// When it was last used, to the minute, and the client's address then.
+    pub used: Option<(Time, String)>,
+}
+
+impl TryFrom<Model> for AccessToken {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        Ok(AccessToken {
+            id: AccessTokenId(row.id.as_u128()),
+            user: UserId(row.user_id.as_u128()),
+            name: row.name,
+            scopes: names("scope", &row.scopes)?,
+            created_at: time(row.created_at),
+            expires_at: time(row.expires_at),
+            used: row.used_at.map(|at| (time(at), row.used_from.unwrap_or_default())),
+        })
+    }
+}
+
+/// Tokens that expired long ago.
+pub(super) fn is_old(now: Time) -> Condition {
+    let kept = i64::try_from(EXPIRED_KEPT.as_micros()).unwrap_or(i64::MAX);
+    Condition::all().add(Column::ExpiresAt.lte(moment(now).saturating_sub(kept)))
+}
+
+impl Store {
+    /// Adds a token, whose text has the digest `hash`.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] if the user has too many, [`StoreError::NotFound`] if the user does not exist or is
+    /// disabled, [`StoreError::Unavailable`].
+    pub async fn create_access_token(&self, token: &AccessToken, hash: &Digest) -> Result<(), StoreError> {
+        let user = Uuid::from_u128(token.user.0);
+        let row = ActiveModel {
+            id: Set(Uuid::from_u128(token.id.0)),
+            user_id: Set(user),
+            hash: Set(hash.bytes()),
+            name: Set(token.name.clone()),
+            scopes: Set(list(token.scopes.iter().map(String::as_str))),
+            created_at: Set(moment(token.created_at)),
+            expires_at: Set(moment(token.expires_at)),
+            used_at: Set(None),
+            used_from: Set(None),
+        };
+        self.write(async |transaction| {
+            let owner = users::Entity::find_by_id(user).filter(users::Column::DisabledAt.is_null());
+            if owner.one(transaction).await?.is_none() {
+                return Err(StoreError::NotFound("user"));
+            }
+            let its = Entity::find().filter(Column::UserId.eq(user)).count(transaction).await?;
+            if its >= MAX_TOKENS {
+                let text =
+                    format!("a user can have {MAX_TOKENS} access tokens: revoke one that is not needed");
+                return Err(StoreError::Full(text));
+            }
+            let done = Entity::insert(row).exec_without_returning(transaction).await;
+            let unique = Some(("hash", "text"));
+            done.map(drop).map_err(|error| insert_error(error, "personal access token", "user", unique))
+        })
+        .await
+    }
+
+    /// A user's tokens, the oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn access_tokens(&self, user: UserId) -> Result<Vec<AccessToken>, StoreError> {
+        self.read(async |database| {
+            let its =
+                Entity::find().filter(Column::UserId.eq(Uuid::from_u128(user.0))).order_by_asc(Column::Id);
+            its.all(database).await?.into_iter().map(AccessToken::try_from).collect()
+        })
+        .await
+    }
+
+    /// Revokes a token of a user.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it is another user's, [`StoreError::Unavailable`].
+    pub async fn revoke_access_token(&self, user: UserId, id: AccessTokenId) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let its = Entity::delete_many()
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+            if its.exec(transaction).await?.rows_affected == 0 {
+                return Err(StoreError::NotFound("personal access token"));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// The token whose text has the digest `hash`, with its user, or `None` if there is none, it has expired, or
+    /// operators have disabled the user.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn access_token(
+        &self,
+        hash: &Digest,
+        now: Time,
+    ) -> Result<Option<(AccessToken, User)>, StoreError> {
+        self.read(async |database| {
+            let valid = Entity::find()
+                .filter(Column::Hash.eq(hash.bytes()))
+                .filter(Column::ExpiresAt.gt(moment(now)));
+            let Some(row) = valid.one(database).await? else { return Ok(None) };
+            let user = users::Entity::find_by_id(row.user_id).filter(users::Column::DisabledAt.is_null());
+            let Some(user) = user.one(database).await? else { return Ok(None) };
+            Ok(Some((row.try_into()?, user.try_into()?)))
+        })
+        .await
+    }
+
+    /// Records that a token is used now by a client with this address, unless another use was recorded within a minute.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn use_access_token(
+        &self,
+        token: &AccessToken,
+        address: &str,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        let is_recent = |(at, _): &(Time, String)| at.plus(USE_INTERVAL) > now && *at <= now;
+        if token.used.as_ref().is_some_and(is_recent) {
+            return Ok(());
+        }
+        self.transact(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::UsedAt, Expr::value(moment(now)))
+                .col_expr(Column::UsedFrom, Expr::value(address))
+                .filter(Column::Id.eq(Uuid::from_u128(token.id.0)));
+            update.exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,220 @@
+//! User accounts as operators see them, with whatever keeps a user from logging in.
+
+use super::audit::{Audit, append};
+use super::digest::Digest;
+use super::id::UserId;
+use super::mail_tokens::{self, Purpose};
+use super::users::{User, stored_email};
+use super::value::{moment, time};
+use super::{attempts, factors, members, session_rows};
+use crate::entity::users::{Column, Entity, Model};
+use crate::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use uuid::Uuid;
+
+/// A user and whatever keeps it from logging in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Account {
+    /// The user.
+    pub user: User,
+    /// When operators disabled it.
+    pub disabled_at: Option<Time>,
+    /// When the lock that wrong passwords or second factors caused ends.
+    pub locked_until: Option<Time>,
+    /// Whether log-ins ask for a second factor.
+    pub has_factor: bool,
+}
+
+/// Which accounts to list: those that match all given fields.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AccountFilter {
+    /// The account with this address, in any spelling.
+    pub email: Option<String>,
+    /// Only members of this tenant.
+    pub tenant: Option<TenantId>,
+}
+
+async fn accounts(
+    database: &impl ConnectionTrait,
+    rows: Vec<Model>,
+    now: Time,
+) -> Result<Vec<Account>, StoreError> {
+    let emails: Vec<&str> = rows.iter().map(|row| row.email.as_str()).collect();
+    let locks = attempts::locks(database, &emails, now).await?;
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let having = factors::having_any(database, &ids).await?;
+    let accounts = rows.into_iter().zip(locks).map(|(row, locked_until)| {
+        let (disabled_at, has_factor) = (row.disabled_at.map(time), having.contains(&row.id));
+        Ok(Account { user: row.try_into()?, disabled_at, locked_until, has_factor })
+    });
+    accounts.collect()
+}
+
+async fn one(database: &impl ConnectionTrait, id: UserId, now: Time) -> Result<Account, StoreError> {
+    let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+    let found = accounts(database, found.into_iter().collect(), now).await?.pop();
+    found.ok_or(StoreError::NotFound("user"))
+}
+
+/// Adds `entry` to the audit, with the account's tenant filled in.
+async fn note(transaction: &DatabaseTransaction, account: &Account, entry: &Audit) -> Result<(), StoreError> {
+    append(transaction, &Audit { tenant: account.user.tenant, ..entry.clone() }).await
+}
+
+impl Store {
+    /// Lists accounts by ascending identifier, starting behind `after` if it is given; at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn accounts(
+        &self,
+        filter: &AccountFilter,
+        after: Option<UserId>,
+        limit: u64,
+        now: Time,
+    ) -> Result<Vec<Account>, StoreError> {
+        self.read(async |database| {
+            let mut wanted = Entity::find().order_by_asc(Column::Id).limit(limit);
+            if let Some(email) = &filter.email {
+                wanted = wanted.filter(Column::Email.eq(stored_email(email)));
+            }
+            if let Some(tenant) = filter.tenant {
+                wanted = wanted.filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+            }
+            if let Some(after) = after {
+                wanted = wanted.filter(Column::Id.gt(Uuid::from_u128(after.0)));
+            }
+            accounts(database, wanted.all(database).await?, now).await
+        })
+        .await
+    }
+
+    /// An account.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn account(&self, id: UserId, now: Time) -> Result<Account, StoreError> {
+        self.read(async |database| one(database, id, now).await).await
+    }
+
+    /// Whether operators have disabled an account.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn is_disabled(&self, id: UserId) -> Result<bool, StoreError> {
+        self.read(async |database| {
+            let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            Ok(found.is_some_and(|found| found.disabled_at.is_some()))
+        })
+        .await
+    }
+
+    /// Ends the locks that wrong passwords and second factors caused, and returns the changed account.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn unlock_account(&self, id: UserId, entry: &Audit) -> Result<Account, StoreError> {
+        self.transact(async |transaction| {
+            let account = one(transaction, id, entry.at).await?;
+            attempts::unlock_all(transaction, &account.user.email).await?;
+            note(transaction, &account, entry).await?;
+            Ok(Account { locked_until: None, ..account })
+        })
+        .await
+    }
+
+    /// Removes the password of an account, ends its sessions, its access tokens and the lock that wrong passwords caused,
+    /// withdraws the invitations that it made, and stores the digest of a token that sets a new password. Returns the changed
+    /// account, or `None` if it is disabled, in which case nothing changes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Taken`] if a token with this digest exists,
+    /// [`StoreError::Unavailable`].
+    pub async fn reset_account(
+        &self,
+        id: UserId,
+        hash: &Digest,
+        expires_at: Time,
+        entry: &Audit,
+    ) -> Result<Option<Account>, StoreError> {
+        self.transact(async |transaction| {
+            let account = one(transaction, id, entry.at).await?;
+            if account.disabled_at.is_some() {
+                return Ok(None);
+            }
+            let update = Entity::update_many()
+                .col_expr(Column::Password, Expr::value(None::<String>))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            update.exec(transaction).await?;
+            session_rows::end_all(transaction, id, None).await?;
+            session_rows::end_access_tokens(transaction, id).await?;
+            mail_tokens::withdraw(transaction, id).await?;
+            members::withdraw_invitations(transaction, id, &[]).await?;
+            mail_tokens::put(transaction, id, (Purpose::Reset, None), hash, expires_at).await?;
+            attempts::unlock(transaction, &account.user.email).await?;
+            note(transaction, &account, entry).await?;
+            Ok(Some(one(transaction, id, entry.at).await?))
+        })
+        .await
+    }
+
+    /// Removes all second factors of an account with their recovery codes and the lock that wrong ones caused, and ends
+    /// its sessions and the log-ins that wait for a factor. Returns the changed account, or `None` if it has no factor,
+    /// in which case nothing changes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn remove_factors(&self, id: UserId, entry: &Audit) -> Result<Option<Account>, StoreError> {
+        self.transact(async |transaction| {
+            let account = one(transaction, id, entry.at).await?;
+            if !factors::remove_all(transaction, Uuid::from_u128(id.0)).await? {
+                return Ok(None);
+            }
+            session_rows::end_all(transaction, id, None).await?;
+            attempts::unlock_factors(transaction, &account.user.email).await?;
+            note(transaction, &account, entry).await?;
+            Ok(Some(one(transaction, id, entry.at).await?))
+        })
+        .await
+    }
+
+    /// Disables an account, which ends its sessions and access tokens, invalidates the links that were mailed to it and
+    /// withdraws the invitations that it made, or enables it again. Returns the account, and whether that changed it:
+    /// an account in the wanted state is left as it is.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn disable_account(
+        &self,
+        id: UserId,
+        is_disabled: bool,
+        entry: &Audit,
+    ) -> Result<(Account, bool), StoreError> {
+        self.transact(async |transaction| {
+            let account = one(transaction, id, entry.at).await?;
+            if account.disabled_at.is_some() == is_disabled {
+                return Ok((account, false));
+            }
+            let disabled_at = is_disabled.then_some(entry.at);
+            let update = Entity::update_many()
+                .col_expr(Column::DisabledAt, Expr::value(disabled_at.map(moment)))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            update.exec(transaction).await?;
+            if is_disabled {
+                session_rows::end_all(transaction, id, None).await?;
+                session_rows::end_access_tokens(transaction, id).await?;
+                mail_tokens::withdraw(transaction, id).await?;
+                // Whoever used the account could come back through one of them.
+                members::withdraw_invitations(transaction, id, &[]).await?;
+            }
+            note(transaction, &account, entry).await?;
+            Ok((Account { disabled_at, ..account }, true))
+        })
+        .await
+    }
+}

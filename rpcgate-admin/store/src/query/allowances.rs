@@ -1,0 +1,82 @@
+//! How many requests all keys of a tenant together may make in a day.
+
+use super::keys::active;
+use super::plan_figures::plan;
+use super::scheduled_changes;
+use super::terms;
+use super::value::{count, tier};
+use crate::entity::{keys, plans, projects, tenants};
+use crate::{Store, StoreError};
+use rpcgate_config::Plans;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+/// Tenants per statement.
+const TENANTS: usize = 512;
+
+impl Store {
+    /// The number of requests that the plan lets all usable keys of each of `tenants` make in a UTC day, together:
+    /// `requests_limit` of the usage view. The limits of plans are those of `plans`, overridden by what operators
+    /// set. A tenant that does not exist is left out.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub fn daily_allowances<'a>(
+        &'a self,
+        tenants: &'a BTreeSet<TenantId>,
+        plans: &'a Plans,
+        now: Time,
+    ) -> BoxFuture<'a, Result<BTreeMap<TenantId, u64>, StoreError>> {
+        Box::pin(async move {
+            let wanted: Vec<Uuid> = tenants.iter().map(|tenant| Uuid::from_u128(tenant.0)).collect();
+            self.read(async |database| {
+                let mut per_day: BTreeMap<Tier, u64> =
+                    Tier::ALL.into_iter().map(|tier| (tier, plans.of(tier).per_day)).collect();
+                for row in plans::Entity::find().all(database).await? {
+                    if let Some(limit) = plan(&row)?.per_day {
+                        per_day.insert(tier(&row.tier)?, limit);
+                    }
+                }
+                let scheduled = scheduled_changes::all(database).await?.into_iter();
+                for due in scheduled.filter(|change| change.from <= now) {
+                    if let Some(limit) = due.figures.per_day {
+                        per_day.insert(due.tier, limit);
+                    }
+                }
+                let mut allowances = BTreeMap::new();
+                for chunk in wanted.chunks(TENANTS) {
+                    let keys = keys::Entity::find()
+                        .select_only()
+                        .column(projects::Column::TenantId)
+                        .column_as(keys::Column::Id.count(), "keys")
+                        .inner_join(projects::Entity)
+                        .filter(projects::Column::TenantId.is_in(chunk.iter().copied()))
+                        .filter(active(now))
+                        .group_by(projects::Column::TenantId);
+                    let keys: Vec<(Uuid, i64)> = keys.into_tuple().all(database).await?;
+                    let keys: BTreeMap<Uuid, i64> = keys.into_iter().collect();
+                    let tiers = tenants::Entity::find()
+                        .select_only()
+                        .columns([tenants::Column::Id, tenants::Column::Tier])
+                        .filter(tenants::Column::Id.is_in(chunk.iter().copied()));
+                    let tiers: Vec<(Uuid, String)> = tiers.into_tuple().all(database).await?;
+                    let terms = terms::of_tenants(database, chunk, now).await?;
+                    for (id, name) in tiers {
+                        let key_count = count("number of keys", keys.get(&id).copied().unwrap_or_default())?;
+                        let per_key = per_day.get(&tier(&name)?).copied().unwrap_or_default();
+                        let agreed = terms.get(&id).and_then(|terms| terms.figures(now).plan.per_day);
+                        let per_key = agreed.unwrap_or(per_key);
+                        allowances.insert(TenantId(id.as_u128()), per_key.saturating_mul(key_count));
+                    }
+                }
+                Ok(allowances)
+            })
+            .await
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! What tenants and users are called, over all tenants: for operators.
+
+use super::id::UserId;
+use super::live_tenants::live_tenants;
+use crate::entity::{tenants, users};
+use crate::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// Names that one call returns at most.
+const MAX_NAMES: usize = 1_000;
+
+impl Store {
+    /// The names of those of `ids` that exist: at most 1,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn tenant_names(&self, ids: &[TenantId]) -> Result<BTreeMap<TenantId, String>, StoreError> {
+        if ids.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let ids = ids.iter().take(MAX_NAMES).map(|id| Uuid::from_u128(id.0));
+        let found = live_tenants()
+            .filter(tenants::Column::Id.is_in(ids))
+            .select_only()
+            .columns([tenants::Column::Id, tenants::Column::Name])
+            .into_tuple::<(Uuid, String)>();
+        self.read(async |database| {
+            let rows = found.all(database).await?.into_iter();
+            Ok(rows.map(|(id, name)| (TenantId(id.as_u128()), name)).collect())
+        })
+        .await
+    }
+
+    /// The names of those of `ids` that exist, and the addresses of those who gave no name: at most 1,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn user_names(&self, ids: &[UserId]) -> Result<BTreeMap<UserId, String>, StoreError> {
+        if ids.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let ids = ids.iter().take(MAX_NAMES).map(|id| Uuid::from_u128(id.0));
+        let found = users::Entity::find()
+            .filter(users::Column::Id.is_in(ids))
+            .select_only()
+            .columns([users::Column::Id, users::Column::Name, users::Column::Email])
+            .into_tuple::<(Uuid, String, String)>();
+        self.read(async |database| {
+            let rows = found.all(database).await?.into_iter();
+            let shown = |(id, name, email): (Uuid, String, String)| {
+                (UserId(id.as_u128()), if name.trim().is_empty() { email } else { name })
+            };
+            Ok(rows.map(shown).collect())
+        })
+        .await
+    }
+}

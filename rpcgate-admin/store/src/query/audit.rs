@@ -1,0 +1,233 @@
+//! The audit log: which user did what, and when.
+
+use super::id::UserId;
+use super::removal::{remove, try_to_remove};
+use super::value::{moment, time};
+use crate::entity::audit::{ActiveModel, Column, Entity, Model};
+use crate::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::{NotSet, Set};
+use sea_orm::sea_query::{Condition, LikeExpr};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use uuid::Uuid;
+
+/// Entries that one call returns at most.
+const MAX_RETURNED: u64 = 1_000;
+
+/// Entries kept per tenant, the newest first. A user who makes changes as fast as the limits allow would need more
+/// than five hours to push an entry out.
+const KEPT: u64 = 200_000;
+
+/// One in this many entries triggers the check for excess entries, whose cost grows with their number.
+const CHECK_INTERVAL: u64 = 64;
+
+/// An entry of the audit log. It must not contain a secret, because people read it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Audit {
+    /// The tenant that was acted on.
+    pub tenant: Option<TenantId>,
+    /// Who acted.
+    pub user: Option<UserId>,
+    /// What was done, as a short code: `key.revoked`.
+    pub action: String,
+    /// The identifier of what it was done to, or empty.
+    pub subject: String,
+    /// The client's address.
+    pub address: String,
+    /// When it was done.
+    pub at: Time,
+    /// Further details, or empty.
+    pub detail: String,
+}
+
+impl From<Model> for Audit {
+    fn from(row: Model) -> Self {
+        Audit {
+            tenant: row.tenant_id.map(|id| TenantId(id.as_u128())),
+            user: row.user_id.map(|id| UserId(id.as_u128())),
+            action: row.action,
+            subject: row.subject,
+            address: row.address,
+            at: time(row.at),
+            detail: row.detail,
+        }
+    }
+}
+
+/// Which entries to list: those that match all given fields.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AuditFilter {
+    /// The user who acted.
+    pub user: Option<UserId>,
+    /// What was done: a code, or its first word, such as `key` for `key.created` and `key.revoked`.
+    pub action: Option<String>,
+    /// What it was done to.
+    pub subject: Option<String>,
+    /// The first moment.
+    pub from: Option<Time>,
+    /// The moment before which the entries were made.
+    pub until: Option<Time>,
+}
+
+impl AuditFilter {
+    fn condition(&self) -> Condition {
+        let of_action = |action: &String| {
+            let escaped = action.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+            let word = LikeExpr::new(format!("{escaped}.%")).escape('\\');
+            Condition::any().add(Column::Action.eq(action)).add(Column::Action.like(word))
+        };
+        Condition::all()
+            .add_option(self.user.map(|id| Column::UserId.eq(Uuid::from_u128(id.0))))
+            .add_option(self.action.as_ref().map(of_action))
+            .add_option(self.subject.as_ref().map(|subject| Column::Subject.eq(subject)))
+            .add_option(self.from.map(|from| Column::At.gte(moment(from))))
+            .add_option(self.until.map(|until| Column::At.lt(moment(until))))
+    }
+}
+
+/// Whose entries to list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AuditSubject {
+    /// All entries about a tenant, by any user.
+    Tenant(TenantId),
+    /// All entries of a user.
+    User(UserId),
+    /// All entries.
+    Everyone,
+}
+
+/// Appends an entry in the transaction of the write that it records.
+pub(crate) async fn append(transaction: &DatabaseTransaction, entry: &Audit) -> Result<(), StoreError> {
+    Entity::insert(row(entry)).exec_without_returning(transaction).await?;
+    trim_sometimes(transaction, entry).await
+}
+
+/// [`append`]s an entry, or does the same work without leaving one.
+pub(super) async fn append_or_simulate(
+    transaction: &DatabaseTransaction,
+    entry: &Audit,
+    is_kept: bool,
+) -> Result<(), StoreError> {
+    let number = Entity::insert(row(entry)).exec(transaction).await?.last_insert_id;
+    // No entry has the number 0.
+    Entity::delete_by_id(if is_kept { 0 } else { number }).exec(transaction).await?;
+    trim_sometimes(transaction, entry).await
+}
+
+async fn trim_sometimes(transaction: &DatabaseTransaction, entry: &Audit) -> Result<(), StoreError> {
+    match entry.tenant {
+        Some(tenant) if entry.at.micros().is_multiple_of(CHECK_INTERVAL) => {
+            let trim = async |transaction: &DatabaseTransaction| trim(transaction, tenant).await;
+            try_to_remove(transaction, "audit entries", trim).await.map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes the oldest entries of a tenant that has too many: more than are added until the next check.
+async fn trim(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<(), StoreError> {
+    let its = Column::TenantId.eq(Uuid::from_u128(tenant.0));
+    let newest_of_old = Entity::find()
+        .select_only()
+        .column(Column::At)
+        .filter(its.clone())
+        .order_by_desc(Column::At)
+        .offset(KEPT)
+        .limit(1);
+    let at: Option<i64> = newest_of_old.into_tuple().one(transaction).await?;
+    let Some(at) = at else { return Ok(()) };
+    let old = Condition::all().add(its).add(Column::At.lte(at));
+    remove::<Entity>(transaction, Column::Number, old, 16 * CHECK_INTERVAL).await?;
+    Ok(())
+}
+
+fn row(entry: &Audit) -> ActiveModel {
+    ActiveModel {
+        number: NotSet,
+        tenant_id: Set(entry.tenant.map(|id| Uuid::from_u128(id.0))),
+        user_id: Set(entry.user.map(|id| Uuid::from_u128(id.0))),
+        action: Set(entry.action.clone()),
+        subject: Set(entry.subject.clone()),
+        address: Set(entry.address.clone()),
+        at: Set(moment(entry.at)),
+        detail: Set(entry.detail.clone()),
+    }
+}
+
+/// Does the work of [`append`] without leaving an entry.
+pub(super) async fn simulate_append(
+    transaction: &DatabaseTransaction,
+    entry: &Audit,
+) -> Result<(), StoreError> {
+    let number = Entity::insert(row(entry)).exec(transaction).await?.last_insert_id;
+    Entity::delete_by_id(number).exec(transaction).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Appends an entry that belongs to no write.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn note(&self, entry: &Audit) -> Result<(), StoreError> {
+        self.transact(async |transaction| append(transaction, entry).await).await
+    }
+
+    /// Does the work of [`note`](Store::note) without leaving an entry, for requests whose timing must not reveal
+    /// whether they had an effect.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn simulate_note(&self, entry: &Audit) -> Result<(), StoreError> {
+        self.transact(async |transaction| simulate_append(transaction, entry).await).await
+    }
+
+    /// Lists entries, the newest first, and among those of the same moment the last written first: at most `limit`,
+    /// and at most 1,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn audit(&self, subject: AuditSubject, limit: u64) -> Result<Vec<Audit>, StoreError> {
+        Ok(self
+            .audit_before(subject, &AuditFilter::default(), None, limit)
+            .await?
+            .into_iter()
+            .map(|(_, entry)| entry)
+            .collect())
+    }
+
+    /// Like [`audit`](Store::audit), with the entries' numbers, and only those that match `filter` and follow `before`,
+    /// a time and a number, in this order.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn audit_before(
+        &self,
+        subject: AuditSubject,
+        filter: &AuditFilter,
+        before: Option<(Time, i64)>,
+        limit: u64,
+    ) -> Result<Vec<(i64, Audit)>, StoreError> {
+        let is_before = before.map(|(at, number)| {
+            let then = Condition::all().add(Column::At.eq(moment(at))).add(Column::Number.lt(number));
+            Condition::any().add(Column::At.lt(moment(at))).add(then)
+        });
+        self.read(async |database| {
+            let is_wanted = match subject {
+                AuditSubject::Tenant(id) => Some(Column::TenantId.eq(Uuid::from_u128(id.0))),
+                AuditSubject::User(id) => Some(Column::UserId.eq(Uuid::from_u128(id.0))),
+                AuditSubject::Everyone => None,
+            };
+            let newest = Entity::find()
+                .filter(filter.condition().add_option(is_wanted))
+                .filter(is_before.unwrap_or_else(Condition::all))
+                .order_by_desc(Column::At)
+                .order_by_desc(Column::Number)
+                .limit(limit.min(MAX_RETURNED));
+            let newest = newest.all(database).await?;
+            Ok(newest.into_iter().map(|row| (row.number, Audit::from(row))).collect())
+        })
+        .await
+    }
+}

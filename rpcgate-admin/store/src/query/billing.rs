@@ -1,0 +1,410 @@
+//! Closing months, numbering invoices, settling them, and suspending tenants that do not pay.
+
+use super::audit::{Audit, append};
+use super::billing_accounts::forget_suspension;
+use super::changes::{NewChange, record};
+use super::invoices::{
+    Invoice, InvoiceAmounts, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus, address_text, find,
+    line_row,
+};
+use super::live_tenants::{live_tenant, live_tenants};
+use super::value::{moment, number, time, unreadable};
+use crate::entity::{billing_accounts, billing_start, invoice_lines, invoice_numbers, invoices, tenants};
+use crate::{Store, StoreError, Tenant};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, Expr, OnConflict};
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
+};
+use std::ops::Range;
+use uuid::Uuid;
+
+/// The series of the numbers of invoices.
+const SERIES: &str = "invoice";
+
+/// The id of the only row of `billing_start`.
+const START: i32 = 1;
+
+/// Lines that are inserted by one statement.
+const LINES: usize = 500;
+
+/// An invoice that is to be issued.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewInvoice {
+    /// The tenant that owes it.
+    pub tenant: TenantId,
+    /// The period that it closes, begin and end.
+    pub period: Range<Time>,
+    /// The year of its date.
+    pub year: u16,
+    /// Its date.
+    pub issued_at: Time,
+    /// When it is due.
+    pub due_at: Time,
+    /// The tenant's name.
+    pub customer: String,
+    /// The lines of the customer's address.
+    pub customer_address: Vec<String>,
+    /// The customer's tax number.
+    pub customer_tax_id: Option<String>,
+    /// The seller.
+    pub seller: InvoiceSeller,
+    /// Its lines.
+    pub lines: Vec<InvoiceLine>,
+    /// Its amounts. Without anything to pay it is paid from the start.
+    pub amounts: InvoiceAmounts,
+}
+
+/// The outcome of closing a period.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PeriodClosed {
+    /// It is closed now, with this invoice if there was something to bill.
+    Now(Option<InvoiceNumber>),
+    /// It had been closed before. Nothing was changed.
+    Before,
+}
+
+/// An invoice that was marked as paid or cancelled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SettledInvoice {
+    /// The invoice as it is now.
+    pub invoice: Invoice,
+    /// Whether this changed it.
+    pub is_new: bool,
+    /// Whether this has ended the suspension of its tenant.
+    pub reactivates: bool,
+}
+
+/// A tenant with the first period that is not closed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnclosedTenant {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// The end of the last period that was closed; `None` if none was.
+    pub closed_until: Option<Time>,
+}
+
+/// The next number of a series in a year. It is taken in the transaction that uses it, so that a number is never lost,
+/// and writes exclude each other, so that none is taken twice.
+pub(super) async fn next_number(
+    transaction: &DatabaseTransaction,
+    series: &str,
+    year: u16,
+) -> Result<InvoiceNumber, StoreError> {
+    use invoice_numbers::{ActiveModel, Column, Entity};
+    let key = (series.to_owned(), i32::from(year));
+    let last = Entity::find_by_id(key).one(transaction).await?.map_or(0, |row| row.last);
+    let next = last.saturating_add(1);
+    let row = ActiveModel { series: Set(series.into()), year: Set(i32::from(year)), last: Set(next) };
+    let upsert = OnConflict::columns([Column::Series, Column::Year]).update_column(Column::Last).to_owned();
+    Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+    InvoiceNumber::stored(i32::from(year), next)
+}
+
+/// Ends the suspension of a tenant that was suspended because of a debt, once no invoice is left that caused it. Returns
+/// whether it did.
+pub(super) async fn reactivate(
+    transaction: &DatabaseTransaction,
+    tenant: TenantId,
+    now: Time,
+) -> Result<bool, StoreError> {
+    let id = Uuid::from_u128(tenant.0);
+    let account = billing_accounts::Entity::find_by_id(id).one(transaction).await?;
+    if account.is_none_or(|account| account.suspended_at.is_none()) {
+        return Ok(false);
+    }
+    let causes = invoices::Entity::find()
+        .filter(invoices::Column::TenantId.eq(id))
+        .filter(invoices::Column::Status.eq(InvoiceStatus::Open.name()))
+        .filter(invoices::Column::SuspendedAt.is_not_null());
+    if causes.count(transaction).await? > 0 {
+        return Ok(false);
+    }
+    forget_suspension(transaction, tenant).await?;
+    set_suspended(transaction, tenant, false, now).await?;
+    Ok(true)
+}
+
+/// Suspends a tenant or ends its suspension, tells the gateways, and records it.
+async fn set_suspended(
+    transaction: &DatabaseTransaction,
+    tenant: TenantId,
+    suspended: bool,
+    now: Time,
+) -> Result<(), StoreError> {
+    let update = tenants::Entity::update_many()
+        .col_expr(tenants::Column::Suspended, Expr::value(suspended))
+        .filter(tenants::Column::Id.eq(Uuid::from_u128(tenant.0)));
+    update.exec(transaction).await?;
+    record(transaction, NewChange::Tenant(tenant), now).await?;
+    let action = if suspended { "tenant.suspended" } else { "tenant.reactivated" };
+    append(transaction, &automatic_entry(tenant, action, tenant.to_string(), String::new(), now)).await
+}
+
+/// Stores the status of an invoice.
+pub(super) async fn settle(
+    transaction: &DatabaseTransaction,
+    its: InvoiceNumber,
+    status: InvoiceStatus,
+    note: Option<&str>,
+    now: Time,
+) -> Result<(), StoreError> {
+    use invoices::Column;
+    let update = invoices::Entity::update_many()
+        .col_expr(Column::Status, Expr::value(status.name()))
+        .col_expr(Column::SettledAt, Expr::value(moment(now)))
+        .col_expr(Column::Note, Expr::value(note.map(str::to_owned)))
+        .filter(its.row());
+    update.exec(transaction).await?;
+    Ok(())
+}
+
+/// The audit entry of something that the service does by itself.
+pub(super) fn automatic_entry(
+    tenant: TenantId,
+    action: &str,
+    subject: String,
+    detail: String,
+    at: Time,
+) -> Audit {
+    Audit {
+        tenant: Some(tenant),
+        user: None,
+        action: action.into(),
+        subject,
+        address: String::new(),
+        at,
+        detail,
+    }
+}
+
+async fn insert(transaction: &DatabaseTransaction, new: &NewInvoice) -> Result<InvoiceNumber, StoreError> {
+    let its = next_number(transaction, SERIES, new.year).await?;
+    let (year, serial) = its.columns();
+    let amounts = &new.amounts;
+    let is_paid = amounts.total == 0;
+    let status = if is_paid { InvoiceStatus::Paid } else { InvoiceStatus::Open };
+    let seller = serde_json::to_string(&new.seller).map_err(|_| unreadable("seller", &new.seller.name))?;
+    let rate = i32::try_from(amounts.tax_basis_points).unwrap_or(i32::MAX);
+    let row = invoices::ActiveModel {
+        year: Set(year),
+        serial: Set(serial),
+        tenant_id: Set(Uuid::from_u128(new.tenant.0)),
+        period: Set(moment(new.period.start)),
+        period_end: Set(moment(new.period.end)),
+        issued_at: Set(moment(new.issued_at)),
+        due_at: Set(moment(new.due_at)),
+        status: Set(status.name().into()),
+        customer: Set(new.customer.clone()),
+        customer_address: Set(address_text(&new.customer_address)),
+        customer_tax_id: Set(new.customer_tax_id.clone()),
+        seller: Set(seller),
+        subtotal_cents: Set(number("cents", amounts.subtotal)?),
+        tax_name: Set(amounts.tax_name.clone()),
+        tax_basis_points: Set(rate),
+        tax_cents: Set(number("cents", amounts.tax)?),
+        total_cents: Set(number("cents", amounts.total)?),
+        credited_cents: Set(0),
+        settled_at: Set(is_paid.then(|| moment(new.issued_at))),
+        note: Set(None),
+        announced: Set(false),
+        reminders: Set(0),
+        suspended_at: Set(None),
+        suspends_at: Set(None),
+    };
+    invoices::Entity::insert(row).exec_without_returning(transaction).await?;
+    for (chunk, lines) in new.lines.chunks(LINES).enumerate() {
+        let row = |(at, line)| line_row(line, new.tenant, (year, serial), chunk * LINES + at);
+        let rows: Vec<_> = lines.iter().enumerate().map(row).collect::<Result<_, _>>()?;
+        invoice_lines::Entity::insert_many(rows).exec_without_returning(transaction).await?;
+    }
+    let detail = format!("{} cents", amounts.total);
+    let entry = automatic_entry(new.tenant, "invoice.issued", its.to_string(), detail, new.issued_at);
+    append(transaction, &entry).await?;
+    Ok(its)
+}
+
+impl Store {
+    /// The beginning of the month in which billing began; it begins in the month at `month` if it has not begun.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn begin_billing(&self, month: Time) -> Result<Time, StoreError> {
+        use billing_start::{ActiveModel, Entity};
+        if let Some(begun) = self.billing_begun().await? {
+            return Ok(begun);
+        }
+        self.transact(async |transaction| {
+            if let Some(row) = Entity::find_by_id(START).one(transaction).await? {
+                return Ok(time(row.month));
+            }
+            let row = ActiveModel { id: Set(START), month: Set(moment(month)) };
+            Entity::insert(row).exec_without_returning(transaction).await?;
+            Ok(month)
+        })
+        .await
+    }
+
+    /// The beginning of the month in which billing began.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn billing_begun(&self) -> Result<Option<Time>, StoreError> {
+        self.read(async |database| {
+            let row = billing_start::Entity::find_by_id(START).one(database).await?;
+            Ok(row.map(|row| time(row.month)))
+        })
+        .await
+    }
+
+    /// The end of the last period of a tenant that was closed; `None` if none was.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn closed_until(&self, tenant: TenantId) -> Result<Option<Time>, StoreError> {
+        self.read(async |database| {
+            let account = billing_accounts::Entity::find_by_id(Uuid::from_u128(tenant.0)).one(database);
+            Ok(account.await?.map(|account| time(account.closed_until)))
+        })
+        .await
+    }
+
+    /// The tenants that existed before `end` and have a period before it that is not closed, by ascending identifier,
+    /// starting behind `after`: at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn unclosed_tenants(
+        &self,
+        end: Time,
+        after: Option<TenantId>,
+        limit: u64,
+    ) -> Result<Vec<UnclosedTenant>, StoreError> {
+        use billing_accounts::Column as Account;
+        use tenants::Column;
+        let closed = billing_accounts::Entity::find()
+            .select_only()
+            .column(Account::TenantId)
+            .filter(Account::ClosedUntil.gte(moment(end)))
+            .into_query();
+        let unclosed = live_tenants()
+            .filter(Column::CreatedAt.lt(moment(end)))
+            .filter(Column::Id.not_in_subquery(closed))
+            .filter(Condition::all().add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0)))))
+            .order_by_asc(Column::Id)
+            .limit(limit);
+        self.read(async |database| {
+            let rows = unclosed.all(database).await?;
+            let ids = rows.iter().map(|row| row.id);
+            let accounts = billing_accounts::Entity::find().filter(Account::TenantId.is_in(ids));
+            let accounts = accounts.all(database).await?;
+            let of = |row: tenants::Model| {
+                let account = accounts.iter().find(|account| account.tenant_id == row.id);
+                let closed_until = account.map(|account| time(account.closed_until));
+                Ok(UnclosedTenant { tenant: row.try_into()?, closed_until })
+            };
+            rows.into_iter().map(of).collect()
+        })
+        .await
+    }
+
+    /// Closes a tenant's period, with an invoice if there is something to bill: all of it is done, or nothing. A period
+    /// is closed once, whichever programs try; `since` is the end of the last period that the caller knew to be closed.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the tenant does not exist; [`StoreError::TooLarge`]; [`StoreError::Unavailable`],
+    /// after which it may be closed nevertheless.
+    pub async fn close_period(
+        &self,
+        tenant: TenantId,
+        since: Option<Time>,
+        end: Time,
+        invoice: Option<&NewInvoice>,
+    ) -> Result<PeriodClosed, StoreError> {
+        use billing_accounts::{ActiveModel, Column, Entity};
+        let id = Uuid::from_u128(tenant.0);
+        self.transact(async |transaction| {
+            live_tenant(transaction, tenant).await?;
+            let account = Entity::find_by_id(id).one(transaction).await?;
+            if account.map(|account| account.closed_until) != since.map(moment) {
+                return Ok(PeriodClosed::Before);
+            }
+            let row =
+                ActiveModel { tenant_id: Set(id), closed_until: Set(moment(end)), suspended_at: Set(None) };
+            let upsert = OnConflict::column(Column::TenantId).update_column(Column::ClosedUntil).to_owned();
+            Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+            let issued = match invoice {
+                Some(new) => Some(insert(transaction, new).await?),
+                None => None,
+            };
+            Ok(PeriodClosed::Now(issued))
+        })
+        .await
+    }
+
+    /// Marks an open invoice as paid or cancelled, and returns it. This ends the suspension of a tenant that was
+    /// suspended because of it, if it has no other such debt. An invoice that has this status already stays as it is, and
+    /// nothing is recorded.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]; [`StoreError::Decided`] for an invoice with the other of these statuses;
+    /// [`StoreError::Unavailable`].
+    pub async fn settle_invoice(
+        &self,
+        its: InvoiceNumber,
+        status: InvoiceStatus,
+        note: Option<&str>,
+        now: Time,
+    ) -> Result<SettledInvoice, StoreError> {
+        self.transact(async |transaction| {
+            let invoice = find(transaction, its).await?.ok_or(StoreError::NotFound("invoice"))?;
+            if invoice.status == status {
+                return Ok(SettledInvoice { invoice, is_new: false, reactivates: false });
+            }
+            if invoice.status != InvoiceStatus::Open {
+                return Err(StoreError::Decided("invoice"));
+            }
+            settle(transaction, its, status, note, now).await?;
+            if let Some(entry) = &self.entry {
+                append(transaction, entry).await?;
+            }
+            let reactivates = reactivate(transaction, invoice.tenant, now).await?;
+            let invoice = find(transaction, its).await?.ok_or_else(|| unreadable("invoice", its))?;
+            Ok(SettledInvoice { invoice, is_new: true, reactivates })
+        })
+        .await
+    }
+
+    /// Suspends the tenant of an open invoice because of it, once for each invoice, and returns whether it did. A tenant
+    /// that is suspended already stays so, whatever it pays.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn suspend_debtor(&self, its: InvoiceNumber, now: Time) -> Result<bool, StoreError> {
+        self.transact(async |transaction| {
+            let Some(invoice) = find(transaction, its).await? else { return Ok(false) };
+            if invoice.status != InvoiceStatus::Open || invoice.suspended_at.is_some() {
+                return Ok(false);
+            }
+            let update = invoices::Entity::update_many()
+                .col_expr(invoices::Column::SuspendedAt, Expr::value(moment(now)))
+                .filter(its.row());
+            update.exec(transaction).await?;
+            let id = Uuid::from_u128(invoice.tenant.0);
+            let tenant = tenants::Entity::find_by_id(id).one(transaction).await?;
+            if tenant.is_none_or(|tenant| tenant.suspended) {
+                return Ok(false);
+            }
+            let update = billing_accounts::Entity::update_many()
+                .col_expr(billing_accounts::Column::SuspendedAt, Expr::value(moment(now)))
+                .filter(billing_accounts::Column::TenantId.eq(id));
+            update.exec(transaction).await?;
+            set_suspended(transaction, invoice.tenant, true, now).await?;
+            Ok(true)
+        })
+        .await
+    }
+}

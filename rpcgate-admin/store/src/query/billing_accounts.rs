@@ -1,0 +1,20 @@
+//! What is known of tenants that owe something.
+
+use crate::StoreError;
+use crate::entity::billing_accounts::{Column, Entity};
+use rpcgate_core::caller::TenantId;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use uuid::Uuid;
+
+/// Keeps payments from ending the suspension of a tenant, and reminds nobody that it was for a debt.
+pub(super) async fn forget_suspension(
+    transaction: &DatabaseTransaction,
+    tenant: TenantId,
+) -> Result<(), StoreError> {
+    let update = Entity::update_many()
+        .col_expr(Column::SuspendedAt, Expr::value(None::<i64>))
+        .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+    update.exec(transaction).await?;
+    Ok(())
+}

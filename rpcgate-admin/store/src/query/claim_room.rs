@@ -1,0 +1,181 @@
+//! What a claim of deliveries may take.
+
+use super::id::WebhookId;
+use rpcgate_core::caller::{ProjectId, TenantId};
+use std::collections::HashMap;
+use uuid::Uuid;
+
+/// How many deliveries there is room for, and how large their bodies may be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClaimRoom {
+    /// Of an endpoint that is not listed.
+    pub each: usize,
+    /// Of these endpoints; 0 claims none.
+    pub listed: HashMap<WebhookId, usize>,
+    /// Of a tenant that is not in `tenants`.
+    pub each_tenant: TenantRoom,
+    /// Of these tenants.
+    pub tenants: HashMap<TenantId, TenantRoom>,
+    /// Bytes of the bodies of all of them, each counted once. One body is always read.
+    pub bytes: usize,
+}
+
+/// How many deliveries of a tenant there is room for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TenantRoom {
+    /// Of all its projects.
+    pub all: usize,
+    /// Of a project that is not in `projects`.
+    pub each_project: usize,
+    /// Of these projects.
+    pub projects: HashMap<ProjectId, usize>,
+}
+
+impl ClaimRoom {
+    fn of(&self, endpoint: DueEndpoint) -> usize {
+        self.listed.get(&WebhookId(endpoint.webhook.as_u128())).copied().unwrap_or(self.each)
+    }
+
+    fn of_tenant(&self, endpoint: DueEndpoint) -> &TenantRoom {
+        self.tenants.get(&TenantId(endpoint.tenant.as_u128())).unwrap_or(&self.each_tenant)
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl ClaimRoom {
+    /// Room for so many deliveries of each endpoint, whosever it is.
+    pub fn for_each(each: usize) -> Self {
+        let each_tenant = TenantRoom { all: usize::MAX, each_project: usize::MAX, projects: HashMap::new() };
+        let (listed, tenants) = (HashMap::new(), HashMap::new());
+        ClaimRoom { each, listed, each_tenant, tenants, bytes: usize::MAX }
+    }
+}
+
+impl TenantRoom {
+    fn of(&self, endpoint: DueEndpoint) -> usize {
+        let project = ProjectId(endpoint.project.as_u128());
+        self.projects.get(&project).copied().unwrap_or(self.each_project)
+    }
+}
+
+/// An endpoint that gets deliveries, with its project and its tenant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct DueEndpoint {
+    pub(super) webhook: Uuid,
+    pub(super) project: Uuid,
+    pub(super) tenant: Uuid,
+}
+
+impl DueEndpoint {
+    fn each(self) -> [Uuid; 3] {
+        [self.webhook, self.project, self.tenant]
+    }
+}
+
+/// What a claim takes: from no endpoint, project and tenant more than there is room for.
+pub(super) struct ClaimChoice<'r> {
+    room: &'r ClaimRoom,
+    most: usize,
+    /// By endpoint, project and tenant.
+    taken: [HashMap<Uuid, usize>; 3],
+    pub(super) chosen: Vec<Uuid>,
+}
+
+impl<'r> ClaimChoice<'r> {
+    pub(super) fn new(room: &'r ClaimRoom, most: usize) -> Self {
+        ClaimChoice { room, most, taken: Default::default(), chosen: Vec::new() }
+    }
+
+    /// How many more may be taken of an endpoint.
+    pub(super) fn left(&self, endpoint: DueEndpoint) -> usize {
+        let tenant = self.room.of_tenant(endpoint);
+        let rooms = [self.room.of(endpoint), tenant.of(endpoint), tenant.all];
+        let left = endpoint.each().into_iter().zip(&self.taken).zip(rooms);
+        let left =
+            left.map(|((id, taken), room)| room.saturating_sub(taken.get(&id).copied().unwrap_or_default()));
+        left.min().unwrap_or_default().min(self.most.saturating_sub(self.chosen.len()))
+    }
+
+    pub(super) fn take(&mut self, id: Uuid, endpoint: DueEndpoint) {
+        if self.left(endpoint) > 0 {
+            for (id, taken) in endpoint.each().into_iter().zip(&mut self.taken) {
+                *taken.entry(id).or_default() += 1;
+            }
+            self.chosen.push(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_claim_takes_what_waited_longest_within_the_room_of_each_endpoint_project_and_tenant(
+            due in proptest::collection::vec(0_u128..8, 0..60),
+            each in 0_usize..4,
+            listed in proptest::collection::hash_map(0_u128..8, 0_usize..6, 0..4),
+            of_tenants in proptest::collection::vec((0_usize..12, 0_usize..8), 3),
+            projects in proptest::collection::hash_map(0_u128..4, 0_usize..10, 0..3),
+            most in 0_usize..30,
+        ) {
+            // Two endpoints of each project, and two projects of each tenant.
+            let endpoint = |webhook: u128| DueEndpoint {
+                webhook: Uuid::from_u128(webhook),
+                project: Uuid::from_u128(webhook / 2),
+                tenant: Uuid::from_u128(webhook / 4),
+            };
+            let rows: Vec<_> =
+                due.iter().enumerate().map(|(id, webhook)| (Uuid::from_u128(id as u128), *webhook)).collect();
+            let room_of = |tenant: u128, (all, each_project)| TenantRoom {
+                all,
+                each_project,
+                projects: projects
+                    .iter()
+                    .filter(|(project, _)| *project / 2 == tenant)
+                    .map(|(project, room)| (ProjectId(*project), *room))
+                    .collect(),
+            };
+            // The second tenant is not listed.
+            let room = ClaimRoom {
+                each,
+                listed: listed.into_iter().map(|(id, room)| (WebhookId(id), room)).collect(),
+                each_tenant: room_of(1, of_tenants[1]),
+                tenants: [(TenantId(0), room_of(0, of_tenants[0]))].into(),
+                bytes: 0,
+            };
+            let mut choice = ClaimChoice::new(&room, most);
+            for (id, webhook) in &rows {
+                choice.take(*id, endpoint(*webhook));
+            }
+            let chosen = choice.chosen;
+            prop_assert!(chosen.len() <= most && chosen.is_sorted());
+            let count = |so: &dyn Fn(u128) -> bool| {
+                rows.iter().filter(|(id, webhook)| so(*webhook) && chosen.contains(id)).count()
+            };
+            let mut could = 0;
+            for tenant in 0..2 {
+                let its = room.of_tenant(endpoint(tenant * 4));
+                prop_assert!(count(&|of| of / 4 == tenant) <= its.all);
+                let mut of_projects = 0;
+                for project in tenant * 2..tenant * 2 + 2 {
+                    let of_project = its.of(endpoint(project * 2));
+                    prop_assert!(count(&|of| of / 2 == project) <= of_project);
+                    let mut of_endpoints = 0;
+                    for webhook in project * 2..project * 2 + 2 {
+                        let all: Vec<_> = rows.iter().filter(|(_, of)| *of == webhook).map(|(id, _)| *id).collect();
+                        let taken: Vec<_> = all.iter().filter(|id| chosen.contains(id)).copied().collect();
+                        prop_assert_eq!(&taken, &all[..taken.len()], "its oldest");
+                        prop_assert!(taken.len() <= room.of(endpoint(webhook)));
+                        of_endpoints += all.len().min(room.of(endpoint(webhook)));
+                    }
+                    of_projects += of_endpoints.min(of_project);
+                }
+                could += of_projects.min(its.all);
+            }
+            prop_assert_eq!(chosen.len(), could.min(most));
+        }
+    }
+}

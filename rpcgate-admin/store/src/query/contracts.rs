@@ -1,0 +1,232 @@
+//! Contracts: figures that a tenant has in place of its plan's, from one moment until another.
+
+use super::changes::{NewChange, record};
+use super::figures::Figures;
+use super::id::ContractId;
+use super::live_tenants::live_tenant;
+use super::value::{insert_error, moment, time};
+use crate::entity::contracts::{ActiveModel, Column, Entity, Model};
+use crate::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Contracts that a tenant may have, including those that ended and are kept.
+pub const MAX_CONTRACTS: u64 = 100;
+
+/// How long an ended contract is kept: as long as the sums of usage, and longer than any month stays unbilled.
+const ENDED_KEPT: Duration = Duration::from_secs(400 * 86_400);
+
+/// Figures that a tenant has in place of its plan's, for a time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TenantContract {
+    /// Its identifier. Of two contracts, the one that was made later has the larger one.
+    pub id: ContractId,
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The figures; the others are the plan's.
+    pub figures: Figures,
+    /// From when on they are in force.
+    pub from: Time,
+    /// Until when, if it has an end.
+    pub until: Option<Time>,
+    /// A note of the operator, or empty.
+    pub note: String,
+    /// When it was made.
+    pub created_at: Time,
+}
+
+impl TenantContract {
+    /// Whether its figures are in force.
+    pub fn is_in_force(&self, now: Time) -> bool {
+        self.from <= now && !self.has_ended(now)
+    }
+
+    /// Whether it is over.
+    pub fn has_ended(&self, now: Time) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+impl TryFrom<Model> for TenantContract {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        Ok(TenantContract {
+            id: ContractId(row.id.as_u128()),
+            tenant: TenantId(row.tenant_id.as_u128()),
+            figures: Figures::read(&row.figures)?,
+            from: time(row.starts_at),
+            until: row.ends_at.map(time),
+            note: row.note,
+            created_at: time(row.created_at),
+        })
+    }
+}
+
+/// Contracts that ended long ago.
+pub(super) fn are_old(now: Time) -> Condition {
+    let kept = i64::try_from(ENDED_KEPT.as_micros()).unwrap_or(i64::MAX);
+    Condition::all().add(Column::EndsAt.lte(moment(now).saturating_sub(kept)))
+}
+
+/// A tenant's contracts, the oldest first.
+pub(super) async fn of_tenant(
+    database: &impl ConnectionTrait,
+    tenant: TenantId,
+) -> Result<Vec<TenantContract>, StoreError> {
+    let its = Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0))).order_by_asc(Column::Id);
+    its.all(database).await?.into_iter().map(TenantContract::try_from).collect()
+}
+
+/// The contracts of several tenants, the oldest first.
+pub(super) async fn of_tenants(
+    database: &impl ConnectionTrait,
+    tenants: &[Uuid],
+) -> Result<Vec<TenantContract>, StoreError> {
+    let all = Entity::find().filter(Column::TenantId.is_in(tenants.iter().copied())).order_by_asc(Column::Id);
+    all.all(database).await?.into_iter().map(TenantContract::try_from).collect()
+}
+
+/// All contracts that have not ended, the oldest first.
+pub(super) async fn open(
+    database: &impl ConnectionTrait,
+    now: Time,
+) -> Result<Vec<TenantContract>, StoreError> {
+    let is_open = Condition::any().add(Column::EndsAt.is_null()).add(Column::EndsAt.gt(moment(now)));
+    let all = Entity::find().filter(is_open).order_by_asc(Column::Id).all(database).await?;
+    all.into_iter().map(TenantContract::try_from).collect()
+}
+
+/// A contract of this tenant that has not ended.
+async fn expect_open(
+    transaction: &DatabaseTransaction,
+    tenant: TenantId,
+    id: ContractId,
+    now: Time,
+) -> Result<TenantContract, StoreError> {
+    let found = Entity::find_by_id(Uuid::from_u128(id.0))
+        .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+        .one(transaction)
+        .await?;
+    let contract = TenantContract::try_from(found.ok_or(StoreError::NotFound("contract"))?)?;
+    if contract.has_ended(now) {
+        return Err(StoreError::WrongState("the contract has ended"));
+    }
+    Ok(contract)
+}
+
+async fn set_end(
+    transaction: &DatabaseTransaction,
+    id: ContractId,
+    until: Option<Time>,
+) -> Result<(), StoreError> {
+    let update = Entity::update_many()
+        .col_expr(Column::EndsAt, Expr::value(until.map(moment)))
+        .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+    update.exec(transaction).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Adds a contract. Gateways are notified now, not when it begins or ends: they know that from the look-up of a key.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the tenant does not exist, [`StoreError::Full`] if it has [`MAX_CONTRACTS`],
+    /// [`StoreError::Unavailable`].
+    pub async fn create_contract(&self, contract: &TenantContract, now: Time) -> Result<(), StoreError> {
+        let row = ActiveModel {
+            id: Set(Uuid::from_u128(contract.id.0)),
+            tenant_id: Set(Uuid::from_u128(contract.tenant.0)),
+            starts_at: Set(moment(contract.from)),
+            ends_at: Set(contract.until.map(moment)),
+            figures: Set(contract.figures.text()),
+            note: Set(contract.note.clone()),
+            created_at: Set(moment(contract.created_at)),
+        };
+        self.write_settings(Some(contract.tenant), now, async |transaction| {
+            live_tenant(transaction, contract.tenant).await?;
+            let its = Column::TenantId.eq(Uuid::from_u128(contract.tenant.0));
+            if Entity::find().filter(its).count(transaction).await? >= MAX_CONTRACTS {
+                let why = format!(
+                    "a tenant can have {MAX_CONTRACTS} contracts, including those that ended in the last 400 days"
+                );
+                return Err(StoreError::Full(why));
+            }
+            let done = Entity::insert(row).exec_without_returning(transaction).await;
+            done.map_err(|error| insert_error(error, "contract", "tenant", None))?;
+            record(transaction, NewChange::Tenant(contract.tenant), now).await
+        })
+        .await
+    }
+
+    /// A tenant's contracts, the oldest first, also those that have ended or not begun.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn contracts(&self, tenant: TenantId) -> Result<Vec<TenantContract>, StoreError> {
+        self.read(async |database| of_tenant(database, tenant).await).await
+    }
+
+    /// A tenant's contract.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn contract(
+        &self,
+        tenant: TenantId,
+        id: ContractId,
+    ) -> Result<Option<TenantContract>, StoreError> {
+        let its =
+            Entity::find_by_id(Uuid::from_u128(id.0)).filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+        self.read(async |database| its.one(database).await?.map(TenantContract::try_from).transpose()).await
+    }
+
+    /// Lets a tenant's contract end later or earlier, or never. Gateways are notified.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::WrongState`] if it has ended or would end before
+    /// it begins, [`StoreError::Unavailable`].
+    pub async fn set_contract_end(
+        &self,
+        tenant: TenantId,
+        id: ContractId,
+        until: Option<Time>,
+        now: Time,
+    ) -> Result<TenantContract, StoreError> {
+        self.write_settings(Some(tenant), now, async |transaction| {
+            let contract = expect_open(transaction, tenant, id, now).await?;
+            if until.is_some_and(|until| until <= contract.from) {
+                return Err(StoreError::WrongState("a contract must end after its begin"));
+            }
+            set_end(transaction, id, until).await?;
+            record(transaction, NewChange::Tenant(tenant), now).await?;
+            Ok(TenantContract { until, ..contract })
+        })
+        .await
+    }
+
+    /// Ends a tenant's contract now, or removes it if it has not begun. Gateways are notified.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::WrongState`] if it has ended,
+    /// [`StoreError::Unavailable`].
+    pub async fn end_contract(&self, tenant: TenantId, id: ContractId, now: Time) -> Result<(), StoreError> {
+        self.write_settings(Some(tenant), now, async |transaction| {
+            let contract = expect_open(transaction, tenant, id, now).await?;
+            if contract.from < now {
+                set_end(transaction, id, Some(now)).await?;
+            } else {
+                Entity::delete_by_id(Uuid::from_u128(id.0)).exec(transaction).await?;
+            }
+            record(transaction, NewChange::Tenant(tenant), now).await
+        })
+        .await
+    }
+}

@@ -1,0 +1,499 @@
+//! How attempts to deliver end, and what that says about their endpoints.
+
+use super::changes::{NewChange, record};
+use super::delivery_status::{DeliveryStatus, FAILED, PENDING};
+use super::id::{DeliveryId, WebhookId};
+use super::value::{moment, time};
+use crate::entity::{deliveries, delivery_attempts, projects, webhook_tellings, webhooks};
+use crate::{Store, StoreError};
+use deliveries::Column;
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Expr, LockType, OnConflict, SimpleExpr};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// The status of a delivery that a receiver has acknowledged.
+const DELIVERED: &str = DeliveryStatus::Delivered.name();
+/// Rows of one insert.
+const ROWS: usize = 500;
+
+/// An attempt that has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndedAttempt {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// The endpoint.
+    pub webhook: WebhookId,
+    /// The number of the attempt, from 1.
+    pub number: u32,
+    /// When it began.
+    pub started_at: Time,
+    /// How long it took.
+    pub took: Duration,
+    /// The status of the answer, if one came.
+    pub status: Option<u16>,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// The beginning of the body of the answer.
+    pub answer: Option<Vec<u8>>,
+    /// The URL that was called, if the receiver answered that it is gone for good (410).
+    pub gone_url: Option<String>,
+    /// What happens to the delivery.
+    pub then: AfterAttempt,
+}
+
+/// What happens to a delivery after an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AfterAttempt {
+    /// It is delivered.
+    Delivered,
+    /// Another attempt is made at this time.
+    Again(Time),
+    /// It is given up.
+    Failed,
+}
+
+/// What the ends of attempts say about their endpoints.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EndpointTurns {
+    /// Endpoints whose last attempt has failed.
+    pub failing: Vec<FailingEndpoint>,
+    /// Endpoints to which something was delivered again.
+    pub recovered: Vec<WebhookId>,
+    /// Endpoints whose receiver answered that it is gone for good, with the URL that was called.
+    pub gone: Vec<(WebhookId, String)>,
+}
+
+/// An endpoint whose last attempt has failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FailingEndpoint {
+    /// The endpoint.
+    pub webhook: WebhookId,
+    /// Since when nothing was delivered there.
+    pub since: Time,
+    /// Whether a delivery was given up.
+    pub has_given_up: bool,
+}
+
+fn small(number: u32) -> i16 {
+    i16::try_from(number).unwrap_or(i16::MAX)
+}
+
+fn code(status: Option<u16>) -> Option<i16> {
+    status.and_then(|status| i16::try_from(status).ok())
+}
+
+/// What is stored of a delivery and its attempts, while ends of attempts are marked.
+struct Marked {
+    status: String,
+    attempts: i16,
+    /// By number, when each attempt began and how long it took.
+    ended: BTreeMap<i16, (i64, i32)>,
+}
+
+/// Where the end of an attempt is stored.
+struct Place<'e> {
+    end: &'e EndedAttempt,
+    number: i16,
+    /// Another dispatcher has ended this attempt already, since the one that made this was taken for dead.
+    is_late: bool,
+}
+
+impl Marked {
+    /// The place of an end that is not stored yet: its own number, or the next one that is free. `None` if it is stored,
+    /// since a mark whose outcome was unknown is repeated, or if no number is left.
+    fn place<'e>(&mut self, end: &'e EndedAttempt) -> Option<Place<'e>> {
+        let wanted = small(end.number);
+        let (began, took) = (moment(end.started_at), millis(end.took));
+        let mut number = wanted;
+        for (next, of) in self.ended.range(wanted..) {
+            if *of == (began, took) {
+                return None;
+            }
+            if *next == number {
+                number = number.checked_add(1)?;
+            }
+        }
+        self.ended.insert(number, (began, took));
+        Some(Place { end, number, is_late: self.attempts >= wanted })
+    }
+}
+
+fn millis(took: Duration) -> i32 {
+    i32::try_from(took.as_millis()).unwrap_or(i32::MAX)
+}
+
+fn row(place: &Place<'_>) -> delivery_attempts::ActiveModel {
+    let end = place.end;
+    delivery_attempts::ActiveModel {
+        delivery_id: Set(Uuid::from_u128(end.delivery.0)),
+        number: Set(place.number),
+        started_at: Set(moment(end.started_at)),
+        duration_ms: Set(millis(end.took)),
+        http_status: Set(code(end.status)),
+        error: Set(end.error.clone()),
+        answer: Set(end.answer.clone()),
+    }
+}
+
+/// What is stored of the deliveries of these ends. They are locked.
+async fn stored(
+    transaction: &DatabaseTransaction,
+    ended: &[EndedAttempt],
+) -> Result<HashMap<Uuid, Marked>, StoreError> {
+    use delivery_attempts::Column as Attempt;
+    let present = deliveries::Entity::find()
+        .select_only()
+        .columns([Column::Id, Column::Status, Column::Attempts])
+        .filter(Column::Id.is_in(ended.iter().map(|end| Uuid::from_u128(end.delivery.0))))
+        // In one order, so that two dispatchers do not wait for each other.
+        .order_by_asc(Column::Id)
+        .lock(LockType::Update);
+    let present: Vec<(Uuid, String, i16)> = present.into_tuple().all(transaction).await?;
+    let mut marked: HashMap<_, _> = present
+        .into_iter()
+        .map(|(id, status, attempts)| (id, Marked { status, attempts, ended: BTreeMap::new() }))
+        .collect();
+    let attempts = delivery_attempts::Entity::find()
+        .select_only()
+        .columns([Attempt::DeliveryId, Attempt::Number, Attempt::StartedAt, Attempt::DurationMs])
+        .filter(Attempt::DeliveryId.is_in(marked.keys().copied()));
+    let attempts: Vec<(Uuid, i16, i64, i32)> = attempts.into_tuple().all(transaction).await?;
+    for (id, number, began, took) in attempts {
+        if let Some(of) = marked.get_mut(&id) {
+            of.ended.insert(number, (began, took));
+        }
+    }
+    Ok(marked)
+}
+
+/// Stores the attempts.
+async fn put(transaction: &DatabaseTransaction, places: &[Place<'_>]) -> Result<(), StoreError> {
+    for some in places.chunks(ROWS) {
+        let insert = delivery_attempts::Entity::insert_many(some.iter().map(row));
+        insert.exec_without_returning(transaction).await?;
+    }
+    Ok(())
+}
+
+/// Marks the deliveries: the number of attempts never falls, and an acknowledgement counts whenever it comes, but a
+/// failure only if it ends the attempt that is made. Those that were delivered in the same number of attempts with the
+/// same status are marked together.
+async fn mark(
+    transaction: &DatabaseTransaction,
+    places: &[Place<'_>],
+    marked: &mut HashMap<Uuid, Marked>,
+    now: Time,
+) -> Result<(), StoreError> {
+    let mut delivered: BTreeMap<_, Vec<Uuid>> = BTreeMap::new();
+    for Place { end, number, is_late } in places {
+        let id = Uuid::from_u128(end.delivery.0);
+        let Some(of) = marked.get_mut(&id) else { continue };
+        let counts = match end.then {
+            AfterAttempt::Delivered => of.status != DELIVERED,
+            AfterAttempt::Again(_) | AfterAttempt::Failed => of.status == PENDING && !is_late,
+        };
+        if !counts {
+            tracing::debug!(delivery = %end.delivery, number, "the end of an attempt comes too late to count");
+            continue;
+        }
+        of.attempts = of.attempts.max(*number);
+        let pending = deliveries::Entity::update_many()
+            .col_expr(Column::Attempts, Expr::value(of.attempts))
+            .col_expr(Column::LastStatus, Expr::value(code(end.status)))
+            .col_expr(Column::LastError, Expr::value(end.error.clone()))
+            .filter(Column::Id.eq(id));
+        let failed = match end.then {
+            AfterAttempt::Delivered => {
+                of.status = DELIVERED.into();
+                delivered.entry((of.attempts, code(end.status))).or_default().push(id);
+                continue;
+            }
+            AfterAttempt::Again(at) => pending.col_expr(Column::DueAt, Expr::value(moment(at))),
+            AfterAttempt::Failed => {
+                of.status = FAILED.into();
+                pending
+                    .col_expr(Column::Status, Expr::value(FAILED))
+                    .col_expr(Column::FinishedAt, Expr::value(moment(now)))
+            }
+        };
+        failed.exec(transaction).await?;
+    }
+    for ((attempts, status), ids) in delivered {
+        deliveries::Entity::update_many()
+            .col_expr(Column::Status, Expr::value(DELIVERED))
+            .col_expr(Column::Attempts, Expr::value(attempts))
+            .col_expr(Column::LastStatus, Expr::value(status))
+            .col_expr(Column::LastError, Expr::value(None::<String>))
+            .col_expr(Column::FinishedAt, Expr::value(moment(now)))
+            .filter(Column::Id.is_in(ids))
+            .exec(transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Those of these endpoints that fail, or those that do not, by what is stored of them.
+async fn locked(
+    transaction: &DatabaseTransaction,
+    some: impl IntoIterator<Item = WebhookId>,
+    fails: bool,
+) -> Result<Vec<Uuid>, StoreError> {
+    use webhooks::Column::{FailingSince, Id};
+    let since = if fails { FailingSince.is_not_null() } else { FailingSince.is_null() };
+    let found = webhooks::Entity::find()
+        .select_only()
+        .column(Id)
+        .filter(Id.is_in(some.into_iter().map(|id| Uuid::from_u128(id.0))))
+        .filter(since)
+        .order_by_asc(Id)
+        // This lock does not wait for watchers that make deliveries to the same endpoints.
+        .lock(LockType::NoKeyUpdate);
+    Ok(found.into_tuple().all(transaction).await?)
+}
+
+/// Stores since when these endpoints fail.
+async fn set_failing(
+    transaction: &DatabaseTransaction,
+    some: Vec<Uuid>,
+    since: Option<i64>,
+) -> Result<(), StoreError> {
+    use webhooks::Column::{FailingSince, Id};
+    if !some.is_empty() {
+        let update = webhooks::Entity::update_many().col_expr(FailingSince, Expr::value(since));
+        update.filter(Id.is_in(some)).exec(transaction).await?;
+    }
+    Ok(())
+}
+
+/// Keeps since when endpoints fail, by the last attempt of each.
+async fn turn(
+    transaction: &DatabaseTransaction,
+    ended: &[&EndedAttempt],
+    now: Time,
+) -> Result<EndpointTurns, StoreError> {
+    use webhooks::Column::{FailingSince, Id};
+    let last: BTreeMap<_, _> = ended.iter().map(|end| (end.webhook, end.then)).collect();
+    let is_good = |(_, then): &(&WebhookId, &AfterAttempt)| **then == AfterAttempt::Delivered;
+    let (good, bad): (BTreeMap<_, _>, BTreeMap<_, _>) = last.iter().partition(is_good);
+    let mut turns = EndpointTurns::default();
+    let gone = ended.iter().filter_map(|end| Some((end.webhook, end.gone_url.clone()?)));
+    turns.gone = gone.collect::<BTreeMap<_, _>>().into_iter().collect();
+    if !good.is_empty() {
+        let recovered = locked(transaction, good.into_keys().copied(), true).await?;
+        turns.recovered = recovered.iter().map(|id| WebhookId(id.as_u128())).collect();
+        set_failing(transaction, recovered, None).await?;
+    }
+    if bad.is_empty() {
+        return Ok(turns);
+    }
+    let fresh = locked(transaction, bad.keys().map(|id| **id), false).await?;
+    set_failing(transaction, fresh, Some(moment(now))).await?;
+    let given_up = ended.iter().filter(|end| end.then == AfterAttempt::Failed);
+    let given_up: BTreeSet<_> = given_up.map(|end| end.webhook).collect();
+    let since = webhooks::Entity::find()
+        .select_only()
+        .columns([Id, FailingSince])
+        .filter(Id.is_in(bad.keys().map(|id| Uuid::from_u128(id.0))))
+        .filter(FailingSince.is_not_null());
+    let since: Vec<(Uuid, i64)> = since.into_tuple().all(transaction).await?;
+    let failing = |(id, since): (Uuid, i64)| {
+        let webhook = WebhookId(id.as_u128());
+        FailingEndpoint { webhook, since: time(since), has_given_up: given_up.contains(&webhook) }
+    };
+    turns.failing = since.into_iter().map(failing).collect();
+    Ok(turns)
+}
+
+impl Store {
+    /// Marks the ends of attempts, in one transaction, and returns what they say about the endpoints. Marking an end
+    /// again changes nothing, and neither does one of a delivery that was deleted meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn finish_attempts(
+        &self,
+        ended: &[EndedAttempt],
+        now: Time,
+    ) -> Result<EndpointTurns, StoreError> {
+        if ended.is_empty() {
+            return Ok(EndpointTurns::default());
+        }
+        self.database
+            .transact_beside(async |transaction| {
+                let mut marked = stored(transaction, ended).await?;
+                let (mut present, mut places) = (Vec::new(), Vec::new());
+                for end in ended {
+                    if let Some(of) = marked.get_mut(&Uuid::from_u128(end.delivery.0)) {
+                        present.push(end);
+                        places.extend(of.place(end));
+                    }
+                }
+                put(transaction, &places).await?;
+                mark(transaction, &places, &mut marked, now).await?;
+                turn(transaction, &present, now).await
+            })
+            .await
+    }
+
+    /// The tenant and the URL of a failing endpoint, if its users are to be told: they are told once in `pause`, of all
+    /// dispatchers by one.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn tell_failing(
+        &self,
+        webhook: WebhookId,
+        pause: Duration,
+        now: Time,
+    ) -> Result<Option<(TenantId, String)>, StoreError> {
+        self.tell(webhook, now, |row| {
+            let is_told = row.failing_at.is_some_and(|at| moment(now) < later(at, pause));
+            (!is_told).then(|| webhook_tellings::Model { failing_at: Some(moment(now)), ..row })
+        })
+        .await
+    }
+
+    /// The tenant and the URL of an endpoint that works again, if its users are to be told: only if they were told that
+    /// it fails, and once in `pause`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn tell_recovered(
+        &self,
+        webhook: WebhookId,
+        pause: Duration,
+        now: Time,
+    ) -> Result<Option<(TenantId, String)>, StoreError> {
+        self.tell(webhook, now, |row| {
+            let fails = row.failing_at.filter(|at| row.working_at.is_none_or(|working| working < *at));
+            let is_told = row.working_at.is_some_and(|at| moment(now) < later(at, pause));
+            (fails.is_some() && !is_told)
+                .then(|| webhook_tellings::Model { working_at: Some(moment(now)), ..row })
+        })
+        .await
+    }
+
+    /// The tenant and the URL of an endpoint, if `decide` has its users notified: it gets when they were notified before, and
+    /// returns the row to store.
+    pub(super) async fn tell(
+        &self,
+        webhook: WebhookId,
+        now: Time,
+        decide: impl Fn(webhook_tellings::Model) -> Option<webhook_tellings::Model>,
+    ) -> Result<Option<(TenantId, String)>, StoreError> {
+        use webhook_tellings::Column::{FailingAt, WebhookId as Of, WithheldToldAt, WorkingAt};
+        let id = Uuid::from_u128(webhook.0);
+        let nothing = webhook_tellings::Model {
+            webhook_id: id,
+            failing_at: None,
+            working_at: None,
+            withheld_at: None,
+            withheld_told_at: None,
+        };
+        // Most often there is nothing to tell, which is found without the lock of a write.
+        let known = webhook_tellings::Entity::find_by_id(id);
+        let known = self.read(async |database| Ok::<_, StoreError>(known.one(database).await?)).await?;
+        if decide(known.unwrap_or_else(|| nothing.clone())).is_none() {
+            return Ok(None);
+        }
+        self.transact(async |transaction| {
+            let Some((endpoint, project)) = with_project(transaction, id).await? else { return Ok(None) };
+            let before = webhook_tellings::Entity::find_by_id(id).one(transaction).await?;
+            let Some(row) = decide(before.unwrap_or(nothing)) else { return Ok(None) };
+            let row = webhook_tellings::ActiveModel {
+                webhook_id: Set(row.webhook_id),
+                failing_at: Set(row.failing_at),
+                working_at: Set(row.working_at),
+                withheld_at: Set(row.withheld_at),
+                withheld_told_at: Set(row.withheld_told_at),
+            };
+            // Only watchers write when events were withheld.
+            let upsert =
+                OnConflict::column(Of).update_columns([FailingAt, WorkingAt, WithheldToldAt]).to_owned();
+            let insert = webhook_tellings::Entity::insert(row).on_conflict(upsert);
+            insert.exec_without_returning(transaction).await?;
+            tracing::debug!(webhook = %webhook, at = ?now, "users are told of an endpoint");
+            Ok(Some((TenantId(project.tenant_id.as_u128()), endpoint.url)))
+        })
+        .await
+    }
+
+    /// Switches off an endpoint to which nothing was delivered since `failing_since` or earlier, and returns its tenant and
+    /// URL; `None` if it is not active or has recovered.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn disable_webhook(
+        &self,
+        webhook: WebhookId,
+        failing_since: Time,
+        now: Time,
+    ) -> Result<Option<(TenantId, String)>, StoreError> {
+        let fails = webhooks::Column::FailingSince.lte(moment(failing_since));
+        self.disable_webhook_if(webhook, fails, now).await
+    }
+
+    /// Switches off an endpoint whose receiver at `url` is gone, and returns its tenant; `None` if it is not active or has
+    /// another URL meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn disable_gone_webhook(
+        &self,
+        webhook: WebhookId,
+        url: &str,
+        now: Time,
+    ) -> Result<Option<TenantId>, StoreError> {
+        let disabled = self.disable_webhook_if(webhook, webhooks::Column::Url.eq(url), now).await?;
+        Ok(disabled.map(|(tenant, _)| tenant))
+    }
+
+    async fn disable_webhook_if(
+        &self,
+        webhook: WebhookId,
+        condition: SimpleExpr,
+        now: Time,
+    ) -> Result<Option<(TenantId, String)>, StoreError> {
+        use webhooks::Column::{Active, DisabledAt, Id, UpdatedAt};
+        let id = Uuid::from_u128(webhook.0);
+        self.transact(async |transaction| {
+            let Some((endpoint, project)) = with_project(transaction, id).await? else { return Ok(None) };
+            let done = webhooks::Entity::update_many()
+                .col_expr(Active, Expr::value(false))
+                .col_expr(DisabledAt, Expr::value(moment(now)))
+                .col_expr(UpdatedAt, Expr::value(moment(now)))
+                .filter(Id.eq(id))
+                .filter(Active.eq(true))
+                .filter(condition.clone())
+                .exec(transaction)
+                .await?;
+            if done.rows_affected == 0 {
+                return Ok(None);
+            }
+            let its = ProjectId(project.id.as_u128());
+            record(transaction, NewChange::Project(its), now).await?;
+            Ok(Some((TenantId(project.tenant_id.as_u128()), endpoint.url)))
+        })
+        .await
+    }
+}
+
+pub(super) fn later(at: i64, pause: Duration) -> i64 {
+    at.saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+}
+
+async fn with_project(
+    transaction: &DatabaseTransaction,
+    webhook: Uuid,
+) -> Result<Option<(webhooks::Model, projects::Model)>, StoreError> {
+    // Nobody is to be told of one that was deleted while an attempt was made.
+    let found = webhooks::Entity::find_by_id(webhook)
+        .filter(webhooks::Column::DeletedAt.is_null())
+        .find_also_related(projects::Entity);
+    Ok(found.one(transaction).await?.and_then(|(endpoint, project)| Some((endpoint, project?))))
+}

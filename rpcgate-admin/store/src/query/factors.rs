@@ -1,0 +1,345 @@
+//! Second factors of users: which ones a user has, and how a factor is used up.
+
+use super::audit::{Audit, append};
+use super::digest::Digest;
+use super::id::{PasskeyId, SessionId, UserId};
+use super::session_rows;
+use super::session_rows::end_all;
+use super::users::UnknownName;
+use super::value::{moment, number};
+use crate::entity::{passkeys, pending_log_ins, recovery_codes, sessions, totp};
+use crate::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+};
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// What a user has logged in with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LogInMethod {
+    /// A password alone: the user had no second factor.
+    Password,
+    /// A password, and a code of an authenticator app.
+    PasswordAndCode,
+    /// A password and a recovery code.
+    PasswordAndRecoveryCode,
+    /// A password and a passkey.
+    PasswordAndPasskey,
+    /// A passkey alone, which is two factors: the device, and what unlocks it.
+    Passkey,
+}
+
+impl LogInMethod {
+    /// All of them.
+    pub const ALL: [LogInMethod; 5] = [
+        LogInMethod::Password,
+        LogInMethod::PasswordAndCode,
+        LogInMethod::PasswordAndRecoveryCode,
+        LogInMethod::PasswordAndPasskey,
+        LogInMethod::Passkey,
+    ];
+
+    /// Its name, in the API and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            LogInMethod::Password => "password",
+            LogInMethod::PasswordAndCode => "password+totp",
+            LogInMethod::PasswordAndRecoveryCode => "password+recovery_code",
+            LogInMethod::PasswordAndPasskey => "password+passkey",
+            LogInMethod::Passkey => "passkey",
+        }
+    }
+
+    /// Whether it includes a second factor.
+    pub const fn has_second_factor(self) -> bool {
+        !matches!(self, LogInMethod::Password)
+    }
+}
+
+impl FromStr for LogInMethod {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        LogInMethod::ALL
+            .into_iter()
+            .find(|method| method.as_str() == text)
+            .ok_or(UnknownName("log-in method"))
+    }
+}
+
+/// A factor whose secret has been verified. It is valid once: the store uses it up in the transaction of what it
+/// permits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FactorUse {
+    /// A code of the user's authenticator app.
+    Code {
+        /// The time step of the code. Codes of this and earlier steps are used up with it.
+        step: u64,
+    },
+    /// A recovery code, by its hash.
+    RecoveryCode(Digest),
+    /// A passkey.
+    Passkey {
+        /// Its identifier.
+        id: PasskeyId,
+        /// How often it had been used when it was verified.
+        uses: u64,
+        /// The public key and its new counter, as JSON.
+        passkey: String,
+        /// When it was used.
+        used_at: Time,
+    },
+}
+
+impl FactorUse {
+    /// What a user has logged in with who gave this factor after the password.
+    pub const fn method(&self) -> LogInMethod {
+        match self {
+            FactorUse::Code { .. } => LogInMethod::PasswordAndCode,
+            FactorUse::RecoveryCode(_) => LogInMethod::PasswordAndRecoveryCode,
+            FactorUse::Passkey { .. } => LogInMethod::PasswordAndPasskey,
+        }
+    }
+}
+
+/// The factors of a user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Factors {
+    /// Whether an authenticator app is activated.
+    pub totp: bool,
+    /// The number of passkeys.
+    pub passkeys: u64,
+    /// The number of recovery codes that have not been used.
+    pub recovery_codes: u64,
+}
+
+impl Factors {
+    /// Whether a log-in needs a second factor. Recovery codes stand in for a factor and are none themselves.
+    pub const fn any(&self) -> bool {
+        self.totp || self.passkeys > 0
+    }
+}
+
+pub(super) async fn of_user(database: &impl ConnectionTrait, user: Uuid) -> Result<Factors, StoreError> {
+    let totp = totp::Entity::find_by_id(user).filter(totp::Column::ActivatedAt.is_not_null());
+    let passkeys = passkeys::Entity::find().filter(passkeys::Column::UserId.eq(user));
+    let codes = recovery_codes::Entity::find().filter(recovery_codes::Column::UserId.eq(user));
+    Ok(Factors {
+        totp: totp.count(database).await? > 0,
+        passkeys: passkeys.count(database).await?,
+        recovery_codes: codes.count(database).await?,
+    })
+}
+
+/// Whether a user has added a factor after `since`.
+pub(super) async fn was_added_since(
+    database: &impl ConnectionTrait,
+    user: Uuid,
+    since: Time,
+) -> Result<bool, StoreError> {
+    let app = totp::Entity::find_by_id(user).filter(totp::Column::ActivatedAt.gt(moment(since)));
+    let passkey = passkeys::Entity::find().filter(passkeys::Column::UserId.eq(user));
+    let passkey = passkey.filter(passkeys::Column::CreatedAt.gt(moment(since)));
+    Ok(app.count(database).await? > 0 || passkey.count(database).await? > 0)
+}
+
+/// Those of these users who have a second factor.
+pub(super) async fn having_any(
+    database: &impl ConnectionTrait,
+    users: &[Uuid],
+) -> Result<BTreeSet<Uuid>, StoreError> {
+    let with_app = totp::Entity::find()
+        .select_only()
+        .column(totp::Column::UserId)
+        .filter(totp::Column::ActivatedAt.is_not_null())
+        .filter(totp::Column::UserId.is_in(users.iter().copied()));
+    let with_passkey = passkeys::Entity::find()
+        .select_only()
+        .column(passkeys::Column::UserId)
+        .filter(passkeys::Column::UserId.is_in(users.iter().copied()));
+    let mut having: BTreeSet<Uuid> = with_app.into_tuple::<Uuid>().all(database).await?.into_iter().collect();
+    having.extend(with_passkey.into_tuple::<Uuid>().all(database).await?);
+    Ok(having)
+}
+
+/// Removes all second factors of a user with everything that belongs to them: the recovery codes, and the log-ins that
+/// wait for a factor. Returns false, and removes nothing, if the user has none.
+pub(super) async fn remove_all(transaction: &DatabaseTransaction, user: Uuid) -> Result<bool, StoreError> {
+    if !of_user(transaction, user).await?.any() {
+        return Ok(false);
+    }
+    totp::Entity::delete_by_id(user).exec(transaction).await?;
+    let its = passkeys::Entity::delete_many().filter(passkeys::Column::UserId.eq(user));
+    its.exec(transaction).await?;
+    let its = recovery_codes::Entity::delete_many().filter(recovery_codes::Column::UserId.eq(user));
+    its.exec(transaction).await?;
+    let its = pending_log_ins::Entity::delete_many().filter(pending_log_ins::Column::UserId.eq(user));
+    its.exec(transaction).await?;
+    Ok(true)
+}
+
+/// Removes the second factors of a user that were added after `then`, and apps that were never activated. If a factor was
+/// removed, the recovery codes go as well: they may be known to the person who added it. Returns whether one was removed.
+pub(super) async fn remove_younger(
+    transaction: &DatabaseTransaction,
+    user: Uuid,
+    then: Time,
+) -> Result<bool, StoreError> {
+    let offers = totp::Entity::delete_many().filter(totp::Column::UserId.eq(user));
+    offers.filter(totp::Column::ActivatedAt.is_null()).exec(transaction).await?;
+    let apps = totp::Entity::delete_many()
+        .filter(totp::Column::UserId.eq(user))
+        .filter(totp::Column::ActivatedAt.gt(moment(then)));
+    let mut removed = apps.exec(transaction).await?.rows_affected;
+    let young = passkeys::Entity::delete_many()
+        .filter(passkeys::Column::UserId.eq(user))
+        .filter(passkeys::Column::CreatedAt.gt(moment(then)));
+    removed += young.exec(transaction).await?.rows_affected;
+    if removed == 0 {
+        return Ok(false);
+    }
+    let codes = recovery_codes::Entity::delete_many().filter(recovery_codes::Column::UserId.eq(user));
+    codes.exec(transaction).await?;
+    Ok(true)
+}
+
+/// Uses up a factor, and returns whether it was still usable. Of parallel transactions with the same factor one
+/// succeeds.
+pub(super) async fn consume(
+    transaction: &DatabaseTransaction,
+    user: Uuid,
+    used: &FactorUse,
+) -> Result<bool, StoreError> {
+    let rows = match used {
+        FactorUse::Code { step } => {
+            let step = i64::try_from(*step).unwrap_or(i64::MAX);
+            let newer = totp::Entity::update_many()
+                .col_expr(totp::Column::LastStep, Expr::value(step))
+                .filter(totp::Column::UserId.eq(user))
+                .filter(totp::Column::ActivatedAt.is_not_null())
+                .filter(totp::Column::LastStep.lt(step));
+            newer.exec(transaction).await?.rows_affected
+        }
+        FactorUse::RecoveryCode(hash) => {
+            let code = recovery_codes::Entity::delete_by_id((user, hash.bytes()));
+            code.exec(transaction).await?.rows_affected
+        }
+        FactorUse::Passkey { id, uses, passkey, used_at } => {
+            let uses = number("uses of a passkey", *uses)?;
+            let as_verified = passkeys::Entity::update_many()
+                .col_expr(passkeys::Column::Passkey, Expr::value(passkey.as_str()))
+                .col_expr(passkeys::Column::Uses, Expr::value(uses.saturating_add(1)))
+                .col_expr(passkeys::Column::UsedAt, Expr::value(moment(*used_at)))
+                .filter(passkeys::Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(passkeys::Column::UserId.eq(user))
+                .filter(passkeys::Column::Uses.eq(uses));
+            as_verified.exec(transaction).await?.rows_affected
+        }
+    };
+    Ok(rows > 0)
+}
+
+/// Notes that the user of a session has given a second factor in it.
+async fn note_given(
+    transaction: &DatabaseTransaction,
+    (user, session): (UserId, SessionId),
+    at: Time,
+) -> Result<bool, StoreError> {
+    let update = sessions::Entity::update_many()
+        .col_expr(sessions::Column::FactorAt, Expr::value(moment(at)))
+        .col_expr(sessions::Column::ProvedAt, Expr::value(moment(at)))
+        .filter(sessions::Column::Id.eq(Uuid::from_u128(session.0)))
+        .filter(sessions::Column::UserId.eq(Uuid::from_u128(user.0)));
+    Ok(update.exec(transaction).await?.rows_affected > 0)
+}
+
+/// Sets what the user of a session has logged in with.
+async fn set_method(
+    transaction: &DatabaseTransaction,
+    session: SessionId,
+    method: LogInMethod,
+) -> Result<(), StoreError> {
+    let update = sessions::Entity::update_many()
+        .col_expr(sessions::Column::Method, Expr::value(method.as_str()))
+        .filter(sessions::Column::Id.eq(Uuid::from_u128(session.0)));
+    update.exec(transaction).await?;
+    Ok(())
+}
+
+/// What follows from a new factor, which the user has proven in the session `keep` at `now`: a session that was opened by a
+/// password alone counts as opened by `method`. All other sessions and the personal access tokens end, since they may be
+/// older than the factor.
+pub(super) async fn added(
+    transaction: &DatabaseTransaction,
+    (user, keep): (UserId, SessionId),
+    method: LogInMethod,
+    now: Time,
+) -> Result<(), StoreError> {
+    end_all(transaction, user, Some(keep)).await?;
+    note_given(transaction, (user, keep), now).await?;
+    session_rows::end_access_tokens(transaction, user).await?;
+    let session = sessions::Entity::find_by_id(Uuid::from_u128(keep.0));
+    let by_password = session.filter(sessions::Column::Method.eq(LogInMethod::Password.as_str()));
+    match by_password.one(transaction).await? {
+        Some(_) => set_method(transaction, keep, method).await,
+        None => Ok(()),
+    }
+}
+
+/// What follows from a removed factor: all sessions of the user but `keep` end. A user who has no factor left needs no
+/// recovery codes.
+pub(super) async fn removed(
+    transaction: &DatabaseTransaction,
+    (user, keep): (UserId, SessionId),
+) -> Result<(), StoreError> {
+    end_all(transaction, user, Some(keep)).await?;
+    let id = Uuid::from_u128(user.0);
+    if of_user(transaction, id).await?.any() {
+        return Ok(());
+    }
+    let codes = recovery_codes::Entity::delete_many().filter(recovery_codes::Column::UserId.eq(id));
+    codes.exec(transaction).await?;
+    set_method(transaction, keep, LogInMethod::Password).await
+}
+
+impl Store {
+    /// Uses up a factor that a user has given again in a session, and notes when. Returns false, and does nothing, if
+    /// it was used before, or the session has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn give_factor(
+        &self,
+        whose: (UserId, SessionId),
+        used: &FactorUse,
+        entry: &Audit,
+    ) -> Result<bool, StoreError> {
+        let done = self.transact(async |transaction| {
+            if !consume(transaction, Uuid::from_u128(whose.0.0), used).await? {
+                return Ok(false);
+            }
+            if !note_given(transaction, whose, entry.at).await? {
+                return Err(StoreError::NotFound("session"));
+            }
+            append(transaction, entry).await?;
+            Ok(true)
+        });
+        match done.await {
+            // The factor of a session that has ended is not used up.
+            Err(StoreError::NotFound(_)) => Ok(false),
+            done => done,
+        }
+    }
+
+    /// The factors of a user.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn factors(&self, user: UserId) -> Result<Factors, StoreError> {
+        self.read(async |database| of_user(database, Uuid::from_u128(user.0)).await).await
+    }
+}

@@ -1,0 +1,195 @@
+//! Gateways' reports: the state of their nodes, for operators, and the keys whose limits they have scaled down, for
+//! tenants.
+
+use super::removal::remove;
+use super::value::{count, moment, number, time, unreadable};
+use crate::entity::cooled_keys;
+use crate::entity::gateways::{ActiveModel, Column, Entity};
+use crate::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::safeguard::Cooled;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, OnConflict};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How one gateway sees one node.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct NodeState {
+    /// The chain's path.
+    pub chain: String,
+    /// The node's URL, secrets masked.
+    pub node: String,
+    /// Its priority: nodes with a lower number are asked first.
+    pub priority: u32,
+    /// Its health, in one word.
+    pub standing: String,
+    /// The reason, in words.
+    pub reason: String,
+    /// The newest height it has reported.
+    pub height: Option<u64>,
+    /// How many blocks it is behind the height that the gateway trusts.
+    pub lag: Option<u64>,
+    /// Its latency in microseconds; 0 if it has not answered yet.
+    pub latency_micros: u64,
+    /// Calls in flight to it.
+    pub in_flight: u64,
+    /// Tries that failed through the node or the network to it, since the gateway has it. Gateways of earlier versions do
+    /// not report it.
+    #[serde(default)]
+    pub faults: u64,
+    /// Calls a second that it gets from each gateway, if that is limited. Gateways of earlier versions report nothing of what
+    /// nodes may get, here and below.
+    #[serde(default)]
+    pub rate_limit: Option<u32>,
+    /// Calls that it gets in a month, if that is limited.
+    #[serde(default)]
+    pub monthly_calls: Option<u64>,
+    /// Calls that it has got this month, those of other gateways included as far as the gateway knows them, if it has a limit
+    /// or a price.
+    #[serde(default)]
+    pub month_calls: Option<u64>,
+    /// What a million calls cost, in millionths of the operator's unit.
+    #[serde(default)]
+    pub price_per_million: Option<u64>,
+    /// How often the gateway passed it over because it had got as many calls as it gets in a second,
+    #[serde(default)]
+    pub over_rate: u64,
+    /// and because it had got as many as it gets in a month.
+    #[serde(default)]
+    pub over_budget: u64,
+}
+
+/// A gateway's report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GatewayReport {
+    /// The gateway.
+    pub id: u128,
+    /// When it was sent.
+    pub at: Time,
+    /// Its nodes.
+    pub nodes: Vec<NodeState>,
+}
+
+/// Gateways without a report for this long are removed.
+const SILENT: Duration = Duration::from_secs(86_400);
+
+/// Rows per statement: each has six values, and SQLite accepts 32,766 per statement.
+const ROWS: usize = 1_000;
+
+impl Store {
+    /// Stores a gateway's report, with the keys whose limits it has scaled down, in place of its previous one, and
+    /// removes gateways that have long been silent.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`], [`StoreError::Unavailable`].
+    pub fn put_report<'a>(
+        &'a self,
+        report: &'a GatewayReport,
+        cooled: &'a [Cooled],
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let nodes = serde_json::to_string(&report.nodes).unwrap_or_else(|_| "[]".into());
+            let row = ActiveModel {
+                id: Set(Uuid::from_u128(report.id)),
+                seen_at: Set(moment(report.at)),
+                nodes: Set(nodes),
+            };
+            let cooled =
+                cooled.iter().map(|cooled| cooled_row(report.id, cooled)).collect::<Result<Vec<_>, _>>()?;
+            let long_ago = moment(report.at) - i64::try_from(SILENT.as_micros()).unwrap_or(i64::MAX);
+            self.write(async |transaction| {
+                let gone = Condition::all().add(Column::SeenAt.lte(long_ago));
+                remove::<Entity>(transaction, Column::Id, gone, 8).await?;
+                let upsert =
+                    OnConflict::column(Column::Id).update_columns([Column::SeenAt, Column::Nodes]).to_owned();
+                Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+                let before = cooled_keys::Column::Gateway.eq(Uuid::from_u128(report.id));
+                cooled_keys::Entity::delete_many().filter(before).exec(transaction).await?;
+                for rows in cooled.chunks(ROWS) {
+                    let rows = cooled_keys::Entity::insert_many(rows.iter().cloned());
+                    rows.exec_without_returning(transaction).await?;
+                }
+                Ok(())
+            })
+            .await
+        })
+    }
+
+    /// The reports sent after `since`, by ascending gateway identifier.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn reports(&self, since: Time) -> Result<Vec<GatewayReport>, StoreError> {
+        self.read(async |database| {
+            let rows = Entity::find().filter(Column::SeenAt.gt(moment(since))).order_by_asc(Column::Id);
+            let rows = rows.all(database).await?;
+            let report = |row: crate::entity::gateways::Model| {
+                let nodes = serde_json::from_str(&row.nodes)
+                    .map_err(|_| unreadable("report of a gateway", row.nodes))?;
+                Ok(GatewayReport { id: row.id.as_u128(), at: time(row.seen_at), nodes })
+            };
+            rows.into_iter().map(report).collect()
+        })
+        .await
+    }
+
+    /// The keys of a tenant whose limits are scaled down beyond `now`, according to reports sent after `since`: each
+    /// key once per gateway, in the order of the keys.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn cooled_keys(
+        &self,
+        tenant: TenantId,
+        since: Time,
+        now: Time,
+    ) -> Result<Vec<Cooled>, StoreError> {
+        use cooled_keys::Column as Cooling;
+        self.read(async |database| {
+            let reporting = Entity::find().select_only().column(Column::Id);
+            let reporting = reporting.filter(Column::SeenAt.gt(moment(since))).into_query();
+            let rows = cooled_keys::Entity::find()
+                .filter(Cooling::Tenant.eq(Uuid::from_u128(tenant.0)))
+                .filter(Cooling::EndsAt.gt(moment(now)))
+                .filter(Cooling::Gateway.in_subquery(reporting))
+                .order_by_asc(Cooling::Key)
+                .order_by_asc(Cooling::Gateway);
+            rows.all(database).await?.iter().map(cooled).collect()
+        })
+        .await
+    }
+}
+
+fn cooled_row(gateway: u128, cooled: &Cooled) -> Result<cooled_keys::ActiveModel, StoreError> {
+    Ok(cooled_keys::ActiveModel {
+        tenant: Set(Uuid::from_u128(cooled.tenant.0)),
+        key: Set(Uuid::from_u128(cooled.key.0)),
+        gateway: Set(Uuid::from_u128(gateway)),
+        project: Set(Uuid::from_u128(cooled.project.0)),
+        percent: Set(number("percent", cooled.percent)?),
+        ends_at: Set(moment(cooled.end)),
+    })
+}
+
+fn cooled(row: &cooled_keys::Model) -> Result<Cooled, StoreError> {
+    Ok(Cooled {
+        key: KeyId(row.key.as_u128()),
+        project: ProjectId(row.project.as_u128()),
+        tenant: TenantId(row.tenant.as_u128()),
+        percent: count("percent", row.percent)?,
+        end: time(row.ends_at),
+    })
+}
+
+#[cfg(test)]
+#[cfg(have_postgres)]
+#[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
+#[path = "gateways/tests.rs"]
+mod on_postgres;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,469 @@
+//! Invoices and their lines.
+
+use super::users::UnknownName;
+use super::value::{count, moment, number, tier, time, unreadable};
+use crate::entity::invoice_lines;
+use crate::entity::invoices::{Column, Entity, Model};
+use crate::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::{Price, Tier};
+use rpcgate_core::usage::Amount;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::Condition;
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// Invoices that one call returns at most.
+const MAX_RETURNED: u64 = 1_000;
+
+/// The number of an invoice: the year of its date, and its number in that year. It is written `2026-000123`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct InvoiceNumber {
+    /// The year.
+    pub year: u16,
+    /// The number in the year, from 1 without gaps.
+    pub serial: u64,
+}
+
+/// The text is not the number of an invoice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotInvoiceNumber;
+
+impl fmt::Display for InvoiceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:06}", self.year, self.serial)
+    }
+}
+
+impl FromStr for InvoiceNumber {
+    type Err = NotInvoiceNumber;
+
+    /// Accepts no other spelling than that of `Display`, so that an invoice has one path.
+    fn from_str(text: &str) -> Result<Self, NotInvoiceNumber> {
+        let (year, serial) = text.split_once('-').ok_or(NotInvoiceNumber)?;
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if year.len() != 4 || !(6..=18).contains(&serial.len()) || !digits(year) || !digits(serial) {
+            return Err(NotInvoiceNumber);
+        }
+        let year = year.parse().map_err(|_| NotInvoiceNumber)?;
+        let number = InvoiceNumber { year, serial: serial.parse().map_err(|_| NotInvoiceNumber)? };
+        if number.to_string() == text { Ok(number) } else { Err(NotInvoiceNumber) }
+    }
+}
+
+impl InvoiceNumber {
+    pub(super) fn columns(self) -> (i32, i64) {
+        (i32::from(self.year), i64::try_from(self.serial).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn stored(year: i32, serial: i64) -> Result<Self, StoreError> {
+        let year = u16::try_from(year).map_err(|_| unreadable("year", year))?;
+        Ok(InvoiceNumber { year, serial: count("number of an invoice", serial)? })
+    }
+
+    /// The row with this number.
+    pub(super) fn row(self) -> Condition {
+        let (year, serial) = self.columns();
+        Condition::all().add(Column::Year.eq(year)).add(Column::Serial.eq(serial))
+    }
+}
+
+/// What an invoice says about the seller.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct InvoiceSeller {
+    /// Its name.
+    pub name: String,
+    /// The lines of its address.
+    pub address: Vec<String>,
+    /// Its tax number.
+    pub tax_id: Option<String>,
+}
+
+/// What invoices say about a customer.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct BillingParty {
+    /// Its name, if it is not that of the tenant.
+    pub name: Option<String>,
+    /// The lines of its address.
+    pub address: Vec<String>,
+    /// Its tax number.
+    pub tax_id: Option<String>,
+}
+
+/// The stored form of the lines of an address.
+pub(super) fn address_text(lines: &[String]) -> String {
+    serde_json::json!(lines).to_string()
+}
+
+/// The lines of an address that [`address_text`] has written.
+pub(super) fn read_address(stored: &str) -> Result<Vec<String>, StoreError> {
+    serde_json::from_str(stored).map_err(|_| unreadable("address", stored))
+}
+
+/// The stored status of an invoice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum InvoiceStatus {
+    /// It is not paid.
+    Open,
+    /// It is paid, or nothing of it is owed any more.
+    Paid,
+    /// It was cancelled.
+    Void,
+}
+
+impl InvoiceStatus {
+    const ALL: [InvoiceStatus; 3] = [InvoiceStatus::Open, InvoiceStatus::Paid, InvoiceStatus::Void];
+
+    /// Its name in the database and in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            InvoiceStatus::Open => "open",
+            InvoiceStatus::Paid => "paid",
+            InvoiceStatus::Void => "void",
+        }
+    }
+}
+
+impl FromStr for InvoiceStatus {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let found = InvoiceStatus::ALL.into_iter().find(|status| status.name() == text);
+        found.ok_or(UnknownName("status"))
+    }
+}
+
+/// The amounts of an invoice, in cents of a US dollar.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct InvoiceAmounts {
+    /// The sum of its lines, rounded.
+    pub subtotal: u64,
+    /// The name of the tax.
+    pub tax_name: String,
+    /// The rate of the tax, in basis points.
+    pub tax_basis_points: u32,
+    /// The tax.
+    pub tax: u64,
+    /// The sum of both.
+    pub total: u64,
+}
+
+/// What a line of an invoice is about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum LineKind {
+    /// The fee of a plan.
+    Plan,
+    /// Compute Units.
+    Usage,
+}
+
+impl LineKind {
+    const ALL: [LineKind; 2] = [LineKind::Plan, LineKind::Usage];
+
+    /// Its name in the database and on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LineKind::Plan => "plan",
+            LineKind::Usage => "usage",
+        }
+    }
+}
+
+/// A line of an invoice.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvoiceLine {
+    /// The beginning of the month that it is about: that of the invoice, or an earlier one for usage that arrived late.
+    pub month: Time,
+    /// What it is about.
+    pub kind: LineKind,
+    /// The path of the chain; empty for a plan.
+    pub chain: String,
+    /// The plan.
+    pub tier: Tier,
+    /// The price of a Compute Unit, or of the plan for the whole month.
+    pub price: Price,
+    /// Calls charged at least one Compute Unit.
+    pub calls: u64,
+    /// Compute Units, or the seconds for which the plan was in force.
+    pub units: u64,
+    /// The exact amount.
+    pub amount: Amount,
+    /// The name of the plan when the invoice was issued, if it is one of an operator's own.
+    pub custom_plan: Option<String>,
+}
+
+/// An invoice without its lines.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Invoice {
+    /// Its number.
+    pub number: InvoiceNumber,
+    /// The tenant that owes it.
+    pub tenant: TenantId,
+    /// The period that it closes, begin and end.
+    pub period: Range<Time>,
+    /// Its date.
+    pub issued_at: Time,
+    /// When it is due.
+    pub due_at: Time,
+    /// Its status.
+    pub status: InvoiceStatus,
+    /// The customer's name at its date: that for invoices, or the tenant's.
+    pub customer: String,
+    /// The lines of the customer's address at its date.
+    pub customer_address: Vec<String>,
+    /// The customer's tax number at its date.
+    pub customer_tax_id: Option<String>,
+    /// The seller at its date.
+    pub seller: InvoiceSeller,
+    /// Its amounts.
+    pub amounts: InvoiceAmounts,
+    /// The sum of its credit notes, in cents.
+    pub credited: u64,
+    /// When it was paid or cancelled.
+    pub settled_at: Option<Time>,
+    /// A note of the operator.
+    pub note: Option<String>,
+    /// The number of reminders sent.
+    pub reminders: u32,
+    /// When its tenant was suspended because of it.
+    pub suspended_at: Option<Time>,
+    /// The time of the suspension that was announced to its tenant.
+    pub suspends_at: Option<Time>,
+}
+
+impl Invoice {
+    /// The amount that is still to be paid, in cents.
+    pub const fn due_cents(&self) -> u64 {
+        match self.status {
+            InvoiceStatus::Open => self.amounts.total.saturating_sub(self.credited),
+            InvoiceStatus::Paid | InvoiceStatus::Void => 0,
+        }
+    }
+
+    /// Whether it is unpaid after its due date.
+    pub fn is_overdue(&self, now: Time) -> bool {
+        self.status == InvoiceStatus::Open && self.due_at <= now
+    }
+}
+
+impl TryFrom<Model> for Invoice {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        let cents = |stored| count("amount", stored);
+        let small = |stored: i32| u32::try_from(stored).map_err(|_| unreadable("count", stored));
+        Ok(Invoice {
+            number: InvoiceNumber::stored(row.year, row.serial)?,
+            tenant: TenantId(row.tenant_id.as_u128()),
+            period: time(row.period)..time(row.period_end),
+            issued_at: time(row.issued_at),
+            due_at: time(row.due_at),
+            status: row.status.parse().map_err(|_| unreadable("status", row.status))?,
+            customer: row.customer,
+            customer_address: read_address(&row.customer_address)?,
+            customer_tax_id: row.customer_tax_id,
+            seller: serde_json::from_str(&row.seller).map_err(|_| unreadable("seller", row.seller))?,
+            amounts: InvoiceAmounts {
+                subtotal: cents(row.subtotal_cents)?,
+                tax_name: row.tax_name,
+                tax_basis_points: small(row.tax_basis_points)?,
+                tax: cents(row.tax_cents)?,
+                total: cents(row.total_cents)?,
+            },
+            credited: cents(row.credited_cents)?,
+            settled_at: row.settled_at.map(time),
+            note: row.note,
+            reminders: small(row.reminders)?,
+            suspended_at: row.suspended_at.map(time),
+            suspends_at: row.suspends_at.map(time),
+        })
+    }
+}
+
+impl TryFrom<invoice_lines::Model> for InvoiceLine {
+    type Error = StoreError;
+
+    fn try_from(row: invoice_lines::Model) -> Result<Self, StoreError> {
+        let kind = LineKind::ALL.into_iter().find(|kind| kind.name() == row.kind);
+        Ok(InvoiceLine {
+            month: time(row.month),
+            kind: kind.ok_or_else(|| unreadable("line of an invoice", row.kind))?,
+            chain: row.chain,
+            tier: tier(&row.tier)?,
+            price: Price(count("price", row.price)?),
+            calls: count("number of calls", row.calls)?,
+            units: count("number of units", row.units)?,
+            custom_plan: row.custom_plan,
+            amount: Amount(row.amount.parse().map_err(|_| unreadable("amount", row.amount))?),
+        })
+    }
+}
+
+/// The row of a line.
+pub(super) fn line_row(
+    line: &InvoiceLine,
+    tenant: TenantId,
+    (year, serial): (i32, i64),
+    position: usize,
+) -> Result<invoice_lines::ActiveModel, StoreError> {
+    Ok(invoice_lines::ActiveModel {
+        year: Set(year),
+        serial: Set(serial),
+        position: Set(i32::try_from(position).unwrap_or(i32::MAX)),
+        tenant_id: Set(Uuid::from_u128(tenant.0)),
+        month: Set(moment(line.month)),
+        kind: Set(line.kind.name().into()),
+        chain: Set(line.chain.clone()),
+        tier: Set(line.tier.name().into()),
+        price: Set(number("price", line.price.0)?),
+        calls: Set(number("calls", line.calls)?),
+        units: Set(number("units", line.units)?),
+        amount: Set(line.amount.0.to_string()),
+        custom_plan: Set(line.custom_plan.clone()),
+    })
+}
+
+/// An invoice, whichever tenant owes it.
+pub(super) async fn find(
+    database: &impl ConnectionTrait,
+    number: InvoiceNumber,
+) -> Result<Option<Invoice>, StoreError> {
+    let found = Entity::find().filter(number.row()).one(database).await?;
+    found.map(Invoice::try_from).transpose()
+}
+
+/// Which invoices to list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InvoiceFilter {
+    /// Only invoices of this tenant.
+    pub tenant: Option<TenantId>,
+    /// Only invoices with this status.
+    pub status: Option<InvoiceStatus>,
+    /// Only invoices that were due by then.
+    pub due_by: Option<Time>,
+    /// Only invoices that were due later.
+    pub due_after: Option<Time>,
+    /// Only invoices whose period begins within these two times, the second excluded.
+    pub period: Option<(Time, Time)>,
+}
+
+impl InvoiceFilter {
+    fn condition(self) -> Condition {
+        Condition::all()
+            .add_option(self.tenant.map(|tenant| Column::TenantId.eq(Uuid::from_u128(tenant.0))))
+            .add_option(self.status.map(|status| Column::Status.eq(status.name())))
+            .add_option(self.due_by.map(|by| Column::DueAt.lte(moment(by))))
+            .add_option(self.due_after.map(|after| Column::DueAt.gt(moment(after))))
+            .add_option(self.period.map(|(from, _)| Column::Period.gte(moment(from))))
+            .add_option(self.period.map(|(_, to)| Column::Period.lt(moment(to))))
+    }
+}
+
+impl Store {
+    /// Lists invoices, the newest first, starting behind `before` in this order: at most `limit`, and at most 1,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn invoices(
+        &self,
+        filter: InvoiceFilter,
+        before: Option<InvoiceNumber>,
+        limit: u64,
+    ) -> Result<Vec<Invoice>, StoreError> {
+        let older = before.map(|before| {
+            let (year, serial) = before.columns();
+            let same_year = Condition::all().add(Column::Year.eq(year)).add(Column::Serial.lt(serial));
+            Condition::any().add(Column::Year.lt(year)).add(same_year)
+        });
+        let newest = Entity::find()
+            .filter(filter.condition().add_option(older))
+            .order_by_desc(Column::Year)
+            .order_by_desc(Column::Serial)
+            .limit(limit.min(MAX_RETURNED));
+        self.read(async |database| newest.all(database).await?.into_iter().map(Invoice::try_from).collect())
+            .await
+    }
+
+    /// The lines about the usage of the months in `months` on all invoices of a tenant, even cancelled ones: what is on
+    /// an invoice is not put on another.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn invoiced_usage(
+        &self,
+        tenant: TenantId,
+        months: Range<Time>,
+    ) -> Result<Vec<InvoiceLine>, StoreError> {
+        use invoice_lines::Column;
+        let lines = invoice_lines::Entity::find()
+            .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+            .filter(Column::Kind.eq(LineKind::Usage.name()))
+            .filter(Column::Month.gte(moment(months.start)))
+            .filter(Column::Month.lt(moment(months.end)));
+        self.read(async |database| {
+            lines.all(database).await?.into_iter().map(InvoiceLine::try_from).collect()
+        })
+        .await
+    }
+
+    /// Invoices whose mail has not been sent, the oldest first: at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn unannounced_invoices(&self, limit: u64) -> Result<Vec<Invoice>, StoreError> {
+        let oldest = Entity::find()
+            .filter(Column::Announced.eq(false))
+            .order_by_asc(Column::Year)
+            .order_by_asc(Column::Serial)
+            .limit(limit.min(MAX_RETURNED));
+        self.read(async |database| oldest.all(database).await?.into_iter().map(Invoice::try_from).collect())
+            .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_read_in_its_own_spelling_only() {
+        for (year, serial, text) in
+            [(2026, 123, "2026-000123"), (2026, 1_234_567, "2026-1234567"), (1970, 0, "1970-000000")]
+        {
+            let number = InvoiceNumber { year, serial };
+            assert_eq!(number.to_string(), text);
+            assert_eq!(text.parse(), Ok(number));
+        }
+        for wrong in [
+            "",
+            "-",
+            "2026",
+            "2026-",
+            "2026-123",
+            "2026-0000123",
+            "02026-000123",
+            "2026-+00123",
+            "2026-00012x",
+            " 2026-000123",
+            "2026-000123 ",
+            "2026-9999999999999999999",
+            "2026-000123-1",
+            "２026-000123",
+        ] {
+            assert_eq!(wrong.parse::<InvoiceNumber>(), Err(NotInvoiceNumber), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_of_states_and_lines_are_read_back() {
+        for status in InvoiceStatus::ALL {
+            assert_eq!(status.name().parse(), Ok(status));
+        }
+        assert!("overdue".parse::<InvoiceStatus>().is_err(), "it follows from the due date");
+    }
+}

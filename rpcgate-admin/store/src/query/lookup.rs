@@ -1,0 +1,91 @@
+//! Finding things by what people call them, over all tenants: for operators, who may know no identifier.
+
+use super::keys::Key;
+use super::live_tenants::live_tenants;
+use super::projects::{Project, live};
+use super::tenants::Tenant;
+use crate::entity::{keys, projects, tenants};
+use crate::{Store, StoreError};
+use rpcgate_core::caller::{KeyId, TenantId};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use uuid::Uuid;
+
+/// A key with the tenant to which its project belongs.
+type KeyRow = (keys::Model, Option<projects::Model>);
+
+fn of_tenant((key, project): KeyRow) -> Result<(TenantId, Key), StoreError> {
+    let project = project.ok_or(StoreError::NotFound("project"))?;
+    Ok((TenantId(project.tenant_id.as_u128()), key.try_into()?))
+}
+
+impl Store {
+    /// The tenants with exactly this name, the oldest first: at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn tenants_named(&self, name: &str, limit: u64) -> Result<Vec<Tenant>, StoreError> {
+        self.read(async |database| {
+            let found = live_tenants()
+                .filter(tenants::Column::Name.eq(name))
+                .order_by_asc(tenants::Column::Id)
+                .limit(limit);
+            found.all(database).await?.into_iter().map(Tenant::try_from).collect()
+        })
+        .await
+    }
+
+    /// The projects with exactly this name, of one tenant or of all, the oldest first: at most `limit`. Deleted projects
+    /// are left out.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn projects_named(
+        &self,
+        tenant: Option<TenantId>,
+        name: &str,
+        limit: u64,
+    ) -> Result<Vec<Project>, StoreError> {
+        self.read(async |database| {
+            let mut found = live().filter(projects::Column::Name.eq(name));
+            if let Some(tenant) = tenant {
+                found = found.filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+            }
+            let found = found.order_by_asc(projects::Column::Id).limit(limit);
+            found.all(database).await?.into_iter().map(Project::try_from).collect()
+        })
+        .await
+    }
+
+    /// A key of any tenant, revoked or not, with its tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn any_key(&self, id: KeyId) -> Result<Option<(TenantId, Key)>, StoreError> {
+        self.read(async |database| {
+            let found = keys::Entity::find_by_id(Uuid::from_u128(id.0)).find_also_related(projects::Entity);
+            found.one(database).await?.map(of_tenant).transpose()
+        })
+        .await
+    }
+
+    /// The keys that begin with `prefix`, the 12 characters that are shown of a key, each with its tenant, the oldest
+    /// first: at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn keys_with_prefix(
+        &self,
+        prefix: &str,
+        limit: u64,
+    ) -> Result<Vec<(TenantId, Key)>, StoreError> {
+        self.read(async |database| {
+            let found = keys::Entity::find()
+                .find_also_related(projects::Entity)
+                .filter(keys::Column::Prefix.eq(prefix))
+                .order_by_asc(keys::Column::Id)
+                .limit(limit);
+            found.all(database).await?.into_iter().map(of_tenant).collect()
+        })
+        .await
+    }
+}

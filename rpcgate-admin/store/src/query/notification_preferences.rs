@@ -1,0 +1,113 @@
+//! What users want to be told of.
+
+use super::id::UserId;
+use super::notices::NotificationKind;
+use super::usage_rows::statement_error;
+use super::users::User;
+use super::value::insert_error;
+use crate::entity::notification_preferences::{Column, Entity};
+use crate::entity::users;
+use crate::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use sea_orm::sea_query::{Expr, OnConflict, Query};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// How a user wants to be told of notifications of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotificationPreference {
+    /// Whether they are in the user's list.
+    pub shown: bool,
+    /// Whether they are mailed.
+    pub mail: bool,
+}
+
+impl Store {
+    /// What a user has chosen.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn notification_preferences(
+        &self,
+        user: UserId,
+    ) -> Result<BTreeMap<NotificationKind, NotificationPreference>, StoreError> {
+        self.read(async |database| {
+            let rows =
+                Entity::find().filter(Column::UserId.eq(Uuid::from_u128(user.0))).all(database).await?;
+            let chosen = rows.into_iter().map(|row| {
+                Ok((row.kind.parse()?, NotificationPreference { shown: row.shown, mail: row.mail }))
+            });
+            chosen.collect()
+        })
+        .await
+    }
+
+    /// Stores what a user has chosen for a kind.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the user does not exist, [`StoreError::Unavailable`].
+    pub async fn put_notification_preference(
+        &self,
+        user: UserId,
+        kind: NotificationKind,
+        preference: NotificationPreference,
+    ) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let mut insert = Query::insert();
+            insert.into_table(Entity).columns([Column::UserId, Column::Kind, Column::Shown, Column::Mail]);
+            let row: [Expr; 4] = [
+                Uuid::from_u128(user.0).into(),
+                kind.name().into(),
+                preference.shown.into(),
+                preference.mail.into(),
+            ];
+            insert.values(row).map_err(statement_error)?;
+            let chosen = OnConflict::columns([Column::UserId, Column::Kind])
+                .update_columns([Column::Shown, Column::Mail])
+                .to_owned();
+            let done = transaction.execute(insert.on_conflict(chosen)).await;
+            done.map(drop).map_err(|error| insert_error(error, "preference", "user", None))
+        })
+        .await
+    }
+
+    /// The members of a tenant whose address is confirmed and who are not disabled, with what each has chosen for a
+    /// kind.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn notification_audience(
+        &self,
+        tenant: TenantId,
+        kind: NotificationKind,
+    ) -> Result<Vec<(User, Option<NotificationPreference>)>, StoreError> {
+        self.read(async |database| {
+            let members = users::Entity::find()
+                .filter(users::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .filter(users::Column::ConfirmedAt.is_not_null())
+                .filter(users::Column::DisabledAt.is_null())
+                .order_by_asc(users::Column::CreatedAt)
+                .order_by_asc(users::Column::Id)
+                .all(database)
+                .await?;
+            let chosen = Entity::find()
+                .filter(Column::Kind.eq(kind.name()))
+                .filter(Column::UserId.is_in(members.iter().map(|member| member.id)))
+                .all(database)
+                .await?;
+            let chosen: BTreeMap<Uuid, _> = chosen
+                .into_iter()
+                .map(|row| (row.user_id, NotificationPreference { shown: row.shown, mail: row.mail }))
+                .collect();
+            members
+                .into_iter()
+                .map(|member| {
+                    let preference = chosen.get(&member.id).copied();
+                    Ok((User::try_from(member)?, preference))
+                })
+                .collect()
+        })
+        .await
+    }
+}

@@ -1,0 +1,274 @@
+//! Mails that wait to be sent. A sender claims a mail before it sends it: until its lease is over no other sender does,
+//! and if the sender was killed, the mail is due again then.
+
+use super::digest::Digest;
+use super::id::NotificationId;
+use super::value::{moment, time, unreadable};
+use crate::entity::mailed_notifications;
+use crate::entity::outgoing_mails::{ActiveModel, Column, Entity, Model};
+use crate::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, Expr, ExprTrait};
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use std::fmt;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Mails that may wait for one recipient; of more, the oldest is dropped, since the newest link is the one that works.
+const MAX_PER_RECIPIENT: u64 = 20;
+/// Mails that may wait in all.
+const MAX_WAITING: u64 = 10_000;
+/// How long it is remembered that a notification was mailed: longer than one may be mailed after it was raised.
+const MAILED_KEPT: Duration = Duration::from_secs(7 * 86_400);
+
+/// A mail to be sent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OutgoingMail {
+    /// Its identifier, a UUID.
+    pub id: u128,
+    /// The digest of the recipient's address.
+    pub recipient: Digest,
+    /// The sealed content.
+    pub content: Vec<u8>,
+    /// When it was written.
+    pub created_at: Time,
+    /// When it is given up.
+    pub expires_at: Time,
+}
+
+impl fmt::Debug for OutgoingMail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutgoingMail").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Whether there was room for a mail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MailRoom {
+    /// There was.
+    Found,
+    /// There is, since the oldest mail of the same recipient was dropped.
+    Made,
+    /// Too many mails wait; this one was not stored.
+    Full,
+}
+
+/// A mail that this sender is to send.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClaimedMail {
+    /// Its identifier.
+    pub id: u128,
+    /// The sealed content.
+    pub content: Vec<u8>,
+    /// When it was written.
+    pub created_at: Time,
+    /// How often it was claimed, this time included.
+    pub tries: u32,
+}
+
+impl fmt::Debug for ClaimedMail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("ClaimedMail");
+        shown.field("id", &self.id).field("tries", &self.tries).finish_non_exhaustive()
+    }
+}
+
+/// What a sender gets.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ClaimedMails {
+    /// The mails, the one that was due first at the front.
+    pub mails: Vec<ClaimedMail>,
+    /// The number of due mails that were removed, because they have expired.
+    pub expired: u64,
+}
+
+/// Removes the mails of a recipient that are too many once another one is stored, and returns whether there were any.
+async fn make_room(transaction: &DatabaseTransaction, recipient: &Digest) -> Result<bool, StoreError> {
+    let surplus = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::Recipient.eq(recipient.bytes()))
+        .order_by_desc(Column::CreatedAt)
+        .order_by_desc(Column::Id)
+        .offset(MAX_PER_RECIPIENT - 1)
+        .limit(MAX_PER_RECIPIENT);
+    let surplus: Vec<Uuid> = surplus.into_tuple().all(transaction).await?;
+    if surplus.is_empty() {
+        return Ok(false);
+    }
+    Entity::delete_many().filter(Column::Id.is_in(surplus)).exec(transaction).await?;
+    Ok(true)
+}
+
+/// Stores a mail if there is room for it.
+pub(super) async fn put(
+    transaction: &DatabaseTransaction,
+    mail: &OutgoingMail,
+) -> Result<MailRoom, StoreError> {
+    let room = if make_room(transaction, &mail.recipient).await? {
+        MailRoom::Made
+    } else if Entity::find().count(transaction).await? < MAX_WAITING {
+        MailRoom::Found
+    } else {
+        return Ok(MailRoom::Full);
+    };
+    let row = ActiveModel {
+        id: Set(Uuid::from_u128(mail.id)),
+        recipient: Set(mail.recipient.bytes()),
+        content: Set(mail.content.clone()),
+        tries: Set(0),
+        created_at: Set(moment(mail.created_at)),
+        due_at: Set(moment(mail.created_at)),
+        expires_at: Set(moment(mail.expires_at)),
+    };
+    Entity::insert(row).exec_without_returning(transaction).await?;
+    Ok(room)
+}
+
+/// Notifications of which it need not be known any more that they were mailed.
+pub(super) fn is_mailed_long_ago(now: Time) -> Condition {
+    let kept = i64::try_from(MAILED_KEPT.as_micros()).unwrap_or(i64::MAX);
+    Condition::all().add(mailed_notifications::Column::At.lte(moment(now).saturating_sub(kept)))
+}
+
+impl Store {
+    /// Stores a mail, which is due at once.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn put_mail(&self, mail: &OutgoingMail) -> Result<MailRoom, StoreError> {
+        self.transact(async |transaction| put(transaction, mail).await).await
+    }
+
+    /// Stores the mails about a notification, unless this was done before.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn put_mails_once(
+        &self,
+        notification: NotificationId,
+        mails: &[OutgoingMail],
+        now: Time,
+    ) -> Result<Vec<MailRoom>, StoreError> {
+        let id = Uuid::from_u128(notification.0);
+        self.transact(async |transaction| {
+            if mailed_notifications::Entity::find_by_id(id).count(transaction).await? > 0 {
+                return Ok(Vec::new());
+            }
+            let row = mailed_notifications::ActiveModel { notification: Set(id), at: Set(moment(now)) };
+            mailed_notifications::Entity::insert(row).exec_without_returning(transaction).await?;
+            let mut rooms = Vec::with_capacity(mails.len());
+            for mail in mails {
+                rooms.push(put(transaction, mail).await?);
+            }
+            Ok(rooms)
+        })
+        .await
+    }
+
+    /// Whether a sender has something to do at `now`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn are_mails_due(&self, now: Time) -> Result<bool, StoreError> {
+        let due = Entity::find().select_only().column(Column::Id).filter(Column::DueAt.lte(moment(now)));
+        self.read(async |database| Ok(due.into_tuple::<Uuid>().one(database).await?.is_some())).await
+    }
+
+    /// The number of mails that wait to be sent.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn waiting_mails(&self) -> Result<u64, StoreError> {
+        self.read(async |database| Ok(Entity::find().count(database).await?)).await
+    }
+
+    /// Claims up to `limit` of the mails that are due at `now`: until `lease` is over, no other sender gets them. Due
+    /// mails that have expired are removed instead.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn claim_mails(
+        &self,
+        limit: u64,
+        lease: Duration,
+        now: Time,
+    ) -> Result<ClaimedMails, StoreError> {
+        self.transact(async |transaction| {
+            let due = Entity::find().filter(Column::DueAt.lte(moment(now)));
+            let due = due.order_by_asc(Column::DueAt).order_by_asc(Column::Id).limit(limit);
+            let (expired, alive): (Vec<_>, Vec<_>) =
+                due.all(transaction).await?.into_iter().partition(|mail| mail.expires_at <= moment(now));
+            let ids =
+                |mails: &[Model]| Column::Id.is_in(mails.iter().map(|mail| mail.id).collect::<Vec<_>>());
+            let gone = Entity::delete_many().filter(ids(&expired)).exec(transaction).await?;
+            Entity::update_many()
+                .col_expr(Column::Tries, Expr::col(Column::Tries).add(1))
+                .col_expr(Column::DueAt, Expr::value(moment(now.plus(lease))))
+                .filter(ids(&alive))
+                .exec(transaction)
+                .await?;
+            let mails = alive.into_iter().map(|mail| {
+                let tries =
+                    u32::try_from(mail.tries).map_err(|_| unreadable("number of tries", mail.tries))?;
+                Ok(ClaimedMail {
+                    id: mail.id.as_u128(),
+                    content: mail.content,
+                    created_at: time(mail.created_at),
+                    tries: tries.saturating_add(1),
+                })
+            });
+            let mails = mails.collect::<Result<Vec<_>, StoreError>>()?;
+            Ok(ClaimedMails { mails, expired: gone.rows_affected })
+        })
+        .await
+    }
+
+    /// Makes a claimed mail due at this time, or when it expires, if that is earlier. Nothing is done if another sender
+    /// has claimed it since.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn postpone_mail(&self, mail: &ClaimedMail, due_at: Time) -> Result<(), StoreError> {
+        let tries = i32::try_from(mail.tries).unwrap_or(i32::MAX);
+        self.transact(async |transaction| {
+            let this = Entity::find_by_id(Uuid::from_u128(mail.id)).filter(Column::Tries.eq(tries));
+            let Some(row) = this.one(transaction).await? else { return Ok(()) };
+            let due_at = Ord::min(moment(due_at), row.expires_at);
+            let due = Entity::update_many().col_expr(Column::DueAt, Expr::value(due_at));
+            due.filter(Column::Id.eq(row.id)).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Renews the claim of a mail until `due_at`. Nothing is done if another sender has claimed it since.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn renew_mail(&self, mail: &ClaimedMail, due_at: Time) -> Result<(), StoreError> {
+        let tries = i32::try_from(mail.tries).unwrap_or(i32::MAX);
+        self.transact(async |transaction| {
+            let due = Entity::update_many().col_expr(Column::DueAt, Expr::value(moment(due_at)));
+            let this = due.filter(Column::Id.eq(Uuid::from_u128(mail.id))).filter(Column::Tries.eq(tries));
+            this.exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Removes a mail, because it was sent or is given up.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn remove_mail(&self, id: u128) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            Entity::delete_by_id(Uuid::from_u128(id)).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+}

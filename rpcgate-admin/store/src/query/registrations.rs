@@ -1,0 +1,334 @@
+//! Registrations of a tenant and its owner, whose address is not confirmed yet.
+
+use super::audit::{Audit, append_or_simulate};
+use super::confirmations;
+use super::digest::Digest;
+use super::id::UserId;
+use super::removal::{RemovalBatch, try_to_remove};
+use super::tenants::{self, Tenant};
+use super::users::{self, User, stored_email};
+use super::value::moment;
+use crate::entity::{
+    checkouts, confirmations as stored_confirmations, contracts, invoices, keys, limit_requests, mail_tokens,
+    projects, quotas, sessions, solved, tenants as tenant_rows, tier_changes, users as user_rows,
+};
+use crate::{Store, StoreError, fresh_id};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, OnConflict};
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
+};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long an account may stay unconfirmed before it is removed.
+const UNCONFIRMED_KEPT: Duration = Duration::from_secs(7 * 86_400);
+
+/// How long a solution is kept after it has expired: a request may verify it just before and use it up only
+/// afterwards.
+const SOLUTION_GRACE: Duration = Duration::from_secs(10 * 60);
+
+/// A registration.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration<'r> {
+    /// The tenant to create.
+    pub tenant: &'r Tenant,
+    /// Its owner.
+    pub user: &'r User,
+    /// The digest of the token that confirms the address.
+    pub confirmation: Digest,
+    /// When that token expires.
+    pub confirmation_expires_at: Time,
+    /// The digest of the solved challenge and its expiry; `None` if the caller itself makes sure that a solution is
+    /// used only once.
+    pub solved: Option<(Digest, Time)>,
+}
+
+/// The outcome of a registration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Registered {
+    /// Tenant and user were created.
+    Done,
+    /// A confirmed account has this address. Nothing was created, and the solution is used up.
+    AddressTaken,
+    /// The solution was used before. Nothing was created.
+    SolutionUsed,
+}
+
+/// Solutions that can no longer be used.
+pub(super) fn is_stale(now: Time) -> Condition {
+    let micros = i64::try_from(SOLUTION_GRACE.as_micros()).unwrap_or(i64::MAX);
+    Condition::all().add(solved::Column::ExpiresAt.lte(moment(now) - micros))
+}
+
+/// Removes some accounts that were not confirmed in time, with everything that belongs to them, and returns how many.
+/// Their audit entries stay, and so does an account whose tenant [is in use](in_use). Gateways are not notified: an
+/// unconfirmed account cannot make keys.
+pub(super) async fn remove_unconfirmed(
+    transaction: &DatabaseTransaction,
+    now: Time,
+    batch: RemovalBatch,
+) -> Result<u64, StoreError> {
+    let micros = i64::try_from(UNCONFIRMED_KEPT.as_micros()).unwrap_or(i64::MAX);
+    let used = tenant_rows::Entity::find().select_only().column(tenant_rows::Column::Id).filter(in_use());
+    let led = user_rows::Entity::find()
+        .select_only()
+        .column(user_rows::Column::TenantId)
+        .filter(user_rows::Column::TenantId.is_not_null())
+        .filter(user_rows::Column::ConfirmedAt.is_not_null());
+    // A member who never confirmed may go, whatever the tenant of other members owes.
+    let may_go = Condition::any()
+        .add(user_rows::Column::TenantId.not_in_subquery(used.into_query()))
+        .add(user_rows::Column::TenantId.in_subquery(led.into_query()));
+    let late = user_rows::Entity::find()
+        .select_only()
+        .columns([user_rows::Column::Id, user_rows::Column::TenantId])
+        .filter(user_rows::Column::ConfirmedAt.is_null())
+        .filter(user_rows::Column::TenantId.is_not_null())
+        .filter(may_go)
+        .filter(user_rows::Column::CreatedAt.lte(moment(now) - micros))
+        .order_by_asc(user_rows::Column::CreatedAt)
+        .order_by_asc(user_rows::Column::Id)
+        .offset(batch.skip)
+        .limit(batch.limit);
+    remove_accounts(transaction, late.into_tuple().all(transaction).await?).await
+}
+
+/// Of the tenants in a query, those that are not removed with an unconfirmed account: those that owe money, have paid, or
+/// have begun to pay, and those with keys, which a gateway may know.
+fn in_use() -> Condition {
+    let has_keys = Expr::exists(
+        keys::Entity::find()
+            .select_only()
+            .column(keys::Column::Id)
+            .filter(
+                Expr::col((keys::Entity, keys::Column::ProjectId))
+                    .equals((projects::Entity, projects::Column::Id)),
+            )
+            .into_query(),
+    );
+    let with_keys = of_its_own::<projects::Entity>(projects::Column::TenantId).filter(has_keys).into_query();
+    Condition::any()
+        .add(tenant_rows::Column::Tier.ne(Tier::Free.name()))
+        .add(tenant_rows::Column::CustomPlanId.is_not_null())
+        .add(Expr::exists(of_its_own::<invoices::Entity>(invoices::Column::TenantId).into_query()))
+        .add(Expr::exists(of_its_own::<checkouts::Entity>(checkouts::Column::TenantId).into_query()))
+        .add(Expr::exists(of_its_own::<contracts::Entity>(contracts::Column::TenantId).into_query()))
+        .add(Expr::exists(of_its_own::<tier_changes::Entity>(tier_changes::Column::TenantId).into_query()))
+        .add(Expr::exists(with_keys))
+}
+
+/// The rows of another table whose `column` names the tenant of the query around.
+fn of_its_own<E: EntityTrait>(column: E::Column) -> Select<E> {
+    let is_its_own = Expr::col((E::default(), column)).equals((tenant_rows::Entity, tenant_rows::Column::Id));
+    E::find().select_only().column(column).filter(is_its_own)
+}
+
+/// Removes the unconfirmed account with this address, if there is one: the next person to register or to be invited
+/// may be the one who reads the address's mails. The account's sessions, tokens and password end with it.
+pub(super) async fn remove_unconfirmed_account(
+    transaction: &DatabaseTransaction,
+    email: &str,
+) -> Result<(), StoreError> {
+    let existing = user_rows::Entity::find()
+        .select_only()
+        .columns([user_rows::Column::Id, user_rows::Column::TenantId])
+        .filter(user_rows::Column::Email.eq(stored_email(email)))
+        .filter(user_rows::Column::ConfirmedAt.is_null())
+        .filter(user_rows::Column::TenantId.is_not_null());
+    release_addresses(transaction, existing.into_tuple().all(transaction).await?).await
+}
+
+/// Removes accounts whose addresses another account gets. If they cannot be removed, they lose their addresses,
+/// passwords and sessions and stay otherwise, so that the other account never depends on the removal.
+async fn release_addresses(
+    transaction: &DatabaseTransaction,
+    accounts: Vec<(Uuid, Uuid)>,
+) -> Result<(), StoreError> {
+    let users: Vec<Uuid> = accounts.iter().map(|(user, _)| *user).collect();
+    let remove =
+        async |transaction: &DatabaseTransaction| remove_accounts(transaction, accounts).await.map(drop);
+    if try_to_remove(transaction, "unconfirmed account", remove).await? {
+        return Ok(());
+    }
+    for user in users {
+        let email = stand_in_email(UserId(user.as_u128()));
+        user_rows::Entity::update_many()
+            .col_expr(user_rows::Column::Email, Expr::value(email))
+            .col_expr(user_rows::Column::Password, Expr::value(None::<String>))
+            .filter(user_rows::Column::Id.eq(user))
+            .exec(transaction)
+            .await?;
+        let over = Expr::value(0_i64);
+        sessions::Entity::update_many()
+            .col_expr(sessions::Column::ExpiresAt, over.clone())
+            .filter(sessions::Column::UserId.eq(user))
+            .exec(transaction)
+            .await?;
+        stored_confirmations::Entity::update_many()
+            .col_expr(stored_confirmations::Column::ExpiresAt, over.clone())
+            .filter(stored_confirmations::Column::UserId.eq(user))
+            .exec(transaction)
+            .await?;
+        mail_tokens::Entity::update_many()
+            .col_expr(mail_tokens::Column::ExpiresAt, over)
+            .filter(mail_tokens::Column::UserId.eq(user))
+            .exec(transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Removes users, and those of their tenants that have no users left and are not [in use](in_use).
+async fn remove_accounts(
+    transaction: &DatabaseTransaction,
+    accounts: Vec<(Uuid, Uuid)>,
+) -> Result<u64, StoreError> {
+    if accounts.is_empty() {
+        return Ok(0);
+    }
+    let users = user_rows::Column::Id.is_in(accounts.iter().map(|(user, _)| *user));
+    let removed = user_rows::Entity::delete_many().filter(users).exec(transaction).await?.rows_affected;
+    let with_users = user_rows::Entity::find()
+        .select_only()
+        .column(user_rows::Column::TenantId)
+        .filter(user_rows::Column::TenantId.is_not_null());
+    let empty = tenant_rows::Entity::find()
+        .select_only()
+        .column(tenant_rows::Column::Id)
+        .filter(tenant_rows::Column::Id.is_in(accounts.iter().map(|(_, tenant)| *tenant)))
+        .filter(tenant_rows::Column::Id.not_in_subquery(with_users.into_query()))
+        .filter(in_use().not());
+    let empty: Vec<Uuid> = empty.into_tuple().all(transaction).await?;
+    let owned = projects::Entity::find()
+        .select_only()
+        .column(projects::Column::Id)
+        .filter(projects::Column::TenantId.is_in(empty.iter().copied()))
+        .into_query();
+    let quotas_of_projects =
+        quotas::Entity::delete_many().filter(quotas::Column::ProjectId.in_subquery(owned));
+    quotas_of_projects.exec(transaction).await?;
+    let owned = projects::Column::TenantId.is_in(empty.iter().copied());
+    projects::Entity::delete_many().filter(owned).exec(transaction).await?;
+    let owned = limit_requests::Column::TenantId.is_in(empty.iter().copied());
+    limit_requests::Entity::delete_many().filter(owned).exec(transaction).await?;
+    let tenants = tenant_rows::Column::Id.is_in(empty);
+    tenant_rows::Entity::delete_many().filter(tenants).exec(transaction).await?;
+    Ok(removed)
+}
+
+/// The account that has an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Existing {
+    Nobody,
+    /// A user whose address is not confirmed, and its tenant.
+    Unconfirmed(Uuid, Uuid),
+    /// An account that keeps the address.
+    Confirmed,
+}
+
+impl Existing {
+    async fn find(transaction: &DatabaseTransaction, email: &str) -> Result<Self, StoreError> {
+        let found = user_rows::Entity::find()
+            .select_only()
+            .columns([user_rows::Column::Id, user_rows::Column::TenantId, user_rows::Column::ConfirmedAt])
+            .filter(user_rows::Column::Email.eq(stored_email(email)));
+        Ok(match found.into_tuple::<(Uuid, Option<Uuid>, Option<i64>)>().one(transaction).await? {
+            None => Existing::Nobody,
+            Some((user, Some(tenant), None)) => Existing::Unconfirmed(user, tenant),
+            Some(_) => Existing::Confirmed,
+        })
+    }
+}
+
+/// What an account has in place of an address while it is created: no address is like this.
+fn stand_in_email(user: UserId) -> String {
+    user.to_string()
+}
+
+/// An account like this one, but with identifiers of its own.
+fn stand_in(tenant: &Tenant, user: &User, now: Time) -> (Tenant, User) {
+    let (tenant_id, user_id) = (TenantId(fresh_id(now)), UserId(fresh_id(now)));
+    let email = stand_in_email(user_id);
+    let user = User { id: user_id, tenant: Some(tenant_id), email, ..user.clone() };
+    (Tenant { id: tenant_id, ..tenant.clone() }, user)
+}
+
+fn ids_of(tenant: &Tenant, user: &User) -> (Uuid, Uuid) {
+    (Uuid::from_u128(user.id.0), Uuid::from_u128(tenant.id.0))
+}
+
+/// Uses a solution, or anything else that is valid once, up and returns whether it was unused.
+pub(super) async fn use_solution(
+    transaction: &DatabaseTransaction,
+    digest: &Digest,
+    expires_at: Time,
+) -> Result<bool, StoreError> {
+    let row = solved::ActiveModel { digest: Set(digest.bytes()), expires_at: Set(moment(expires_at)) };
+    let existing = OnConflict::column(solved::Column::Digest).do_nothing().to_owned();
+    let inserted =
+        solved::Entity::insert(row).on_conflict(existing).exec_without_returning(transaction).await?;
+    Ok(inserted > 0)
+}
+
+impl Store {
+    /// Creates a tenant, its owner and the token that confirms the owner's address, and adds `entry` to the audit. An
+    /// unconfirmed account with the same address is removed. The solution of the challenge is used up even if the address
+    /// is taken; otherwise one solution would suffice to probe many addresses. Old rows are removed by the sweep alone,
+    /// so a row that cannot be removed fails no registration.
+    ///
+    /// Whether an account has the address must not show in the time that this takes, so the statements are the same in
+    /// all cases: accounts are created under stand-in addresses, one account is removed, and the one that remains gets
+    /// the address.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`] if an identifier exists already, [`StoreError::Unavailable`].
+    pub async fn register(
+        &self,
+        registration: &Registration<'_>,
+        entry: &Audit,
+        now: Time,
+    ) -> Result<Registered, StoreError> {
+        let Registration { tenant, user, confirmation, confirmation_expires_at, solved } = *registration;
+        self.transact(async |transaction| {
+            if let Some((digest, expires_at)) = &solved
+                && !use_solution(transaction, digest, *expires_at).await?
+            {
+                return Ok(Registered::SolutionUsed);
+            }
+            let existing = Existing::find(transaction, &user.email).await?;
+            let mut tenants = vec![tenant.clone()];
+            let mut users = vec![User { email: stand_in_email(user.id), ..user.clone() }];
+            let mut tokens = vec![(user.id, confirmation)];
+            let removed = match existing {
+                Existing::Nobody => {
+                    // There is nothing to remove, so another account is created for it.
+                    let (other_tenant, other) = stand_in(tenant, user, now);
+                    let ids = ids_of(&other_tenant, &other);
+                    tokens.push((other.id, Digest::of(&other.email)));
+                    tenants.push(other_tenant);
+                    users.push(other);
+                    ids
+                }
+                Existing::Unconfirmed(user, tenant) => (user, tenant),
+                Existing::Confirmed => ids_of(tenant, user),
+            };
+            tenants::insert_all(transaction, &tenants).await?;
+            users::insert_all(transaction, &users).await?;
+            confirmations::put_all(transaction, &tokens, confirmation_expires_at).await?;
+            release_addresses(transaction, vec![removed]).await?;
+            user_rows::Entity::update_many()
+                .col_expr(user_rows::Column::Email, Expr::value(stored_email(&user.email)))
+                .filter(user_rows::Column::Id.eq(Uuid::from_u128(user.id.0)))
+                .exec(transaction)
+                .await?;
+            let is_free = existing != Existing::Confirmed;
+            append_or_simulate(transaction, entry, is_free).await?;
+            Ok(if is_free { Registered::Done } else { Registered::AddressTaken })
+        })
+        .await
+    }
+}

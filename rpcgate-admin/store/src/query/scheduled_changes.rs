@@ -1,0 +1,187 @@
+//! Changes of the four plans that take effect later.
+//!
+//! Gateways and the management side read them with the settings in force, and apply each at its time by their own clocks. A
+//! change that is due is [settled](Store::settle_plan_changes) afterwards: it becomes a part of what is set for its plan, and
+//! its fee is recorded for the day on which it took effect.
+
+use super::changes::{NewChange, record};
+use super::figures::Figures;
+use super::id::ScheduledChangeId;
+use super::plan_figures::{check_figures, set_figures};
+use super::value::{insert_error, moment, tier, time};
+use crate::entity::scheduled_changes::{ActiveModel, Column, Entity, Model};
+use crate::{Store, StoreError};
+use rpcgate_config::ScheduledChange;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use sea_orm::ActiveValue::Set;
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+    Select,
+};
+use uuid::Uuid;
+
+/// Changes of a plan that wait for their time, at most.
+pub const MAX_SCHEDULED_CHANGES: u64 = 100;
+
+/// A change of one of the four plans that takes effect later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScheduledPlanChange {
+    /// Its identifier.
+    pub id: ScheduledChangeId,
+    /// What changes, and when.
+    pub change: ScheduledChange,
+    /// When it was made.
+    pub created_at: Time,
+}
+
+impl TryFrom<Model> for ScheduledPlanChange {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        let figures = Figures::read(&row.figures)?;
+        let change =
+            ScheduledChange { from: time(row.effective_at), tier: tier(&row.tier)?, figures: figures.plan };
+        let id = ScheduledChangeId(row.id.as_u128());
+        Ok(ScheduledPlanChange { id, change, created_at: time(row.created_at) })
+    }
+}
+
+/// All of them, in the order in which they take effect.
+fn in_order() -> Select<Entity> {
+    Entity::find().order_by_asc(Column::EffectiveAt).order_by_asc(Column::Id)
+}
+
+fn of(tier: Tier) -> Select<Entity> {
+    in_order().filter(Column::Tier.eq(tier.name()))
+}
+
+/// The changes of all plans, in the order in which they take effect.
+pub(super) async fn all(database: &impl ConnectionTrait) -> Result<Vec<ScheduledChange>, StoreError> {
+    let rows = in_order().all(database).await?;
+    rows.into_iter().map(|row| Ok(ScheduledPlanChange::try_from(row)?.change)).collect()
+}
+
+/// The rows of a plan's changes, for its version.
+pub(super) async fn rows(database: &impl ConnectionTrait, tier: Tier) -> Result<Vec<Model>, StoreError> {
+    Ok(of(tier).all(database).await?)
+}
+
+/// The changes of a plan that are due, in their order.
+pub(super) async fn due(
+    transaction: &DatabaseTransaction,
+    tier: Tier,
+    now: Time,
+) -> Result<Vec<ScheduledPlanChange>, StoreError> {
+    let rows = of(tier).filter(Column::EffectiveAt.lte(moment(now))).all(transaction).await?;
+    rows.into_iter().map(ScheduledPlanChange::try_from).collect()
+}
+
+/// Makes the changes of a plan that are due a part of what is set for it, each from its own time on. Returns whether there were
+/// any.
+pub(super) async fn settle(
+    transaction: &DatabaseTransaction,
+    tier: Tier,
+    now: Time,
+) -> Result<bool, StoreError> {
+    let due = due(transaction, tier, now).await?;
+    for one in &due {
+        set_figures(transaction, tier, &one.change.figures, one.change.from).await?;
+        Entity::delete_by_id(Uuid::from_u128(one.id.0)).exec(transaction).await?;
+    }
+    Ok(!due.is_empty())
+}
+
+impl Store {
+    /// Adds a change of a plan that takes effect later. Gateways are notified now, not when it takes effect: they know that
+    /// from what they read now.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] if [`MAX_SCHEDULED_CHANGES`] of the plan wait, [`StoreError::TooLarge`] for a figure beyond
+    /// 2⁶³ − 1, [`StoreError::Unavailable`].
+    pub async fn schedule_plan_change(&self, new: &ScheduledPlanChange, now: Time) -> Result<(), StoreError> {
+        let ScheduledChange { from, tier, figures } = new.change;
+        // It must be possible to set it at its time.
+        check_figures(tier, &figures)?;
+        let row = ActiveModel {
+            id: Set(Uuid::from_u128(new.id.0)),
+            tier: Set(tier.name().into()),
+            effective_at: Set(moment(from)),
+            figures: Set(Figures::from(figures).text()),
+            created_at: Set(moment(new.created_at)),
+        };
+        self.write(async |transaction| {
+            let waiting = of(tier).filter(Column::EffectiveAt.gt(moment(now)));
+            if waiting.count(transaction).await? >= MAX_SCHEDULED_CHANGES {
+                let why = format!(
+                    "{MAX_SCHEDULED_CHANGES} changes of this plan wait for their time: withdraw one first"
+                );
+                return Err(StoreError::Full(why));
+            }
+            let done = Entity::insert(row).exec_without_returning(transaction).await;
+            done.map_err(|error| insert_error(error, "change", "plan", None))?;
+            record(transaction, NewChange::Plan(tier), now).await
+        })
+        .await
+    }
+
+    /// The changes of a plan that take effect after `now`, in their order.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn scheduled_plan_changes(
+        &self,
+        tier: Tier,
+        now: Time,
+    ) -> Result<Vec<ScheduledPlanChange>, StoreError> {
+        self.read(async |database| {
+            let rows = of(tier).filter(Column::EffectiveAt.gt(moment(now))).all(database).await?;
+            rows.into_iter().map(ScheduledPlanChange::try_from).collect()
+        })
+        .await
+    }
+
+    /// Withdraws a change of a plan that has not taken effect. Gateways are notified.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if no such change of this plan waits, [`StoreError::Unavailable`].
+    pub async fn withdraw_plan_change(
+        &self,
+        tier: Tier,
+        id: ScheduledChangeId,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let its = Entity::delete_many()
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(Column::Tier.eq(tier.name()))
+                .filter(Column::EffectiveAt.gt(moment(now)));
+            if its.exec(transaction).await?.rows_affected == 0 {
+                return Err(StoreError::NotFound("scheduled change"));
+            }
+            record(transaction, NewChange::Plan(tier), now).await
+        })
+        .await
+    }
+
+    /// Settles the changes of all plans that are due: what is in force stays the same, and their fees are recorded.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn settle_plan_changes(&self, now: Time) -> Result<(), StoreError> {
+        let overlay = self.overlay().await?;
+        let tiers = Tier::ALL.into_iter();
+        let is_due =
+            |tier: &Tier| overlay.scheduled.iter().any(|change| change.tier == *tier && change.from <= now);
+        for tier in tiers.filter(is_due) {
+            self.write_settings(None, now, async |transaction| {
+                if settle(transaction, tier, now).await? {
+                    record(transaction, NewChange::Plan(tier), now).await?;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
+    }
+}

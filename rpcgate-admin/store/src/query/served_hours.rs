@@ -1,0 +1,95 @@
+//! What all tenants called, by hour and chain.
+
+use super::summed::Summed;
+use super::sums::{Dimensions, Level};
+use super::usage_rows::stored;
+use crate::entity::rollups::{self, Column};
+use crate::entity::sums;
+use crate::{StoreError, UsageStore};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::usage::Metrics;
+use sea_orm::ConnectionTrait;
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query, SelectStatement};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Deadline of the query: an operator waits for it, and nothing else does.
+const READ_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The dimensions of calls, whoever made them.
+const CALLS: Dimensions = Dimensions { project: false, key: false, call: true };
+
+impl UsageStore {
+    /// What all tenants called on each chain in each of `hours`, by the number of the hour and the path of the chain:
+    /// requests, errors, hits of the cache and Compute Units. Operators' queries wait for each other like those of a tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`], [`StoreError::Unavailable`].
+    pub async fn served_hours(
+        &self,
+        hours: Range<u64>,
+    ) -> Result<BTreeMap<(u64, String), Metrics>, StoreError> {
+        let permit = self.permits.acquire(TenantId::default()).await?;
+        let _large = permit.acquire_large().await?;
+        self.snapshot_within(READ_DEADLINE, async |database| {
+            let summed = Summed::read(database).await?;
+            let mut found: BTreeMap<(u64, String), Metrics> = BTreeMap::new();
+            for select in statements(&summed, &hours) {
+                for row in database.query_all(&select).await? {
+                    let number =
+                        |place| Ok::<_, StoreError>(row.try_get_by_index::<i64>(place)?.unsigned_abs());
+                    let chain: String = row.try_get_by_index(1)?;
+                    let part = Metrics {
+                        requests: number(2)?,
+                        errors: number(3)?,
+                        cache_hits: number(4)?,
+                        billable_units: number(5)?,
+                        ..Metrics::default()
+                    };
+                    found.entry((number(0)?, chain)).or_default().add(&part);
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+}
+
+/// The hours that are summed for all tenants from the sums, and the others from the rollups.
+fn statements(summed: &Summed, hours: &Range<u64>) -> [SelectStatement; 2] {
+    // No tenant is behind this one, so all of every earlier hour is summed.
+    let (first, end) = (summed.first(), summed.end(TenantId(u128::MAX)));
+    let (mut of_sums, mut of_rollups) = (Query::select(), Query::select());
+    let code = Level::of(CALLS, 1).map_or(0, |level| level.code);
+    of_sums
+        .from(sums::Entity)
+        .and_where(Expr::col(sums::Column::Level).eq(code))
+        .and_where(Expr::col(Column::Hour).gte(stored(Ord::max(hours.start, first))))
+        .and_where(Expr::col(Column::Hour).lt(stored(Ord::min(hours.end, end))));
+    let unsummed = Condition::any()
+        .add(Expr::col(Column::Hour).lt(stored(first)))
+        .add(Expr::col(Column::Hour).gte(stored(end)));
+    of_rollups
+        .from(rollups::Entity)
+        .and_where(Expr::col(Column::Hour).gte(stored(hours.start)))
+        .and_where(Expr::col(Column::Hour).lt(stored(hours.end)))
+        .cond_where(unsummed);
+    [of_sums, of_rollups].map(|mut select| {
+        select.column(Column::Hour).column(Column::Chain);
+        for column in [Column::Requests, Column::Errors, Column::CacheHits, Column::BillableUnits] {
+            // PostgreSQL's sum of bigints is a numeric.
+            select.expr(Expr::col(column).sum().cast_as("bigint"));
+        }
+        select.group_by_col(Column::Hour).group_by_col(Column::Chain);
+        select
+    })
+}
+
+#[cfg(test)]
+#[cfg(have_postgres)]
+#[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
+#[path = "served_hours/tests.rs"]
+mod on_postgres;
+#[cfg(test)]
+mod tests;

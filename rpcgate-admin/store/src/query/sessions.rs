@@ -1,0 +1,258 @@
+//! Log-in sessions.
+
+use super::audit::{Audit, append};
+use super::digest::Digest;
+use super::factors::{self, LogInMethod};
+use super::id::{SessionId, UserId};
+use super::session_rows::{end_all, insert_refresh};
+use super::users::User;
+use super::value::{insert_error, moment, time, unreadable};
+use crate::entity::sessions::{ActiveModel, Column, Entity, Model};
+use crate::entity::users;
+use crate::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use uuid::Uuid;
+
+/// Sessions that a user may have at once; a new one removes the oldest.
+const MAX_SESSIONS: u64 = 100;
+
+/// An active session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Session {
+    /// Its identifier.
+    pub id: SessionId,
+    /// The user who logged in.
+    pub user: UserId,
+    /// When the user logged in.
+    pub created_at: Time,
+    /// When it was last used, to a few minutes.
+    pub seen_at: Time,
+    /// When it expires, unless it is refreshed before.
+    pub expires_at: Time,
+    /// The client's address at the log-in.
+    pub address: String,
+    /// The client's user agent at the log-in.
+    pub agent: String,
+    /// What the user has logged in with.
+    pub method: LogInMethod,
+    /// The client's address at the last use.
+    pub seen_address: String,
+    /// When the user has last given a second factor in it.
+    pub factor_at: Option<Time>,
+    /// When the user has last given the password or a second factor in it; the log-in does not count.
+    pub proved_at: Option<Time>,
+}
+
+impl TryFrom<Model> for Session {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        Ok(Session {
+            id: SessionId(row.id.as_u128()),
+            user: UserId(row.user_id.as_u128()),
+            created_at: time(row.created_at),
+            seen_at: time(row.seen_at),
+            expires_at: time(row.expires_at),
+            // Sessions that were opened before the last address was kept have none.
+            seen_address: if row.seen_address.is_empty() { row.address.clone() } else { row.seen_address },
+            address: row.address,
+            agent: row.agent,
+            factor_at: row.factor_at.map(time),
+            proved_at: row.proved_at.map(time),
+            method: row.method.parse().map_err(|_| unreadable("log-in method", row.method))?,
+        })
+    }
+}
+
+/// The user, if it is not disabled and its stored password hash has the digest `verified`.
+pub(super) async fn log_in_of(
+    transaction: &DatabaseTransaction,
+    user: Uuid,
+    verified: &Digest,
+) -> Result<Option<users::Model>, StoreError> {
+    let is_open = users::Column::DisabledAt.is_null();
+    let found = users::Entity::find_by_id(user).filter(is_open).one(transaction).await?;
+    let is_the_same = |user: &users::Model| {
+        user.password.as_deref().is_some_and(|password| Digest::of(password) == *verified)
+    };
+    Ok(found.filter(is_the_same))
+}
+
+/// Inserts a session with its first refresh token, and ends the user's oldest sessions if it has too many.
+pub(super) async fn insert(
+    transaction: &DatabaseTransaction,
+    session: &Session,
+    refresh: &Digest,
+) -> Result<(), StoreError> {
+    let user = Uuid::from_u128(session.user.0);
+    let row = ActiveModel {
+        id: Set(Uuid::from_u128(session.id.0)),
+        user_id: Set(user),
+        created_at: Set(moment(session.created_at)),
+        seen_at: Set(moment(session.seen_at)),
+        expires_at: Set(moment(session.expires_at)),
+        address: Set(session.address.clone()),
+        agent: Set(session.agent.clone()),
+        method: Set(session.method.as_str().into()),
+        seen_address: Set(session.seen_address.clone()),
+        factor_at: Set(session.factor_at.map(moment)),
+        proved_at: Set(session.proved_at.map(moment)),
+    };
+    let done = Entity::insert(row).exec_without_returning(transaction).await;
+    done.map_err(|error| insert_error(error, "session", "user", None))?;
+    insert_refresh(transaction, session.id, refresh, session.expires_at).await?;
+    let surplus = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::UserId.eq(user))
+        .order_by_desc(Column::CreatedAt)
+        .order_by_desc(Column::Id)
+        .offset(MAX_SESSIONS)
+        .limit(MAX_SESSIONS);
+    let surplus: Vec<Uuid> = surplus.into_tuple().all(transaction).await?;
+    Entity::delete_many().filter(Column::Id.is_in(surplus)).exec(transaction).await?;
+    Ok(())
+}
+
+/// An active session and its user.
+pub(super) async fn live(
+    database: &impl ConnectionTrait,
+    id: Uuid,
+    now: Time,
+) -> Result<Option<(Session, User)>, StoreError> {
+    let found = Entity::find_by_id(id).filter(Column::ExpiresAt.gt(moment(now)));
+    match found.find_also_related(users::Entity).one(database).await? {
+        Some((session, Some(user))) => Ok(Some((session.try_into()?, user.try_into()?))),
+        _ => Ok(None),
+    }
+}
+
+impl Store {
+    /// Opens a session by a password alone, with its first refresh token, which lives as long as the session.
+    /// `verified` is the hash against which the password was verified. Returns false if the hash has changed since,
+    /// the account has been disabled, or the user has got a second factor, so that a log-in that was in progress
+    /// meanwhile opens no session.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`], [`StoreError::Unavailable`].
+    pub async fn open_session(
+        &self,
+        session: &Session,
+        refresh: &Digest,
+        verified: &str,
+        entry: &Audit,
+    ) -> Result<bool, StoreError> {
+        let user = Uuid::from_u128(session.user.0);
+        self.transact(async |transaction| {
+            if log_in_of(transaction, user, &Digest::of(verified)).await?.is_none()
+                || factors::of_user(transaction, user).await?.any()
+            {
+                return Ok(false);
+            }
+            insert(transaction, session, refresh).await?;
+            append(transaction, entry).await?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// A session and its user, or `None` if the session has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn session(&self, id: SessionId, now: Time) -> Result<Option<(Session, User)>, StoreError> {
+        self.read(async |database| live(database, Uuid::from_u128(id.0), now).await).await
+    }
+
+    /// Notes that the user of a session has given the password in it, and adds `entry` to the audit. Nothing happens if
+    /// the session has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn note_proof(
+        &self,
+        (user, session): (UserId, SessionId),
+        entry: &Audit,
+    ) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::ProvedAt, Expr::value(moment(entry.at)))
+                .filter(Column::Id.eq(Uuid::from_u128(session.0)))
+                .filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+            update.exec(transaction).await?;
+            append(transaction, entry).await
+        })
+        .await
+    }
+
+    /// A user's sessions, the newest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn sessions(&self, user: UserId, now: Time) -> Result<Vec<Session>, StoreError> {
+        self.read(async |database| {
+            let newest = Entity::find()
+                .filter(Column::UserId.eq(Uuid::from_u128(user.0)))
+                .filter(Column::ExpiresAt.gt(moment(now)))
+                .order_by_desc(Column::CreatedAt)
+                .order_by_desc(Column::Id);
+            newest.all(database).await?.into_iter().map(Session::try_from).collect()
+        })
+        .await
+    }
+
+    /// Notes that a session was used from `address` at `now`, unless it was used from there after `before`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn touch_session(
+        &self,
+        id: SessionId,
+        address: &str,
+        before: Time,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            let is_news =
+                Condition::any().add(Column::SeenAt.lte(moment(before))).add(Column::SeenAddress.ne(address));
+            let update = Entity::update_many()
+                .col_expr(Column::SeenAt, Expr::value(moment(now)))
+                .col_expr(Column::SeenAddress, Expr::value(address))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(is_news);
+            update.exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends a session of a user.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the session has ended or is another user's; [`StoreError::Unavailable`].
+    pub async fn end_session(&self, user: UserId, id: SessionId) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let its = Entity::delete_many()
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+            if its.exec(transaction).await?.rows_affected == 0 {
+                return Err(StoreError::NotFound("session"));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends all sessions of a user, optionally except one, and returns how many.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn end_sessions(&self, user: UserId, except: Option<SessionId>) -> Result<u64, StoreError> {
+        self.write(async |transaction| end_all(transaction, user, except).await).await
+    }
+}

@@ -1,0 +1,108 @@
+//! Sealed secrets that are stored for long, so that they can be sealed again when the secret that seals them is replaced.
+
+use super::value::unreadable;
+use crate::entity::{totp, webhooks};
+use crate::{Store, StoreError};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use std::fmt;
+use uuid::Uuid;
+
+/// Where sealed secrets are stored for long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SecretPlace {
+    /// The authenticator app of a user.
+    Totp,
+    /// What signs the deliveries to an endpoint.
+    Webhook,
+    /// What will replace that.
+    NextWebhook,
+}
+
+impl SecretPlace {
+    /// All of them.
+    pub const ALL: [Self; 3] = [SecretPlace::Totp, SecretPlace::Webhook, SecretPlace::NextWebhook];
+}
+
+/// A sealed secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoredSecret {
+    /// Where it is stored.
+    pub place: SecretPlace,
+    /// The user or the endpoint.
+    pub row: u128,
+    /// The sealed form.
+    pub sealed: Vec<u8>,
+}
+
+impl fmt::Debug for StoredSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredSecret").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// At most `limit` sealed secrets of a place, in the order of their rows, of rows after `after`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn stored_secrets(
+        &self,
+        place: SecretPlace,
+        after: Option<u128>,
+        limit: u64,
+    ) -> Result<Vec<StoredSecret>, StoreError> {
+        let after = after.map(Uuid::from_u128);
+        let rows: Vec<(Uuid, Option<Vec<u8>>)> = self
+            .read(async |database| {
+                Ok(match place {
+                    SecretPlace::Totp => {
+                        use totp::Column::{Sealed, UserId};
+                        let rows = totp::Entity::find().select_only().columns([UserId, Sealed]);
+                        let rows = rows.apply_if(after, |rows, after| rows.filter(UserId.gt(after)));
+                        rows.order_by_asc(UserId).limit(limit).into_tuple().all(database).await?
+                    }
+                    SecretPlace::Webhook | SecretPlace::NextWebhook => {
+                        use webhooks::Column::{Id, NextSecret, Secret};
+                        let secret = if place == SecretPlace::Webhook { Secret } else { NextSecret };
+                        let rows = webhooks::Entity::find().select_only().columns([Id, secret]);
+                        let rows = rows.filter(secret.is_not_null());
+                        let rows = rows.apply_if(after, |rows, after| rows.filter(Id.gt(after)));
+                        rows.order_by_asc(Id).limit(limit).into_tuple().all(database).await?
+                    }
+                })
+            })
+            .await?;
+        let one = |(row, sealed): (Uuid, Option<Vec<u8>>)| {
+            let sealed = sealed.ok_or_else(|| unreadable("secret", row))?;
+            Ok(StoredSecret { place, row: row.as_u128(), sealed })
+        };
+        rows.into_iter().map(one).collect()
+    }
+
+    /// Replaces the sealed form of a secret, unless it was changed since it was read. Returns whether it did.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn seal_again(&self, secret: &StoredSecret, sealed: &[u8]) -> Result<bool, StoreError> {
+        let (row, old) = (Uuid::from_u128(secret.row), secret.sealed.as_slice());
+        self.write(async |transaction| {
+            let done = match secret.place {
+                SecretPlace::Totp => {
+                    use totp::Column::{Sealed, UserId};
+                    let update = totp::Entity::update_many().col_expr(Sealed, Expr::value(sealed));
+                    update.filter(UserId.eq(row)).filter(Sealed.eq(old)).exec(transaction).await?
+                }
+                SecretPlace::Webhook | SecretPlace::NextWebhook => {
+                    use webhooks::Column::{Id, NextSecret, Secret};
+                    let is_next = secret.place == SecretPlace::NextWebhook;
+                    let column = if is_next { NextSecret } else { Secret };
+                    let update = webhooks::Entity::update_many().col_expr(column, Expr::value(sealed));
+                    update.filter(Id.eq(row)).filter(column.eq(old)).exec(transaction).await?
+                }
+            };
+            Ok(done.rows_affected > 0)
+        })
+        .await
+    }
+}

@@ -1,0 +1,399 @@
+//! Removes expired rows.
+
+use super::deleted_tenants::RemovalStep;
+use super::removal::{RemovalBatch, remove_batch, remove_batch_of_pairs};
+use super::value::moment;
+use super::{
+    access_tokens, attempts, checkouts, config_versions, contracts, custom_plans, deleted_tenants,
+    explanations, invitations, keys, known_devices, outgoing_mails, projects, registrations,
+    ticket_attachments,
+};
+use crate::entity::checkouts as stored_checkouts;
+use crate::entity::invitations as invited;
+use crate::entity::{
+    access_tokens as stored_tokens, attempts as tries, audit, changes, config_versions as stored_versions,
+    confirmations, contracts as stored_contracts, custom_plans as stored_plans, explanation_requests,
+    idempotency, keys as stored_keys, known_devices as devices, limit_requests, mail_tokens,
+    mailed_notifications, notices, notification_reads, pending_log_ins, projects as stored_projects,
+    refreshes, sessions, solved, ticket_attachments as attached, tier_changes,
+};
+use crate::error::RemovalStopped;
+use crate::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::clock::Time;
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use std::fmt;
+use std::time::Duration;
+
+/// Rows removed per transaction.
+const STEP: u64 = 500;
+
+/// Rows of one kind that a sweep leaves alone, because they cannot be removed, before it gives up the kind.
+const MAX_STUCK: u64 = 100;
+
+/// How long audit entries and read marks are kept: as long as the usage of the same time.
+const AUDIT_KEPT: Duration = Duration::from_secs(400 * 86_400);
+
+/// How long revoked or expired keys and deleted projects are kept, so that people can look up recent ones.
+const ENDED_KEPT: Duration = Duration::from_secs(90 * 86_400);
+
+/// The numbers of removed rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Swept {
+    /// Tokens that would have confirmed an address.
+    pub confirmations: u64,
+    /// Tokens that would have set a password or changed an address.
+    pub mail_tokens: u64,
+    /// Invitations.
+    pub invitations: u64,
+    /// Log-ins whose second factor was not given.
+    pub pending_log_ins: u64,
+    /// Sessions.
+    pub sessions: u64,
+    /// Refresh tokens of sessions that continue.
+    pub refreshes: u64,
+    /// Attempts that counted for a lock.
+    pub attempts: u64,
+    /// Solved challenges.
+    pub solved: u64,
+    /// Users that were not confirmed, with their tenants.
+    pub accounts: u64,
+    /// Audit entries.
+    pub audit: u64,
+    /// Changes that every gateway has read.
+    pub changes: u64,
+    /// Marks of notifications that users have read.
+    pub reads: u64,
+    /// Keys that were revoked or had expired.
+    pub keys: u64,
+    /// Projects that were deleted.
+    pub projects: u64,
+    /// Tenants that were deleted, of which nothing is left but invoices.
+    pub tenants: u64,
+    /// Requests for another plan that were decided.
+    pub limit_requests: u64,
+    /// Files whose upload broke off.
+    pub ticket_attachments: u64,
+    /// Contracts that ended.
+    pub contracts: u64,
+    /// Plans of operators' own that were deleted.
+    pub custom_plans: u64,
+    /// Personal access tokens that expired.
+    pub access_tokens: u64,
+    /// Answers to requests with an idempotency key.
+    pub answers: u64,
+    /// Payments that were begun long ago.
+    pub checkouts: u64,
+    /// Changes of plans that are too old to be billed.
+    pub tier_changes: u64,
+    /// Explanations that were asked for.
+    pub explanations: u64,
+    /// Devices from which nobody has logged in for long.
+    pub devices: u64,
+    /// Notifications that the management side has raised.
+    pub notices: u64,
+    /// Marks of notifications that were mailed.
+    pub mailed_notifications: u64,
+    /// Versions of configurations.
+    pub config_versions: u64,
+}
+
+/// A part of a sweep that could not be finished.
+#[derive(Debug)]
+pub struct FailedStep {
+    /// The rows that it removes, as [`Swept`] names them.
+    pub step: &'static str,
+    /// The error of the last row that could not be removed.
+    pub error: StoreError,
+}
+
+/// The parts of a sweep that could not be finished; all others were.
+#[derive(Debug)]
+pub struct SweepFailed {
+    /// What could not be finished.
+    pub steps: Vec<FailedStep>,
+}
+
+impl fmt::Display for SweepFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("old rows could not be removed:")?;
+        self.steps.iter().try_for_each(|FailedStep { step, error }| write!(f, " {step}: {error};"))
+    }
+}
+
+impl std::error::Error for SweepFailed {}
+
+/// The removal of a batch of rows, which returns their number.
+type Removal<'t> = BoxFuture<'t, Result<u64, StoreError>>;
+
+/// The steps of a sweep that have run.
+struct Sweep<'s> {
+    store: &'s Store,
+    failed: Vec<FailedStep>,
+    /// Whether another program sweeps, which does the rest.
+    is_left: bool,
+}
+
+impl Sweep<'_> {
+    /// Removes rows by `remove`, batch by batch, until a batch is not full. If a batch fails, smaller ones find the row
+    /// that is in the way, which is then left alone. So one row delays no other, neither of its kind nor of the next.
+    async fn step(
+        &mut self,
+        step: &'static str,
+        removed: &mut u64,
+        remove: impl for<'t> Fn(&'t DatabaseTransaction, RemovalBatch) -> Removal<'t> + Send + Sync,
+    ) {
+        let mut batch = RemovalBatch::any(STEP);
+        let mut last_error = None;
+        while !self.is_left {
+            let work = async |transaction: &DatabaseTransaction| remove(transaction, batch).await;
+            match self.store.remove_expired(work).await {
+                Ok(rows) => {
+                    *removed += rows;
+                    if rows < batch.limit {
+                        break;
+                    }
+                    batch.limit = STEP.min(batch.limit * 2);
+                }
+                Err(RemovalStopped::LockHeld) => self.is_left = true,
+                Err(RemovalStopped::Failed(error)) => {
+                    let is_one_row = batch.is_ordered && batch.limit == 1;
+                    let is_hopeless = matches!(error, StoreError::Unavailable(_)) || batch.skip >= MAX_STUCK;
+                    last_error = Some(error);
+                    if is_hopeless {
+                        break;
+                    }
+                    batch = if is_one_row {
+                        RemovalBatch { skip: batch.skip + 1, limit: STEP, is_ordered: true }
+                    } else {
+                        RemovalBatch { limit: (batch.limit / 2).max(1), is_ordered: true, ..batch }
+                    };
+                }
+            }
+        }
+        self.failed.extend(last_error.map(|error| FailedStep { step, error }));
+    }
+
+    /// A [`step`](Self::step) that removes all `old` rows of a table.
+    async fn table<E: EntityTrait>(
+        &mut self,
+        step: &'static str,
+        removed: &mut u64,
+        id: E::Column,
+        old: Condition,
+    ) {
+        self.step(step, removed, |transaction, batch| {
+            Box::pin(remove_batch::<E>(transaction, id, old.clone(), batch))
+        })
+        .await;
+    }
+
+    /// Removes what is left of deleted tenants, and returns how many of them were finished. A tenant that cannot be
+    /// removed is left alone, like a row of another step.
+    async fn deleted_tenants(&mut self, removed: &mut u64) {
+        let mut batch = RemovalBatch { skip: 0, limit: STEP, is_ordered: true };
+        let mut last_error = None;
+        while !self.is_left {
+            let work = async |transaction: &DatabaseTransaction| {
+                deleted_tenants::remove_some(transaction, batch).await
+            };
+            match self.store.remove_expired(work).await {
+                Ok(RemovalStep::Some) => {}
+                Ok(RemovalStep::Last) => *removed += 1,
+                Ok(RemovalStep::Nothing) => break,
+                Err(RemovalStopped::LockHeld) => self.is_left = true,
+                Err(RemovalStopped::Failed(error)) => {
+                    let is_hopeless = matches!(error, StoreError::Unavailable(_)) || batch.skip >= MAX_STUCK;
+                    last_error = Some(error);
+                    if is_hopeless {
+                        break;
+                    }
+                    batch.skip += 1;
+                }
+            }
+        }
+        self.failed.extend(last_error.map(|error| FailedStep { step: "tenants", error }));
+    }
+}
+
+impl Store {
+    /// Removes expired rows: sessions and tokens, attempts that no longer lock anything, used solutions, accounts
+    /// not confirmed within 7 days, what is left of deleted tenants, audit entries and read marks after 400 days, changes and broken-off uploads after an hour. The work is
+    /// done in small transactions, so that other writes hardly wait; after an error, the finished ones stay.
+    ///
+    /// Each kind of rows is removed on its own: a row that cannot be removed keeps neither the other rows of its kind
+    /// nor those of other kinds. Any program may call this at any time; while another program does the work, this one
+    /// stops.
+    ///
+    /// # Errors
+    /// [`SweepFailed`] lists the kinds of rows that could not all be removed.
+    pub fn sweep(&self, now: Time) -> BoxFuture<'_, Result<Swept, SweepFailed>> {
+        Box::pin(self.sweep_all(now))
+    }
+
+    async fn sweep_all(&self, now: Time) -> Result<Swept, SweepFailed> {
+        let mut swept = Swept::default();
+        let mut sweep = Sweep { store: self, failed: Vec::new(), is_left: false };
+        sweep_log_ins(&mut sweep, &mut swept, now).await;
+        sweep_accounts(&mut sweep, &mut swept, now).await;
+        match self.old_changes(now).await {
+            Ok(old) => {
+                let removed = &mut swept.changes;
+                sweep.table::<changes::Entity>("changes", removed, changes::Column::Number, old).await;
+            }
+            Err(error) => sweep.failed.push(FailedStep { step: "changes", error }),
+        }
+        sweep_records(&mut sweep, &mut swept, now).await;
+        sweep_ended(&mut sweep, &mut swept, now).await;
+        if sweep.failed.is_empty() {
+            return Ok(swept);
+        }
+        Err(SweepFailed { steps: sweep.failed })
+    }
+}
+
+/// The rows whose `expires_at` has passed at `now`.
+fn over(now: Time, expires_at: impl Fn(i64) -> Expr) -> Condition {
+    Condition::all().add(expires_at(moment(now)))
+}
+
+/// Removes what log-ins leave behind.
+async fn sweep_log_ins(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
+    let unused = over(now, |now| confirmations::Column::ExpiresAt.lte(now));
+    let user = confirmations::Column::UserId;
+    sweep.table::<confirmations::Entity>("confirmations", &mut swept.confirmations, user, unused).await;
+    let unread = over(now, |now| mail_tokens::Column::ExpiresAt.lte(now));
+    let hash = mail_tokens::Column::Hash;
+    sweep.table::<mail_tokens::Entity>("mail_tokens", &mut swept.mail_tokens, hash, unread).await;
+    let gone = invitations::is_over(now);
+    sweep.table::<invited::Entity>("invitations", &mut swept.invitations, invited::Column::Id, gone).await;
+    let waited = over(now, |now| pending_log_ins::Column::ExpiresAt.lte(now));
+    let (pending, hash) = (&mut swept.pending_log_ins, pending_log_ins::Column::Hash);
+    sweep.table::<pending_log_ins::Entity>("pending_log_ins", pending, hash, waited).await;
+    let ended = over(now, |now| sessions::Column::ExpiresAt.lte(now));
+    sweep.table::<sessions::Entity>("sessions", &mut swept.sessions, sessions::Column::Id, ended).await;
+    let expired = over(now, |now| refreshes::Column::ExpiresAt.lte(now));
+    sweep
+        .table::<refreshes::Entity>("refreshes", &mut swept.refreshes, refreshes::Column::Hash, expired)
+        .await;
+    let old = attempts::is_old(now);
+    sweep.table::<tries::Entity>("attempts", &mut swept.attempts, tries::Column::Id, old).await;
+    let stale = registrations::is_stale(now);
+    sweep.table::<solved::Entity>("solved", &mut swept.solved, solved::Column::Digest, stale).await;
+    let (tokens, old) = (&mut swept.access_tokens, access_tokens::is_old(now));
+    sweep.table::<stored_tokens::Entity>("access_tokens", tokens, stored_tokens::Column::Id, old).await;
+    let forgotten = known_devices::is_forgotten(now);
+    sweep.table::<devices::Entity>("devices", &mut swept.devices, devices::Column::Digest, forgotten).await;
+}
+
+/// Removes accounts that were not confirmed in time.
+async fn sweep_accounts(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
+    sweep
+        .step("accounts", &mut swept.accounts, |transaction, batch| {
+            Box::pin(registrations::remove_unconfirmed(transaction, now, batch))
+        })
+        .await;
+}
+
+/// Removes records of what has happened, after the time for which they are kept.
+async fn sweep_records(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
+    let kept = i64::try_from(AUDIT_KEPT.as_micros()).unwrap_or(i64::MAX);
+    let past = over(now, |now| audit::Column::At.lte(now - kept));
+    sweep.table::<audit::Entity>("audit", &mut swept.audit, audit::Column::Number, past).await;
+    let old_reads = over(now, |now| notification_reads::Column::ReadAt.lt(now.saturating_sub(kept)));
+    sweep
+        .step("reads", &mut swept.reads, |transaction, batch| {
+            use notification_reads::Column::{Notification, UserId};
+            let (names, old) = ([UserId, Notification], old_reads.clone());
+            Box::pin(remove_batch_of_pairs::<notification_reads::Entity>(transaction, names, old, batch))
+        })
+        .await;
+    let decided = over(now, |now| limit_requests::Column::ReviewedAt.lte(now.saturating_sub(kept)));
+    let (requests, id) = (&mut swept.limit_requests, limit_requests::Column::Id);
+    sweep.table::<limit_requests::Entity>("limit_requests", requests, id, decided).await;
+    let (uploads, broken_off) = (&mut swept.ticket_attachments, ticket_attachments::is_broken_off(now));
+    sweep.table::<attached::Entity>("ticket_attachments", uploads, attached::Column::Id, broken_off).await;
+    let kept_answers = over(now, |now| idempotency::Column::ExpiresAt.lte(now));
+    let (answers, run) = (&mut swept.answers, idempotency::Column::Run);
+    sweep.table::<idempotency::Entity>("answers", answers, run, kept_answers).await;
+    let (begun, old) = (&mut swept.checkouts, checkouts::are_old(now));
+    sweep.table::<stored_checkouts::Entity>("checkouts", begun, stored_checkouts::Column::Id, old).await;
+    let old = over(now, |now| tier_changes::Column::At.lt(now.saturating_sub(kept)));
+    let (changed, number) = (&mut swept.tier_changes, tier_changes::Column::Number);
+    sweep.table::<tier_changes::Entity>("tier_changes", changed, number, old).await;
+    let old = over(now, |now| notices::Column::At.lte(now.saturating_sub(kept)));
+    sweep.table::<notices::Entity>("notices", &mut swept.notices, notices::Column::Id, old).await;
+    let (mailed, id) = (&mut swept.mailed_notifications, mailed_notifications::Column::Notification);
+    let long_ago = outgoing_mails::is_mailed_long_ago(now);
+    sweep.table::<mailed_notifications::Entity>("mailed_notifications", mailed, id, long_ago).await;
+    let (requests, id) = (&mut swept.explanations, explanation_requests::Column::Id);
+    let old = explanations::are_over(now);
+    sweep.table::<explanation_requests::Entity>("explanations", requests, id, old).await;
+    let (versions, number) = (&mut swept.config_versions, stored_versions::Column::Number);
+    let old = config_versions::are_old(now);
+    sweep.table::<stored_versions::Entity>("config_versions", versions, number, old).await;
+}
+
+/// Removes what has ended: plans, contracts, keys, projects and tenants.
+async fn sweep_ended(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
+    let (deleted, old) = (&mut swept.custom_plans, custom_plans::are_old(now));
+    sweep.table::<stored_plans::Entity>("custom_plans", deleted, stored_plans::Column::Id, old).await;
+    let (ended, old) = (&mut swept.contracts, contracts::are_old(now));
+    sweep.table::<stored_contracts::Entity>("contracts", ended, stored_contracts::Column::Id, old).await;
+    let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));
+    let (removed, ended) = (&mut swept.keys, keys::ended(then));
+    sweep.table::<stored_keys::Entity>("keys", removed, stored_keys::Column::Id, ended).await;
+    sweep
+        .step("projects", &mut swept.projects, |transaction, batch| {
+            Box::pin(remove_deleted_projects(transaction, then, batch))
+        })
+        .await;
+    sweep.deleted_tenants(&mut swept.tenants).await;
+}
+
+/// Removes projects that were deleted before `then`.
+async fn remove_deleted_projects(
+    transaction: &DatabaseTransaction,
+    then: Time,
+    batch: RemovalBatch,
+) -> Result<u64, StoreError> {
+    use stored_projects::{Column, Entity};
+    let rows = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::DeletedAt.lte(moment(then)))
+        .order_by_asc(Column::Id)
+        .offset(batch.skip)
+        .limit(batch.limit);
+    projects::remove(transaction, rows.into_tuple().all(transaction).await?).await
+}
+
+#[cfg(test)]
+#[cfg(have_postgres)]
+mod tests {
+    use super::*;
+    use crate::server::AdvisoryLock;
+    use crate::testing::Site;
+
+    /// Enough for a server that answers, on a loaded machine too.
+    const ENOUGH: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_sweep_is_left_to_another_program_that_sweeps_while_writes_go_on() {
+        let site = Site::server();
+        let (one, other) =
+            (site.store_within(ENOUGH).await.unwrap(), site.store_within(ENOUGH).await.unwrap());
+        for second in 0..3 {
+            one.switch_chain("toy", true, Time::from_secs(second)).await.unwrap();
+        }
+        let later = Time::from_secs(9 * 3_600);
+        let swept = one.database.transact_exclusive(AdvisoryLock::Sweep, async |_| {
+            let swept = other.sweep(later).await.unwrap();
+            other.switch_chain("toy", false, Time::from_secs(3)).await?;
+            Ok::<_, StoreError>(swept)
+        });
+        assert_eq!(swept.await.unwrap(), Some(Swept::default()));
+        assert_eq!(other.sweep(later).await.unwrap().changes, 3, "all but the newest");
+    }
+}

@@ -1,0 +1,158 @@
+//! Finding tenants by what an operator knows of them: a part of the name, the owner's address, or the beginning of the
+//! identifier.
+//!
+//! Addresses and identifiers are looked up by their indexes. Names are compared one by one, in the order of identifiers and so
+//! many in one call, since no index that both databases have knows the middle of a text.
+
+use super::live_tenants::live_tenants;
+use super::tenants::{Tenant, TenantFilter, on_plan};
+use super::users::{Role, stored_email};
+use crate::entity::tenants::{Column, Entity};
+use crate::entity::users;
+use crate::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, Func, LikeExpr};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use uuid::Uuid;
+
+/// Names that one call compares, at most.
+const MAX_COMPARED: u64 = 20_000;
+
+/// Hexadecimal digits from which on a text may be the beginning of an identifier.
+const MIN_DIGITS: usize = 8;
+
+/// Hexadecimal digits of an identifier.
+const DIGITS: usize = 32;
+
+/// Tenants that were found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FoundTenants {
+    /// Them, by ascending identifier.
+    pub tenants: Vec<Tenant>,
+    /// Behind which to go on, if there may be more.
+    pub next: Option<TenantId>,
+}
+
+/// The identifiers that begin with a text, if it can be the beginning of one: with or without hyphens, in any case.
+fn identifiers(text: &str) -> Option<RangeInclusive<u128>> {
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let missing = DIGITS.checked_sub(digits.len()).filter(|_| digits.len() >= MIN_DIGITS)?;
+    if !digits.chars().all(|c| c.is_ascii_hexdigit()) {
+        return None;
+    }
+    let bound = |digit: &str| u128::from_str_radix(&(digits.clone() + &digit.repeat(missing)), 16).ok();
+    Some(bound("0")?..=bound("f")?)
+}
+
+/// Names that contain a text, in any case. SQLite knows upper and lower case of ASCII alone, so other letters are compared as
+/// they are typed, all small, all capital, and with a capital first.
+fn is_named(text: &str) -> Condition {
+    let (small, capital) = (text.to_lowercase(), text.to_uppercase());
+    let first: String = text.chars().take(1).flat_map(char::to_uppercase).collect();
+    let title = first + &small.chars().skip(1).collect::<String>();
+    let spellings = [small, capital, title, text.to_owned()].map(|spelling| spelling.to_ascii_lowercase());
+    let mut any = Condition::any();
+    for spelling in BTreeSet::from(spellings) {
+        let escaped = spelling.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+        let pattern = LikeExpr::new(format!("%{escaped}%")).escape('\\');
+        any = any.add(Func::lower(Expr::col((Entity, Column::Name))).like(pattern));
+    }
+    any
+}
+
+/// Those of `wanted` behind `after`, at most `limit`.
+async fn page_of(
+    database: &impl ConnectionTrait,
+    wanted: Select<Entity>,
+    after: Option<TenantId>,
+    limit: u64,
+) -> Result<FoundTenants, StoreError> {
+    let behind = Condition::all().add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0))));
+    let rows = wanted.filter(behind).order_by_asc(Column::Id).limit(limit.saturating_add(1));
+    let rows = rows.all(database).await?;
+    let has_more = rows.len() as u64 > limit;
+    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
+    let tenants: Vec<Tenant> =
+        rows.into_iter().take(shown).map(Tenant::try_from).collect::<Result<_, _>>()?;
+    let next = tenants.last().filter(|_| has_more).map(|last| last.id);
+    Ok(FoundTenants { tenants, next })
+}
+
+impl Store {
+    /// Finds tenants that match `filter`, by the address of an owner, by an identifier that begins with `text`, or else by a
+    /// name that contains it, by ascending identifier from behind `after` on: at most `limit`. If it has compared many names
+    /// it stops, and [`FoundTenants::next`] says where to go on.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn search_tenants(
+        &self,
+        text: &str,
+        filter: TenantFilter,
+        after: Option<TenantId>,
+        limit: u64,
+    ) -> Result<FoundTenants, StoreError> {
+        self.search_some(text, filter, (after, limit), MAX_COMPARED).await
+    }
+
+    async fn search_some(
+        &self,
+        text: &str,
+        filter: TenantFilter,
+        (after, limit): (Option<TenantId>, u64),
+        compared: u64,
+    ) -> Result<FoundTenants, StoreError> {
+        let matching = Condition::all()
+            .add_option(filter.plan.map(on_plan))
+            .add_option(filter.suspended.map(|suspended| Column::Suspended.eq(suspended)));
+        self.read(async |database| {
+            if text.contains('@') {
+                let owner = users::Entity::find()
+                    .select_only()
+                    .column(users::Column::TenantId)
+                    .filter(users::Column::Email.eq(stored_email(text)))
+                    .filter(users::Column::Role.eq(Role::Owner.as_str()))
+                    .filter(users::Column::TenantId.is_not_null());
+                let owned: Vec<Uuid> = owner.into_tuple().all(database).await?;
+                if !owned.is_empty() {
+                    let wanted = live_tenants().filter(Column::Id.is_in(owned)).filter(matching);
+                    return page_of(database, wanted, after, limit).await;
+                }
+            }
+            if let Some(range) = identifiers(text) {
+                let (first, last) = range.into_inner();
+                let begins = Column::Id.between(Uuid::from_u128(first), Uuid::from_u128(last));
+                if live_tenants().filter(begins.clone()).one(database).await?.is_some() {
+                    let wanted = live_tenants().filter(begins).filter(matching);
+                    return page_of(database, wanted, after, limit).await;
+                }
+            }
+            let behind =
+                Condition::all().add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0))));
+            let last = live_tenants()
+                .select_only()
+                .column(Column::Id)
+                .filter(behind)
+                .order_by_asc(Column::Id)
+                .offset(compared.saturating_sub(1))
+                .limit(1);
+            let last: Option<Uuid> = last.into_tuple().one(database).await?;
+            let compared = Condition::all().add_option(last.map(|last| Column::Id.lte(last)));
+            let wanted = live_tenants().filter(compared).filter(is_named(text)).filter(matching);
+            let found = page_of(database, wanted, after, limit).await?;
+            let next = found.next.or(last.map(|last| TenantId(last.as_u128())));
+            Ok(FoundTenants { next, ..found })
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+#[cfg(have_postgres)]
+#[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
+#[path = "tenant_search/tests.rs"]
+mod on_postgres;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! Tenants.
+
+use super::billing_accounts::forget_suspension;
+use super::changes::{NewChange, record};
+use super::custom_plans;
+use super::invoices::{BillingParty, address_text, read_address};
+use super::live_tenants::{live_tenant, live_tenants};
+use super::tier_changes::{TenantPlan, move_to};
+use super::value::{insert_error, moment, tier, time};
+use crate::entity::tenants::{ActiveModel, Column, Entity, Model};
+use crate::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::caller::{CustomPlanId, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use sea_orm::ActiveValue::{NotSet, Set};
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use uuid::Uuid;
+
+/// Tenants that one call returns at most.
+const MAX_RETURNED: u64 = 1_000;
+
+/// An organisation, which pays for its usage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tenant {
+    /// Its identifier.
+    pub id: TenantId,
+    /// Its name, for people.
+    pub name: String,
+    /// Its plan, or the base of its plan.
+    pub tier: Tier,
+    /// The plan of an operator's own that it is on.
+    pub custom_plan: Option<CustomPlanId>,
+    /// Whether its calls are refused.
+    pub suspended: bool,
+    /// When it was created.
+    pub created_at: Time,
+}
+
+impl TryFrom<Model> for Tenant {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        Ok(Tenant {
+            id: TenantId(row.id.as_u128()),
+            name: row.name,
+            tier: tier(&row.tier)?,
+            custom_plan: row.custom_plan_id.map(|id| CustomPlanId(id.as_u128())),
+            suspended: row.suspended,
+            created_at: time(row.created_at),
+        })
+    }
+}
+
+impl Tenant {
+    /// Its plan.
+    pub const fn plan(&self) -> TenantPlan {
+        TenantPlan { tier: self.tier, custom: self.custom_plan }
+    }
+}
+
+/// Which tenants to list: those that match all given fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TenantFilter {
+    /// Only tenants on this plan: those on a plan of an operator's own are not on its base.
+    pub plan: Option<TenantPlan>,
+    /// Only tenants whose calls are refused, or only those whose calls are served.
+    pub suspended: Option<bool>,
+}
+
+/// A change to a tenant; fields that are `None` stay as they are.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TenantChange {
+    /// Its name.
+    pub name: Option<String>,
+    /// One of the four plans, which takes the place of one of an operator's own.
+    pub tier: Option<Tier>,
+    /// A plan of an operator's own; `tier` is not used then.
+    pub custom_plan: Option<CustomPlanId>,
+    /// Whether its calls are refused.
+    pub suspended: Option<bool>,
+    /// All its particulars for invoices.
+    pub billing: Option<BillingParty>,
+}
+
+pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -> Result<(), StoreError> {
+    insert_all(transaction, std::slice::from_ref(tenant)).await
+}
+
+/// Inserts tenants, at least one.
+pub(super) async fn insert_all(
+    transaction: &DatabaseTransaction,
+    tenants: &[Tenant],
+) -> Result<(), StoreError> {
+    let rows = tenants.iter().map(|tenant| ActiveModel {
+        id: Set(Uuid::from_u128(tenant.id.0)),
+        name: Set(tenant.name.clone()),
+        tier: Set(tenant.tier.name().into()),
+        suspended: Set(tenant.suspended),
+        created_at: Set(moment(tenant.created_at)),
+        requires_factor: NotSet,
+        custom_plan_id: Set(tenant.plan().custom_column()),
+        deleted_at: NotSet,
+        is_empty: NotSet,
+        billing_name: NotSet,
+        billing_address: NotSet,
+        billing_tax_id: NotSet,
+    });
+    let done = Entity::insert_many(rows.collect::<Vec<_>>()).exec_without_returning(transaction).await;
+    done.map(drop).map_err(|error| insert_error(error, "tenant", "tenant", None))
+}
+
+/// Tenants on `plan`.
+pub(super) fn on_plan(plan: TenantPlan) -> Condition {
+    match plan.custom_column() {
+        Some(custom) => Condition::all().add(Column::CustomPlanId.eq(custom)),
+        None => Condition::all().add(Column::Tier.eq(plan.tier.name())).add(Column::CustomPlanId.is_null()),
+    }
+}
+
+impl Store {
+    /// Adds a tenant. Gateways are not notified, since it has no keys yet.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`], [`StoreError::Unavailable`].
+    pub fn create_tenant<'a>(&'a self, tenant: &'a Tenant) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move { self.write(async |transaction| insert(transaction, tenant).await).await })
+    }
+
+    /// A tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError> {
+        self.read(async |database| {
+            let found = live_tenants().filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            found.one(database).await?.map(Tenant::try_from).transpose()
+        })
+        .await
+    }
+
+    /// Lists tenants that match `filter` by ascending identifier, starting behind `after` if it is given: at most
+    /// `limit`, and at most 1,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn tenants(
+        &self,
+        filter: TenantFilter,
+        after: Option<TenantId>,
+        limit: u64,
+    ) -> Result<Vec<Tenant>, StoreError> {
+        let wanted = Condition::all()
+            .add_option(filter.plan.map(on_plan))
+            .add_option(filter.suspended.map(|suspended| Column::Suspended.eq(suspended)))
+            .add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0))));
+        self.read(async |database| {
+            let select =
+                live_tenants().filter(wanted).order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
+            select.all(database).await?.into_iter().map(Tenant::try_from).collect()
+        })
+        .await
+    }
+
+    /// Applies `change` in one transaction and returns the changed tenant. Gateways are notified of everything
+    /// but the name and the particulars for invoices.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] of the tenant or the plan, [`StoreError::Unavailable`].
+    pub async fn update_tenant(
+        &self,
+        id: TenantId,
+        change: &TenantChange,
+        now: Time,
+    ) -> Result<Tenant, StoreError> {
+        let (uuid, billing) = (Uuid::from_u128(id.0), change.billing.as_ref());
+        let row = ActiveModel {
+            name: change.name.clone().map_or(NotSet, Set),
+            suspended: change.suspended.map_or(NotSet, Set),
+            billing_name: billing.map_or(NotSet, |party| Set(party.name.clone())),
+            billing_address: billing.map_or(NotSet, |party| Set(address_text(&party.address))),
+            billing_tax_id: billing.map_or(NotSet, |party| Set(party.tax_id.clone())),
+            ..Default::default()
+        };
+        self.write(async |transaction| {
+            let after = match change.custom_plan {
+                Some(custom) => {
+                    let plan = custom_plans::find(transaction, custom).await?;
+                    let plan = plan.ok_or(StoreError::NotFound("plan"))?;
+                    Some(plan.plan())
+                }
+                None => change.tier.map(TenantPlan::from),
+            };
+            if let Some(after) = after {
+                move_to(transaction, id, after, now).await?;
+            }
+            if change.suspended.is_some() {
+                // The operator has decided, so a payment changes nothing any more.
+                forget_suspension(transaction, id).await?;
+            }
+            if change.name.is_some() || change.suspended.is_some() || billing.is_some() {
+                Entity::update_many().set(row).filter(Column::Id.eq(uuid)).exec(transaction).await?;
+            }
+            let tenant = live_tenant(transaction, id).await?;
+            if after.is_none() && change.suspended.is_some() {
+                record(transaction, NewChange::Tenant(id), now).await?;
+            }
+            tenant.try_into()
+        })
+        .await
+    }
+
+    /// What invoices say about a tenant in addition to its name.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn billing_party(&self, id: TenantId) -> Result<BillingParty, StoreError> {
+        self.read(async |database| {
+            let row = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            let row = row.ok_or(StoreError::NotFound("tenant"))?;
+            let address = read_address(&row.billing_address)?;
+            Ok(BillingParty { name: row.billing_name, address, tax_id: row.billing_tax_id })
+        })
+        .await
+    }
+
+    /// Whether the members of a tenant need a second factor.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn requires_factor(&self, id: TenantId) -> Result<bool, StoreError> {
+        self.read(async |database| {
+            let row = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            Ok(row.is_some_and(|row| row.requires_factor))
+        })
+        .await
+    }
+
+    /// Sets whether the members of a tenant need a second factor.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn set_requires_factor(&self, id: TenantId, is_required: bool) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::RequiresFactor, Expr::value(is_required))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            if update.exec(transaction).await?.rows_affected == 0 {
+                return Err(StoreError::NotFound("tenant"));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Moves a tenant to another plan.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub fn set_tier(&self, id: TenantId, tier: Tier, now: Time) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let change = TenantChange { tier: Some(tier), ..TenantChange::default() };
+            self.update_tenant(id, &change, now).await.map(drop)
+        })
+    }
+
+    /// Suspends a tenant: all calls with its keys are refused from now on.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn suspend(&self, id: TenantId, now: Time) -> Result<(), StoreError> {
+        let change = TenantChange { suspended: Some(true), ..TenantChange::default() };
+        self.update_tenant(id, &change, now).await.map(drop)
+    }
+
+    /// Ends a suspension.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn reactivate(&self, id: TenantId, now: Time) -> Result<(), StoreError> {
+        let change = TenantChange { suspended: Some(false), ..TenantChange::default() };
+        self.update_tenant(id, &change, now).await.map(drop)
+    }
+}

@@ -1,0 +1,337 @@
+//! Files that are attached to support tickets.
+//!
+//! The content is stored in chunks, each in a transaction of its own, so that a large file neither misses the deadline
+//! of a call nor keeps other writes waiting. A file counts from its first chunk on but is shown only when it is
+//! complete.
+
+use super::id::{TicketAttachmentId, TicketId, UserId};
+use super::named::named_values;
+use super::tickets::{SupportTicket, one, one_open, set_status};
+use super::value::{count, insert_error, moment, number, time, unreadable};
+use crate::entity::ticket_attachments::{ActiveModel, Column, Entity, Model};
+use crate::entity::{ticket_chunks, tickets};
+use crate::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, Expr, ExprTrait};
+use sea_orm::{
+    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect, Select,
+};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Bytes of a chunk: little enough for one statement, and for the memory of whoever downloads a file.
+const CHUNK: usize = 256 << 10;
+
+/// How long an upload that broke off is kept, so that one that is still running is never removed.
+const INCOMPLETE_KEPT: Duration = Duration::from_secs(3_600);
+
+/// The kind of a file, as its content tells. Other kinds are not stored.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AttachmentKind {
+    /// A picture in the Portable Network Graphics format.
+    Png,
+    /// A photograph.
+    Jpeg,
+    /// A picture in the Graphics Interchange Format.
+    Gif,
+    /// A picture in the WebP format.
+    Webp,
+    /// A document in the Portable Document Format.
+    Pdf,
+    /// A ZIP archive.
+    Zip,
+    /// A file compressed by gzip.
+    Gzip,
+    /// A file compressed by bzip2.
+    Bzip2,
+    /// A file compressed by xz.
+    Xz,
+    /// A file compressed by Zstandard.
+    Zstd,
+    /// An archive of tar.
+    Tar,
+    /// An archive of 7-Zip.
+    SevenZip,
+    /// A packet capture (pcap or pcapng).
+    Capture,
+    /// Text in UTF-8, which may have the escapes of a terminal.
+    Text,
+    /// Text in a coding of one byte for each character, such as ISO 8859-1.
+    ByteText,
+}
+
+impl AttachmentKind {
+    /// All kinds.
+    pub const ALL: [AttachmentKind; 15] = [
+        AttachmentKind::Png,
+        AttachmentKind::Jpeg,
+        AttachmentKind::Gif,
+        AttachmentKind::Webp,
+        AttachmentKind::Pdf,
+        AttachmentKind::Zip,
+        AttachmentKind::Gzip,
+        AttachmentKind::Bzip2,
+        AttachmentKind::Xz,
+        AttachmentKind::Zstd,
+        AttachmentKind::Tar,
+        AttachmentKind::SevenZip,
+        AttachmentKind::Capture,
+        AttachmentKind::Text,
+        AttachmentKind::ByteText,
+    ];
+
+    /// Its name in the database and on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AttachmentKind::Png => "png",
+            AttachmentKind::Jpeg => "jpeg",
+            AttachmentKind::Gif => "gif",
+            AttachmentKind::Webp => "webp",
+            AttachmentKind::Pdf => "pdf",
+            AttachmentKind::Zip => "zip",
+            AttachmentKind::Gzip => "gzip",
+            AttachmentKind::Bzip2 => "bzip2",
+            AttachmentKind::Xz => "xz",
+            AttachmentKind::Zstd => "zstd",
+            AttachmentKind::Tar => "tar",
+            AttachmentKind::SevenZip => "seven_zip",
+            AttachmentKind::Capture => "capture",
+            AttachmentKind::Text => "text",
+            AttachmentKind::ByteText => "byte_text",
+        }
+    }
+}
+
+named_values!(AttachmentKind, "kind of file");
+
+/// A file that is attached to a ticket, without its content.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TicketAttachment {
+    /// Its identifier, under which its content is stored.
+    pub id: TicketAttachmentId,
+    /// The ticket.
+    pub ticket: TicketId,
+    /// The user who attached it.
+    pub user: UserId,
+    /// Whether that user is an operator.
+    pub by_operator: bool,
+    /// Its name, for people.
+    pub name: String,
+    /// What its content is.
+    pub kind: AttachmentKind,
+    /// The length of its content, in bytes.
+    pub bytes: u64,
+    /// When its upload began.
+    pub created_at: Time,
+}
+
+impl TryFrom<Model> for TicketAttachment {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        Ok(TicketAttachment {
+            id: TicketAttachmentId(row.id.as_u128()),
+            ticket: TicketId(row.ticket_id.as_u128()),
+            user: UserId(row.user_id.as_u128()),
+            by_operator: row.operator,
+            name: row.name,
+            kind: row.kind.parse().map_err(|_| unreadable("kind of a file", row.kind))?,
+            bytes: count("length of a file", row.bytes)?,
+            created_at: time(row.created_at),
+        })
+    }
+}
+
+impl TicketAttachment {
+    /// The number of chunks of its content.
+    pub const fn chunks(&self) -> u64 {
+        self.bytes.div_ceil(CHUNK as u64)
+    }
+}
+
+/// How much may be attached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AttachmentBounds {
+    /// Files of one ticket.
+    pub per_ticket: u64,
+    /// Bytes of all files of a tenant.
+    pub bytes_per_tenant: u64,
+}
+
+fn of(ticket: TicketId) -> Select<Entity> {
+    Entity::find().filter(Column::TicketId.eq(Uuid::from_u128(ticket.0)))
+}
+
+fn of_tenant(tenant: TenantId) -> Select<Entity> {
+    let its = tickets::Column::TenantId.eq(Uuid::from_u128(tenant.0));
+    Entity::find().inner_join(tickets::Entity).filter(its)
+}
+
+/// Uploads that broke off.
+pub(super) fn is_broken_off(now: Time) -> Condition {
+    let micros = i64::try_from(INCOMPLETE_KEPT.as_micros()).unwrap_or(i64::MAX);
+    Condition::all()
+        .add(Column::StoredAt.is_null())
+        .add(Column::CreatedAt.lt(moment(now).saturating_sub(micros)))
+}
+
+/// Checks that a tenant may attach `bytes` more to its ticket. Running uploads count.
+async fn expect_room(
+    transaction: &DatabaseTransaction,
+    tenant: TenantId,
+    ticket: TicketId,
+    bytes: u64,
+    bounds: AttachmentBounds,
+) -> Result<(), StoreError> {
+    let AttachmentBounds { per_ticket, bytes_per_tenant } = bounds;
+    if of(ticket).count(transaction).await? >= per_ticket {
+        return Err(StoreError::Full(format!("at most {per_ticket} files can be attached to a ticket")));
+    }
+    // PostgreSQL adds up to a type of its own.
+    let sum = of_tenant(tenant).select_only().column_as(Column::Bytes.sum().cast_as("bigint"), "sum");
+    let sum: Option<Option<i64>> = sum.into_tuple().one(transaction).await?;
+    let stored = count("length of files", sum.flatten().unwrap_or_default())?;
+    if stored.saturating_add(bytes) > bytes_per_tenant {
+        let mib = bytes_per_tenant >> 20;
+        let text = format!("the files of an organisation have at most {mib} MiB together");
+        return Err(StoreError::Full(text));
+    }
+    Ok(())
+}
+
+async fn in_order(
+    database: &DatabaseConnection,
+    select: Select<Entity>,
+) -> Result<Vec<TicketAttachment>, StoreError> {
+    let complete = select
+        .filter(Column::StoredAt.is_not_null())
+        .order_by_asc(Column::CreatedAt)
+        .order_by_asc(Column::Id);
+    complete.all(database).await?.into_iter().map(TicketAttachment::try_from).collect()
+}
+
+impl Store {
+    /// Checks that a tenant may attach a file to its ticket, before the file is uploaded.
+    ///
+    /// # Errors
+    /// Those of [`attach`](Store::attach).
+    pub async fn may_attach(
+        &self,
+        tenant: TenantId,
+        ticket: TicketId,
+        bounds: AttachmentBounds,
+    ) -> Result<(), StoreError> {
+        self.database
+            .snapshot(async |transaction| {
+                one_open(transaction, tenant, ticket).await?;
+                expect_room(transaction, tenant, ticket, 1, bounds).await
+            })
+            .await
+    }
+
+    /// Attaches a file with this `content` to a tenant's ticket, and returns the ticket. If this fails or is given up
+    /// midway, nothing of the file is shown, and its chunks are removed by the next sweep after an hour.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the ticket is not this tenant's, [`StoreError::WrongState`] if it is closed,
+    /// [`StoreError::Full`] beyond `bounds`, [`StoreError::Unavailable`].
+    pub async fn attach(
+        &self,
+        tenant: TenantId,
+        attachment: &TicketAttachment,
+        content: &[u8],
+        bounds: AttachmentBounds,
+        now: Time,
+    ) -> Result<SupportTicket, StoreError> {
+        let id = Uuid::from_u128(attachment.id.0);
+        let row = ActiveModel {
+            id: Set(id),
+            ticket_id: Set(Uuid::from_u128(attachment.ticket.0)),
+            user_id: Set(Uuid::from_u128(attachment.user.0)),
+            name: Set(attachment.name.clone()),
+            kind: Set(attachment.kind.name().into()),
+            bytes: Set(number("length of a file", attachment.bytes)?),
+            created_at: Set(moment(attachment.created_at)),
+            stored_at: Set(None),
+            operator: Set(attachment.by_operator),
+        };
+        // Until the file is complete, the run of an idempotency key has had no effect: it may be tried again.
+        let parts = self.without_run();
+        parts
+            .transact(async |transaction| {
+                one_open(transaction, tenant, attachment.ticket).await?;
+                expect_room(transaction, tenant, attachment.ticket, attachment.bytes, bounds).await?;
+                let done = Entity::insert(row).exec_without_returning(transaction).await;
+                done.map(drop).map_err(|error| insert_error(error, "file", "ticket", None))
+            })
+            .await?;
+        for (position, chunk) in content.chunks(CHUNK).enumerate() {
+            let row = ticket_chunks::ActiveModel {
+                attachment_id: Set(id),
+                number: Set(i32::try_from(position).map_err(|_| StoreError::TooLarge("number of a chunk"))?),
+                content: Set(chunk.to_vec()),
+            };
+            parts
+                .transact(async |transaction| {
+                    let done = ticket_chunks::Entity::insert(row).exec_without_returning(transaction).await;
+                    done.map(drop).map_err(|error| insert_error(error, "chunk", "file", None))
+                })
+                .await?;
+        }
+        self.write(async |transaction| {
+            let ticket = one(transaction, tenant, attachment.ticket).await?;
+            let update = Entity::update_many()
+                .col_expr(Column::StoredAt, Expr::value(moment(now)))
+                .filter(Column::Id.eq(id));
+            update.exec(transaction).await?;
+            let status = ticket.status;
+            set_status(transaction, ticket, status, now).await
+        })
+        .await
+    }
+
+    /// The files of a tenant's ticket, the oldest first; empty for another tenant's ticket.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn ticket_attachments(
+        &self,
+        tenant: TenantId,
+        ticket: TicketId,
+    ) -> Result<Vec<TicketAttachment>, StoreError> {
+        let its = of_tenant(tenant).filter(Column::TicketId.eq(Uuid::from_u128(ticket.0)));
+        self.read(async |database| in_order(database, its).await).await
+    }
+
+    /// The files of a ticket of any tenant, the oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn all_ticket_attachments(
+        &self,
+        ticket: TicketId,
+    ) -> Result<Vec<TicketAttachment>, StoreError> {
+        self.read(async |database| in_order(database, of(ticket)).await).await
+    }
+
+    /// One chunk of a file, counted from zero.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the file has been removed or has no such chunk, [`StoreError::Unavailable`].
+    pub async fn attachment_chunk(
+        &self,
+        attachment: &TicketAttachment,
+        position: u64,
+    ) -> Result<Vec<u8>, StoreError> {
+        const MISSING: StoreError = StoreError::NotFound("chunk");
+        let key = (Uuid::from_u128(attachment.id.0), i32::try_from(position).map_err(|_| MISSING)?);
+        self.read(async |database| {
+            let found = ticket_chunks::Entity::find_by_id(key).one(database).await?;
+            Ok(found.ok_or(MISSING)?.content)
+        })
+        .await
+    }
+}

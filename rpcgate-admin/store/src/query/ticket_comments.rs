@@ -1,0 +1,222 @@
+//! Comments on support tickets.
+
+use super::id::{TicketCommentId, TicketId, UserId};
+use super::limit_requests::LimitRequest;
+use super::ticket_status::TicketStatus;
+use super::ticket_texts::{add, length_of, make_room};
+use super::tickets::{SupportTicket, of_any_tenant, one_open, set_status};
+use super::value::{insert_error, moment, time};
+use crate::entity::ticket_comments::{ActiveModel, Column, Entity, Model};
+use crate::entity::tickets;
+use crate::{Store, StoreError, fresh_id};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::Condition;
+use sea_orm::{
+    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect, Select,
+};
+use uuid::Uuid;
+
+/// Comments that one call returns at most.
+const MAX_RETURNED: u64 = 1_000;
+
+/// Comments of one ticket by members of the tenant, and as many by operators, at most.
+const MAX_PER_TICKET: u64 = 200;
+
+/// A comment on a ticket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TicketComment {
+    /// Its identifier.
+    pub id: TicketCommentId,
+    /// The ticket.
+    pub ticket: TicketId,
+    /// The user who wrote it.
+    pub user: UserId,
+    /// Whether that user is an operator.
+    pub by_operator: bool,
+    /// Whether only operators see it.
+    pub internal: bool,
+    /// The text.
+    pub text: String,
+    /// When it was written.
+    pub created_at: Time,
+}
+
+impl From<Model> for TicketComment {
+    fn from(row: Model) -> Self {
+        TicketComment {
+            id: TicketCommentId(row.id.as_u128()),
+            ticket: TicketId(row.ticket_id.as_u128()),
+            user: UserId(row.user_id.as_u128()),
+            by_operator: row.operator,
+            internal: row.internal,
+            text: row.text,
+            created_at: time(row.created_at),
+        }
+    }
+}
+
+fn of(ticket: TicketId) -> Select<Entity> {
+    Entity::find().filter(Column::TicketId.eq(Uuid::from_u128(ticket.0)))
+}
+
+/// Stores a comment. Its bytes count, whoever wrote it.
+async fn insert(transaction: &DatabaseTransaction, comment: &TicketComment) -> Result<(), StoreError> {
+    let row = ActiveModel {
+        id: Set(Uuid::from_u128(comment.id.0)),
+        ticket_id: Set(Uuid::from_u128(comment.ticket.0)),
+        user_id: Set(Uuid::from_u128(comment.user.0)),
+        operator: Set(comment.by_operator),
+        internal: Set(comment.internal),
+        text: Set(comment.text.clone()),
+        created_at: Set(moment(comment.created_at)),
+    };
+    let done = Entity::insert(row).exec_without_returning(transaction).await;
+    done.map_err(|error| insert_error(error, "comment", "ticket", None))?;
+    add(transaction, Uuid::from_u128(comment.ticket.0), length_of([comment.text.as_str()])).await
+}
+
+/// Checks that a ticket may have one more comment of an operator, or of a member. Both are counted apart, so that
+/// neither side can silence the other.
+async fn expect_room(
+    transaction: &DatabaseTransaction,
+    ticket: TicketId,
+    by_operator: bool,
+) -> Result<(), StoreError> {
+    let written = of(ticket).filter(Column::Operator.eq(by_operator)).count(transaction).await?;
+    if written < MAX_PER_TICKET {
+        return Ok(());
+    }
+    let text = format!("a ticket has at most {MAX_PER_TICKET} comments of each side: write a new ticket");
+    Err(StoreError::Full(text))
+}
+
+/// Answers every ticket that is linked to a request for another plan and not closed with the decision about it, as a
+/// comment of the operator who decided.
+pub(super) async fn answer_linked(
+    transaction: &DatabaseTransaction,
+    request: &LimitRequest,
+    operator: UserId,
+    now: Time,
+) -> Result<(), StoreError> {
+    let linked = tickets::Entity::find()
+        .filter(tickets::Column::LimitRequestId.eq(Uuid::from_u128(request.id.0)))
+        .filter(tickets::Column::Status.ne(TicketStatus::Closed.name()));
+    for row in linked.all(transaction).await? {
+        let ticket = SupportTicket::try_from(row)?;
+        let comment = TicketComment {
+            id: TicketCommentId(fresh_id(now)),
+            ticket: ticket.id,
+            user: operator,
+            by_operator: true,
+            internal: false,
+            text: request.decision(),
+            created_at: now,
+        };
+        insert(transaction, &comment).await?;
+        set_status(transaction, ticket, TicketStatus::Answered, now).await?;
+    }
+    Ok(())
+}
+
+async fn oldest(
+    database: &DatabaseConnection,
+    select: Select<Entity>,
+    after: Option<(Time, TicketCommentId)>,
+    limit: u64,
+) -> Result<Vec<TicketComment>, StoreError> {
+    let mut select = select;
+    if let Some((at, id)) = after {
+        let (at, id) = (moment(at), Uuid::from_u128(id.0));
+        let same_time = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.gt(id));
+        select = select.filter(Condition::any().add(Column::CreatedAt.gt(at)).add(same_time));
+    }
+    let oldest =
+        select.order_by_asc(Column::CreatedAt).order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
+    Ok(oldest.all(database).await?.into_iter().map(TicketComment::from).collect())
+}
+
+impl Store {
+    /// Adds a comment of a member to the tenant's ticket, which waits for an operator again, and returns the ticket. If the
+    /// texts of all tickets and comments of the tenant would be longer than 64 MiB, its oldest closed tickets are removed.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the ticket is not this tenant's, [`StoreError::WrongState`] if it is closed,
+    /// [`StoreError::Full`] if members have written 200 comments on it, or the tickets that are not closed leave no room;
+    /// [`StoreError::Unavailable`].
+    pub async fn add_ticket_comment(
+        &self,
+        tenant: TenantId,
+        comment: &TicketComment,
+    ) -> Result<SupportTicket, StoreError> {
+        self.write(async |transaction| {
+            let ticket = one_open(transaction, tenant, comment.ticket).await?;
+            expect_room(transaction, ticket.id, false).await?;
+            make_room(transaction, tenant, length_of([comment.text.as_str()])).await?;
+            insert(transaction, comment).await?;
+            set_status(transaction, ticket, TicketStatus::Open, comment.created_at).await
+        })
+        .await
+    }
+
+    /// Adds a comment of an operator to a ticket of any tenant and returns the ticket. With a comment that the tenant
+    /// sees, the ticket gets `status`; an internal one leaves no trace that the tenant could see. It is accepted even if the
+    /// tenant has no room for a text, so that a tenant cannot keep operators from answering.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::WrongState`] for a comment that the tenant would see on a closed ticket,
+    /// [`StoreError::Full`] if operators have written 200 comments on it, [`StoreError::Unavailable`].
+    pub async fn answer_ticket(
+        &self,
+        comment: &TicketComment,
+        status: TicketStatus,
+    ) -> Result<SupportTicket, StoreError> {
+        self.write(async |transaction| {
+            let ticket = of_any_tenant(transaction, comment.ticket).await?;
+            if !comment.internal && ticket.status == TicketStatus::Closed {
+                return Err(StoreError::WrongState("the ticket is closed: open it first"));
+            }
+            expect_room(transaction, ticket.id, true).await?;
+            insert(transaction, comment).await?;
+            if comment.internal {
+                return Ok(ticket);
+            }
+            set_status(transaction, ticket, status, comment.created_at).await
+        })
+        .await
+    }
+
+    /// The comments on a tenant's ticket that the tenant may see, the oldest first, starting behind `after` in this
+    /// order: at most `limit`, and at most 1,000. Empty for another tenant's ticket.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn ticket_comments(
+        &self,
+        tenant: TenantId,
+        ticket: TicketId,
+        after: Option<(Time, TicketCommentId)>,
+        limit: u64,
+    ) -> Result<Vec<TicketComment>, StoreError> {
+        let visible = of(ticket)
+            .inner_join(tickets::Entity)
+            .filter(tickets::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+            .filter(Column::Internal.eq(false));
+        self.read(async |database| oldest(database, visible, after, limit).await).await
+    }
+
+    /// All comments on a ticket of any tenant, in the order and number of [`ticket_comments`](Store::ticket_comments).
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn all_ticket_comments(
+        &self,
+        ticket: TicketId,
+        after: Option<(Time, TicketCommentId)>,
+        limit: u64,
+    ) -> Result<Vec<TicketComment>, StoreError> {
+        self.read(async |database| oldest(database, of(ticket), after, limit).await).await
+    }
+}

@@ -1,0 +1,86 @@
+//! How much text the tickets of a tenant hold together.
+//!
+//! The numbers of tickets and comments are bounded, but their product is gigabytes. So each ticket knows the bytes of its
+//! subject, its text and its comments, and what a tenant holds is a sum over its tickets, of which an index has all.
+
+use super::ticket_status::TicketStatus;
+use super::value::{count, number};
+use crate::StoreError;
+use crate::entity::tickets::{Column, Entity};
+use rpcgate_core::caller::TenantId;
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use uuid::Uuid;
+
+/// Bytes of the texts of a tenant's tickets and of all comments on them, at most: years of honest correspondence (64 KiB
+/// for each of 1,000 tickets), and little enough that no tenant fills the database by writing.
+const MAX_TEXT: u64 = 64 << 20;
+
+/// Closed tickets that are looked at to make room, at most: those of which a tenant keeps the newest.
+const MAX_REMOVED: u64 = 1_000;
+
+fn of(tenant: TenantId) -> Select<Entity> {
+    Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+}
+
+/// The bytes of a new text, as they are counted.
+pub(super) fn length_of<'t>(texts: impl IntoIterator<Item = &'t str>) -> u64 {
+    texts.into_iter().map(|text| text.len() as u64).sum()
+}
+
+/// Makes room for `bytes` of text that a member of the tenant writes. If too much is stored, the oldest closed tickets are
+/// removed with everything that belongs to them, as they are if there are too many of them; open ones never are.
+///
+/// # Errors
+/// [`StoreError::Full`] if the tickets that are not closed leave no room, [`StoreError::Unavailable`].
+pub(super) async fn make_room(
+    transaction: &DatabaseTransaction,
+    tenant: TenantId,
+    bytes: u64,
+) -> Result<(), StoreError> {
+    // PostgreSQL adds up to a type of its own.
+    let sum = of(tenant).select_only().column_as(Column::TextBytes.sum().cast_as("bigint"), "sum");
+    let sum: Option<Option<i64>> = sum.into_tuple().one(transaction).await?;
+    let stored = count("length of texts", sum.flatten().unwrap_or_default())?;
+    let excess = stored.saturating_add(bytes).saturating_sub(MAX_TEXT);
+    if excess == 0 {
+        return Ok(());
+    }
+    let oldest = of(tenant)
+        .filter(Column::Status.eq(TicketStatus::Closed.name()))
+        .select_only()
+        .columns([Column::Id, Column::TextBytes])
+        .order_by_asc(Column::CreatedAt)
+        .order_by_asc(Column::Id)
+        .limit(MAX_REMOVED);
+    let oldest: Vec<(Uuid, i64)> = oldest.into_tuple().all(transaction).await?;
+    let (mut ids, mut freed) = (Vec::new(), 0_u64);
+    for (id, bytes) in oldest {
+        if freed >= excess {
+            break;
+        }
+        ids.push(id);
+        freed = freed.saturating_add(count("length of texts", bytes)?);
+    }
+    if freed < excess {
+        let mib = MAX_TEXT >> 20;
+        let text = format!(
+            "the tickets and comments of an organisation have at most {mib} MiB of text together: close tickets that are done"
+        );
+        return Err(StoreError::Full(text));
+    }
+    Entity::delete_many().filter(Column::Id.is_in(ids)).exec(transaction).await?;
+    Ok(())
+}
+
+/// Counts `bytes` of text that were added to a ticket.
+pub(super) async fn add(
+    transaction: &DatabaseTransaction,
+    ticket: Uuid,
+    bytes: u64,
+) -> Result<(), StoreError> {
+    let added = Expr::col(Column::TextBytes).add(number("length of texts", bytes)?);
+    let update = Entity::update_many().col_expr(Column::TextBytes, added).filter(Column::Id.eq(ticket));
+    update.exec(transaction).await?;
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Moves of tenants from one plan to another, and their history.
+
+use super::changes::{NewChange, record};
+use super::live_tenants::live_tenant;
+use super::value::{moment, tier, time};
+use crate::entity::tenants;
+use crate::entity::tier_changes::{ActiveModel, Column, Entity, Model};
+use crate::{Store, StoreError};
+use rpcgate_core::caller::{CustomPlanId, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use sea_orm::ActiveValue::{NotSet, Set};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
+use uuid::Uuid;
+
+/// The plan of a tenant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TenantPlan {
+    /// The plan, or the base of the plan of an operator's own.
+    pub tier: Tier,
+    /// The plan of an operator's own, if it is on one.
+    pub custom: Option<CustomPlanId>,
+}
+
+impl From<Tier> for TenantPlan {
+    fn from(tier: Tier) -> Self {
+        TenantPlan { tier, custom: None }
+    }
+}
+
+impl TenantPlan {
+    pub(super) fn of(stored_tier: &str, custom: Option<Uuid>) -> Result<Self, StoreError> {
+        let custom = custom.map(|id| CustomPlanId(id.as_u128()));
+        Ok(TenantPlan { tier: tier(stored_tier)?, custom })
+    }
+
+    pub(super) fn custom_column(self) -> Option<Uuid> {
+        self.custom.map(|id| Uuid::from_u128(id.0))
+    }
+}
+
+/// A change of a tenant's plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TierChange {
+    /// When it took effect.
+    pub at: Time,
+    /// The plan before.
+    pub before: TenantPlan,
+    /// The plan since then.
+    pub after: TenantPlan,
+}
+
+impl TryFrom<&Model> for TierChange {
+    type Error = StoreError;
+
+    fn try_from(row: &Model) -> Result<Self, StoreError> {
+        Ok(TierChange {
+            at: time(row.at),
+            before: TenantPlan::of(&row.before, row.custom_before)?,
+            after: TenantPlan::of(&row.after, row.custom_after)?,
+        })
+    }
+}
+
+/// Moves a tenant to a plan in a transaction, with an entry in its history, and notifies the gateways.
+pub(super) async fn move_to(
+    transaction: &DatabaseTransaction,
+    tenant: TenantId,
+    after: TenantPlan,
+    now: Time,
+) -> Result<(), StoreError> {
+    let id = Uuid::from_u128(tenant.0);
+    let row = live_tenant(transaction, tenant).await?;
+    let before = TenantPlan::of(&row.tier, row.custom_plan_id)?;
+    if before != after {
+        let update = tenants::Entity::update_many()
+            .col_expr(tenants::Column::Tier, Expr::value(after.tier.name()))
+            .col_expr(tenants::Column::CustomPlanId, Expr::value(after.custom_column()))
+            .filter(tenants::Column::Id.eq(id));
+        update.exec(transaction).await?;
+        let change = ActiveModel {
+            number: NotSet,
+            tenant_id: Set(id),
+            at: Set(moment(now)),
+            before: Set(before.tier.name().into()),
+            after: Set(after.tier.name().into()),
+            custom_before: Set(before.custom_column()),
+            custom_after: Set(after.custom_column()),
+        };
+        Entity::insert(change).exec_without_returning(transaction).await?;
+    }
+    record(transaction, NewChange::Tenant(tenant), now).await
+}
+
+impl Store {
+    /// The changes of a tenant's plan at `from` and later, in their order.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn tier_changes(&self, tenant: TenantId, from: Time) -> Result<Vec<TierChange>, StoreError> {
+        self.read(async |database| {
+            let its = Column::TenantId.eq(Uuid::from_u128(tenant.0));
+            let changes = Entity::find().filter(its).filter(Column::At.gte(moment(from)));
+            let rows = changes.order_by_asc(Column::At).order_by_asc(Column::Number).all(database).await?;
+            rows.iter().map(TierChange::try_from).collect()
+        })
+        .await
+    }
+}
