@@ -1,13 +1,13 @@
-//! Batch: from a request to its calls, and from settled calls to one response.
+//! Turns a request body into calls, and the settled calls into one response.
 //!
-//! The first layer after the request's head: it reads the body, parses it once, and sends the calls in it down the
-//! stack as one set, a single call as a set of one. The settled set is joined under the callers' own ids. A body without
-//! a call is answered here and uses no window: [`Refusal::ParseError`], [`Refusal::UnknownCoding`], [`Refusal::InvalidRequest`],
-//! [`Refusal::BatchTooLarge`], [`Refusal::BatchNotSupported`] and those of [`body`](super::body). An item of a batch
-//! that is not a call is refused in its place, and the others go on.
+//! This is the first layer after the head of the request. It reads the body, parses it once, and passes the calls down
+//! the stack as one set. A single call is a set of one. The settled set is joined under the client's own ids. A body
+//! without a call is answered here and uses no window: [`Refusal::ParseError`], [`Refusal::UnknownCoding`],
+//! [`Refusal::InvalidRequest`], [`Refusal::BatchTooLarge`], [`Refusal::BatchNotSupported`] and the refusals of
+//! [`body`](super::body). A batch item that is not a call is refused alone, and the other items continue.
 //!
-//! The inner service is polled ready after the body has been read. Until it is ready the request waits here, so it
-//! may have a concurrency limit; an error of that service, such as a load shedder's, becomes a refusal of the request.
+//! The inner service is polled ready after the body has been read, so it may have a concurrency limit: the request
+//! waits here. An error of the inner service, such as a load shedder's, becomes a refusal of the request.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -84,35 +84,35 @@ pub struct BatchLayer {
 }
 
 impl BatchLayer {
-    /// A layer with the default limits (64 MiB for the answer to a batch) and no bound on the memory of all
+    /// Creates a layer with the default limits: 64 MiB for the answer to a batch, and no limit on the memory of all
     /// bodies together.
     pub fn new() -> Self {
         BatchLayer { body: BodyLimits::default(), envelope: Limits::default(), room: None, most: 64 << 20 }
     }
 
-    /// The same layer with other limits for bodies.
+    /// Sets the limits for bodies.
     #[must_use]
     pub fn with_body(mut self, limits: BodyLimits) -> Self {
         self.body = limits;
         self
     }
 
-    /// The same layer with other limits for the content of a body.
+    /// Sets the limits for the content of a body.
     #[must_use]
     pub fn with_envelope(mut self, limits: Limits) -> Self {
         self.envelope = limits;
         self
     }
 
-    /// The same layer with a limit for the bytes of the answer to a batch. Answers that do not fit are refused
-    /// in their places with [`Refusal::ReplyTooLarge`].
+    /// Sets the maximum size of the answer to a batch in bytes. Each answer that does not fit is replaced by
+    /// [`Refusal::ReplyTooLarge`].
     #[must_use]
     pub fn with_answer(mut self, bytes: usize) -> Self {
         self.most = bytes;
         self
     }
 
-    /// The same layer with the memory of bodies limited by `room`: those of requests and, from 16 KiB on, of answers.
+    /// Limits the memory of bodies by `room`: request bodies, and answers of 16 KiB or more.
     #[must_use]
     pub fn with_room(mut self, room: Arc<MemoryBudget>) -> Self {
         self.room = Some(room);
@@ -134,7 +134,7 @@ impl<S: Clone> Layer<S> for BatchLayer {
     }
 }
 
-/// Reading and joining around `inner`.
+/// A service that reads bodies and joins answers around `inner`.
 #[derive(Clone, Debug)]
 pub struct Batch<S: Clone> {
     inner: ServicePool<S>,
@@ -152,8 +152,8 @@ where
     type Future = BatchFuture<S, B>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // The inner service is polled ready when the body is complete. If it were polled here, a client that sends its body
-        // slowly would hold a permit of every limit of that service.
+        // The inner service is polled ready when the body is complete. Polled here, a client that sends its body slowly
+        // would hold a permit of every limit of that service.
         Poll::Ready(Ok(()))
     }
 
@@ -173,7 +173,7 @@ where
             Target::Rest(path) => {
                 let (head, body) = request.into_parts();
                 let call = rest::call(&tally.chain, &head, &path).map(Box::new);
-                // A node gets the body as it is, but not the header with its coding, so it must have none.
+                // A node gets the body unchanged but without its content-coding header, so the body must not be coded.
                 accept = "identity";
                 let has_body = call.as_ref().is_some_and(|call| call.has_body());
                 coding =
@@ -202,7 +202,6 @@ pin_project! {
     enum Stage<B, F> {
         Refused { refusal: Refusal },
         Reading { #[pin] reading: Reading<B> },
-        // Boxed, because it is rare.
         Decoding { decoding: Box<Decoding>, bytes: usize },
         Waiting { calls: Option<Calls<At>> },
         Calling { #[pin] calling: F },
@@ -210,14 +209,14 @@ pin_project! {
 }
 
 pin_project! {
-    /// A request between its head and its answer.
+    /// The future of a request between its head and its answer.
     pub struct BatchFuture<S, B>
     where
         S: Service<Calls<At>>,
     {
         #[pin]
         stage: Stage<B, S::Future>,
-        // Whether the body is to be decoded, and how many bytes it may then have.
+        // The maximum size of the decoded body, if the body must be decoded.
         packed: Option<usize>,
         want: Want,
         tally: Option<Box<Tally>>,
@@ -249,7 +248,7 @@ where
                 StageNow::Calling { calling } => {
                     let response = match ready!(calling.poll(cx)) {
                         Ok(calls) => join(calls, *this.most),
-                        // The inner service has dropped the calls, and with them their tally.
+                        // The inner service has dropped the calls and their tally.
                         Err(error) => PendingResponse::refused(error.into()),
                     };
                     return Poll::Ready(Ok(response));
@@ -307,16 +306,16 @@ where
 /// The treatment of a body.
 #[derive(Debug)]
 pub(super) enum Want {
-    /// The envelopes in it are calls.
+    /// The envelopes in the body are calls.
     Envelopes,
-    /// It belongs to this call.
+    /// The body belongs to this REST call.
     Rest(Box<RestCall>),
     /// There is no call, regardless of the body.
     Nothing(fn(&[u8]) -> Refusal),
 }
 
 impl Want {
-    /// Makes calls of the body, into the account. On an error the account stays where it was, to be refused.
+    /// Turns the body into calls of the tally. On an error the tally stays in `slot`, so that it can be refused.
     fn fill(
         &mut self,
         slot: &mut Option<Box<Tally>>,
@@ -343,8 +342,8 @@ impl Want {
     }
 }
 
-/// Parses the body into the account, and normalises calls whose answers are cached. On an error the account stays where it
-/// was, to be refused.
+/// Parses the body into the tally, and normalises calls whose answers are cached. On an error the tally stays in
+/// `slot`, so that it can be refused.
 fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<Calls<At>, Refusal> {
     let Some(mut tally) = slot.take() else { return Err(Refusal::InvalidRequest) };
     match read_calls(&mut tally, body, limits) {
@@ -361,10 +360,10 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
     }
 }
 
-/// Parses `body` into entries of the account. An item of an array that is no call is refused in its place.
+/// Parses `body` into entries of the tally. An array item that is not a call is refused alone.
 ///
 /// # Errors
-/// The refusal of the body as a whole.
+/// Returns the refusal of the whole body.
 pub(crate) fn read_calls(tally: &mut Tally, body: Bytes, limits: &Limits) -> Result<(), Refusal> {
     let parsed = envelope::parse(&body, limits);
     tally.body = body;
@@ -390,7 +389,7 @@ pub(crate) fn read_calls(tally: &mut Tally, body: Bytes, limits: &Limits) -> Res
     }
 }
 
-/// The parameters of a call whose answer is kept or shared, if there is white space in them.
+/// Returns the parameters of a call whose answer is cached or shared, if they contain white space.
 fn spaced(entry: &Entry, body: &[u8]) -> Option<Span> {
     match &entry.call.payload {
         Payload::JsonRpc(envelope) if entry.call.rule.cache.is_cached() => {
@@ -400,8 +399,8 @@ fn spaced(entry: &Entry, body: &[u8]) -> Option<Span> {
     }
 }
 
-/// Normalises the parameters of calls whose answers are cached or shared, by removing white space between tokens:
-/// otherwise a caller could make a node answer the same call again and again. The body keeps its length.
+/// Removes white space between tokens from the parameters of calls whose answers are cached or shared. Otherwise a
+/// client could make a node answer the same call again and again. The body keeps its length.
 fn alike(tally: &mut Tally) {
     let mut body = BytesMut::from(std::mem::take(&mut tally.body));
     for entry in &mut tally.entries {

@@ -1,4 +1,4 @@
-//! Reading a request's body: whole, with bounds on its size and its time.
+//! Reads a whole request body within limits on its size and its time.
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
@@ -10,18 +10,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Sleep;
 
-/// The bounds of a body, in size and time.
+/// Limits on the size and the time of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct BodyLimits {
-    /// Bytes at most; 5 MiB by default.
+    /// The maximum number of bytes; 5 MiB by default.
     pub bytes: usize,
     /// The time that every body may take, even a slow one; 10 s by default.
     pub patience: Duration,
-    /// Bytes per second that must arrive on the average of that time, and then of every further half of it: a body that
-    /// stops is cut, regardless of how much of it has arrived. 1,024 by default.
+    /// The minimum average rate in bytes per second, measured over `patience` and then over every further half of it. A
+    /// body that is slower is refused, regardless of the amount already received. 1,024 by default.
     pub pace: usize,
-    /// The time that a body may take in total, from when it is first waited for; 60 s by default.
+    /// The maximum time for the whole body, from the first wait for data; 60 s by default.
     pub whole: Duration,
 }
 
@@ -37,28 +37,28 @@ impl Default for BodyLimits {
 }
 
 impl BodyLimits {
-    /// The same with another size in bytes.
+    /// Sets the maximum size in bytes.
     #[must_use]
     pub const fn with_bytes(mut self, bytes: usize) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// The same with another time that a slow body has.
+    /// Sets the time that a slow body may take.
     #[must_use]
     pub const fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// The same with another rate, in bytes per second.
+    /// Sets the minimum rate in bytes per second.
     #[must_use]
     pub const fn with_pace(mut self, pace: usize) -> Self {
         self.pace = pace;
         self
     }
 
-    /// The same with another time that any body has.
+    /// Sets the maximum time for the whole body.
     #[must_use]
     pub const fn with_whole(mut self, whole: Duration) -> Self {
         self.whole = whole;
@@ -66,12 +66,12 @@ impl BodyLimits {
     }
 }
 
-/// A call is written again for a node, so a body will be in memory twice. The memory for both is taken as the body arrives:
-/// a request that is refused after all of it was read would have cost the most.
+/// The copies of a body in memory: a call is written again for a node. Memory for both is taken as the body arrives,
+/// because refusing a request after its whole body was read would cost the most.
 pub(super) const COPIES: usize = 2;
 
 pin_project! {
-    /// A body being read. A body that arrives in one piece is passed on unchanged, any other is put together.
+    /// A body being read. A body that arrives in one piece is passed on without a copy.
     #[derive(Debug)]
     pub struct Reading<B> {
         #[pin]
@@ -83,21 +83,21 @@ pin_project! {
     }
 }
 
-/// Watches the rate, one span of time after the other. Its timer is made only when a body is waited for.
+/// Measures the rate, one time span after the other. The timer is created at the first wait for data.
 #[derive(Debug, Default)]
 struct Slow {
     timer: Option<Pin<Box<Sleep>>>,
-    /// Bytes that had arrived when this span began.
+    /// The number of bytes received before this span.
     before: usize,
     spans: u32,
-    /// The length of all spans before it.
+    /// The total length of the earlier spans.
     elapsed: Duration,
 }
 
 impl Slow {
     fn poll(&mut self, received: usize, limits: &BodyLimits, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            // The first span is the patience itself, every later one half of it.
+            // The first span is `patience`; each later one is half of it.
             let span = if self.spans == 0 { limits.patience } else { limits.patience / 2 };
             let span = span.min(limits.whole.saturating_sub(self.elapsed));
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(span)));
@@ -118,7 +118,7 @@ impl<B: Body<Data = Bytes>> Reading<B> {
     /// Starts to read `body`.
     ///
     /// # Errors
-    /// [`Refusal::BodyTooLarge`] when the body's own size hint says so.
+    /// Returns [`Refusal::BodyTooLarge`] if the body's size hint exceeds the limit.
     pub fn new(body: B, limits: BodyLimits) -> Result<Self, Refusal> {
         if body.size_hint().lower() > limits.bytes as u64 {
             return Err(Refusal::BodyTooLarge);
@@ -126,11 +126,11 @@ impl<B: Body<Data = Bytes>> Reading<B> {
         Ok(Reading { body, limits, first: Bytes::new(), more: BytesMut::new(), slow: Slow::default() })
     }
 
-    /// Reads on. The bytes that have arrived take memory from `held`.
+    /// Continues to read. The received bytes take memory from `held`.
     ///
     /// # Errors
-    /// [`Refusal::BodyTooLarge`], [`Refusal::BodyTooSlow`], [`Refusal::Overloaded`] when there is no room, and
-    /// [`Refusal::InvalidRequest`] when the client breaks off (it will not read it).
+    /// Returns [`Refusal::BodyTooLarge`], [`Refusal::BodyTooSlow`], [`Refusal::Overloaded`] if no memory is left, and
+    /// [`Refusal::InvalidRequest`] if the client aborts the body (the client will not read the refusal).
     pub fn poll(
         self: Pin<&mut Self>,
         held: &mut MemoryPermit,
@@ -155,7 +155,7 @@ impl<B: Body<Data = Bytes>> Reading<B> {
                         *this.first = data;
                     } else {
                         if this.more.is_empty() {
-                            // The buffer of a body of known length need not grow.
+                            // With a known length, the buffer never grows.
                             let rest =
                                 this.body.size_hint().exact().and_then(|rest| usize::try_from(rest).ok());
                             this.more.reserve(received + rest.unwrap_or(received));

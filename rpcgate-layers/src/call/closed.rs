@@ -1,7 +1,7 @@
-//! Closed methods: methods that no caller may use, because they control a node or its wallet or are not offered.
+//! Closed methods, which no caller may use: they control a node or its wallet, or are not offered.
 //!
-//! The layer comes after the budgets: a closed heavy method (`trace_*`) first uses the heavy budget, then it is refused, and
-//! nothing is charged. The layer refuses with [`Refusal::Closed`].
+//! The layer comes after the budgets: a closed heavy method (`trace_*`) uses the heavy budget before it is refused.
+//! Nothing is charged. The layer refuses with [`Refusal::Closed`].
 //!
 //! ```
 //! use rpcgate_core::backend::suite;
@@ -36,12 +36,12 @@ use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::Tally;
 
 gate_layer! {
-    /// Refuses calls marked as closed.
+    /// Refuses calls that are marked as closed.
     ClosedLayer, Closed
 }
 
 impl ClosedLayer {
-    /// The layer.
+    /// Creates the layer.
     pub fn new() -> Self {
         Self::by(std::sync::Arc::new(Closed))
     }
@@ -53,7 +53,7 @@ impl Default for ClosedLayer {
     }
 }
 
-/// The decision.
+/// The policy of [`ClosedLayer`].
 #[derive(Clone, Copy, Debug)]
 pub struct Closed;
 

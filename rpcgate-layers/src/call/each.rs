@@ -1,9 +1,9 @@
-//! Each: an ordinary service of one call becomes a layer between the others.
+//! Turns an ordinary `Service` of one call into a layer.
 //!
-//! The service is called for every open call of a set at the same time. It returns `Ok(None)` to pass the call on,
-//! `Ok(Some(result))` to answer it, or `Err(refusal)`. That costs a few allocations per call; rpcgate's own layers walk the set
-//! instead. The layer may come anywhere, and leaves the position of the set as it was. Behind the quota its answers are charged
-//! like any other, before it they are free.
+//! The service is called concurrently for every open call of a set. It returns `Ok(None)` to pass the call on,
+//! `Ok(Some(result))` to answer it, or `Err(refusal)`. This costs a few allocations per call; rpcgate's own layers
+//! iterate over the set instead. The layer may come anywhere and does not change the type of the set. Its answers are
+//! charged like any other if it comes after the quota, and are free if it comes before.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -59,33 +59,34 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// One call, owned.
+/// One call with its own copy of all data.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OwnedCall {
-    /// Its chain.
+    /// The chain.
     pub chain: Arc<Chain>,
-    /// Its caller.
+    /// The caller.
     pub caller: Arc<Caller>,
-    /// Its method as sent, escapes resolved. Of a REST call the name that it is metered by: the last segment of its path.
+    /// The method as sent, with escapes resolved. For a REST call the name that it is metered by: the last segment of
+    /// its path.
     pub method: String,
-    /// Its parameters as raw JSON, a slice of the request's body; empty when there are none. Of a REST call its
+    /// The parameters as raw JSON, a slice of the request body; empty if the call has none. For a REST call its
     /// [line](rpcgate_core::rest::RestCall::line): HTTP method, path and query.
     pub params: Bytes,
-    /// The body that is posted with a REST call; empty otherwise.
+    /// The body of a REST call; empty otherwise.
     pub body: Bytes,
-    /// Whether it is a REST call.
+    /// True for a REST call.
     pub is_rest: bool,
-    /// The rule of its method.
+    /// The rule of the method.
     pub rule: MethodRule,
-    /// The time of its request's arrival.
+    /// The arrival time of the request.
     pub arrival: Time,
 }
 
 impl OwnedCall {
     fn new(entry: &Entry, tally: &Tally) -> Self {
         let view = entry.call.view(&tally.body, tally.chain.name());
-        // A slice of the body if the part is one, and a copy of the parts that a REST call has derived from its path.
+        // Parts of the body become slices of it. The parts that a REST call derives from its path are copied.
         let owned = |part: &[u8]| match part {
             [] => Bytes::new(),
             _ if view.is_rest && part.as_ptr() != tally.body.as_ptr() => Bytes::copy_from_slice(part),
@@ -111,7 +112,7 @@ pub struct EachLayer<P> {
 }
 
 impl<P> EachLayer<P> {
-    /// A layer that calls clones of `service`.
+    /// Creates a layer that calls clones of `service`.
     pub fn new(service: P) -> Self {
         EachLayer { service }
     }
@@ -131,7 +132,7 @@ impl<S, P: Clone> Layer<S> for EachLayer<P> {
     }
 }
 
-/// A service of one call in front of `inner`.
+/// A service that calls a service of one call before `inner`.
 #[derive(Clone)]
 pub struct Each<S, P> {
     inner: S,

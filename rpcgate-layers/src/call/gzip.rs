@@ -1,4 +1,4 @@
-//! Compressed request bodies: which content codings are understood, and the decoding of gzip within the bounds of a body.
+//! Compressed request bodies: the supported content codings, and gzip decoding within the limits of a body.
 
 use bytes::buf::{Buf, Reader};
 use bytes::{Bytes, BytesMut};
@@ -11,17 +11,17 @@ use std::fmt;
 use std::io::Read;
 use std::task::{Context, Poll};
 
-/// The content coding of a request's body: RFC 9110 section 8.4.1.
+/// The content coding of a request body (RFC 9110 section 8.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Coding {
     Identity,
     Gzip,
-    /// One that is not understood, or several on top of each other.
+    /// An unsupported coding, or several codings on top of each other.
     Unknown,
 }
 
 impl Coding {
-    /// The coding of a body with these headers.
+    /// Returns the coding of a body with these headers.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut codings = headers.get_all(CONTENT_ENCODING).iter();
         let (Some(coding), None) = (codings.next(), codings.next()) else {
@@ -39,15 +39,15 @@ impl Coding {
     }
 }
 
-/// Bytes that are decoded before memory is taken for them.
+/// The number of bytes to decode before memory is taken for them.
 const STEP: usize = 64 << 10;
-/// Steps after which the task yields to others of its thread.
+/// The number of steps after which the task yields to other tasks of its thread.
 const STEPS: usize = 8;
 
 /// A body being decoded.
 ///
-/// A body of several gzip members is refused. A body may hold thousands of empty members, and the decoder would prepare
-/// itself for each of them.
+/// A body of several gzip members is refused: it could have thousands of empty members, and the decoder would
+/// initialise itself for each of them.
 pub(super) struct Decoding {
     packed: GzDecoder<Reader<Bytes>>,
     plain: BytesMut,
@@ -65,11 +65,11 @@ impl Decoding {
         Decoding { packed: GzDecoder::new(packed.reader()), plain: BytesMut::new() }
     }
 
-    /// Decodes on, up to `most` bytes. Each of them takes `copies` bytes of memory from `held`.
+    /// Continues to decode, up to `most` bytes. Each decoded byte takes `copies` bytes of memory from `held`.
     ///
     /// # Errors
-    /// [`Refusal::BodyTooLarge`], [`Refusal::Overloaded`] without memory, and [`Refusal::ParseError`] for anything that is
-    /// not one member of gzip.
+    /// Returns [`Refusal::BodyTooLarge`], [`Refusal::Overloaded`] if no memory is left, and [`Refusal::ParseError`] if
+    /// the body is not exactly one gzip member.
     pub(super) fn poll(
         &mut self,
         most: usize,

@@ -1,9 +1,8 @@
-//! The heavy budget: calls that cost a node much, counted per project over all chains in the fixed UTC minute.
+//! The heavy budget: expensive calls, counted per project over all chains in the fixed UTC minute.
 //!
-//! The layer comes after the pace, so that a call that the pace refuses uses no budget, and before the closed methods, because
-//! a closed heavy method (`trace_*`) uses the budget too. Each gateway process counts for itself.
-//! The layer refuses with [`Refusal::Heavy`]. It promises nothing over several processes: there the effective ceiling is the
-//! stated one times their number.
+//! The layer comes after the pace, so that a call refused by the pace uses no budget, and before the closed methods,
+//! because a closed heavy method (`trace_*`) uses the budget too. It refuses with [`Refusal::Heavy`]. Each gateway
+//! process counts for itself, so the effective limit is the configured one times the number of processes.
 //!
 //! In an axum or any other tower stack:
 //!
@@ -44,12 +43,12 @@ use rpcgate_core::window::{Fixed, WindowSpan};
 use std::sync::Arc;
 
 gate_layer! {
-    /// Counts calls marked heavy in their project's budget.
+    /// Counts calls marked as heavy in the budget of their project.
     HeavyLayer, Heavy
 }
 
 impl HeavyLayer {
-    /// A layer with a budget of its own.
+    /// Creates a layer with its own budget.
     pub fn new() -> Self {
         Self::by(Arc::default())
     }
@@ -61,15 +60,15 @@ impl Default for HeavyLayer {
     }
 }
 
-/// The counts by project.
+/// The counts of all projects.
 #[derive(Debug, Default)]
 pub struct Heavy {
     minutes: Sharded<ProjectId, Fixed<60>>,
 }
 
 impl Heavy {
-    /// Forgets minutes that are over at `now`, the current time. Calls of later minutes do the same; but after the clock was
-    /// set back only this forgets the minutes that are still to come.
+    /// Removes minutes that are over at `now`, the current time. Calls in later minutes do the same, but after the
+    /// clock was set back only this method removes minutes in the future.
     pub fn sweep(&self, now: Time) {
         self.minutes.retain(|minute| !minute.is_over(now));
     }

@@ -1,4 +1,4 @@
-//! From settled calls to one response: the answer to each entry under its own id, in the chain's dialect.
+//! Joins settled calls into one response: the answer to each entry under its own id, in the dialect of the chain.
 
 use super::pieces::Pieces;
 use crate::request::message::PendingResponse;
@@ -11,15 +11,15 @@ use rpcgate_core::refusal::{BackendFailure, Refusal};
 use rpcgate_core::reply::{Form, Inner, Reply, Whole};
 use rpcgate_core::tally::Tally;
 
-/// Bytes from which an answer is counted in the memory of all bodies: counting each small one would cost more than the
-/// memory does.
+/// The minimum size of an answer that is counted in the memory of all bodies. Counting each small answer would cost
+/// more than its memory does.
 pub(crate) const HELD: usize = 16 << 10;
 
-/// The most bytes that are allocated for the response to a batch at first.
+/// The maximum initial allocation for the response to a batch.
 const USUAL: usize = 64 << 10;
 
-/// The response to a set. The response to a batch has no more than `most` bytes: an answer that has no room in it, or in the
-/// memory of all bodies, is refused in its place.
+/// Joins a set into its response. The response to a batch has at most `most` bytes: an answer that does not fit, or
+/// that exceeds the memory of all bodies, is replaced by a refusal.
 pub fn join(calls: Calls<Settled>, most: usize) -> PendingResponse {
     let mut tally = calls.into_tally();
     let dialect = tally.chain.facts().dialect;
@@ -44,7 +44,7 @@ fn answer(status: StatusCode, headers: HeaderMap, body: Bytes) -> PendingRespons
     PendingResponse { is_json: true, ..plain(status, headers, body) }
 }
 
-/// A response whose own headers give its content type.
+/// Builds a response whose content type is in `headers`.
 fn plain(status: StatusCode, headers: HeaderMap, body: Bytes) -> PendingResponse {
     PendingResponse {
         status,
@@ -121,7 +121,7 @@ fn single(tally: &mut Tally, dialect: Dialect) -> PendingResponse {
     pending
 }
 
-/// A node's own answer with the client's id in the place of the gateway's number. A large answer is not copied.
+/// Writes the client's id over the gateway's number in a node's own answer. A large answer is not copied.
 fn with_id(whole: &Whole, id: Option<&[u8]>) -> Pieces {
     let Whole { body, .. } = whole;
     let mut pieces = Pieces::default();
@@ -148,14 +148,14 @@ fn length_of(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// The response to a lone notification: HTTP requires one, JSON-RPC forbids an answer.
+/// Returns the response to a single notification: HTTP requires a response, JSON-RPC forbids an answer.
 fn nothing() -> PendingResponse {
     plain(StatusCode::OK, HeaderMap::new(), Bytes::new())
 }
 
 fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> PendingResponse {
     let Tally { entries, body, room, .. } = tally;
-    // The answers of a batch mostly have similar lengths.
+    // The answers of a batch usually have similar lengths.
     let first = entries.first().map(|entry| room_for(entry, body)).filter(|length| !Pieces::shares(*length));
     let mut out = Pieces::with_capacity((first.unwrap_or(200) * entries.len()).min(USUAL).min(most));
     out.text.push(b'[');
@@ -198,7 +198,7 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> PendingResponse {
     in_pieces(StatusCode::OK, HeaderMap::new(), out)
 }
 
-/// Bytes that the answer to an entry will take, or a few more.
+/// Returns an upper estimate of the answer's size in bytes.
 fn room_for(entry: &Entry, body: &[u8]) -> usize {
     let content = match &entry.state {
         CallState::Answered(Reply {
@@ -209,7 +209,7 @@ fn room_for(entry: &Entry, body: &[u8]) -> usize {
         CallState::Answered(Reply { form: Form::Rest(rest), .. }) => rest.body.len(),
         _ => 120,
     };
-    // The longest frame around a result is that of Ogmios, which contains the method too.
+    // The longest frame around a result is that of Ogmios, which also contains the method.
     content + entry.call.id(body).map_or(4, <[u8]>::len) + entry.call.sent(body).len() + 48
 }
 
@@ -236,7 +236,7 @@ fn write_form(form: &Form, dialect: Dialect, (id, method): (Option<&[u8]>, &[u8]
     write_after(&mut pieces.text, dialect, id, form);
 }
 
-/// The text before a result or an error.
+/// Writes the text before a result or an error.
 fn write_before(out: &mut Vec<u8>, dialect: Dialect, (id, method): (&[u8], &[u8]), is_error: bool) {
     match (dialect, is_error) {
         (Dialect::Utxo, true) => out.extend_from_slice(b"{\"result\":null,\"error\":"),
@@ -256,7 +256,7 @@ fn write_before(out: &mut Vec<u8>, dialect: Dialect, (id, method): (&[u8], &[u8]
     }
 }
 
-/// The text behind it.
+/// Writes the text after a result or an error.
 fn write_after(out: &mut Vec<u8>, dialect: Dialect, id: &[u8], form: &Form) {
     match dialect {
         Dialect::Utxo => {
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(lines[1].bytes_out, 0);
     }
 
-    /// The answers to a batch of three calls, each of this many bytes, and the charges and records.
+    /// Returns the answers to a batch of three calls with `bytes` bytes each, and the charges and records.
     fn three(
         bytes: usize,
         most: usize,

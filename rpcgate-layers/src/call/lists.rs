@@ -1,7 +1,7 @@
 //! Method lists: a project's allow and block lists, and the methods that an operator has blocked on a chain.
 //!
-//! The layer comes before the plan windows, so a method that a project may not call uses none of its requests. A debugging
-//! method is refused here too where those are forbidden outright, before any budget is consulted. The layer refuses with
+//! The layer comes before the plan windows, so a method that a project may not call uses none of its requests. It also
+//! refuses debugging methods where they are forbidden, before any budget is checked. The layer refuses with
 //! [`Refusal::NotPermitted`] and [`Refusal::DebugForbidden`].
 //!
 //! ```
@@ -44,12 +44,12 @@ gate_layer! {
     ListsLayer, Lists
 }
 
-/// The decision.
+/// The policy of [`ListsLayer`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lists;
 
 impl ListsLayer {
-    /// The layer. All that it needs is in the caller and in the call's marks.
+    /// Creates the layer. The caller and the marks of the call hold everything it needs.
     pub fn new() -> Self {
         Self::by(std::sync::Arc::new(Lists))
     }

@@ -1,5 +1,5 @@
-//! Layers that see calls. They pass on a set of calls, [`Calls`](rpcgate_core::call::Calls); a call that a layer settles
-//! stays in its place in the set.
+//! Layers that see calls. They pass on a set of calls, [`Calls`](rpcgate_core::call::Calls). A settled call keeps its
+//! position in the set.
 
 pub mod batch;
 pub mod body;
@@ -22,7 +22,7 @@ pub mod window;
 use rpcgate_core::chain::Flags;
 use rpcgate_core::tally::Tally;
 
-/// Whether any call of the set has all of these marks; most sets have none that a layer acts on.
+/// Reports whether any call of the set has all of these flags. In most sets no call has a flag that a layer acts on.
 fn is_any_marked(tally: &Tally, flags: Flags) -> bool {
     tally.entries.iter().any(|entry| entry.call.rule.flags.has(flags))
 }

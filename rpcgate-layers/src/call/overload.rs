@@ -1,14 +1,14 @@
-//! Overload: a chain whose answers come much later than usual gets no more calls than it can answer.
+//! Overload control: limits the calls to a chain whose answers take much longer than usual.
 //!
-//! The layer comes after the method lists, because a call that they refuse is no load, and before everything that counts,
-//! reserves or waits: a set that is turned away costs next to nothing and has used nothing. A set of calls has one place in
-//! its chain's [load](rpcgate_core::overload), from here until its answer begins to leave. The latency that the limit
-//! follows is that time, so it includes the gateway's own queues. While the chain answers as usual, its limit is open. Under
-//! a limit, projects with more than their share are turned away first, and higher tiers have larger shares.
+//! The layer comes after the method lists, because a call that they refuse is no load, and before everything that
+//! counts, reserves or waits, so a refused set costs almost nothing. A set of calls occupies one place in the
+//! [load](rpcgate_core::overload) of its chain from here until its answer begins to leave. That time is the latency
+//! that the limit follows, so it includes the gateway's own queues. While the chain answers as usual, there is no
+//! limit. Under a limit, projects that use more than their share are refused first; higher tiers have larger shares.
 //! The layer refuses with [`Refusal::Shed`].
 //!
-//! It does not replace the fixed limits: what is in flight at nodes has a limit of its own, and many answers that come in time
-//! are no overload, however many they are.
+//! It does not replace the fixed limits: calls in flight at nodes have their own limit, and any number of answers in
+//! time is no overload.
 //!
 //! ```
 //! use rpcgate_core::backend::suite;
@@ -63,7 +63,7 @@ use std::task::{Context, Poll, ready};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Turns calls away from chains that are overloaded.
+/// Refuses calls to overloaded chains.
 #[derive(Clone, Debug)]
 pub struct OverloadLayer<W = Native> {
     loads: Arc<ChainLoads>,
@@ -72,19 +72,20 @@ pub struct OverloadLayer<W = Native> {
 }
 
 impl OverloadLayer {
-    /// A layer with loads of its own, by the default rules.
+    /// Creates a layer with its own loads and the default rules.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::by(Arc::default(), clock)
     }
 
-    /// A layer that decides by `loads`. Every service that it wraps shares them.
+    /// Creates a layer that decides by `loads`. All services that it wraps share them.
     pub fn by(loads: Arc<ChainLoads>, clock: Arc<dyn Clock>) -> Self {
         OverloadLayer { loads, clock, way: Native }
     }
 
-    /// The same layer for foreign requests: `tell` returns the caller and the chain of a request, or any other name of what
-    /// may be overloaded. A request has its place until its response is there, and all responses of a chain are expected to
-    /// take about the same time. A request for which `tell` returns `None` is refused with [`Refusal::NoKey`].
+    /// Adapts the layer to foreign requests. `tell` returns the caller and the chain of a request; the chain may be any
+    /// name of a resource that can be overloaded. A request occupies its place until its response exists. All responses
+    /// of a chain should take about the same time. A request without a caller (`None`) is refused with
+    /// [`Refusal::NoKey`].
     pub fn with_caller<R, F>(self, tell: F) -> OverloadLayer<Foreign<F, ()>>
     where
         F: for<'r> Fn(&'r R) -> Option<(CallerRef<'r>, ChainName)>,
@@ -109,7 +110,7 @@ impl<S, W: Clone> Layer<S> for OverloadLayer<W> {
     }
 }
 
-/// The loads in front of `inner`.
+/// A service that checks the loads before `inner`.
 #[derive(Clone, Debug)]
 pub struct Overload<S, W = Native> {
     inner: S,
@@ -172,7 +173,7 @@ where
 }
 
 pin_project! {
-    /// The response of the inner service, to a request that has a place.
+    /// The response of the inner service to a request that occupies a place.
     pub struct PlacedFuture<F> {
         #[pin]
         inner: F,

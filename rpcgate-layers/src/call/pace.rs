@@ -1,8 +1,8 @@
-//! The pace: methods of which a key may make one call in a UTC minute, on every plan (`eth_getLogs` and
-//! `eth_getFilterLogs` on /eth, which share that one call).
+//! The pace: methods that a key may call once per UTC minute, on every plan (`eth_getLogs` and `eth_getFilterLogs` on
+//! /eth).
 //!
-//! The layer comes after the windows and before the heavy budget. A method is paced if the chain's adapter marks it so; all
-//! paced methods of a chain share the call. The layer refuses with [`Refusal::Paced`].
+//! The layer comes after the windows and before the heavy budget. The adapter of a chain marks the paced methods; all
+//! paced methods of a chain share the one call. The layer refuses with [`Refusal::Paced`].
 //!
 //! ```
 //! use rpcgate_core::backend::suite;
@@ -41,12 +41,12 @@ use rpcgate_core::window::{Fixed, WindowSpan};
 use std::sync::Arc;
 
 gate_layer! {
-    /// Lets one call a minute pass of the methods that are marked as paced.
+    /// Lets one call per minute pass to the methods marked as paced.
     PaceLayer, Pace
 }
 
 impl PaceLayer {
-    /// A layer with counts of its own.
+    /// Creates a layer with its own counts.
     pub fn new() -> Self {
         Self::by(Arc::default())
     }
@@ -65,8 +65,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Forgets minutes that are over at `now`, the current time. Calls of later minutes do the same; but after the clock was
-    /// set back only this forgets the minutes that are still to come.
+    /// Removes minutes that are over at `now`, the current time. Calls in later minutes do the same, but after the
+    /// clock was set back only this method removes minutes in the future.
     pub fn sweep(&self, now: Time) {
         self.minutes.retain(|minute| !minute.is_over(now));
     }

@@ -1,9 +1,9 @@
-//! A response that is being written: its own text, and large results that it shares with the cache and with other
-//! responses instead of copying them.
+//! A response being written: its own text, and large results that it shares with the cache and with other responses
+//! instead of copying them.
 
 use bytes::Bytes;
 
-/// Bytes from which a result is shared: a smaller one is copied faster than it is sent as a piece of its own.
+/// The minimum size of a shared result in bytes. Copying a smaller one is faster than sending it as a separate piece.
 const SHARED: usize = 16 << 10;
 
 /// The pieces of a response, in order.
@@ -11,27 +11,27 @@ const SHARED: usize = 16 << 10;
 pub(super) struct Pieces {
     done: Vec<Bytes>,
     done_len: usize,
-    /// The text that is being written, behind the pieces that are complete.
+    /// The text being written, after the complete pieces.
     pub(super) text: Vec<u8>,
 }
 
 impl Pieces {
-    /// No pieces, and a text with capacity for this many bytes.
+    /// Creates an empty response whose text has capacity for `bytes` bytes.
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Pieces { text: Vec::with_capacity(bytes), ..Pieces::default() }
     }
 
-    /// Whether a content of this many bytes is shared.
+    /// Reports whether a content of this size is shared.
     pub(super) const fn shares(bytes: usize) -> bool {
         bytes >= SHARED
     }
 
-    /// Bytes of all pieces.
+    /// Returns the total size of all pieces in bytes.
     pub(super) fn len(&self) -> usize {
         self.done_len + self.text.len()
     }
 
-    /// Adds a content, which is copied if it is small.
+    /// Adds a content. A small one is copied.
     pub(super) fn content(&mut self, content: &Bytes) {
         if !Self::shares(content.len()) {
             return self.text.extend_from_slice(content);
@@ -44,7 +44,7 @@ impl Pieces {
         self.done.push(content.clone());
     }
 
-    /// The first piece, and the others.
+    /// Returns the first piece and the others.
     pub(super) fn split(mut self) -> (Bytes, Vec<Bytes>) {
         if self.done.is_empty() {
             return (self.text.into(), self.done);

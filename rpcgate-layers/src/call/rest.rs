@@ -1,4 +1,4 @@
-//! From a REST request to its one call.
+//! Turns a REST request into its one call.
 
 use bytes::Bytes;
 use http::HeaderName;
@@ -10,8 +10,8 @@ use rpcgate_core::rest::{KEY_PARAMETERS, Path, RestCall, query_without};
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
 
-/// The call of `path`, before its body is read: without the caller's key, with those of its headers that the chain's
-/// nodes read. `None` if its target would be too long.
+/// Returns the call of `path`, before its body is read: without the caller's key, and with only the headers that the
+/// chain's nodes read. Returns `None` if its target is too long.
 pub(super) fn call(chain: &Chain, head: &Parts, path: &Path) -> Option<RestCall> {
     let adapter = chain.adapter();
     let names: SmallVec<[&str; 8]> =
@@ -31,7 +31,7 @@ pub(super) fn call(chain: &Chain, head: &Parts, path: &Path) -> Option<RestCall>
     })
 }
 
-/// The entry of the call, now that its body has been read.
+/// Returns the entry of the call after its body has been read.
 pub(super) fn entry(tally: &Tally, call: RestCall, body: &Bytes) -> Entry {
     let chain = &tally.chain;
     let found = match chain.listed(call.name()) {
@@ -42,7 +42,8 @@ pub(super) fn entry(tally: &Tally, call: RestCall, body: &Bytes) -> Entry {
     if call.rule.flags.has(Flags::COMMANDS) {
         call.rule = chain.narrow(call.view(body, chain.name()));
     }
-    // Only now is it known whether its answer may be cached. If so, the line must distinguish it from all other calls.
+    // Only the final rule says whether the answer may be cached. If so, the line must distinguish the call from all
+    // others.
     if call.rule.cache.is_cached()
         && let Payload::Rest(rest) = &mut call.payload
     {
@@ -52,7 +53,7 @@ pub(super) fn entry(tally: &Tally, call: RestCall, body: &Bytes) -> Entry {
     Entry::open(call)
 }
 
-/// The part of a request's body that a node gets: nothing with an HTTP method that only reads.
+/// Returns the part of a request body that a node gets: nothing with an HTTP method that only reads.
 pub(crate) fn sent(call: &RestCall, body: &Bytes) -> Bytes {
     if call.has_body() { body.clone() } else { Bytes::new() }
 }
@@ -70,7 +71,7 @@ mod tests {
     use rpcgate_core::toy::Toy;
     use std::sync::Arc;
 
-    /// Decides by the call, and not by its method, that its answer is cached.
+    /// An adapter that decides by the call, and not by its method, that the answer is cached.
     #[derive(Debug)]
     struct Late;
 

@@ -1,8 +1,8 @@
-//! Whether the chain is on at this gateway and has a node for the transport of the call.
+//! Checks that the chain is enabled at this gateway and has a node for the transport of the call.
 //!
-//! The layer comes after the plan windows: a request for a chain that is not served counts like any other. It refuses every
-//! open call with [`Refusal::NotServed`], each under its own id, a REST call with [`Refusal::NoChain`], and the handshake of a
-//! stream with [`Refusal::NoStream`].
+//! The layer comes after the plan windows: a request for a chain that is not served counts like any other. It refuses
+//! every open call with [`Refusal::NotServed`] under its own id, a REST call with [`Refusal::NoChain`], and the
+//! handshake of a stream with [`Refusal::NoStream`].
 //!
 //! ```
 //! use rpcgate_core::backend::suite;
@@ -43,17 +43,18 @@ gate_layer! {
 }
 
 impl ServedLayer {
-    /// A layer that checks whether the chain of each set is [served](rpcgate_core::chain::Chain::serves) by its transport. For foreign requests every chain is.
+    /// Creates a layer that checks whether the chain of each set is [served](rpcgate_core::chain::Chain::serves) by its
+    /// transport. For foreign requests every chain is served.
     pub fn new() -> Self {
         Self::by(Arc::default())
     }
 
-    /// A layer that calls `serves` for the chain of a foreign request. A set of calls still uses its own chain.
+    /// Creates a layer that calls `serves` for the chain of a foreign request. A set of calls still uses its own chain.
     pub fn for_chains(serves: impl Fn(ChainName) -> bool + Send + Sync + 'static) -> Self {
         Self::by(Arc::new(Served { serves: Some(Box::new(serves)), ..Served::default() }))
     }
 
-    /// A layer for handshakes of streams, which are refused with an HTTP status instead of a JSON-RPC error.
+    /// Creates a layer for stream handshakes, which are refused with an HTTP status instead of a JSON-RPC error.
     pub fn for_handshakes() -> Self {
         Self::by(Arc::new(Served { of_handshakes: true, ..Served::default() }))
     }
@@ -65,12 +66,12 @@ impl Default for ServedLayer {
     }
 }
 
-/// The decision: it concerns only sets for a chain that is off or has no node for their transport, and refuses those.
+/// The policy of [`ServedLayer`]. It concerns only sets whose chain is disabled or has no node for their transport.
 #[derive(Default)]
 pub struct Served {
-    /// Which chains are on, for foreign requests; a set of calls knows it of its own chain.
+    /// Reports the enabled chains for foreign requests. A set of calls asks its own chain.
     serves: Option<Box<dyn Fn(ChainName) -> bool + Send + Sync>>,
-    /// Whether it decides about handshakes of streams.
+    /// True for stream handshakes.
     of_handshakes: bool,
 }
 

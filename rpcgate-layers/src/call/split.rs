@@ -1,12 +1,12 @@
-//! Splitting JSON-RPC batches over `http::Request` alone: no callers, no chains, no tally.
+//! Splits JSON-RPC batches of plain `http::Request`s, without callers, chains or a tally.
 //!
-//! The layer reads the body of a request. A batch becomes one request for each of its calls, with the batch's own HTTP method,
-//! URI and headers, of which [`with_parallel`](SplitBatchLayer::with_parallel) many are sent at the same time; their responses
-//! are joined in the order of the calls. A body that is a single call, or anything but a batch, passes whole. A call that the
-//! inner service fails is answered in its place with a JSON-RPC error, and so is an item that is not a call.
+//! The layer reads the body of a request. A batch becomes one request per call, with the HTTP method, URI and headers
+//! of the batch. At most [`with_parallel`](SplitBatchLayer::with_parallel) of them are sent at the same time, and their
+//! responses are joined in the order of the calls. Any other body passes unchanged. A call that the inner service
+//! fails, and an item that is not a call, are answered in their position with a JSON-RPC error.
 //!
-//! It refuses with [`Refusal::BatchTooLarge`], [`Refusal::InvalidRequest`] (an empty batch) and those of
-//! [`body`](super::body). It does not retry, and it promises no order in which the calls of a batch are sent.
+//! The layer refuses with [`Refusal::BatchTooLarge`], [`Refusal::InvalidRequest`] (an empty batch) and the refusals of
+//! [`body`](super::body). It does not retry, and the calls of a batch are sent in no particular order.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -65,8 +65,8 @@ pub struct SplitBatchLayer {
 }
 
 impl SplitBatchLayer {
-    /// A layer that sends 8 calls of a batch at the same time, with the default limits for bodies and their content. A
-    /// response to a call may have 64 MiB.
+    /// Creates a layer that sends 8 calls of a batch at the same time, with the default limits for bodies and their
+    /// content. The response to a call may have 64 MiB.
     pub fn new() -> Self {
         SplitBatchLayer {
             body: BodyLimits::default(),
@@ -76,29 +76,30 @@ impl SplitBatchLayer {
         }
     }
 
-    /// The same layer, which sends this many calls of a batch at the same time; at least one.
+    /// Sets the number of calls of a batch that are sent at the same time; at least one.
     #[must_use]
     pub fn with_parallel(mut self, calls: usize) -> Self {
         self.parallel = calls.max(1);
         self
     }
 
-    /// The same layer with other limits for bodies.
+    /// Sets the limits for bodies.
     #[must_use]
     pub fn with_body(mut self, limits: BodyLimits) -> Self {
         self.body = limits;
         self
     }
 
-    /// The same layer with other limits for the content of a body, such as the number of calls.
+    /// Sets the limits for the content of a body, such as the number of calls.
     #[must_use]
     pub fn with_envelope(mut self, limits: Limits) -> Self {
         self.envelope = limits;
         self
     }
 
-    /// The same layer with this limit for the bytes of the response to one call, where a larger one is a failed call, and in the
-    /// joined response to a batch: an answer for which it has no room is replaced with [`Refusal::ReplyTooLarge`].
+    /// Sets the maximum size in bytes of the response to one call, and of the joined response to a batch. A larger
+    /// response to a call is a failed call. An answer that does not fit into the joined response is replaced by
+    /// [`Refusal::ReplyTooLarge`].
     #[must_use]
     pub fn with_answer(mut self, bytes: usize) -> Self {
         self.most = bytes;
@@ -120,7 +121,7 @@ impl<S> Layer<S> for SplitBatchLayer {
     }
 }
 
-/// Splitting in front of `inner`.
+/// A service that splits batches before `inner`.
 #[derive(Clone, Debug)]
 pub struct SplitBatch<S> {
     inner: S,
@@ -171,7 +172,7 @@ impl<E> fmt::Debug for SplitFuture<E> {
 }
 
 impl SplitBatchLayer {
-    /// `inner` has been polled ready.
+    /// Answers a request. `inner` has been polled ready.
     async fn answer<S, A, B>(self, mut inner: S, request: Request<A>) -> Result<Response<ReplyBody>, S::Error>
     where
         A: Body<Data = Bytes>,
@@ -206,7 +207,7 @@ impl SplitBatchLayer {
                 return Ok(Response::from_parts(head, ReplyBody::whole(body)));
             }
         };
-        // It was polled ready for one call, and may hold a permit; each call of a batch is sent by a clone.
+        // `inner` was polled ready for one call and may hold a permit. Each call of a batch is sent by a clone.
         let fresh = inner.clone();
         drop(inner);
         for name in [CONTENT_LENGTH, TRANSFER_ENCODING] {
@@ -233,7 +234,7 @@ impl SplitBatchLayer {
         Ok(response)
     }
 
-    /// The id and the answer of one item; `None` of a notification.
+    /// Returns the id and the answer of one item; `None` for a notification.
     async fn answer_item<S, B>(
         &self,
         inner: S,
@@ -264,7 +265,7 @@ impl SplitBatchLayer {
         Some((id, answer.unwrap_or_else(|| failed(&envelope, body))))
     }
 
-    /// The body of the response, if it answers a call. Errors are the inner service's to log.
+    /// Returns the body of the response if it answers a call. The inner service logs its own errors.
     async fn send<S, B>(&self, mut inner: S, request: Request<Bytes>) -> Option<Bytes>
     where
         B: Body<Data = Bytes>,
@@ -300,7 +301,7 @@ fn failed(envelope: &Envelope, body: &[u8]) -> Bytes {
     failed.into()
 }
 
-/// Whether it is one JSON object and nothing else, so that the array that it becomes a part of is JSON.
+/// Reports whether the text is exactly one JSON object, so that the array which contains it is valid JSON.
 fn is_object(text: &[u8]) -> bool {
     let mut cursor = Cursor::new(text, DEEPEST);
     cursor.peek() == Some(b'{') && cursor.value().is_ok() && cursor.end().is_ok()

@@ -1,8 +1,8 @@
-//! Plan windows: requests per UTC minute, hour and day of a key, and the requests per second of its project.
+//! Plan windows: the requests of a key per UTC minute, hour and day, and the requests of its project per second.
 //!
-//! The layer comes after the method lists, because a call that they refuse uses no request, and before everything that costs
-//! more. A set counts once, or once for each item ([`BatchCounts::Items`]); a set without an open call counts nothing. All
-//! windows are checked together before any is counted, and a refused request is counted in none. The layer refuses with
+//! The layer comes after the method lists, because a call that they refuse uses no request, and before everything more
+//! expensive. A set counts once, or once per item ([`BatchCounts::Items`]); a set without an open call does not count.
+//! All windows are checked before any is counted, so a refused request counts in none. The layer refuses with
 //! [`Refusal::Window`].
 //!
 //! In an axum or any other tower stack it also writes the nine rate headers:
@@ -59,20 +59,20 @@ pub struct WindowLayer<W = Native> {
 }
 
 impl WindowLayer {
-    /// A layer that counts in `counters`, a batch as one request.
+    /// Creates a layer that counts in `counters`, a batch as one request.
     pub fn new(counters: Arc<dyn Counters>) -> Self {
         WindowLayer { counters, batch: BatchCounts::Request, way: Native }
     }
 
-    /// The same layer, which counts a batch as `batch` says.
+    /// Sets the way a batch counts.
     #[must_use]
     pub fn with_batches(mut self, batch: BatchCounts) -> Self {
         self.batch = batch;
         self
     }
 
-    /// The same layer for foreign requests: `tell` returns the caller of a request, and `clock` the time of its arrival. A
-    /// request for which `tell` returns `None` is refused with [`Refusal::NoKey`].
+    /// Adapts the layer to foreign requests. `tell` returns the caller of a request, and `clock` the time of its
+    /// arrival. A request without a caller (`None`) is refused with [`Refusal::NoKey`].
     pub fn with_caller<R, F>(self, clock: Arc<dyn Clock>, tell: F) -> WindowLayer<Foreign<F>>
     where
         F: for<'r> Fn(&'r R) -> Option<CallerRef<'r>>,
@@ -97,7 +97,7 @@ impl<S, W: Clone> Layer<S> for WindowLayer<W> {
     }
 }
 
-/// The windows in front of `inner`.
+/// A service that counts in the windows before `inner`.
 #[derive(Clone, Debug)]
 pub struct Window<S, W = Native> {
     inner: S,
@@ -216,7 +216,7 @@ where
 }
 
 pin_project! {
-    /// The response of the inner service, with the rate headers written on it.
+    /// The response of the inner service with the rate headers.
     #[derive(Debug)]
     pub struct RatedFuture<F> {
         #[pin]
