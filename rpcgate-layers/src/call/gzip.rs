@@ -60,7 +60,6 @@ impl fmt::Debug for Decoding {
 }
 
 impl Decoding {
-    /// Starts to decode `packed`.
     pub(super) fn new(packed: Bytes) -> Self {
         Decoding { packed: GzDecoder::new(packed.reader()), plain: BytesMut::new() }
     }

@@ -6,7 +6,6 @@ use bytes::Bytes;
 /// The minimum size of a shared result in bytes. Copying a smaller one is faster than sending it as a separate piece.
 const SHARED: usize = 16 << 10;
 
-/// The pieces of a response, in order.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     done: Vec<Bytes>,
@@ -21,12 +20,10 @@ impl Pieces {
         Pieces { text: Vec::with_capacity(bytes), ..Pieces::default() }
     }
 
-    /// Reports whether a content of this size is shared.
     pub(super) const fn shares(bytes: usize) -> bool {
         bytes >= SHARED
     }
 
-    /// Returns the total size of all pieces in bytes.
     pub(super) fn len(&self) -> usize {
         self.done_len + self.text.len()
     }
@@ -44,7 +41,6 @@ impl Pieces {
         self.done.push(content.clone());
     }
 
-    /// Returns the first piece and the others.
     pub(super) fn split(mut self) -> (Bytes, Vec<Bytes>) {
         if self.done.is_empty() {
             return (self.text.into(), self.done);

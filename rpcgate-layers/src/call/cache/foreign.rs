@@ -22,17 +22,18 @@ use tower_service::Service;
 
 /// A response that can be stored as bytes.
 pub trait Cacheable: Sized {
-    /// The bytes to store; `None` if it must not be cached.
+    /// Returns the bytes to store; `None` if the response must not be cached.
     fn to_cached(&self) -> Option<Bytes>;
 
-    /// The response again. `None` if the bytes are not of one.
+    /// Restores a response; `None` if the bytes are not a stored response.
     fn from_cached(kept: Bytes) -> Option<Self>;
 
-    /// The part from which a chain's adapter decides whether it is final: a raw JSON-RPC `result`, or the body of a REST response.
+    /// Returns the part that a chain's adapter checks for finality: a raw JSON-RPC `result`, or the body of a REST
+    /// response.
     fn content(&self) -> &[u8];
 }
 
-/// A JSON-RPC client's raw `result`.
+/// The raw `result` of a JSON-RPC client.
 impl Cacheable for Bytes {
     fn to_cached(&self) -> Option<Bytes> {
         Some(self.clone())
@@ -47,8 +48,8 @@ impl Cacheable for Bytes {
     }
 }
 
-/// Status, headers and body of a success (2xx). Other responses are not cached. A JSON-RPC response would be stored with
-/// its id and its error: put the cache in front of a client that returns results instead.
+/// Status, headers and body of a success (2xx). Other responses are not cached. A JSON-RPC response would be stored
+/// with its id and its error, so put the cache in front of a client that returns results.
 impl Cacheable for Response<Bytes> {
     fn to_cached(&self) -> Option<Bytes> {
         let (status, headers, body) = (self.status(), self.headers().clone(), self.body().clone());
@@ -67,7 +68,7 @@ impl Cacheable for Response<Bytes> {
     }
 }
 
-/// Marks a cache in front of any client: how requests are read, and which responses are kept.
+/// Marks a cache in front of any client. It holds the function that reads requests and the filter for stored responses.
 #[derive(Clone)]
 pub struct ForeignCache<F, P = AcceptAll> {
     tell: F,
@@ -82,13 +83,14 @@ impl<F, P> fmt::Debug for ForeignCache<F, P> {
 }
 
 impl CacheLayer {
-    /// The same layer in front of any client: `tell` returns the call that a request is, whose chain, method as sent and
-    /// parameters are the key, and whose rule says how long the response is kept. A request for which it returns `None`, or
-    /// whose rule says never, passes. The layer shares nothing with this one but the store of answers, which should be its
-    /// own: another kind of response is not kept in the same form.
+    /// Adapts the layer to any client. `tell` returns the call of a request: chain, method as sent and parameters are
+    /// the key, and the rule decides how long the response is stored. A request without a call (`None`), or whose rule
+    /// forbids caching, passes. The new layer shares only the store with this one. Give it a store of its own, because
+    /// other kinds of responses have another stored form.
     ///
-    /// A call that others follow ends when its own client leaves: then one of the followers sends its own, and the rest follow
-    /// that one. A response that is not kept is not shared, and neither is an error: then each follower sends its own.
+    /// A call that others follow ends when its own client disconnects. Then one follower sends its own call, and the
+    /// rest follow that one. Errors and responses that are not stored are not shared: each follower then sends its own
+    /// call.
     pub fn with_call<R, F>(self, tell: F) -> CacheLayer<ForeignCache<F>>
     where
         F: for<'r> Fn(&'r R) -> Option<CallView<'r>>,
@@ -104,7 +106,7 @@ impl CacheLayer {
 }
 
 impl<F, P> CacheLayer<ForeignCache<F, P>> {
-    /// The same layer, which keeps only the responses for which `keeping` returns `true`.
+    /// Stores only the responses for which `keeping` returns `true`.
     pub fn keeping_if<Res, G>(self, keeping: G) -> CacheLayer<ForeignCache<F, AcceptFn<G>>>
     where
         G: Fn(&Res) -> bool,
@@ -113,8 +115,8 @@ impl<F, P> CacheLayer<ForeignCache<F, P>> {
         CacheLayer { shared: self.shared, way: ForeignCache { tell, keeping: AcceptFn(keeping), chain } }
     }
 
-    /// The same layer for calls of this chain, whose adapter decides which answers of the immutable class are final. Without a
-    /// chain none is, and the class keeps them for its short time.
+    /// Sets the chain, whose adapter decides which answers of the immutable class are final. Without a chain no answer
+    /// is final, and the class stores them for its short time.
     #[must_use]
     pub fn with_chain(mut self, chain: Arc<Chain>) -> Self {
         self.way.chain = Some(chain);
@@ -164,7 +166,7 @@ where
             Some(Found::Stored(response)) => return ResponseFuture::own(Ok(response)),
             Some(Found::Leads(task)) => Some(task),
             Some(Found::Follows((follow, task))) => {
-                // Its permit, if the inner service has one, is left to others while it only waits.
+                // A waiting follower gives its permit of the inner service, if any, to other calls.
                 self.inner = self.inner.clone();
                 let mut inner = self.inner.clone();
                 return ResponseFuture::waiting(async move {
@@ -181,7 +183,7 @@ where
     }
 }
 
-/// The role of a call, with what it needs for it.
+/// The role of a call, with the data for it.
 enum Found<Res, L, F> {
     Stored(Res),
     Leads(L),
@@ -191,7 +193,7 @@ enum Found<Res, L, F> {
 /// The result of following another call.
 enum Followed<Res, P> {
     Answered(Res),
-    /// The call must be sent. The task is there if the call leads others.
+    /// The call must be sent. The task is present if the call leads others.
     Alone(Option<KeepTask<P>>),
 }
 
@@ -209,7 +211,7 @@ impl CacheState {
                 let is_later = lead.is_later_than(landed);
                 let mut leads = Leads::default();
                 leads.push(&self.in_flight, 0, lead, 0);
-                // An earlier call may have ended between the look-up and here.
+                // An earlier call may have ended after the first look-up.
                 match look().filter(|_| is_later) {
                     Some(response) => Found::Stored(response),
                     None => Found::Leads(leads),
@@ -220,7 +222,7 @@ impl CacheState {
 }
 
 pin_project! {
-    /// The response of the inner service, stored when it arrives, and shared with the calls that follow it.
+    /// The response of the inner service, which is stored on arrival and shared with the followers.
     pub struct KeepFuture<F, P> {
         #[pin]
         inner: F,
@@ -245,7 +247,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let response = ready!(this.inner.poll(cx));
-        // If this is dropped without an outcome, the followers learn that their leader is lost.
+        // If this future is dropped without an outcome, the followers learn that their leader is lost.
         if let Some(task) = this.keep.take() {
             task.land(response.as_ref().ok());
         }
@@ -253,11 +255,11 @@ where
     }
 }
 
-/// Everything that is needed to keep the response to a call.
+/// The data to store the response to a call.
 struct KeepTask<P> {
     shared: Arc<CacheState>,
     chain: Option<Arc<Chain>>,
-    /// The newest height from before the call is sent.
+    /// The newest height before the call is sent.
     head: Option<u64>,
     leads: Leads,
     key: ReplyKey,
@@ -270,7 +272,8 @@ fn height(chain: Option<&Chain>) -> Option<u64> {
 }
 
 impl<P> KeepTask<P> {
-    /// Waits for the outcome of another call. If its leader is lost, one follower takes its place and the others wait again.
+    /// Waits for the outcome of another call. If the leader is lost, one follower becomes the leader and the others
+    /// wait again.
     async fn follow<Res: Cacheable>(mut self, mut follow: Follow) -> Followed<Res, P> {
         loop {
             match follow.landing().await {
@@ -291,7 +294,7 @@ impl<P> KeepTask<P> {
         }
     }
 
-    /// Keeps the response if it may be kept, and shares it with the followers.
+    /// Stores the response if allowed, and shares it with the followers.
     fn land<Res: Cacheable>(self, response: Option<&Res>)
     where
         P: Accepts<Res>,
@@ -398,7 +401,7 @@ mod tests {
             tasks.push(tokio::spawn(service.clone().oneshot("sound")));
             tokio::task::yield_now().await;
         }
-        // The client of the leader leaves, then that of the follower that leads after it.
+        // The client of the leader disconnects, then the client of the follower that leads after it.
         for expected in [1, 2] {
             assert_eq!(asked.load(Relaxed), expected);
             tasks.remove(0).abort();
@@ -417,7 +420,7 @@ mod tests {
         let inner = service_fn(move |_: &'static str| {
             let number = count.fetch_add(1, Relaxed);
             async move {
-                // The second one is quicker.
+                // The second call is faster.
                 tokio::time::sleep(Duration::from_millis(if number == 0 { 10 } else { 1 })).await;
                 Ok::<_, BoxError>(Bytes::from(number.to_string()))
             }
@@ -478,7 +481,7 @@ mod tests {
             })
             .with_chain(chain)
             .layer(inner);
-        // Final for ever, not known yet, never kept.
+        // Final for ever, not known yet, never stored.
         for (method, expected) in [("toy_block", 1), ("toy_read", 2), ("toy_scan", 2)] {
             asked.store(0, Relaxed);
             assert!(service.clone().oneshot(method).await.is_ok());

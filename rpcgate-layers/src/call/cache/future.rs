@@ -1,4 +1,4 @@
-//! A set that is being answered while others may follow its calls, or it follows theirs.
+//! The future of a set that leads or follows other sets.
 
 use super::singleflight::{EndingLead, LeadOutcome};
 use super::{CacheState, Split};
@@ -23,8 +23,8 @@ use tower_service::Service;
 type Going<O> = Pin<Box<dyn Future<Output = O> + Send>>;
 
 pin_project! {
-    /// The answers to a set. If it is dropped while other sets follow its calls, it is spawned and runs to its end. `F` is
-    /// the future of the inner service.
+    /// The answers to a set. If the future is dropped while other sets follow its calls, it is spawned and runs to its
+    /// end. `F` is the future of the inner service.
     pub struct CacheFuture<F>
     where
         F: Future,
@@ -99,10 +99,10 @@ where
     }
 }
 
-/// A set that leads or follows.
+/// The future of a set that leads or follows.
 struct SharedFuture<O: 'static> {
     going: Option<Going<O>>,
-    /// What the set leads at the moment: written by the task, read when the future is dropped.
+    /// The calls that the set leads at the moment. The task writes it; `drop` reads it.
     leading: Arc<Mutex<Split>>,
     shared: Arc<CacheState>,
 }
@@ -111,7 +111,7 @@ impl<O> Future for SharedFuture<O> {
     type Output = O;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O> {
-        // Taken out while it is polled, so that a future that panics is not spawned afterwards.
+        // The future is taken out while it is polled, so that it is not spawned after a panic.
         let Some(mut going) = self.going.take() else { return Poll::Pending };
         let done = going.as_mut().poll(cx);
         if done.is_pending() {
@@ -133,10 +133,10 @@ impl<O: 'static> Drop for SharedFuture<O> {
     }
 }
 
-/// Everything that is needed to answer a set.
+/// The data to answer a set.
 pub(super) struct CacheTask<S> {
     pub(super) shared: Arc<CacheState>,
-    /// Polled ready.
+    /// Has been polled ready.
     pub(super) inner: S,
     pub(super) calls: Calls<Cached>,
     pub(super) split: Split,
@@ -157,7 +157,7 @@ where
             }
             *leading.lock() = split;
             let mut settled = inner.call(calls).await?;
-            // The followers of this set are answered before it waits for any other set.
+            // The followers of this set get their answers before it waits for any other set.
             let leads = std::mem::take(&mut leading.lock().leads);
             let tally = settled.tally();
             let mut now = None;
@@ -181,9 +181,10 @@ where
                     LeadOutcome::Unserved(form) => {
                         CallState::Answered(Reply { form, from: Source::Unserved })
                     }
-                    // The bytes that were sent were the leader's.
+                    // The leader's bytes were sent, not those of this call.
                     LeadOutcome::Failed(fault) => CallState::Failed(Fault { sent: false, ..fault }),
-                    // It may be that project alone for which nothing is left. If it is all, the next leader shows it.
+                    // Perhaps only the leader's project was refused. If all projects are, the next leader is refused
+                    // too.
                     LeadOutcome::Refused(Refusal::Overloaded, project) if project != own && !is_second => {
                         (lost, was_refused) = (true, true);
                         CallState::Open
@@ -201,7 +202,7 @@ where
             if !lost {
                 return Ok(settled);
             }
-            // The followers of a lost leader look again: one of them will lead next.
+            // The followers of a lost leader look again, and one of them leads next.
             let mut again = Calls::new(settled.into_tally());
             again.tally_mut().deadline = deadline;
             split = shared.split(again.tally_mut());
@@ -211,9 +212,10 @@ where
     }
 }
 
-/// The outcome for followers: the leader's, failures too. Only where a node gave one answer to all calls of an array, or one
-/// that is too large for them together, which says nothing about any of them, each is on its own again. So it is where a leader
-/// that had waited for another call before had less time left than a call has.
+/// Returns the outcome for followers: the leader's own, failures included. In three cases the outcome says nothing
+/// about a single call, so each follower sends its own: a node gave one answer for a whole array, the answers to an
+/// array were too large together, or the leader had waited for another call before and so had less time than a new
+/// call.
 fn landing(tally: &Tally, place: usize) -> LeadOutcome {
     match state(tally, place) {
         Some(CallState::Answered(reply)) if reply.from == Source::NodeForAll => LeadOutcome::Lost,
@@ -237,17 +239,17 @@ fn state(tally: &Tally, place: usize) -> Option<&CallState> {
     tally.entries.get(place).map(|entry| &entry.state)
 }
 
-/// The state of a chain before a set was sent to its nodes. They may have answered it from a block that was replaced until the answer
-/// arrived, or be of another network, as has become known meanwhile.
+/// The state of a chain before a set was sent to its nodes. Before the answer arrives, its block may be replaced, or
+/// the nodes may turn out to be on another network.
 #[derive(Clone, Copy)]
 struct AskedAt {
-    /// The newest height.
+    /// The newest height of the chain.
     head: Option<u64>,
     epoch: u32,
 }
 
-/// Stores the content of `form`, which `lead` has brought, for as long as its adapter allows. `now` is read once for all results of
-/// a set.
+/// Stores the content of `form`, the answer of `lead`, for the time that the adapter allows. `now` is read once for all
+/// results of a set.
 fn keep(
     shared: &CacheState,
     tally: &Tally,

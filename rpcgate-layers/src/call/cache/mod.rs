@@ -1,20 +1,19 @@
-//! The cache: answers are kept by chain, method and exact parameter bytes, and calls for the same at the same time are one
-//! call to a node.
+//! The cache: stores answers by chain, method and exact parameter bytes, and sends concurrent identical calls to a node
+//! once.
 //!
-//! The layer comes after the quota, because cached responses are metered like any other, and before the nodes. A set is split
-//! into what is stored, what this set fetches (it *leads*) and what another set, or an earlier entry of this one, is
-//! already fetching (it *follows*). All leads of a set are sent before it waits for those of others, so two sets never wait
-//! for each other. A follower gets what its leader got, failures too, and waits no longer than a call of its own might take. If
-//! nothing was left for the project of its leader, one of another project is refused only if a second leader is too.
-//! A call that has been in flight for two seconds is followed no more: the next one leads, so that a node that has stopped
-//! answering does not hold up all who ask the same.
-//! When a client leaves while others follow its call, the call continues without it.
+//! The layer comes after the quota, because cached responses are metered too, and before the nodes. The calls of a set
+//! are either stored, fetched by this set (it *leads*), or already being fetched by another set or an earlier entry of
+//! this one (it *follows*). A set sends all its leads before it waits for others, so two sets never wait for each
+//! other. A follower gets the outcome of its leader, failures included, and waits at most the timeout of its own call.
+//! If the leader was refused for overload, a follower of another project is refused only if a second leader is refused
+//! too. A call that has been in flight for two seconds gets no new followers: the next call leads, so that a stuck node
+//! does not block all clients with the same request. A call with followers continues when its own client disconnects.
 //!
-//! The adapter decides about each answer whether and how long it may be kept; errors and answers about things not known yet
-//! are never cached. Neither a key nor a stored answer contains data of a caller. The layer refuses nothing.
+//! The adapter decides whether and how long each answer may be stored. Errors and answers about unknown objects are
+//! never cached. Neither keys nor stored answers contain data of a caller. The layer refuses nothing.
 //!
-//! In front of any other client a function returns the call that a request is, with the rule that holds for it: from a
-//! [chain's table](rpcgate_core::chain::Chain::look_up), or a rule of its own. Other requests pass.
+//! In front of any other client, a function returns the call of a request with its rule: from a [chain's
+//! table](rpcgate_core::chain::Chain::look_up), or a custom one. Other requests pass.
 //!
 //! ```
 //! use rpcgate_core::cache_rule::CacheRule;
@@ -84,7 +83,7 @@ pub struct CacheLayer<W = Native> {
     way: W,
 }
 
-/// What all clones of a cache share.
+/// The state shared by all clones of a cache.
 #[derive(Debug)]
 struct CacheState {
     replies: Arc<dyn ReplyStore>,
@@ -94,14 +93,14 @@ struct CacheState {
 }
 
 impl CacheLayer {
-    /// A layer that keeps answers in `replies`; `clock` decides when they expire.
+    /// Creates a layer that stores answers in `replies`. `clock` decides when they expire.
     pub fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>) -> Self {
         let (in_flight, spawn) = (SingleFlight::default(), Arc::new(TokioSpawn));
         CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), way: Native }
     }
 
-    /// A layer that has `spawn` run a call that others wait for, when its own client has left. It shares only the store of
-    /// answers with this one.
+    /// Creates a layer that uses `spawn` to continue a call with followers after its own client has disconnected. It
+    /// shares only the store with this layer.
     #[must_use]
     pub fn with_spawn(&self, spawn: Arc<dyn Spawn>) -> Self {
         let CacheState { replies, clock, .. } = &*self.shared;
@@ -118,7 +117,7 @@ impl<S, W: Clone> Layer<S> for CacheLayer<W> {
     }
 }
 
-/// The cache in front of `inner`.
+/// A service that answers from the cache before `inner`.
 #[derive(Clone, Debug)]
 pub struct Cache<S, W = Native> {
     inner: S,
@@ -152,12 +151,12 @@ where
     }
 }
 
-/// What a set shares with others: the places of its entries that lead and that follow.
+/// The positions of the entries of a set that lead and that follow.
 #[derive(Debug, Default)]
 struct Split {
     leads: Leads,
     follows: SmallVec<[(usize, singleflight::Follow); 1]>,
-    /// The newest height of the chain before anything was asked for.
+    /// The newest height of the chain before any call was sent.
     head: Option<u64>,
     /// The epoch of the chain at that time.
     epoch: u32,
@@ -168,14 +167,14 @@ impl Split {
         self.leads.is_empty() && self.follows.is_empty()
     }
 
-    /// Whether another set waits for what this one fetches.
+    /// Reports whether another set waits for a call of this one.
     fn is_followed(&self) -> bool {
         self.leads.is_followed()
     }
 }
 
 impl CacheState {
-    /// The stored answer to this call.
+    /// Returns the stored answer to this call.
     fn look(&self, sought: &ReplySought<'_>, call: CallView<'_>, now: Duration) -> Option<Form> {
         let kept = self.replies.get(sought, now)?;
         if call.is_rest {
@@ -185,12 +184,11 @@ impl CacheState {
         }
     }
 
-    /// Answers the open calls that are stored, parks those that follow, and leaves those open that lead or have
-    /// nothing to do with the cache.
+    /// Answers the stored calls and parks the followers. Leads and calls that cannot be cached stay open.
     fn split(self: &Arc<Self>, tally: &mut Tally) -> Split {
         let (head, epoch) = (tally.chain.head().height(), tally.chain.head().epoch());
         let mut split = Split { head, epoch, ..Split::default() };
-        // The time of the look-up, not of the request's arrival: its body may have arrived long after.
+        // The time of the look-up, not of the request: the body may have arrived much later.
         let mut now = None;
         let (chain, all) = (tally.chain.name(), tally.entries.len());
         let may_age = tally.consistency.is_none();
@@ -206,7 +204,8 @@ impl CacheState {
             let view = entry.call.view(&tally.body, chain);
             let sought = ReplySought::new(chain, view.sent, view.params).in_epoch(epoch);
             if !may_age {
-                // Another's call may be at a node that is behind this client. Only what never changes may come from the store.
+                // The call of another client may be at a node that is behind this client's height. Only permanent
+                // answers come from the store.
                 let now = *now.get_or_insert_with(|| self.clock.elapsed());
                 if let Some(form) =
                     self.look(&sought, view, now).filter(|form| is_permanent(&tally.chain, view, form))
@@ -225,7 +224,7 @@ impl CacheState {
                 Joined::Lead(lead) => {
                     let is_later = lead.is_later_than(landed);
                     split.leads.push(&self.in_flight, place, lead, all - place - 1);
-                    // An earlier call may have ended between the look-up and here.
+                    // An earlier call may have ended after the first look-up.
                     if is_later && let Some(form) = self.look(&sought, view, now) {
                         entry.state = CallState::Answered(Reply { form: form.clone(), from: Source::Shared });
                         split.leads.land_last(singleflight::LeadOutcome::Answered(form));
@@ -242,7 +241,7 @@ impl CacheState {
     }
 }
 
-/// Whether this answer stays the same, whatever is added to the chain.
+/// Reports whether this answer never changes, whatever blocks follow.
 fn is_permanent(chain: &Chain, view: CallView<'_>, form: &Form) -> bool {
     let settled = form.content().map(|result| chain.adapter().settled(view, result, chain.finality()));
     settled == Some(Permanence::Yes) && view.rule.cache.keep(true) == Keep::Forever

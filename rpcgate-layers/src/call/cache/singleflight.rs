@@ -1,7 +1,7 @@
-//! Calls in flight: the leader that sends each, its followers, and its outcome.
+//! Calls in flight: the leader that sends each call, its followers, and its outcome.
 //!
-//! Nearly all calls have no follower. So leading allocates nothing: a flight is found by the bytes of the request's own body,
-//! and the first follower allocates the place for its outcome.
+//! Nearly all calls have no follower, so leading allocates nothing: a call in flight is found by the bytes of its own
+//! request body, and the first follower allocates the slot for the outcome.
 
 use bytes::Bytes;
 use hashbrown::HashTable;
@@ -20,8 +20,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 const SHARDS: usize = 64;
-/// How long a flight has been going on when others no longer join it: it may be at a node that has stopped answering, and those
-/// who ask for the same must not all wait for that one. So a call that takes long is made once in this time at most.
+/// The age at which a call in flight gets no more followers. Its node may be stuck, and others with the same request
+/// must not all wait for it. So the same slow call is sent at most once in this time.
 pub(super) const JOINABLE: Duration = Duration::from_secs(2);
 
 /// All calls in flight that others may follow.
@@ -38,14 +38,14 @@ struct Map {
 #[derive(Debug, Default)]
 struct Shard {
     flying: Mutex<Flying>,
-    /// The number of flights that have landed here; changed only under the lock.
+    /// The number of calls that have ended in this shard; changed only under the lock.
     landed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Flying {
     table: HashTable<SharedCall>,
-    /// The number of flights that have begun here.
+    /// The number of calls that have begun in this shard.
     begun: u64,
 }
 
@@ -57,11 +57,11 @@ impl Default for SingleFlight {
 
 impl Map {
     fn shard(&self, hash: u64) -> &Shard {
-        // The tables inside use the lowest and the highest bits.
+        // The tables use the lowest and the highest bits of the hash.
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    /// The number of followers of a flight.
+    /// Returns the number of followers of a call.
     fn followers(&self, name: SharedCallName) -> usize {
         let flying = self.shard(name.hash).flying.lock();
         let shared_call = flying.table.find(name.hash, |shared_call| shared_call.name == name);
@@ -70,23 +70,23 @@ impl Map {
             .map_or(0, |followers| followers.count())
     }
 
-    /// Whether a later flight for the same has begun because this one took too long.
+    /// Reports whether a later identical call has begun because this one took too long.
     fn is_superseded(&self, name: SharedCallName) -> bool {
         let flying = self.shard(name.hash).flying.lock();
         let shared_call = flying.table.find(name.hash, |shared_call| shared_call.name == name);
         shared_call.is_some_and(|shared_call| shared_call.is_superseded)
     }
 
-    /// Ends a flight; `landing` is called only if it has followers.
+    /// Ends a call. `landing` is called only if the call has followers.
     fn land(&self, name: SharedCallName, landing: impl FnOnce() -> LeadOutcome) {
         let shard = self.shard(name.hash);
         let mut flying = shard.flying.lock();
         let landed = flying.table.find_entry(name.hash, |shared_call| shared_call.name == name);
         let shared_call = landed.ok().map(|entry| entry.remove().0);
-        // It is changed only under the lock, so no landing is lost between load and store.
+        // Changed only under the lock, so no end is lost between load and store.
         shard.landed.store(shard.landed.load(Ordering::Relaxed) + 1, Ordering::Release);
         drop(flying);
-        // Followers join under the lock, so no other can join now.
+        // Followers join under the lock, so no more can join here.
         if let Some(followers) = shared_call.and_then(|shared_call| shared_call.followers)
             && followers.count() > 0
         {
@@ -101,11 +101,11 @@ impl Map {
 struct SharedCall {
     name: SharedCallName,
     begun_at: Duration,
-    /// Whether a later one for the same is joined in its place.
+    /// True once a later identical call gets the new followers.
     is_superseded: bool,
     chain: ChainName,
     epoch: u32,
-    /// Contains method and parameters; mostly the body of the request.
+    /// Contains method and parameters; usually the body of the request.
     text: Bytes,
     method: Range<usize>,
     params: Range<usize>,
@@ -113,7 +113,7 @@ struct SharedCall {
     followers: Option<Arc<Followers>>,
 }
 
-/// The hash, and a number that is unique in the shard of the hash.
+/// A hash, and a number that is unique in the shard of the hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct SharedCallName {
     hash: u64,
@@ -151,7 +151,7 @@ impl SharedCall {
     }
 }
 
-/// The position of `part` in `whole`, if it is a slice of it.
+/// Returns the position of `part` in `whole` if it is a slice of it.
 fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     if part.is_empty() {
         return Some(0..0);
@@ -161,7 +161,7 @@ fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     (end <= whole.len()).then_some(start..end)
 }
 
-/// The followers of a flight, and its outcome.
+/// The followers of a call, and its outcome.
 #[derive(Debug, Default)]
 struct Followers {
     count: AtomicUsize,
@@ -178,42 +178,42 @@ impl Followers {
 /// The outcome of a call that others follow.
 #[derive(Clone, Debug)]
 pub(super) enum LeadOutcome {
-    /// A node answered, with a result or an error of its own.
+    /// A node answered, with a result or its own error.
     Answered(Form),
-    /// No node could serve it, as this error says.
+    /// No node could serve the call, as this error says.
     Unserved(Form),
     /// No node answered.
     Failed(Fault),
-    /// It was refused, as a call of this project.
+    /// The call was refused, as a call of this project.
     Refused(Refusal, ProjectId),
-    /// It says nothing about the calls of the followers: each sends its own.
+    /// The outcome says nothing about the followers' calls: each follower sends its own.
     Unshared,
-    /// Its leader was dropped before its end: one of the followers may take its place.
+    /// The leader was dropped before its end. One follower may become the leader.
     Lost,
 }
 
 /// The role of a call that joined.
 #[derive(Debug)]
 pub(super) enum Joined {
-    /// The caller must fetch it.
+    /// The call must be sent.
     Lead(Lead),
-    /// Another call is fetching it.
+    /// Another call is fetching the answer.
     Follow(Follow),
 }
 
-/// The number of flights that had landed at some time.
+/// A snapshot of the number of ended calls in a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Landed(u64);
 
 impl SingleFlight {
-    /// The number of flights that have landed so far in the shard of `sought`. Read it before a look-up in the store: a call
-    /// that finds nothing there, and then leads without a landing in between, has missed nothing.
+    /// Returns the number of calls that have ended in the shard of `sought`. Read it before the look-up in the store:
+    /// if the look-up finds nothing and the call then leads without an end in between, it has missed no answer.
     pub(super) fn landed(&self, sought: &ReplySought<'_>) -> Landed {
         Landed(self.map.shard(sought.hashed()).landed.load(Ordering::Acquire))
     }
 
-    /// Follows a flight for the same that is not too old at `now`, or leads a new one. `body` is the buffer that most likely
-    /// contains the parts of `sought`.
+    /// Follows an identical call that is not too old at `now`, or leads a new one. `body` is the buffer that most
+    /// likely contains the parts of `sought`.
     pub(super) fn join(&self, sought: &ReplySought<'_>, body: &Bytes, now: Duration) -> Joined {
         let hash = sought.hashed();
         let shard = self.map.shard(hash);
@@ -253,13 +253,13 @@ pub(super) struct Lead {
 }
 
 impl Lead {
-    /// Whether a flight may have landed between the reading of `landed` and the beginning of this one.
+    /// Reports whether a call may have ended after `landed` was read and before this one began.
     pub(super) fn is_later_than(&self, landed: Landed) -> bool {
         self.since != landed
     }
 }
 
-/// A flight that is about to land.
+/// A call that is about to end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndingLead<'a> {
     map: &'a Map,
@@ -267,31 +267,31 @@ pub(super) struct EndingLead<'a> {
 }
 
 impl EndingLead<'_> {
-    /// The hash of its key.
+    /// Returns the hash of the key.
     pub(super) fn hash(self) -> u64 {
         self.lead.name.hash
     }
 
-    /// Whether a later flight for the same has begun, as of `now`: that one may have brought a newer answer.
+    /// Reports whether a later identical call has begun at `now`. It may have brought a newer answer.
     pub(super) fn is_superseded(self, now: Duration) -> bool {
-        // The lock is only taken for the few that it can be.
+        // The age check avoids the lock in nearly all cases.
         now.saturating_sub(self.lead.begun_at) >= JOINABLE && self.map.is_superseded(self.lead.name)
     }
 }
 
-/// The flights that a set leads, with the places of its entries. Flights that have not landed when this is dropped are lost
-/// for their followers.
+/// The calls that a set leads, with the positions of their entries. Dropping it loses the calls that have not ended,
+/// and their followers are notified.
 #[derive(Debug, Default)]
 pub(super) struct Leads {
-    /// One for all of them.
+    /// The map of all these calls.
     map: Option<Arc<Map>>,
     list: SmallVec<[(usize, Lead); 1]>,
-    /// The number of those that have landed.
+    /// The number of ended calls.
     over: usize,
 }
 
 impl Leads {
-    /// Adds one; `more` may come after it.
+    /// Adds a call; `more` further ones may follow.
     pub(super) fn push(&mut self, in_flight: &SingleFlight, place: usize, lead: Lead, more: usize) {
         self.map.get_or_insert_with(|| in_flight.map.clone());
         if self.list.is_empty() && more > 0 {
@@ -304,21 +304,21 @@ impl Leads {
         self.list.is_empty()
     }
 
-    /// Notes `follow` if it follows one of these: it ends with them and keeps none of them alive.
+    /// Counts `follow` if it follows one of these calls. Such a follower ends with the set and keeps no call alive.
     pub(super) fn own(&mut self, follow: &Follow) {
         if let Some((_, lead)) = self.list.iter_mut().find(|(_, lead)| lead.name == follow.name) {
             lead.own += 1;
         }
     }
 
-    /// Whether another set waits for one of them.
+    /// Reports whether another set waits for one of these calls.
     pub(super) fn is_followed(&self) -> bool {
         let Some(map) = &self.map else { return false };
         let left = self.list.get(self.over..).unwrap_or_default();
         left.iter().any(|(_, lead)| map.followers(lead.name) > lead.own)
     }
 
-    /// Lands the one that was added last.
+    /// Ends the call that was added last.
     pub(super) fn land_last(&mut self, landing: LeadOutcome) {
         if let Some(map) = &self.map
             && let Some((_, lead)) = self.list.pop()
@@ -327,13 +327,14 @@ impl Leads {
         }
     }
 
-    /// Whether a later flight for the same has begun because the first of these took too long, as of `now`.
+    /// Reports whether a later identical call has begun at `now`, because the first of these calls took too long.
     pub(super) fn is_superseded(&self, now: Duration) -> bool {
         let (Some(map), Some((_, lead))) = (&self.map, self.list.first()) else { return false };
         EndingLead { map, lead }.is_superseded(now)
     }
 
-    /// Lands all. For each, `keep` is called first with its place; `landing` is called only if it has followers.
+    /// Ends all calls. `keep` is called first with the position of each; `landing` is called only if the call has
+    /// followers.
     pub(super) fn land(
         mut self,
         mut keep: impl FnMut(usize, EndingLead<'_>),
@@ -357,7 +358,7 @@ impl Drop for Leads {
     }
 }
 
-/// A follower's claim to the outcome of a flight.
+/// A follower's claim to the outcome of a call.
 #[derive(Debug)]
 pub(super) struct Follow {
     name: SharedCallName,
@@ -368,7 +369,7 @@ impl Follow {
     pub(super) async fn landing(&self) -> LeadOutcome {
         loop {
             let mut landed = std::pin::pin!(self.followers.landed.notified());
-            // Enabled before the look, so that a landing in between wakes this task.
+            // Enabled before the check, so that an end in between wakes this task.
             landed.as_mut().enable();
             if let Some(landing) = self.followers.landing.get() {
                 return (**landing).clone();
@@ -396,7 +397,7 @@ mod tests {
         ReplySought::new(ChainName::new("toy"), b"toy_read", params)
     }
 
-    /// What leads, and whether it may have missed a landing since `landed`.
+    /// Returns the leads, and whether they may have missed an end since `landed`.
     fn lead(in_flight: &SingleFlight, landed: Landed) -> (Leads, bool) {
         let Joined::Lead(lead) = in_flight.join(&sought(b"[1]"), &BODY, NOW) else {
             panic!("another call leads")

@@ -1,5 +1,5 @@
-//! The store of one process: quick_cache bounds it in bytes and chooses what to evict. Expiry is decided here, by the
-//! monotonic clock: a step of the wall clock makes no answer older or younger.
+//! The in-process store. quick_cache limits its bytes and chooses what to evict. Expiry is decided here, by the
+//! monotonic clock, so a step of the wall clock does not change the age of an answer.
 
 use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Raw results in memory.
 #[derive(Debug)]
 pub struct BoundedReplies {
-    /// `None` if it has a size of zero.
+    /// `None` if the size is zero.
     kept: Option<Cache<ReplyKey, Kept, Weigh, ReplyHash>>,
     largest: usize,
     looks: Box<[Counts; PLACES]>,
@@ -27,16 +27,16 @@ struct Kept {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Looks {
-    /// Look-ups that found an answer.
+    /// The number of look-ups that found an answer.
     pub hits: u64,
-    /// Look-ups that found none, or one that had expired.
+    /// The number of look-ups that found no answer or an expired one.
     pub misses: u64,
 }
 
 /// The number of threads that count without sharing a cache line.
 const PLACES: usize = 64;
 
-/// The counts of one thread, on a cache line of their own.
+/// The counts of one thread, on their own cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counts {
@@ -51,10 +51,10 @@ thread_local! {
     };
 }
 
-/// Bytes of an entry beside its key and its result: its place in the table, and the heads of its allocations.
+/// The size in bytes of an entry without its key and result: its slot in the table and its allocation headers.
 const OVERHEAD: usize = 300;
 
-/// Parts of a store, each with a lock and a share of the memory.
+/// The number of parts of a store, each with a lock and a share of the memory.
 const SHARDS: usize = 8;
 
 #[derive(Clone, Debug)]
@@ -67,9 +67,9 @@ impl Weighter<ReplyKey, Kept> for Weigh {
 }
 
 impl BoundedReplies {
-    /// A store of at most `bytes` bytes, with keys and overhead. A single answer may have a sixteenth of them.
+    /// Creates a store of at most `bytes` bytes, including keys and overhead. One answer may use a sixteenth of them.
     pub fn new(bytes: u64) -> Self {
-        // An estimate by small answers; it need not be exact.
+        // A rough estimate for small answers.
         let items = usize::try_from(bytes / 1_024).unwrap_or(usize::MAX);
         let options = OptionsBuilder::new()
             .shards(SHARDS)
@@ -87,7 +87,7 @@ impl BoundedReplies {
         }
     }
 
-    /// The number of look-ups so far.
+    /// Returns the number of look-ups.
     pub fn looks(&self) -> Looks {
         let sum = |count: fn(&Counts) -> &AtomicU64| {
             self.looks.iter().map(|counts| count(counts).load(Relaxed)).sum()
@@ -100,12 +100,12 @@ impl BoundedReplies {
         kept.expires_at.is_none_or(|end| now < end).then_some(kept.result)
     }
 
-    /// Bytes taken up.
+    /// Returns the size of all entries in bytes.
     pub fn bytes(&self) -> u64 {
         self.kept.as_ref().map_or(0, Cache::weight)
     }
 
-    /// Answers kept.
+    /// Returns the number of stored answers.
     pub fn entries(&self) -> u64 {
         self.kept.as_ref().map_or(0, |kept| kept.len() as u64)
     }
@@ -114,7 +114,7 @@ impl BoundedReplies {
 impl ReplyStore for BoundedReplies {
     fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes> {
         let found = self.find(sought, now);
-        // The thread-local place may be gone while the thread ends.
+        // The thread-local value may be gone while the thread ends.
         let counts = &self.looks[PLACE.try_with(|place| *place).unwrap_or_default()];
         if found.is_some() { &counts.hits } else { &counts.misses }.fetch_add(1, Relaxed);
         found
@@ -123,7 +123,7 @@ impl ReplyStore for BoundedReplies {
     fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Duration>) {
         let size = sought.key_len() + result.len();
         if let Some(kept) = self.kept.as_ref().filter(|_| size <= self.largest) {
-            // A copy, so that a small result does not hold the buffer it came in.
+            // Copied, so that a small result does not keep its receive buffer alive.
             kept.insert(sought.to_key(), Kept { result: Bytes::copy_from_slice(result), expires_at });
         }
     }

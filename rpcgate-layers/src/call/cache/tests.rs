@@ -27,21 +27,21 @@ use tokio::sync::Semaphore;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Bytes of the store: enough for every test that does not fill it on purpose.
+/// The size of the store in bytes, enough for every test that does not fill it on purpose.
 const ROOM: u64 = 2 << 20;
 
-/// How a call ends at the node.
+/// The result of a call at the node.
 type Ending = fn() -> CallState;
 type Say = Box<dyn FnMut(&str) -> CallState + Send>;
 
-/// The service behind the cache: counts the calls that reach it, waits while it is held, and answers as it was set.
+/// The service behind the cache. It counts calls, waits while it is held, and answers as configured.
 #[derive(Clone)]
 struct Node(Arc<Inside>);
 
 struct Inside {
-    /// Calls that reached it, as `method params`.
+    /// The calls that reached the node, as `method params`.
     asked: Mutex<Vec<String>>,
-    /// Sets that left before they were answered.
+    /// The number of sets that were dropped before they were answered.
     left: AtomicUsize,
     passes: Semaphore,
     say: Mutex<Say>,
@@ -75,7 +75,6 @@ impl Node {
         *self.0.say.lock() = Box::new(say);
     }
 
-    /// Releases this many sets.
     fn release(&self, sets: usize) {
         self.0.passes.add_permits(sets);
     }
@@ -123,7 +122,7 @@ fn result(text: impl Into<String>) -> CallState {
     CallState::Answered(Reply { form: Form::Result(text.into().into()), from: Source::Node })
 }
 
-/// A cache before a node that answers each call with its method, its parameters and its number.
+/// A cache in front of a node that answers each call with its method, its parameters and its number.
 struct Site {
     fixture: Fixture,
     node: Node,
@@ -134,7 +133,7 @@ struct Site {
 type Going = <Cache<Node> as Service<Calls<rpcgate_core::call::Parsed>>>::Future;
 
 impl Site {
-    /// A site whose node answers at once.
+    /// A site whose node answers immediately.
     fn open() -> Self {
         let site = Site::held(Fixture::new());
         site.node.release(100_000);
@@ -167,7 +166,7 @@ impl Site {
         self.cache.clone().call(fixture.calls(body.into().leak().as_bytes()))
     }
 
-    /// A request that has progressed as far as it can without the node.
+    /// Starts a request that then waits for the node.
     fn under_way(&self, body: impl Into<String>) -> Going {
         let mut going = self.go(body);
         assert!((&mut going).now_or_never().is_none(), "it should wait");
@@ -179,7 +178,7 @@ impl Site {
         calls
     }
 
-    /// The answer's body, and whether it was a hit.
+    /// Returns the body of the answer, and whether it was a hit.
     async fn send(&self, body: impl Into<String>) -> (String, bool) {
         reported(self.settle(body).await)
     }
@@ -429,7 +428,7 @@ async fn dropped_answers_are_not_found_again_and_those_on_their_way_are_neither_
 
 #[tokio::test]
 async fn methods_without_a_class_broadcasts_and_notifications_are_never_looked_up() {
-    // The operator may give a broadcast a class; it is sent nevertheless.
+    // The operator may give a broadcast a cache class; it is still sent.
     let changes =
         ChainOverrides::default().with_cache("toy_send", rpcgate_core::cache_rule::CacheRule::Static);
     let chain = Arc::new(Chain::new(Arc::new(Toy), changes, true, Arc::default()));
@@ -452,7 +451,7 @@ async fn methods_without_a_class_broadcasts_and_notifications_are_never_looked_u
 }
 
 impl Site {
-    /// How many calls reach a held node when all of `calls` are sent twice at the same time.
+    /// Returns the number of calls that reach a held node when all of `calls` are sent twice at the same time.
     fn under_way_pair(&self, calls: &[String]) -> usize {
         let held = Site::held(self.fixture.clone());
         let going: Vec<_> = calls.iter().chain(calls).map(|call| held.under_way(&**call)).collect();
@@ -707,7 +706,7 @@ async fn a_request_from_long_ago_gets_no_expired_answer() {
     assert!(!reported(calls).1);
 }
 
-/// Lets tasks run that were started meanwhile.
+/// Lets the other tasks run.
 async fn others_run() {
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -772,7 +771,7 @@ async fn a_follower_that_leaves_is_not_charged_and_does_not_disturb_others() {
     assert_eq!(reported(calls).0, says("0", "toy_read [1] #1"));
 }
 
-/// A leader that was lost before it got anywhere, and 100 followers.
+/// Checks that the followers of a lost leader send one call and share its answer.
 async fn lost(site: &Site, followers: Vec<Going>) {
     let mut followers = followers;
     for follower in &mut followers {
@@ -961,7 +960,7 @@ async fn a_set_with_nothing_to_look_up_passes_unchanged() {
     assert!(!hit && site.in_flight().is_empty());
 }
 
-/// Where the answer to a client comes from that has seen the height `least`.
+/// Returns the source of the answer to a client that has seen the height `least`.
 async fn source(cache: &mut Cache<End>, fixture: &Fixture, body: &'static str, least: Option<u64>) -> Source {
     let mut calls = fixture.calls(body.as_bytes());
     calls.tally_mut().consistency = least.map(|least| HeadConsistency { least, shown: None });

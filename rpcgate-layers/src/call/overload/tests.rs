@@ -15,7 +15,7 @@ const TOY: ChainName = ChainName::new("toy");
 const READ: &[u8] = br#"{"id":1,"method":"toy_read","params":[1]}"#;
 const TWO: &[u8] = br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#;
 
-/// Loads of which the toy chain is limited to between 4 and 20 sets.
+/// Returns loads that limit the toy chain to between 4 and 20 sets.
 fn limited(fixture: &Fixture) -> Arc<ChainLoads> {
     let loads = Arc::new(ChainLoads::new(LoadRules::default()));
     for millis in [[100; 20].as_slice(), &[2_000; 8]].concat() {
@@ -28,7 +28,7 @@ fn limited(fixture: &Fixture) -> Arc<ChainLoads> {
     loads
 }
 
-/// Up to a hundred places of a caller.
+/// Enters up to 100 sets of a caller and returns their places.
 fn fill(loads: &ChainLoads, fixture: &Fixture, caller: &Caller) -> Vec<LoadPlace> {
     let enter = |_| loads.enter(TOY, caller, fixture.clock.elapsed()).ok().flatten();
     (0..100).filter_map(enter).collect()
@@ -108,7 +108,7 @@ fn a_higher_tier_has_a_larger_share() {
         fixture.clock.advance(Duration::from_millis(millis));
         places.into_iter().for_each(|place| place.answered(0, fixture.clock.elapsed()));
     }
-    // Both have a place, so the shares are a ninth and eight ninths.
+    // Both callers have a place, so the shares are 1/9 and 8/9.
     let first = loads.enter(TOY, &large, fixture.clock.elapsed()).unwrap();
     let free = fill(&loads, &fixture, &free);
     let more = fill(&loads, &fixture, &large);
@@ -117,7 +117,7 @@ fn a_higher_tier_has_a_larger_share() {
     assert_eq!(loads.get(TOY).unwrap().under_way(), 0);
 }
 
-/// Answers after `millis`, as one node did.
+/// Answers `sets` sets after `millis`.
 async fn answer(loads: &Arc<ChainLoads>, fixture: &Fixture, end: TryEnd, millis: u64, sets: usize) {
     let mut under_way = Vec::new();
     for _ in 0..sets {

@@ -1,4 +1,4 @@
-//! The quota of requests that are not rpcgate's: one call each, charged by its response and recorded by itself.
+//! The quota for foreign requests. Each request is one call, charged by its response and recorded separately.
 
 use super::{Quota, QuotaLayer};
 use crate::foreign::{AcceptAll, AcceptFn, Accepts, Foreign, Reject, RejectAsRequest, RejectBody, RejectFn};
@@ -25,7 +25,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tower_service::Service;
 
-/// Marks a quota over foreign requests: how they are read, which responses are charged, and where records go.
+/// Marks a quota for foreign requests. It holds the function that reads them, the filter for charged responses, and the
+/// sink.
 #[derive(Clone)]
 pub struct ForeignQuota<F, J = RejectAsRequest, P = AcceptAll> {
     foreign: Foreign<F, Arc<dyn Clock>, J>,
@@ -40,12 +41,12 @@ impl<F, J, P> fmt::Debug for ForeignQuota<F, J, P> {
 }
 
 impl QuotaLayer {
-    /// The same layer for foreign requests: `tell` returns the caller and the call of a request, whose weight in Compute
-    /// Units is its rule's `cu`, and `clock` the time of its arrival. A request for which `tell` returns `None` is refused
-    /// with [`Refusal::NoKey`].
+    /// Adapts the layer to foreign requests. `tell` returns the caller and the call of a request, whose weight in
+    /// Compute Units is the `cu` of its rule. `clock` gives the arrival time. A request without a call (`None`) is
+    /// refused with [`Refusal::NoKey`].
     ///
-    /// A call is charged when the inner service has responded, or is dropped before it has: that costs the inner service as
-    /// much. It is not charged when the inner service returns an error.
+    /// A call is charged when the inner service has responded. It is also charged when it is dropped before, because
+    /// the inner service has the same cost. It is not charged when the inner service returns an error.
     pub fn with_call<R, F>(self, clock: Arc<dyn Clock>, tell: F) -> QuotaLayer<ForeignQuota<F>>
     where
         F: for<'r> Fn(&'r R) -> Option<(CallerRef<'r>, CallView<'r>)>,
@@ -55,7 +56,7 @@ impl QuotaLayer {
 }
 
 impl<F, J, P> QuotaLayer<ForeignQuota<F, J, P>> {
-    /// The same layer, which charges only the responses for which `charging` returns `true`.
+    /// Charges only the responses for which `charging` returns `true`.
     pub fn charging_if<Res, G>(self, charging: G) -> QuotaLayer<ForeignQuota<F, J, AcceptFn<G>>>
     where
         G: Fn(&Res) -> bool,
@@ -67,15 +68,15 @@ impl<F, J, P> QuotaLayer<ForeignQuota<F, J, P>> {
         })
     }
 
-    /// The same layer, which passes a record of every request to `sink` before its response leaves, with one line: the call's
-    /// method, its charge and its outcome. The line's status is 200 for a charged call, 502 for a failed one, 499 for a
-    /// dropped one, and the refusal's own. It counts no bytes.
+    /// Passes a record of every request to `sink` before the response leaves. The record has one line: the method of
+    /// the call, its charge and its outcome. The status is 200 for a charged call, 502 for a failed one, 499 for a
+    /// dropped one, and the refusal's own for a refused one. Bytes are not counted.
     #[must_use]
     pub fn recording(self, sink: Arc<dyn UsageSink>) -> Self {
         self.map_way(|way| ForeignQuota { sink: Some(sink), ..way })
     }
 
-    /// The same layer, which answers refused requests with the result of `refusing` for request and refusal.
+    /// Answers refused requests with `refusing(request, refusal)`.
     pub fn refusing<R, Res, G>(self, refusing: G) -> QuotaLayer<ForeignQuota<F, RejectFn<G>, P>>
     where
         G: Fn(R, Refusal) -> Res,
@@ -83,8 +84,7 @@ impl<F, J, P> QuotaLayer<ForeignQuota<F, J, P>> {
         self.rejecting(RejectFn(refusing))
     }
 
-    /// The same layer, which answers HTTP requests that it refuses as the gateway does, in a body that `body` makes of its
-    /// bytes.
+    /// Answers refused HTTP requests as the gateway does, with a body that `body` builds from its bytes.
     pub fn with_refusal_body<B, G>(self, body: G) -> QuotaLayer<ForeignQuota<F, RejectBody<G>, P>>
     where
         G: Fn(Bytes) -> B,
@@ -191,7 +191,7 @@ struct Account {
     grant: Grant,
     recorded: Option<Box<Recorded>>,
     state: State,
-    /// Dropped with the account, whose record is in the sink by then.
+    /// Dropped after the account has passed its record to the sink.
     _in_flight: Option<InFlightCall>,
 }
 
@@ -250,7 +250,6 @@ impl Account {
         }
     }
 
-    /// Stores the reservation.
     fn reserve(&mut self, (mask, grant): (Mask, Grant)) -> Result<(), Refusal> {
         self.grant = grant;
         if mask.has(0) {
@@ -277,7 +276,7 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        // A call that was dropped before the counters answered has cost nothing.
+        // A call dropped before the counters answered has cost nothing.
         if self.state == State::Called {
             self.settle(Outcome::Abandoned);
         }

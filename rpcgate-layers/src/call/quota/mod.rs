@@ -1,12 +1,12 @@
-//! The quota: a project's Compute Units in a rolling 24 hours.
+//! The quota: the Compute Units of a project in a rolling 24 hours.
 //!
-//! The layer comes last before the cache, because cached responses are metered too and a call that was refused earlier must
-//! not be reserved. A set is reserved at once, entry by entry in order; units that are not charged in the end (a node failed,
-//! the client left before anything was sent) are returned when the set's tally is dropped. The layer refuses with
-//! [`Refusal::Quota`].
+//! The layer comes last before the cache, because cached responses are metered too and a refused call must not be
+//! reserved. A set is reserved as a whole, entry by entry in order. Units that are not charged in the end (a node
+//! failed, the client disconnected before anything was sent) are returned when the set's tally is dropped. The layer
+//! refuses with [`Refusal::Quota`].
 //!
-//! Over foreign requests each request is one call. [`recording`](QuotaLayer::recording) passes a record of it to a sink, and
-//! [`charging_if`](QuotaLayer::charging_if) says which responses are charged:
+//! A foreign request is one call. [`recording`](QuotaLayer::recording) passes a record of it to a sink, and
+//! [`charging_if`](QuotaLayer::charging_if) selects the responses that are charged:
 //!
 //! ```
 //! use rpcgate_core::backend::{counters::MemoryCounters, suite, usage_sink::MemoryUsageSink};
@@ -60,7 +60,7 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Reserves calls in their project's quota.
+/// Reserves calls in the quota of their project.
 #[derive(Clone, Debug)]
 pub struct QuotaLayer<W = Native> {
     counters: Arc<dyn Counters>,
@@ -68,7 +68,7 @@ pub struct QuotaLayer<W = Native> {
 }
 
 impl QuotaLayer {
-    /// A layer that reserves in `counters`.
+    /// Creates a layer that reserves in `counters`.
     pub fn new(counters: Arc<dyn Counters>) -> Self {
         QuotaLayer { counters, way: Native }
     }
@@ -88,7 +88,7 @@ impl<S, W: Clone> Layer<S> for QuotaLayer<W> {
     }
 }
 
-/// The quota in front of `inner`.
+/// A service that reserves in the quota before `inner`.
 #[derive(Clone, Debug)]
 pub struct Quota<S, W = Native> {
     inner: S,
@@ -112,7 +112,7 @@ where
 
     fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
         let tally = calls.tally_mut();
-        // A call that is refused already costs nothing, so places in the mask are places in the set.
+        // A refused call costs 0 units, so positions in the mask are positions in the set.
         let costs: SmallVec<[u32; 4]> =
             tally.entries.iter().map(|entry| if entry.is_open() { entry.call.rule.cu } else { 0 }).collect();
         if costs.iter().all(|cost| *cost == 0) {
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(calls.tally().grant.unwrap().units, 75);
     }
 
-    /// Counters and a sink that are used by calls in flight only.
+    /// Counters and a sink that assert at each use that a call is in flight.
     #[derive(Debug, Default)]
     struct Watched {
         counters: MemoryCounters,
