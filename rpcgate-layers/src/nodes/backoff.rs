@@ -1,12 +1,12 @@
-//! Backing off from a node, for longer each time.
+//! Backoff from a node, with a pause that doubles each time.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Until when a node gets no calls.
+/// The time until which a node gets no calls.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    /// On the monotonic clock, in microseconds; 0 for a node that is in use.
+    /// Microseconds on the monotonic clock; 0 if the node is in use.
     until: AtomicU64,
     failures: AtomicU32,
 }
@@ -14,10 +14,9 @@ pub(crate) struct Backoff {
 impl Backoff {
     const FIRST: Duration = Duration::from_secs(1);
     const LONGEST: Duration = Duration::from_secs(30);
-    /// A node that requests a longer pause is used again nevertheless.
+    /// The gateway uses a node again after this time even if the node requested a longer pause.
     const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
 
-    /// How long it still lasts.
     pub(crate) fn remaining(&self, now: Duration) -> Duration {
         match self.until.load(Relaxed) {
             0 => Duration::ZERO,
@@ -25,12 +24,12 @@ impl Backoff {
         }
     }
 
-    /// Whether it began since the node was last healthy. If not, nothing needs to look at the clock.
+    /// Reports whether a backoff began since the node was last healthy. If not, callers do not need to read the clock.
     pub(crate) fn is_set(&self) -> bool {
         self.until.load(Relaxed) != 0
     }
 
-    /// The node failed. Calls that fail together count as one failure.
+    /// Records a failure. Calls that fail during the same backoff count as one failure.
     pub(crate) fn fail(&self, now: Duration) {
         let before = self.until.load(Relaxed);
         if Duration::from_micros(before) > now {
@@ -44,15 +43,13 @@ impl Backoff {
         }
     }
 
-    /// The node requested a pause.
     pub(crate) fn pause(&self, now: Duration, pause: Duration) {
         let until = (now + pause.min(Self::LONGEST_REQUESTED)).as_micros() as u64;
         self.until.fetch_max(until, Relaxed);
     }
 
-    /// The node is healthy again.
     pub(crate) fn clear(&self) {
-        // Read first: a write would take the cache line from every other thread, call by call.
+        // Reads first: a write on each call would take the cache line from all other threads.
         if self.is_set() {
             self.until.store(0, Relaxed);
             self.failures.store(0, Relaxed);

@@ -1,11 +1,11 @@
-//! Arrays of calls: single reads of several clients that travel to a node in one request.
+//! Batches: single reads of several clients that are sent to a node in one JSON-RPC array.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// When single reads of several clients are sent to a node in one array, where the chain takes arrays.
+/// The policy for sending single reads of several clients to a node in one array, if the chain supports arrays.
 ///
-/// A broadcast never is, and neither is a heavy call, a large one, or one that an archive gets as its second node.
+/// Never batched are broadcasts, heavy calls, large calls, and calls that are sent to an archive as their second node.
 ///
 /// ```
 /// use rpcgate_layers::nodes::{BatchingPolicy, PoolLimits};
@@ -18,38 +18,39 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct BatchingPolicy {
-    /// How long a call waits for others; zero for no longer than the runtime takes to poll the calls that are ready.
+    /// The time that a call waits for others. Zero: until the runtime has polled the calls that are ready.
     pub wait: Duration,
-    /// The most calls of an array.
+    /// The maximum number of calls in an array.
     pub max_calls: usize,
-    /// How long an array may take. Then it is given up, and each of its calls is sent alone, within the
-    /// [budget of retries](crate::nodes::RetryPolicy::budget): none is delayed for longer by those beside it.
+    /// The timeout of an array. After it, each call is sent alone, within the [budget of
+    /// retries](crate::nodes::RetryPolicy::budget), so that no call is delayed for longer by the other calls of its
+    /// array.
     pub timeout: Duration,
 }
 
 impl Default for BatchingPolicy {
-    /// Without waiting, up to 8 calls, which are sent alone after 200 ms.
+    /// No wait, at most 8 calls, and a timeout of 200 ms.
     fn default() -> Self {
         BatchingPolicy { wait: Duration::ZERO, max_calls: 8, timeout: Duration::from_millis(200) }
     }
 }
 
 impl BatchingPolicy {
-    /// The same with another time for which a call waits.
+    /// Sets the time that a call waits for others.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// The same with another number of calls.
+    /// Sets the maximum number of calls in an array.
     #[must_use]
     pub const fn with_max_calls(mut self, max_calls: usize) -> Self {
         self.max_calls = max_calls;
         self
     }
 
-    /// The same with another time for an array.
+    /// Sets the timeout of an array.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -57,21 +58,20 @@ impl BatchingPolicy {
     }
 }
 
-/// The arrays that were made of single calls.
+/// Counts of the arrays that were made of single calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct BatchingCounts {
     /// Arrays that were sent.
     pub arrays: u64,
-    /// The calls in them.
+    /// Calls in these arrays.
     pub calls: u64,
-    /// Arrays whose calls were sent alone afterwards, as far as there were retries: the node did not accept the array, its answer
-    /// was too large, or it took too long.
+    /// Arrays whose calls were then sent alone, if the retry budget allowed it: the node did not accept the array, its
+    /// answer was too large, or it timed out.
     pub abandoned: u64,
 }
 
 impl BatchingCounts {
-    /// The sum of both.
     #[must_use]
     pub(super) const fn and(self, other: BatchingCounts) -> Self {
         BatchingCounts {
@@ -82,7 +82,6 @@ impl BatchingCounts {
     }
 }
 
-/// Counts the arrays to one node.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayCounters {
     arrays: AtomicU64,

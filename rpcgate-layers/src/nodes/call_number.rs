@@ -1,20 +1,20 @@
-//! The numbers of a program's own calls to nodes.
+//! The ids of the gateway's own calls to nodes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Begins anywhere, so that the calls of two programs at one node rarely have the same numbers.
+/// Starts at a random number, so that the calls of two gateways to one node rarely have the same ids.
 static NEXT: LazyLock<AtomicUsize> = LazyLock::new(|| {
     let random = RandomState::new().hash_one(std::process::id());
     AtomicUsize::new((random >> 16) as usize)
 });
 
-/// The lowest number of a program's own call. Those of calls of clients are lower, so that a node's log tells them apart.
+/// The lowest id of the gateway's own calls. Ids of client calls are lower, so that a node's log shows which is which.
 const FIRST: usize = 1 << 40;
 
-/// The id of the next call that a program makes for itself, such as a probe. The number differs from call to call, so that a
-/// late answer to an earlier call is recognised. JSON numbers hold it exactly in every language.
+/// Returns the id of the next call that the gateway makes for itself, such as a probe. Each call has another id, so
+/// that a late answer to an earlier call is recognised. JSON numbers hold the id exactly in every language.
 pub fn next_call_number() -> usize {
     FIRST + NEXT.fetch_add(1, Relaxed) % FIRST
 }

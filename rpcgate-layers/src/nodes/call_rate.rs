@@ -1,20 +1,21 @@
-//! How many calls a node has got in the last second: the generic cell rate algorithm in one word of memory.
+//! The rate limit of a node: the generic cell rate algorithm (GCRA) in one word of memory.
 
 use rpcgate_core::chain::NodeRate;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What the calls to a node have used of its rate. Which rate that is comes with every question, so that it may change.
+/// The part of a node's rate limit that its calls have used. The rate is an argument of each method, so that it may
+/// change.
 ///
-/// In any time no more calls are taken than `burst` and `per_second` for each second of it. An array of more calls than `burst`
-/// is taken when all of the burst is left, and uses of the time after it what it exceeds the burst by.
+/// In a period of `t` seconds at most `burst + per_second * t` calls are taken. An array with more calls than `burst`
+/// is taken only while the whole burst is left, and delays later calls for the calls above the burst.
 #[derive(Debug, Default)]
 pub(super) struct CallRate {
-    /// When all that was taken is used up, on the monotonic clock, in nanoseconds.
+    /// The time at which all taken calls are used up, in nanoseconds on the monotonic clock.
     until: AtomicU64,
 }
 
-/// The share of a second that a call uses, in nanoseconds: never less than it is.
+/// Returns the nanoseconds of a second that one call uses, rounded up.
 fn share(rate: NodeRate) -> u64 {
     1_000_000_000_u64.div_ceil(u64::from(rate.per_second.max(1)))
 }
@@ -23,7 +24,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// When what was taken is used up after so many more calls; `None` if they may not be taken yet.
+/// Returns the new `until` after `calls` more calls, or `None` if they exceed the rate now.
 fn after(until: u64, rate: NodeRate, calls: u32, now: u64) -> Option<u64> {
     let (share, burst) = (share(rate), rate.burst.max(1));
     let base = until.max(now);
@@ -33,27 +34,26 @@ fn after(until: u64, rate: NodeRate, calls: u32, now: u64) -> Option<u64> {
 }
 
 impl CallRate {
-    /// Whether so many calls may be taken.
     pub(super) fn has_room(&self, rate: NodeRate, calls: u32, now: Duration) -> bool {
         after(self.until.load(Relaxed), rate, calls, nanos(now)).is_some()
     }
 
-    /// Takes so many calls, all of them or none; false if they may not be taken yet.
+    /// Takes all `calls` calls, or none of them. Returns false if they exceed the rate now.
     pub(super) fn take(&self, rate: NodeRate, calls: u32, now: Duration) -> bool {
         let now = nanos(now);
         self.until.fetch_update(Relaxed, Relaxed, |until| after(until, rate, calls, now)).is_ok()
     }
 
-    /// Counts calls that are sent whatever the rate is.
+    /// Counts calls that are sent regardless of the rate.
     pub(super) fn count(&self, rate: NodeRate, calls: u32, now: Duration) {
         let (now, used) = (nanos(now), share(rate).saturating_mul(calls.into()));
         let later = |until: u64| Some(until.max(now).saturating_add(used));
-        // It always changes.
+        // `later` never returns `None`.
         let _ = self.until.fetch_update(Relaxed, Relaxed, later);
     }
 
-    /// Gives calls back that were taken then and not sent. What the rate has brought back of them by itself since is not
-    /// given back once more.
+    /// Gives back calls that were taken at `taken` and not sent. The part that the rate has already restored since then
+    /// is not given back twice.
     pub(super) fn give_back(&self, rate: NodeRate, calls: u32, taken: Duration, now: Duration) {
         let used = share(rate).saturating_mul(calls.into());
         let left = nanos(taken).saturating_add(used).saturating_sub(nanos(now)).min(used);

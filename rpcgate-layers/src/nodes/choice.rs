@@ -1,4 +1,4 @@
-//! Which node gets the next call.
+//! The choice of the node for the next call.
 
 use super::health::Grade;
 use super::node::{Node, NodeIndex};
@@ -9,19 +9,16 @@ use rpcgate_core::tally::Transport;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The nodes among which one is chosen. Those of another network are never among them, and a drained one is only if it alone has
-/// what the call uses.
+/// The nodes from which one is chosen. A node on another network is never a candidate. A drained node is a candidate
+/// only if it alone has the state that the call uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidates {
-    /// Those that take the call.
     pub(super) among: NodeSet,
-    /// Nodes that must not get it.
     pub(super) avoid: [Option<NodeIndex>; 2],
-    /// How the calls reach them, and which calls they are.
     pub(super) kind: CallKind,
 }
 
-/// Transport and method of calls, for which a node has an account.
+/// The transport and the method of a call, for which each node has its own statistics.
 pub(super) type CallKind = (Transport, MethodPlace);
 
 impl Candidates {
@@ -32,23 +29,25 @@ impl Candidates {
 }
 
 impl From<[Option<NodeIndex>; 2]> for Candidates {
-    /// All nodes but these, for calls over HTTP.
+    /// All nodes except `avoid`, for calls over HTTP.
     fn from(avoid: [Option<NodeIndex>; 2]) -> Self {
         Candidates { among: NodeSet::ALL, avoid, kind: (Transport::Http, MethodPlace::OTHER) }
     }
 }
 
-/// Goes round the nodes, so that nodes that are equally busy take turns.
+/// A round-robin counter, so that equally busy nodes take turns.
 #[derive(Debug, Default)]
 pub(super) struct Rotation(AtomicUsize);
 
 impl Rotation {
-    /// The node for the next call, one of the `candidates`. Of the healthy ones those of the lowest priority number are
-    /// considered, archives after all others, and of two of them, next in turn, the one that is likely to answer sooner is
-    /// chosen. If none is healthy, the same is done with the doubtful ones. If none of those is left, the one that is least
-    /// behind is chosen; if all are backed off from, the one whose backoff ends first.
+    /// Returns the node for the next call, one of the `candidates`, and the reason for the choice.
     ///
-    /// `nodes` are nodes, or a transport's state of each. The reason for the choice is for explanations.
+    /// If healthy nodes exist, the choice is among those of the lowest priority number; archives come after all others.
+    /// It compares two of them, next in turn, and takes the one that is likely to answer sooner. If none is healthy, it
+    /// does the same with the doubtful ones. If none of those is left, it takes the node that is least behind. If the
+    /// gateway backs off from all nodes, it takes the one whose backoff ends first.
+    ///
+    /// `nodes` are nodes, or the state of each node for one transport.
     pub(super) fn choose<'a, N: AsRef<Node>>(
         &self,
         nodes: &'a [N],
@@ -85,7 +84,7 @@ impl Rotation {
                 first.map(|first| (first, NodeChoice::FirstBack))
             }
         }
-        // The health of a node may have changed in between.
+        // The health of a node may have changed in the meantime.
         .or_else(|| nodes.iter().find(allowed).map(|node| (node, NodeChoice::Turn)))
     }
 
@@ -101,7 +100,7 @@ impl Rotation {
         if count < 2 {
             return nth(0).map(|node| (node, NodeChoice::OnlyHealthy));
         }
-        // With more than two, the second of the pair comes from a place that changes from turn to turn: if it were always
+        // With more than two nodes, the distance to the second of the pair changes from turn to turn. If it were always
         // the same neighbour, that one would get the whole load of a node that falls behind.
         let first = turn % count;
         let step = 1 + (turn / count) % (count - 1);
@@ -114,15 +113,15 @@ impl Rotation {
     }
 }
 
-/// How long a node is likely to need for one more call: its calls in flight and this one, times what one takes. `None` if no
-/// call has shown that yet.
+/// Returns the expected time until a node has answered one more call: (calls in flight + 1) × expected latency. `None`
+/// without a measured latency.
 fn expected_wait(node: &Node, (transport, method): CallKind) -> Option<u64> {
     let expected = node.health.by(transport).usefulness().expected(method)?;
     Some((node.in_flight.load(Relaxed) as u64 + 1).saturating_mul(expected))
 }
 
-/// Whether `second` is likely to answer clearly sooner than `first`. A node without any known answer is neither quicker nor
-/// slower than another one: only its calls in flight count.
+/// Reports whether `second` is likely to answer clearly sooner than `first`. If a node has no measured latency, only
+/// the calls in flight count.
 fn answers_sooner(second: &Node, first: &Node, kind: CallKind) -> bool {
     match (expected_wait(second, kind), expected_wait(first, kind)) {
         (Some(second), Some(first)) => is_clearly_less(second, first),
@@ -133,7 +132,7 @@ fn answers_sooner(second: &Node, first: &Node, kind: CallKind) -> bool {
     }
 }
 
-/// Latencies always differ a little, which is not a reason to skip a turn.
+/// Compares with a margin of 20 %: small differences of latency are no reason to skip a turn.
 fn is_clearly_less(one: u64, other: u64) -> bool {
     one.saturating_mul(5) < other.saturating_mul(4)
 }

@@ -1,4 +1,4 @@
-//! The configuration of one node: its addresses, its credentials and its place among the others.
+//! The configuration of one node: its addresses, credentials, limits and priority.
 
 use super::dialer::Dialer;
 use super::drain::NodeDrain;
@@ -14,7 +14,7 @@ use rustls_pki_types::pem::PemObject;
 use std::fmt;
 use std::sync::Arc;
 
-/// How a node is reached: at one address for each protocol that it takes, with the same credentials in all of them.
+/// The configuration of a node: one address for each protocol, with the same credentials for all of them.
 ///
 /// ```
 /// use rpcgate_core::tally::Transport;
@@ -30,40 +30,41 @@ use std::sync::Arc;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct NodeConfig {
-    /// Headers that every request to the node carries, in place of the gateway's own of the same name. Framing and
-    /// hop-by-hop headers are left out.
+    /// Headers that every request to the node carries. They replace the gateway's own headers of the same name. Framing
+    /// and hop-by-hop headers are left out.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The most calls that it takes in one array; `None` for as many as the chain allows.
+    /// The maximum number of calls in one array; `None` for the maximum of the chain.
     pub max_batch: Option<usize>,
-    /// Nodes with a lower number are used first, those with a higher one if none of them is healthy.
+    /// The priority: nodes with a lower number are used first. A node with a higher number is used if none of them is
+    /// healthy.
     pub priority: u32,
-    /// The methods that it takes.
+    /// The methods that the node takes.
     pub methods: NodeMethods,
-    /// Whether it keeps the states and blocks that others have pruned: it comes after the others, and answers reads for
-    /// which another node [lacks the history](rpcgate_core::adapter::Adapter::lacks_history).
+    /// True if the node keeps states and blocks that others have pruned. It comes after the other nodes, and answers
+    /// reads for which another node [lacks the history](rpcgate_core::adapter::Adapter::lacks_history).
     pub is_archive: bool,
-    /// The network to which it has to belong.
+    /// The network to which the node has to belong.
     pub network: ExpectedNetwork,
-    /// Whether an operator has drained it.
+    /// The drain state, which an operator sets.
     pub drain: NodeDrain,
-    /// What opens connections to it; `None`: TCP.
+    /// The dialer that opens connections to the node; `None` for TCP.
     pub(crate) dialer: Option<Arc<dyn Dialer>>,
-    /// How many calls it may get, and what they cost. A pool with such a limit or price has at most 64 nodes: those from place 64
-    /// on get no calls.
+    /// The call limits and prices of the node. If any node of a pool has a limit or a price, only the first 64 nodes of
+    /// the pool get calls.
     pub allowance: NodeAllowance,
-    /// The calls that it has got, counted if it has an allowance.
+    /// The number of calls that the node has got. They are counted if the node has an allowance.
     pub spending: NodeSpending,
-    /// Certificate authorities that are trusted besides the public ones.
+    /// Certificate authorities that are trusted in addition to the public ones.
     pub(crate) roots: Vec<CertificateDer<'static>>,
-    /// The address that it was made with, which is also its name.
+    /// The address passed to `new`, which is also the node's name.
     pub(crate) first: NodeUrl,
     pub(crate) others: Vec<NodeUrl>,
-    /// Its name in the ids of what exists at it alone.
+    /// The node's name in the ids of state that only this node has, such as filters.
     pub(crate) digits: NodeDigits,
 }
 
 impl NodeConfig {
-    /// The node at `url`, without any options. The URL is also its name.
+    /// Creates a node with the address `url` and without options. The URL is also its name.
     pub fn new(url: NodeUrl) -> Self {
         NodeConfig {
             digits: NodeDigits::of(&url.to_string(), 0),
@@ -83,7 +84,7 @@ impl NodeConfig {
         }
     }
 
-    /// The same node, which also takes the protocol of `url`, or takes it there and no longer elsewhere.
+    /// Adds an address, or replaces the address of the same protocol.
     #[must_use]
     pub fn with_address(mut self, url: NodeUrl) -> Self {
         let mut known = std::iter::once(&mut self.first).chain(&mut self.others);
@@ -94,67 +95,66 @@ impl NodeConfig {
         self
     }
 
-    /// The same node for these methods.
+    /// Sets the methods that the node takes.
     #[must_use]
     pub fn with_methods(mut self, methods: NodeMethods) -> Self {
         self.methods = methods;
         self
     }
 
-    /// The same node; `is_archive` says whether it keeps what others have pruned.
+    /// Sets whether the node keeps the history that others have pruned.
     #[must_use]
     pub fn with_archive(mut self, is_archive: bool) -> Self {
         self.is_archive = is_archive;
         self
     }
 
-    /// The same node, which has to belong to this network.
+    /// Sets the network to which the node has to belong.
     #[must_use]
     pub fn with_network(mut self, network: ExpectedNetwork) -> Self {
         self.network = network;
         self
     }
 
-    /// The same node under this drain.
+    /// Sets the drain state.
     #[must_use]
     pub fn with_drain(mut self, drain: NodeDrain) -> Self {
         self.drain = drain;
         self
     }
 
-    /// The same node, with connections that `dialer` opens.
+    /// Sets the dialer that opens connections to the node.
     #[must_use]
     pub fn with_dialer(mut self, dialer: Arc<dyn Dialer>) -> Self {
         self.dialer = Some(dialer);
         self
     }
 
-    /// The same node, which may get no more calls than this. They are counted in `spending`.
+    /// Sets the call limits and prices of the node. Its calls are counted in `spending`.
     #[must_use]
     pub fn with_allowance(mut self, allowance: NodeAllowance, spending: NodeSpending) -> Self {
         (self.allowance, self.spending) = (allowance, spending);
         self
     }
 
-    /// Where the node takes this protocol, if it does.
+    /// Returns the node's address for this protocol, if it has one.
     pub fn address(&self, transport: Transport) -> Option<&NodeUrl> {
         std::iter::once(&self.first).chain(&self.others).find(|url| url.transport == transport)
     }
 
-    /// Whether it takes one protocol alone.
     pub(super) fn has_one_address(&self) -> bool {
         self.others.is_empty()
     }
 
-    /// The name of the node in logs and views: its first address, which shows no secret.
+    /// Returns the node's name in logs and views: its first address, with secrets masked.
     pub fn name(&self) -> &NodeUrl {
         &self.first
     }
 
-    /// Trusts the certificate authorities in `pem` as well as the public ones.
+    /// Trusts the certificate authorities in `pem` in addition to the public ones.
     ///
     /// # Errors
-    /// [`BadRoots`] if `pem` holds no certificate, or one that is not an authority's.
+    /// [`BadRoots`] if `pem` has no certificate, or a certificate that cannot be used as an authority.
     pub fn trusting(mut self, pem: &[u8]) -> Result<Self, BadRoots> {
         let before = self.roots.len();
         let mut store = rustls::RootCertStore::empty();
@@ -187,21 +187,21 @@ impl fmt::Debug for NodeConfig {
     }
 }
 
-/// Gives each node digits that no other node of the pool has. Nodes of one name, which differ in their keys alone, are told
-/// apart by their order.
+/// Gives each node digits that no other node of the pool has. Nodes with the same name, which differ only in their
+/// keys, differ by their order.
 pub(crate) fn make_distinct(nodes: &mut [NodeConfig]) {
     for at in 0..nodes.len() {
         let (before, rest) = nodes.split_at_mut(at);
         let Some(node) = rest.first_mut() else { return };
         let name = node.name().to_string();
         let is_free = |digits: &NodeDigits| before.iter().all(|other| other.digits != *digits);
-        // More salts than nodes: one of them is free unless hashes collide beyond all odds.
+        // More salts than nodes exist, so a free one is found unless the hashes collide against all odds.
         let free = (0..=u32::MAX).map(|salt| NodeDigits::of(&name, salt)).find(is_free);
         node.digits = free.unwrap_or(node.digits);
     }
 }
 
-/// A PEM text without a usable certificate of an authority.
+/// An error for a PEM text without a usable CA certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadRoots;
 

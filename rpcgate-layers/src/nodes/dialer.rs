@@ -1,4 +1,4 @@
-//! Connections to a node by another way than TCP.
+//! Connections to a node over another channel than TCP.
 
 use std::fmt;
 use std::future::Future;
@@ -11,13 +11,13 @@ pub trait NodeIo: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> NodeIo for T {}
 
-/// The connection that a [`Dialer`] makes, once it is open.
+/// The future that resolves to the connection of a [`Dialer`].
 pub type DialFuture<'d> = Pin<Box<dyn Future<Output = io::Result<Box<dyn NodeIo>>> + Send + 'd>>;
 
-/// Opens connections to a node in place of TCP: through a proxy or a Unix socket, or to a node in memory in a test with virtual time.
+/// A replacement for TCP connections to a node: through a proxy or a Unix socket, or to an in-memory node in a test
+/// with virtual time.
 ///
-/// The rest stays as it is: the time that a connection may take, connections that are kept, and TLS where the address of the node
-/// asks for it.
+/// The connect timeout, the idle connections and TLS (if the node's address asks for it) stay the same.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -54,6 +54,6 @@ pub type DialFuture<'d> = Pin<Box<dyn Future<Output = io::Result<Box<dyn NodeIo>
 /// # }
 /// ```
 pub trait Dialer: fmt::Debug + Send + Sync {
-    /// Opens a connection to this host and port, which are those of the node's address.
+    /// Opens a connection to `host` and `port` of the node's address.
     fn dial(&self, host: &str, port: u16) -> DialFuture<'_>;
 }

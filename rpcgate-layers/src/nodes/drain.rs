@@ -1,4 +1,4 @@
-//! Nodes that operators have drained.
+//! Nodes that an operator has drained.
 
 use parking_lot::Mutex;
 use rpcgate_core::chain::ChainName;
@@ -6,19 +6,20 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether a node is drained: it gets no new call and no new stream. All pools that have the node share it.
+/// The drain state of a node. A drained node gets no new calls and no new streams. All pools with the node share the
+/// state.
 #[derive(Clone, Debug, Default)]
 pub struct NodeDrain(Arc<AtomicBool>);
 
 impl NodeDrain {
-    /// Whether the node is drained.
+    /// Reports whether the node is drained.
     pub fn is_drained(&self) -> bool {
         self.0.load(Relaxed)
     }
 }
 
-/// The drained nodes of a program, by chain and name. It gives each node its [`NodeDrain`], which outlives the pool of
-/// the node: a new pool, and streams that an earlier one opened, are under the same drain.
+/// The drained nodes of the gateway, by chain and name. The [`NodeDrain`] of a node outlives its pool: the drain also
+/// applies to a new pool, and to streams that an earlier pool opened.
 ///
 /// ```
 /// use rpcgate_core::chain::ChainName;
@@ -44,10 +45,10 @@ struct KnownDrains {
 }
 
 impl NodeDrains {
-    /// The drain of the node of this name. Nodes of one chain that have the same name share it.
+    /// Returns the drain of the node with this name. Nodes of one chain with the same name share it.
     pub fn of(&self, chain: ChainName, node: &str) -> NodeDrain {
         let mut known = self.inner.lock();
-        // What no pool and no stream holds any more is forgotten.
+        // Drops drains that no pool and no stream uses any more.
         known.nodes.retain(|_, drain| Arc::strong_count(&drain.0) > 1);
         let name = (chain.as_str().to_owned(), node.to_owned());
         let is_drained = known.drained.contains(&name);
@@ -56,7 +57,7 @@ impl NodeDrains {
         drain.clone()
     }
 
-    /// Drains these nodes, by chain and name, and resumes all others.
+    /// Drains these nodes, given by chain and name, and resumes all others.
     pub fn set(&self, drained: BTreeSet<(String, String)>) {
         let mut known = self.inner.lock();
         for ((chain, node), drain) in &known.nodes {

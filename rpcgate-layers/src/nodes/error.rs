@@ -1,17 +1,17 @@
-//! Why a request to the nodes has no answer.
+//! Errors of requests to the nodes.
 
 use rpcgate_core::fault::Fault;
 use std::fmt;
 
-/// Why there is no answer.
+/// The reason why a request has no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeRequestError {
     /// No node gave a usable answer.
     Fault(Fault),
-    /// Every node that might answer has got as many calls as it may get now. The caller refuses the call, to be made again later.
+    /// Every node that could answer has reached its limit. The client receives a refusal and may try again later.
     AtLimit,
-    /// This gateway is overloaded: the chain has as many calls in flight as it may have, or no memory is left for the
-    /// answer. The caller refuses the call as overloaded.
+    /// This gateway is overloaded: the chain has reached its limit of calls in flight, or no memory is left for the
+    /// answer. The client receives an overload refusal.
     Busy,
 }
 

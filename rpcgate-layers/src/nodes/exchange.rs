@@ -1,4 +1,4 @@
-//! One way to ask a node: what the retry loop needs to know of a protocol.
+//! The interface between the retry loop and a protocol.
 
 use super::node::{Node, NodeIndex};
 use super::node_set::NodeSet;
@@ -16,66 +16,61 @@ use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A call that can be sent to a node, and to another one if that fails.
+/// A call that can be sent to a node, and to another node if the first one fails.
 pub(crate) trait Exchange: Send {
-    /// A client of one node.
     type Client: AsRef<Node> + Sync;
-    /// An answer that is accepted.
     type Answer: Judged + Send;
 
-    /// How it reaches the node.
     const TRANSPORT: Transport;
 
-    /// The place of its method in the account of a node.
+    /// Returns the position of the call's method in the statistics of a node.
     fn method(&self) -> MethodPlace {
         MethodPlace::OTHER
     }
 
-    /// The node that gets it first, if that is decided.
+    /// Returns the node that gets the call first, if that is already decided.
     fn first(&self) -> Option<NodeIndex> {
         None
     }
 
-    /// A node that must not get it.
     fn avoid(&self) -> Option<NodeIndex> {
         None
     }
 
-    /// The nodes that take it.
     fn among(&self) -> NodeSet {
         NodeSet::ALL
     }
 
-    /// How long its first node has, if that was decided and the time is not that of the call.
+    /// Returns the timeout of the predetermined first node, if it differs from that of the call.
     fn first_limit(&self) -> Option<Duration> {
         None
     }
 
-    /// How many calls a node counts it as.
+    /// Returns the number of calls that a node counts for this exchange.
     fn calls(&self) -> u32 {
         1
     }
 
-    /// Why its first node is chosen, if there is a reason of its own.
+    /// Returns the reason for the choice of the first node, if it is a special one.
     fn choice(&self) -> Option<NodeChoice> {
         None
     }
 
-    /// What is told where it is tried, if something watches it.
+    /// Returns the observer that follows where the call is tried, if there is one.
     fn place(&self) -> Option<&TryPlace> {
         None
     }
 
-    /// Whether it may be sent again although a byte of it was sent before.
+    /// Reports whether the call may be sent again although a part of it was sent before.
     fn may_repeat(&self) -> bool;
 
-    /// Whether the client chose the time for all tries. Then a node that has not answered within it has not failed, and is not
-    /// ejected for it; it counts as silent if the time was longer than usual.
+    /// Reports whether the client chose the time limit for all tries. If a node does not answer within it, that is not
+    /// a failure of the node and does not eject it. The node counts as silent if the limit was longer than the usual
+    /// one.
     fn is_limited_by_client(&self) -> bool {
         false
     }
 
-    /// Sends it once.
     fn try_once(
         &mut self,
         client: &Self::Client,
@@ -84,7 +79,7 @@ pub(crate) trait Exchange: Send {
     ) -> impl Future<Output = Result<Self::Answer, Rejected>> + Send;
 }
 
-/// A try that failed, and the time for which the node requested no calls.
+/// A failed try, and the pause that the node requested.
 pub(crate) struct Rejected {
     pub(super) failure: TryFailure,
     pub(super) pause: Option<Duration>,
@@ -96,10 +91,10 @@ impl<F: Into<TryFailure>> From<F> for Rejected {
     }
 }
 
-/// Where a call is tried, for one that watches it.
+/// The place where a call is tried, for an observer.
 #[derive(Default)]
 pub(crate) struct TryPlace {
-    /// The place of the node, and 1; 0: none.
+    /// The index of the node plus 1; 0 for no node.
     node: AtomicUsize,
     tries: AtomicUsize,
 }
@@ -110,23 +105,21 @@ impl TryPlace {
         self.tries.fetch_add(1, Relaxed);
     }
 
-    /// The node that has it.
     pub(crate) fn node(&self) -> Option<NodeIndex> {
         self.node.load(Relaxed).checked_sub(1).map(NodeIndex)
     }
 
-    /// Whether it was tried no more than once.
     pub(super) fn is_first_try(&self) -> bool {
         self.tries.load(Relaxed) == 1
     }
 }
 
-/// A request over HTTP/1.1 whose answer must satisfy `classify`.
+/// A request over HTTP/1.1 whose answer `classify` has to accept.
 pub(super) struct HttpExchange<'a, F> {
     pub(super) request: &'a NodeRequest,
     pub(super) memory: &'a mut MemoryPermit,
     pub(super) classify: F,
-    /// Is told where it is tried.
+    /// The observer of the tries.
     pub(super) place: Option<&'a TryPlace>,
 }
 
@@ -183,14 +176,14 @@ where
         let connection = answer.take_connection();
         let is_reused = answer.is_reused;
         let classified = (self.classify)(answer);
-        // What cannot be read, or answers another call, was perhaps not all that the node had to send.
+        // After an unreadable answer, or an answer to another call, the node may still send more bytes.
         if classified.as_ref().err().is_none_or(|fault| matches!(fault.cause, Cause::Status(_))) {
             client.give_back(connection);
         }
         classified.map_err(|fault| Rejected {
             failure: match fault.cause {
-                // It may be left over from an earlier call, which says nothing about the node: a read is sent once more, to the
-                // same node on a new connection.
+                // The answer may belong to an earlier call on this connection, which says nothing about the node. A
+                // read is sent once more, to the same node on a new connection.
                 Cause::Undecodable if is_reused => TryFailure::IdleConnectionClosed { sent: fault.sent },
                 _ => TryFailure::BadAnswer(fault),
             },

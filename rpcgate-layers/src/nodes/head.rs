@@ -1,4 +1,4 @@
-//! The head of a chain, as its nodes see it.
+//! The head of a chain according to its nodes.
 
 use super::head_belief::{HeadBelief, NodeHeight};
 use super::node::NodeIndex;
@@ -11,25 +11,26 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How long a probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Every one of these rounds each node is asked for its network.
+/// The interval, in rounds, at which each node is asked for its network.
 const NETWORK_ROUNDS: u64 = 10;
 
-/// Probes each node at once and then every `every`, and sooner if calls wait for a height. By the results it sets the chain's [`head`](Chain::head), and the health of
-/// the nodes. Runs until it is dropped.
+/// Probes each node immediately and then every `every`, and earlier if calls wait for a height. The results set the
+/// chain's [`head`](Chain::head) and the health of the nodes. Runs until it is dropped.
 ///
-/// The head is the highest height that at least half of the nodes that answer have reached or nearly reached; in a pool of three or more,
-/// at least two. So one node alone can neither make the cache treat data as final too early nor make all others seem to be behind. A
-/// height that has grown much faster than blocks come is believed only if other nodes agree, or if it stays. When the head falls back far,
-/// the chain's stored answers are dropped. While no node answers, the head stays as it is. A node at height 0 knows nothing yet and does
-/// not count, and neither does one of another network, nor one without an address for HTTP, which is not probed: its health is that of
-/// its streams and calls.
+/// The head is the highest height that enough nodes have reached or nearly reached: at least half of those that answer,
+/// and at least two in a pool of three or more. So one node alone can neither make the cache treat data as final too
+/// early nor make all others look behind. A height that has grown much faster than the block rate is believed only if
+/// other nodes agree, or if it persists. If the head falls back far, the stored answers of the chain are dropped. While
+/// no node answers, the head does not change.
 ///
-/// If the chain's nodes show their [networks](rpcgate_core::adapter::Adapter::network), each is asked for it with the first round, when it
-/// answers again after it did not, and with every tenth round. When one is found to belong to another network, the chain's stored answers
-/// are dropped: some may be its.
+/// Not counted are nodes at height 0, which know nothing yet, and nodes on another network. A node without an HTTP
+/// address is not probed: its streams and calls show its health.
+///
+/// If the chain has a [network probe](rpcgate_core::adapter::Adapter::network), each node is asked for its network in
+/// the first round, when it answers again after a silence, and in every tenth round. If a node turns out to belong to
+/// another network, the stored answers of the chain are dropped, because some may come from it.
 pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
     let adapter = chain.adapter();
     pool.check_networks(adapter);
@@ -76,8 +77,8 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
     }
 }
 
-/// Probes one node and records the result, with the latency of the first call. Returns the height that the node has shown,
-/// unless it knows nothing or belongs to another network.
+/// Probes one node and records the result, with the latency of the first call. Returns the node's height, unless the
+/// height is 0 or the node belongs to another network.
 async fn probe(
     pool: &Pool,
     chain: &Chain,
@@ -88,7 +89,8 @@ async fn probe(
     let began = pool.elapsed();
     let mut took = Duration::ZERO;
     let status = status(pool, chain, index, calls, || took = pool.elapsed().saturating_sub(began)).await;
-    // A node that has answered for the first time, or again, must not be compared with others before its network is known.
+    // The height of a node that answers for the first time, or again, must not be compared with others before its
+    // network is known.
     if status.is_ok() && (asks_network || pool.is_network_due(index)) {
         pool.check_network(index).await;
     }
@@ -96,7 +98,7 @@ async fn probe(
     (height > 0 && !pool.is_of_wrong_network(index)).then_some(NodeHeight { height, is_syncing })
 }
 
-/// The status of a node, which it shows in one answer or two. `answered` is called after the first.
+/// Returns the status of a node, which takes one call or two. `answered` is called after the first.
 async fn status(
     pool: &Pool,
     chain: &Chain,
@@ -130,7 +132,7 @@ mod tests {
         ScriptedNode::always(answer(&format!(r#"{{"jsonrpc":"2.0",{result}}}"#))).await
     }
 
-    /// Watches until every node was probed `rounds` times; returns the head.
+    /// Watches until every node was probed `rounds` times. Returns the head and the heights of the nodes.
     async fn watched(results: &[&str], before: u64) -> (Option<u64>, Vec<Option<u64>>) {
         let mut nodes = Vec::new();
         for result in results {
@@ -140,7 +142,7 @@ mod tests {
         let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
         chain.head().set(before);
         let watch = watch_head(fixture.pool.clone(), chain.clone(), Duration::from_millis(1));
-        // A second round begins only when the first has set the head.
+        // A second round begins only after the first has set the head.
         let second_round = fixture.until(|_| nodes.iter().all(|node| node.seen().len() > 1));
         tokio::select! { () = watch => panic!("it runs until it is dropped"), () = second_round => {} }
         let heights = fixture.pool.nodes().map(|node| node.height).collect();

@@ -1,49 +1,50 @@
-//! Which of the heights that nodes show is believed to be the head of the chain.
+//! The rule that selects the head of the chain from the heights that nodes report.
 //!
-//! A height decides which blocks are final, and so what is stored for ever. One that is too high, in a single answer of a single
-//! node, must not do harm:
+//! The head decides which blocks are final, and so which answers are stored permanently. A single wrong answer of a
+//! single node that is too high must do no harm:
 //!
-//! - Half of the nodes that answer, and two in a pool of three or more, must have reached it, or be as little behind as a node may be.
-//! - It may not grow much faster than blocks come. A height beyond that is believed if two nodes and half of all show it, or if it is
-//!   still shown after several rounds: then nodes have caught up with a chain from which they were cut off.
-//! - If the head falls back far, it was wrong before, and what was stored by it must go.
+//! - Half of the nodes that answer, and at least two in a pool of three or more, must have reached the height or be
+//!   within the allowed lag.
+//! - The height may not grow much faster than the block rate. A higher one is believed if two nodes and half of all
+//!   show it, or if it persists for several rounds: then the nodes have caught up with a chain from which they were cut
+//!   off.
+//! - If the head falls back far, the earlier head was wrong, and the answers that were stored because of it must go.
 
 use std::time::Duration;
 
-/// How many times as fast as usual blocks may come.
+/// The factor by which blocks may come faster than usual.
 const HASTE: u32 = 2;
 
-/// How many times as fast as the chain's facts say blocks may turn out to come, as on a network for tests.
+/// The maximum factor by which the measured block rate may exceed the rate in the chain's facts, for example on a test
+/// network.
 const MAX_RATE: u64 = 100;
 
-/// Rounds in a row in which a height is shown before it is believed although it has grown too fast.
+/// The number of consecutive rounds after which a height that has grown too fast is believed.
 const ROUNDS: u32 = 4;
 
-/// The height of a node that has answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NodeHeight {
     pub(super) height: u64,
-    /// Whether the node says that it has not caught up.
+    /// True if the node says that it has not caught up.
     pub(super) is_syncing: bool,
 }
 
-/// The result of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BelievedHead {
     pub(super) height: u64,
-    /// Whether the one before was much higher.
+    /// True if the previous head was much higher.
     pub(super) has_fallen: bool,
 }
 
-/// The height that is believed, and one that may be.
+/// The believed height, and a suspect one.
 #[derive(Debug)]
 pub(super) struct HeadBelief {
     max_lag: u64,
-    /// Blocks that usually come in a second, in millionths.
+    /// The usual number of blocks per second, in millionths.
     usual_rate: u64,
-    /// Blocks that have been seen to come in a second, if they are more.
+    /// The measured number of blocks per second, in millionths, if it is higher than the usual one.
     rate: u64,
-    /// With the time of its round.
+    /// The height and the time of its round.
     believed: Option<(u64, Duration)>,
     suspect: Option<SuspectHead>,
 }
@@ -59,16 +60,16 @@ struct SuspectHead {
 }
 
 impl HeadBelief {
-    /// The belief in the head of a chain whose blocks come every `block_time`, and whose nodes may be `max_lag` behind. `before` is
-    /// what is known at the time `now`.
+    /// Creates the belief for a chain with a block every `block_time`, whose nodes may be `max_lag` blocks behind.
+    /// `before` is the head that is known at `now`.
     pub(super) fn new(block_time: Duration, max_lag: u64, before: Option<u64>, now: Duration) -> Self {
         let rate = per_second(1, block_time).max(1);
         let believed = before.map(|height| (height, now));
         HeadBelief { max_lag, usual_rate: rate, rate, believed, suspect: None }
     }
 
-    /// The head after a round in which these of the `nodes` have answered; `None` if none has, and nothing is believed yet. Rounds that
-    /// clients asked for (`is_extra`) do not make a height more credible.
+    /// Returns the head after a round with these answers of `nodes` nodes; `None` if no node has answered so far.
+    /// Rounds that clients triggered (`is_extra`) do not make a height more credible.
     pub(super) fn observe(
         &mut self,
         mut answers: Vec<NodeHeight>,
@@ -76,7 +77,7 @@ impl HeadBelief {
         is_extra: bool,
         now: Duration,
     ) -> Option<BelievedHead> {
-        // Those that say that they have not caught up count only if no other node answers.
+        // Syncing nodes count only if no other node answers.
         if answers.iter().any(|answer| !answer.is_syncing) {
             answers.retain(|answer| !answer.is_syncing);
         }
@@ -102,7 +103,7 @@ impl HeadBelief {
         Some(BelievedHead { height, has_fallen })
     }
 
-    /// The highest of the heights up to `limit` that enough nodes have reached. `heights` are in descending order.
+    /// Returns the highest height up to `limit` that enough nodes have reached. `heights` are in descending order.
     fn supported(&self, heights: &[u64], nodes: usize, limit: u64) -> Option<u64> {
         let least = heights.len().div_ceil(2).max(if nodes > 2 { heights.len().min(2) } else { 1 });
         let support =
@@ -110,20 +111,20 @@ impl HeadBelief {
         heights.iter().copied().find(|height| *height <= limit && support(*height) >= least)
     }
 
-    /// Up to where the head may have grown by itself.
+    /// Returns the maximum height to which the head can have grown since it was set.
     fn limit(&self, now: Duration) -> u64 {
         let grown = |(height, at): (u64, Duration)| self.grown(height, self.rate, now.saturating_sub(at));
         self.believed.map_or(u64::MAX, grown)
     }
 
-    /// Up to where a height may have grown in this time, with blocks at this rate.
+    /// Returns the maximum height after `time` with blocks at `rate`.
     fn grown(&self, height: u64, rate: u64, time: Duration) -> u64 {
         let blocks = time.as_millis() * u128::from(rate) * u128::from(HASTE) / 1_000_000_000;
         let blocks = u64::try_from(blocks).unwrap_or(u64::MAX);
         height.saturating_add(self.max_lag).saturating_add(blocks)
     }
 
-    /// Whether a height beyond the limit is believed nevertheless. `heights` are those of all nodes.
+    /// Reports whether a height beyond the limit is believed nevertheless. `heights` are those of all nodes.
     fn is_credible(&mut self, height: u64, heights: &[u64], is_extra: bool, now: Duration) -> bool {
         let agreeing = heights.iter().filter(|other| other.abs_diff(height) <= self.max_lag).count();
         if agreeing >= 2 && agreeing * 2 >= heights.len() {
@@ -142,9 +143,9 @@ impl HeadBelief {
         true
     }
 
-    /// Whether a node that has shown the suspect height may show this one now.
+    /// Reports whether a node that has shown the suspect height may show this one now.
     fn follows(&self, suspect: &SuspectHead, height: u64, now: Duration) -> bool {
-        // How fast it grows is not known before it was seen twice.
+        // The growth rate is unknown until the suspect height was seen twice.
         let is_new = suspect.rounds < 2;
         let rate = self.rate.max(suspect.rate());
         let most = self.grown(suspect.last, rate, now.saturating_sub(suspect.last_at));
@@ -153,13 +154,12 @@ impl HeadBelief {
 }
 
 impl SuspectHead {
-    /// Blocks that have come in a second, in millionths.
     fn rate(&self) -> u64 {
         per_second(self.last - self.first.min(self.last), self.last_at.saturating_sub(self.first_at))
     }
 }
 
-/// The blocks that come in a second if these come in this time, in millionths.
+/// Returns the rate of `blocks` in `time`, in millionths of a block per second.
 fn per_second(blocks: u64, time: Duration) -> u64 {
     let rate = u128::from(blocks) * 1_000_000_000 / time.as_millis().max(1);
     u64::try_from(rate).unwrap_or(u64::MAX)
@@ -184,7 +184,7 @@ mod tests {
             Site { belief: HeadBelief::new(10 * SECOND, 3, None, now), nodes, now }
         }
 
-        /// The head after a round, and whether the one before was much higher.
+        /// Returns the head after a round, and whether the previous one was much higher.
         fn round(&mut self, heights: &[u64]) -> (u64, bool) {
             self.now += SECOND;
             let answers = heights.iter().map(|height| NodeHeight { height: *height, is_syncing: false });

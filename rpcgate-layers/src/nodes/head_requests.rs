@@ -5,29 +5,27 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-/// How long a call waits at most.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The least time between two rounds of probes of which the second was asked for: clients cannot have nodes probed more
-/// often, whatever heights they name.
+/// The minimum time between a round of probes and an extra round that clients trigger. It bounds the probe rate,
+/// whatever heights clients name.
 const LEAST_BETWEEN_PROBES: Duration = Duration::from_millis(250);
 
-/// Between calls that wait for a height and the probes that show it.
+/// The signals between calls that wait for a height and the probes that report it.
 #[derive(Debug, Default)]
 pub(super) struct HeadRequests {
-    /// Asks for probes before their time.
     wanted: Notify,
-    /// Wakes all that wait.
     probed: Notify,
 }
 
 impl HeadRequests {
-    /// What `reached` returns, as soon as it is something; it is asked after every round of probes, for a second at most.
+    /// Returns the first `Some` that `reached` returns. Checks it now and after every round of probes, for at most a
+    /// second.
     pub(super) async fn wait<T>(&self, reached: impl Fn() -> Option<T>) -> Option<T> {
         let waiting = async {
             loop {
                 let mut probed = pin!(self.probed.notified());
-                // From here on no round is missed.
+                // Enabled before the check, so that no round is missed.
                 probed.as_mut().enable();
                 if let Some(found) = reached() {
                     return found;
@@ -42,13 +40,12 @@ impl HeadRequests {
         }
     }
 
-    /// Ends when probes are asked for, and no sooner than they may be.
+    /// Completes when probes are requested, and not before the minimum time has passed.
     pub(super) async fn wanted(&self) {
         sleep(LEAST_BETWEEN_PROBES).await;
         self.wanted.notified().await;
     }
 
-    /// A round of probes is over.
     pub(super) fn tell(&self) {
         self.probed.notify_waiters();
     }

@@ -1,4 +1,4 @@
-//! The health of a node, as its answers and its probes show it.
+//! The health of a node, according to its calls and its probes.
 
 use super::transport_health::TransportHealth;
 use super::usefulness::MethodPlace;
@@ -8,47 +8,47 @@ use rpcgate_core::tally::Transport;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Whether a node is used, and if not, why. A node that is not healthy is used if no other is left: a chain with a
-/// node that may answer is never refused, unless an operator has drained it or has limited what it may get, or it belongs to another
-/// network.
+/// The health of a node. A node that is not healthy is used if no other node is left: a chain never refuses calls while
+/// it has a node that may answer. The exceptions are the last three variants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeHealth {
-    /// It is used. So is a node that was not probed yet.
+    /// The node is used. A node that was not probed yet is well.
     Well,
-    /// Its last tries by a transport were mostly in vain: it comes after nodes that are well, and single calls try it out.
+    /// Most of the latest tries by a transport failed: the node comes after nodes that are well, and single calls try
+    /// it out.
     Doubtful {
         /// The first such transport.
         by: Transport,
     },
-    /// It reports that it has not caught up, or it is at height 0.
+    /// The node reports that it has not caught up, or it is at height 0.
     Syncing,
-    /// It is farther behind the others than a node may be.
+    /// The node is farther behind the others than the allowed lag.
     Behind {
-        /// By this many blocks.
+        /// The number of blocks that it is behind.
         blocks: u64,
     },
-    /// It has not answered its last probes.
+    /// The node has not answered its last probes.
     Silent,
-    /// Its answers to calls were unusable several times in a row, or it requested a pause.
+    /// Several consecutive answers to calls were unusable, or the node requested a pause.
     Ejected {
-        /// For this time.
+        /// The time that is left of the pause.
         left: Duration,
     },
     /// No connection could be made.
     Unreachable {
-        /// For this time.
+        /// The time that is left of the pause.
         left: Duration,
     },
-    /// It belongs to another network than its chain: it is not used even if no other node is left.
+    /// The node belongs to another network than its chain. It is not used even if no other node is left.
     WrongNetwork,
-    /// An operator has drained it: it is not used even if no other node is left.
+    /// An operator has drained the node. It is not used even if no other node is left.
     Drained,
-    /// It has got as many calls as it may get in this month: it is not used even if no other node is left.
+    /// The node has used its calls of this month. It is not used even if no other node is left.
     Spent,
 }
 
 impl NodeHealth {
-    /// One of each kind, in the order in which they are documented.
+    /// One value of each variant, in the order of declaration.
     pub const ALL: [NodeHealth; 10] = [
         NodeHealth::Well,
         NodeHealth::Doubtful { by: Transport::Http },
@@ -62,17 +62,17 @@ impl NodeHealth {
         NodeHealth::Spent,
     ];
 
-    /// Whether the node can be reached and has caught up. Its calls may fail nevertheless.
+    /// Reports whether the node can be reached and has caught up. Calls to it may fail nevertheless.
     pub const fn is_fit(self) -> bool {
         matches!(self, NodeHealth::Well | NodeHealth::Doubtful { .. })
     }
 
-    /// Whether this is the [name](NodeHealth::name) of a node that [is fit](NodeHealth::is_fit).
+    /// Reports whether this is the [name](NodeHealth::name) of a node that [is fit](NodeHealth::is_fit).
     pub fn is_fit_name(name: &str) -> bool {
         NodeHealth::ALL.iter().any(|health| health.is_fit() && health.name() == name)
     }
 
-    /// Its name.
+    /// Returns the name of the variant.
     pub const fn name(self) -> &'static str {
         match self {
             NodeHealth::Well => "well",
@@ -88,7 +88,7 @@ impl NodeHealth {
         }
     }
 
-    /// How long the node is backed off from; zero if it is not.
+    /// Returns the time that is left of the backoff; zero without one.
     pub const fn left(self) -> Duration {
         match self {
             NodeHealth::Ejected { left } | NodeHealth::Unreachable { left } => left,
@@ -97,17 +97,17 @@ impl NodeHealth {
     }
 }
 
-/// In which order nodes are considered; the lesser first.
+/// The order in which nodes are considered; the lowest grade first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Grade {
-    /// It is used.
+    /// The node is used.
     Healthy,
-    /// Its tries are mostly in vain, or calls wait for it longer than usual: it gets calls if no other node is better, and
-    /// trials.
+    /// Most tries fail, or calls wait for the node longer than usual. The node gets calls if no other node is better,
+    /// and trial calls.
     Doubtful,
-    /// It can be reached, but its answers may be old.
+    /// The node can be reached, but its answers may be outdated.
     Unfit,
-    /// It is backed off from.
+    /// The gateway backs off from the node.
     BackedOff,
 }
 
@@ -116,26 +116,25 @@ const SYNCING: u8 = 1;
 const BEHIND: u8 = 2;
 const SILENT: u8 = 3;
 
-/// Consecutive probes without an answer from which on a node is silent.
+/// The number of consecutive unanswered probes after which a node is silent.
 const MAX_MISSES: u32 = 2;
 
-/// The known state of a node: what probes show, and an account of each transport. None of it takes a lock.
+/// The known state of a node: the results of probes, and statistics of each transport. No access takes a lock.
 #[derive(Debug, Default)]
 pub(crate) struct HealthState {
     transports: [TransportHealth; 3],
-    /// What the probes have shown: one of the constants above.
+    /// The result of the probes: one of the constants above.
     probed: AtomicU8,
-    /// Consecutive probes without an answer.
     misses: AtomicU32,
-    /// 0: none seen.
+    /// 0 if no height was seen.
     height: AtomicU64,
     behind: AtomicU64,
-    /// Tries that failed through the node.
+    /// Failed tries for which the node is responsible.
     faults: AtomicU64,
 }
 
 impl HealthState {
-    /// The state of one transport. A node that works by one of them may fail by another.
+    /// Returns the state of one transport. A node that works over one transport may fail over another.
     pub(crate) fn by(&self, transport: Transport) -> &TransportHealth {
         let [http, ws, grpc] = &self.transports;
         match transport {
@@ -145,7 +144,7 @@ impl HealthState {
         }
     }
 
-    /// The health at `now`, for people: a pause of any transport is shown.
+    /// Returns the health at `now` for display: a pause of any transport is shown.
     pub(super) fn health(&self, now: Duration) -> NodeHealth {
         let longest = |left: fn(&TransportHealth, Duration) -> Duration| {
             self.transports.iter().map(|transport| left(transport, now)).max().unwrap_or_default()
@@ -156,7 +155,7 @@ impl HealthState {
         match self.probed.load(Relaxed) {
             _ if !unreachable.is_zero() => NodeHealth::Unreachable { left: unreachable },
             _ if !ejected.is_zero() => NodeHealth::Ejected { left: ejected },
-            // Between the end of the pause and the next attempt to connect, why it does not answer is still known.
+            // Between the end of the pause and the next connection attempt, the reason for the silence is still known.
             SILENT if was_unreachable() => NodeHealth::Unreachable { left: unreachable },
             SYNCING => NodeHealth::Syncing,
             BEHIND => NodeHealth::Behind { blocks: self.behind.load(Relaxed) },
@@ -165,8 +164,8 @@ impl HealthState {
         }
     }
 
-    /// The first transport by which tries were mostly in vain. That calls wait for the node right now is not shown: a few long
-    /// calls would change its health all the time.
+    /// Returns the first transport by which most tries failed. Calls that wait for the node at the moment do not count
+    /// here: a few long calls would change the displayed health all the time.
     fn doubtful_by(&self) -> Option<Transport> {
         let every = [Transport::Http, Transport::Ws, Transport::Grpc];
         let is_in_doubt =
@@ -174,8 +173,8 @@ impl HealthState {
         every.into_iter().find(is_in_doubt)
     }
 
-    /// The grade of the node among the others, for calls of this method by this transport. Reads the clock only if it was ever
-    /// backed off from, or if calls wait for it.
+    /// Returns the grade of the node for calls of this method by this transport. Reads the clock only if the gateway
+    /// has ever backed off from the node, or if calls wait for it.
     pub(super) fn grade(
         &self,
         (transport, method): (Transport, MethodPlace),
@@ -193,17 +192,15 @@ impl HealthState {
         }
     }
 
-    /// Whether it has not answered its last probes.
     pub(super) fn is_silent(&self) -> bool {
         self.probed.load(Relaxed) == SILENT
     }
 
-    /// Probes in a row without an answer.
     pub(super) fn misses(&self) -> u32 {
         self.misses.load(Relaxed)
     }
 
-    /// Blocks that the node is behind, as far as that is known.
+    /// Returns the number of blocks that the node is behind; `u64::MAX` if that is unknown.
     pub(super) fn behind(&self) -> u64 {
         match self.probed.load(Relaxed) {
             WELL => 0,
@@ -216,23 +213,22 @@ impl HealthState {
         Some(self.height.load(Relaxed)).filter(|height| *height > 0)
     }
 
-    /// It has shown this height in an answer.
     pub(super) fn raise_height(&self, height: u64) {
         self.height.fetch_max(height, Relaxed);
     }
 
-    /// The latency of usable answers by the first transport that has brought one.
+    /// Returns the latency of usable answers over the first transport that has one.
     pub(super) fn latency(&self) -> Duration {
         let mut latencies = self.transports.iter().map(|transport| transport.usefulness().latency());
         latencies.find(|latency| !latency.is_zero()).unwrap_or_default()
     }
 
-    /// Tries of calls and streams that failed through the node or the network to it.
+    /// Returns the number of failed tries of calls and streams for which the node or the network to it is responsible.
     pub(super) fn faults(&self) -> u64 {
         self.faults.load(Relaxed)
     }
 
-    /// The node gave no usable answer to a call by this transport; `pause` is the time for which it requested no calls.
+    /// Records that the node gave no usable answer to a call. `pause` is the pause that the node requested.
     pub(crate) fn record_failure(
         &self,
         transport: Transport,
@@ -246,7 +242,7 @@ impl HealthState {
         self.by(transport).record_failure(fault.cause, pause, now);
     }
 
-    /// The result of a probe; `None` if there was no answer.
+    /// Records the result of a probe; `None` if there was no answer.
     pub(super) fn record_probe(&self, status: Option<NodeStatus>) {
         match status {
             None if self.misses.fetch_add(1, Relaxed) + 1 >= MAX_MISSES => self.probed.store(SILENT, Relaxed),
@@ -258,7 +254,7 @@ impl HealthState {
                 let now = match known {
                     _ if syncing || height == 0 => SYNCING,
                     WELL => WELL,
-                    // It is well again only by comparison, for which other nodes may still have to answer.
+                    // The node is well again only after a comparison, for which other nodes may still have to answer.
                     _ => BEHIND,
                 };
                 if now != known {
@@ -268,7 +264,7 @@ impl HealthState {
         }
     }
 
-    /// Compares a node that answered its probe with the others' height.
+    /// Compares the height of a node that answered its probe with the height of the others.
     pub(super) fn compare(&self, reference: u64, max_lag: u64) {
         let behind = reference.saturating_sub(self.height.load(Relaxed));
         self.behind.store(behind, Relaxed);
@@ -280,8 +276,8 @@ impl HealthState {
     }
 }
 
-/// Whether a try failed through the node or the network to it, and not through a call as a client may make it: one that the
-/// node rejects, or whose answer is too large.
+/// Reports whether the node or the network to it is responsible for a failed try. A call that the node rejects, or
+/// whose answer is too large, is the client's responsibility.
 const fn is_of_node(cause: Cause) -> bool {
     match cause {
         Cause::NoNode | Cause::Oversize => false,

@@ -1,13 +1,14 @@
-//! Hedged reads: a read that takes unusually long is sent to a second node as well.
+//! Hedged reads: a read that takes unusually long is also sent to a second node.
 
 use super::latencies::Latencies;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// When a read is sent to a second node while the first still works on it. The first usable answer is taken, and the other
-/// try is stopped.
+/// The policy for sending a read to a second node while the first still works on it. The first usable answer is taken,
+/// and the other try is cancelled.
 ///
-/// A broadcast is never hedged, and neither is an array of calls, a stream or a gRPC call. A hedge needs a healthy second node
+/// Broadcasts, arrays, streams and gRPC calls are never hedged. A hedge needs a healthy second node that takes the
+/// call, and one retry of the chain's [budget](super::RetryBudget).
 /// that takes the call, and one retry of the [budget](super::RetryBudget) of the chain.
 ///
 /// ```
@@ -21,37 +22,37 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct HedgePolicy {
-    /// The share, in per cent, of the calls of the same method that are answered sooner than a call is hedged.
+    /// The latency percentile of a method after which its calls are hedged.
     pub percentile: u32,
-    /// How long a call takes at least before it is hedged.
+    /// The minimum time before a call is hedged.
     pub at_least: Duration,
-    /// Hedged calls, in per cent of all that might be.
+    /// The maximum share of hedged calls, in per cent of all calls that can be hedged.
     pub max_percent: u32,
 }
 
 impl Default for HedgePolicy {
-    /// After the time in which 95 % are answered, and 50 ms at least, for 5 % of the calls at most.
+    /// The 95th percentile, a minimum of 50 ms, and at most 5 % of the calls.
     fn default() -> Self {
         HedgePolicy { percentile: 95, at_least: Duration::from_millis(50), max_percent: 5 }
     }
 }
 
 impl HedgePolicy {
-    /// The same after another share of the calls of a method.
+    /// Sets the latency percentile.
     #[must_use]
     pub const fn with_percentile(mut self, percentile: u32) -> Self {
         self.percentile = percentile;
         self
     }
 
-    /// The same with another least time.
+    /// Sets the minimum time before a call is hedged.
     #[must_use]
     pub const fn with_at_least(mut self, at_least: Duration) -> Self {
         self.at_least = at_least;
         self
     }
 
-    /// The same with another bound.
+    /// Sets the maximum share of hedged calls.
     #[must_use]
     pub const fn with_max_percent(mut self, max_percent: u32) -> Self {
         self.max_percent = max_percent;
@@ -59,30 +60,29 @@ impl HedgePolicy {
     }
 }
 
-/// What became of the hedges of a pool.
+/// Counts of the hedges of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct HedgeCounts {
     /// Calls that were sent to a second node.
     pub sent: u64,
-    /// Those that the second node answered first.
+    /// Calls that the second node answered first.
     pub won: u64,
-    /// Calls that took long enough, but were not sent to a second node: there was no healthy one, or a bound was reached.
+    /// Calls that took long enough but were not hedged, because no healthy second node existed or a bound was reached.
     pub withheld: u64,
 }
 
-/// Hedges that the calls before may have saved up.
+/// The maximum number of hedges that earlier calls can save up.
 const SAVED: u64 = 10;
 
-/// The cost of a hedge, in per cent of a hedge.
+/// The cost of one hedge, in hundredths of a hedge.
 const WHOLE: u64 = 100;
 
-/// The hedges of a pool.
 #[derive(Debug)]
 pub(super) struct Hedging {
     policy: HedgePolicy,
     latencies: Latencies,
-    /// What the calls before have earned, in per cent of a hedge.
+    /// The hedges that earlier calls have earned, in hundredths of a hedge.
     earned: AtomicU64,
     sent: AtomicU64,
     won: AtomicU64,
@@ -101,26 +101,26 @@ impl Hedging {
         }
     }
 
-    /// A call of this method begins. Returns the time after which it is hedged, unless too few calls were measured.
+    /// Records that a call of this method begins. Returns the time after which it is hedged; `None` if too few calls
+    /// were measured.
     pub(super) fn begin(&self, method: &'static str) -> Option<Duration> {
-        // Near the bound a few more may be earned, which does no harm.
+        // Concurrent calls may exceed the bound by a little, which does no harm.
         if self.earned.load(Relaxed) < SAVED * WHOLE {
             self.earned.fetch_add(self.policy.max_percent.into(), Relaxed);
         }
         Some(self.latencies.usual(method)?.max(self.policy.at_least))
     }
 
-    /// A call of this method was answered, or hedged and answered, after this time.
+    /// Records that a call of this method was answered after `took`, hedged or not.
     pub(super) fn record(&self, method: &'static str, took: Duration) {
         self.latencies.record(method, took);
     }
 
-    /// Takes one hedge out of the share of all calls; false if none is left.
+    /// Takes one hedge from the share of all calls. Returns false if none is left.
     pub(super) fn take(&self) -> bool {
         self.earned.fetch_update(Relaxed, Relaxed, |earned| earned.checked_sub(WHOLE)).is_ok()
     }
 
-    /// Gives a hedge back that was not sent.
     pub(super) fn give_back(&self) {
         self.earned.fetch_add(WHOLE, Relaxed);
     }
@@ -150,7 +150,7 @@ impl Hedging {
 mod tests {
     use super::*;
 
-    /// Methods are told from each other by where their names are.
+    /// The address of a name in memory identifies its method.
     static A: &str = "a";
     static B: &str = "b";
 

@@ -1,21 +1,20 @@
-//! Calls in flight: how many a chain may have, how many of them one project, and how many each node has.
-
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::share::{Full, Shares};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The limit of the calls that a chain has in flight. A project may always have an eighth of them, and more only as long
-/// as a sixteenth stays free.
+/// The limit of a chain's calls in flight. A project can always use an eighth of it, and more only while a sixteenth
+/// stays free.
 #[derive(Debug)]
 pub(crate) struct InFlightLimit {
     shares: Shares,
-    /// While fewer are in flight, calls are not counted by project. With the share of those that are it makes the eighth.
+    /// While fewer calls than this are in flight, calls are not counted by project. Together with the share of counted
+    /// calls it makes up the eighth.
     uncounted: usize,
 }
 
-/// One call's part of the limit, until it is dropped.
+/// One call's part of the limit. Dropping it frees the part.
 #[derive(Debug)]
 pub(crate) struct InFlightPermit {
     limit: Arc<InFlightLimit>,
@@ -29,12 +28,11 @@ impl InFlightLimit {
         Arc::new(InFlightLimit { shares, uncounted: part })
     }
 
-    /// Calls in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.shares.held()
     }
 
-    /// A permit for a call of this project.
+    /// Returns a permit for a call of this project.
     ///
     /// # Errors
     /// [`Full`] if no permit is left for it.
@@ -57,7 +55,7 @@ impl Drop for InFlightPermit {
     }
 }
 
-/// One call in a node's count of those in flight, until it is dropped.
+/// One call in the count of a node's calls in flight. Dropping it ends the call.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard<C: Deref<Target = AtomicUsize>>(C);
 

@@ -1,30 +1,30 @@
-//! How long the answers to calls of each method take.
+//! The latencies of calls by method.
 //!
-//! A call costs a few additions of atomic numbers. The memory does not grow: methods beyond those that have a place share the
-//! last one, and so do methods that the chain does not list, whose names clients choose.
+//! A call costs a few atomic additions. The memory is bounded: methods beyond the number of slots share the last one. So
+//! do methods that the chain does not list, whose names clients choose.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Places of methods, the shared one not counted.
+/// The number of slots for methods, without the shared one.
 const PLACES: usize = 63;
 
-/// Places at which a method is looked for.
+/// The number of slots at which a method is looked for.
 const PROBED: usize = 8;
 
-/// Calls that are measured before there is a usual time.
+/// The minimum number of measured calls for a usual time.
 const FEWEST: u32 = 20;
 
-/// Calls after which the usual time is computed again.
+/// The number of calls after which the usual time is computed again.
 const EVERY: u32 = 16;
 
-/// Calls of a method after which the older ones count half.
+/// The number of a method's calls after which the earlier ones count half.
 const HALVED: u32 = 1_024;
 
-/// The shortest time that is told from shorter ones is 2 to the power of this, in microseconds.
+/// The exponent of 2 of the shortest distinguished time, in microseconds.
 const SHORTEST: u32 = 8;
 
-/// Buckets by time, four for each doubling, up to a minute.
+/// The number of buckets: four for each doubling, up to a minute.
 const BUCKETS: usize = 4 * 18;
 
 /// The latencies of a pool's calls by method.
@@ -35,14 +35,13 @@ pub(super) struct Latencies {
     others: MethodLatency,
 }
 
-/// The latencies of one method.
 #[derive(Debug)]
 struct MethodLatency {
-    /// Where the name of the method is in memory; 0: no method has the place yet.
+    /// The address of the method's name in memory; 0 for a free slot.
     name: AtomicUsize,
     buckets: [AtomicU32; BUCKETS],
     calls: AtomicU32,
-    /// The time in which the percentile is answered, in microseconds; 0: not known.
+    /// The percentile in microseconds; 0 if it is not known.
     usual: AtomicU64,
 }
 
@@ -66,7 +65,7 @@ impl MethodLatency {
         }
         self.usual.store(self.quantile(percentile), Relaxed);
         if calls >= HALVED {
-            // What others add meanwhile may be lost, which only makes the measure a little less exact.
+            // Concurrent additions may be lost, which only makes the measure a little less exact.
             let mut left = 0;
             for bucket in &self.buckets {
                 let half = bucket.load(Relaxed) / 2;
@@ -77,7 +76,7 @@ impl MethodLatency {
         }
     }
 
-    /// The upper bound, in microseconds, of the bucket that has the percentile.
+    /// Returns the upper bound, in microseconds, of the bucket that contains the percentile.
     fn quantile(&self, percentile: u32) -> u64 {
         let counts = self.buckets.each_ref().map(|bucket| u64::from(bucket.load(Relaxed)));
         let rank = (counts.iter().sum::<u64>() * u64::from(percentile)).div_ceil(100);
@@ -96,7 +95,8 @@ impl Latencies {
         Latencies { percentile, methods, others: MethodLatency::new() }
     }
 
-    /// The place of a method, of which there is one for as long as the pool lives. An empty name is no method's.
+    /// Returns the slot of a method, which is the same for the lifetime of the pool. A call without a method name uses
+    /// the shared slot.
     fn of(&self, method: &'static str) -> &MethodLatency {
         if method.is_empty() {
             return &self.others;
@@ -112,19 +112,18 @@ impl Latencies {
         &self.others
     }
 
-    /// The time in which the percentile of a method's calls is answered; `None` if too few were measured.
+    /// Returns the percentile of a method's latency; `None` if too few calls were measured.
     pub(super) fn usual(&self, method: &'static str) -> Option<Duration> {
         let usual = self.of(method).usual.load(Relaxed);
         (usual > 0).then(|| Duration::from_micros(usual))
     }
 
-    /// A call of a method was answered after this time.
     pub(super) fn record(&self, method: &'static str, took: Duration) {
         self.of(method).record(took, self.percentile);
     }
 }
 
-/// Whether a free place is now that of this name.
+/// Claims a free slot. Returns whether it now belongs to this name.
 fn claims(place: &MethodLatency, name: usize) -> bool {
     match place.name.compare_exchange(0, name, Relaxed, Relaxed) {
         Ok(_) => true,
@@ -148,7 +147,7 @@ fn upper(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Methods are told from each other by where their names are.
+    /// The address of a name in memory identifies its method.
     static A: &str = "a";
     static B: &str = "b";
 
@@ -187,7 +186,7 @@ mod tests {
     #[test]
     fn methods_beyond_those_with_a_place_share_one() {
         let latencies = Latencies::new(95);
-        // A name is known by where it is, so each of these is a method of its own.
+        // The address of a name identifies it, so each of these is a method of its own.
         let names: &'static str = Box::leak("x".repeat(4_096).into_boxed_str());
         for at in (0..4_096).step_by(8) {
             latencies.record(&names[at..=at], MILLI);

@@ -1,42 +1,42 @@
-//! The limits of a pool.
-
 use super::batching::BatchingPolicy;
 use super::hedge::HedgePolicy;
 use super::retry::RetryPolicy;
 use std::time::Duration;
 
-/// The limits of a pool: of its tries, its calls in flight and its connections.
+/// The limits of a pool: for its tries, its calls in flight and its connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PoolLimits {
-    /// How often and for how long a call is tried.
+    /// The number and the duration of the tries of a call.
     pub retry: RetryPolicy,
-    /// How long a new connection may take: name look-up, TCP and TLS together.
+    /// The timeout of a new connection, including DNS, TCP and TLS.
     pub connect: Duration,
-    /// Calls that the chain may have in flight: as many over gRPC, and as many over HTTP.
+    /// The maximum number of the chain's calls in flight, separately for HTTP and gRPC.
     pub in_flight: usize,
-    /// Idle connections that are kept for each node; four times as many if they must [rest](Self::rest).
+    /// The maximum number of idle connections per node; four times as many if connections must [rest](Self::rest).
     pub idle_per_node: usize,
-    /// How long they are kept; less if a node says so in its `Keep-Alive` header.
+    /// The time that idle connections are kept; less if a node says so in its `Keep-Alive` header.
     pub idle_time: Duration,
-    /// How long a connection rests before it takes a call whose answer no number identifies: a REST call, or one to a node that
-    /// writes no ids. Late bytes of the last call end the connection in this time. Later, they would be taken for the answer
-    /// to the next call.
+    /// The time that a connection rests before it takes a call whose answer has no id to match: a REST call, or a call
+    /// to a node that writes no ids. If late bytes of the previous call arrive in this time, the connection is closed.
+    /// After a shorter rest they would be taken for the answer to the next call.
     pub rest: Duration,
-    /// Blocks that a node may be behind the others before it is used only if none is better; `None` for the number of
-    /// the [chain](rpcgate_core::chain::Facts::max_lag).
+    /// The maximum lag in blocks. A node that is farther behind is used only if no better one exists. `None` for the
+    /// lag of the [chain](rpcgate_core::chain::Facts::max_lag).
     pub max_lag: Option<u64>,
-    /// When a read is sent to a second node as well; `None`: never.
+    /// The policy for hedged reads; `None` for no hedges.
     pub hedge: Option<HedgePolicy>,
-    /// When single reads of several clients are sent to a node in one array, where the chain takes arrays; `None`: never.
+    /// The policy for sending single reads of several clients in one array, if the chain supports arrays; `None` for no
+    /// arrays.
     pub batching: Option<BatchingPolicy>,
-    /// Nodes to which a broadcast is sent at once, as far as so many are healthy; the first that takes it answers.
+    /// The maximum number of healthy nodes to which a broadcast is sent at once. The first node that accepts it
+    /// answers.
     pub broadcast_nodes: usize,
 }
 
 impl Default for PoolLimits {
-    /// The default retry policy, 3 s for a connection, 1024 calls in flight, 128 idle connections for up to 60 s which rest for
-    /// 10 ms, the chain's lag, no hedges, no arrays of several clients' calls, and one node for a broadcast.
+    /// The default retry policy, a connect timeout of 3 s, 1024 calls in flight, 128 idle connections for up to 60 s
+    /// with a rest of 10 ms, the chain's lag, no hedges, no batches, and one node for a broadcast.
     fn default() -> Self {
         PoolLimits {
             retry: RetryPolicy::default(),
@@ -54,63 +54,63 @@ impl Default for PoolLimits {
 }
 
 impl PoolLimits {
-    /// The same with another retry policy.
+    /// Sets the retry policy.
     #[must_use]
     pub const fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// The same with another time that a new connection may take.
+    /// Sets the connect timeout.
     #[must_use]
     pub const fn with_connect(mut self, connect: Duration) -> Self {
         self.connect = connect;
         self
     }
 
-    /// The same with another number of calls in flight.
+    /// Sets the maximum number of calls in flight.
     #[must_use]
     pub const fn with_in_flight(mut self, in_flight: usize) -> Self {
         self.in_flight = in_flight;
         self
     }
 
-    /// The same with another number of idle connections for each node, and the time for which they are kept.
+    /// Sets the maximum number of idle connections per node, and the time that they are kept.
     #[must_use]
     pub const fn with_idle(mut self, per_node: usize, time: Duration) -> Self {
         (self.idle_per_node, self.idle_time) = (per_node, time);
         self
     }
 
-    /// The same with another time for which a connection rests.
+    /// Sets the time that a connection rests.
     #[must_use]
     pub const fn with_rest(mut self, rest: Duration) -> Self {
         self.rest = rest;
         self
     }
 
-    /// The same with another number of blocks that a node may be behind the others; `None`: the chain's.
+    /// Sets the maximum lag of a node in blocks; `None` for the chain's.
     #[must_use]
     pub const fn with_max_lag(mut self, max_lag: Option<u64>) -> Self {
         self.max_lag = max_lag;
         self
     }
 
-    /// The same with another number of nodes to which a broadcast is sent at once.
+    /// Sets the number of nodes to which a broadcast is sent at once.
     #[must_use]
     pub const fn with_broadcast_nodes(mut self, nodes: usize) -> Self {
         self.broadcast_nodes = nodes;
         self
     }
 
-    /// The same with single reads of several clients in one array, or without.
+    /// Sets the batching policy; `None` for no batches.
     #[must_use]
     pub const fn with_batching(mut self, batching: Option<BatchingPolicy>) -> Self {
         self.batching = batching;
         self
     }
 
-    /// The same with hedged reads, or without.
+    /// Sets the hedging policy; `None` for no hedges.
     #[must_use]
     pub const fn with_hedge(mut self, hedge: Option<HedgePolicy>) -> Self {
         self.hedge = hedge;

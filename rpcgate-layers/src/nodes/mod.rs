@@ -1,40 +1,41 @@
-//! The nodes of a chain: which node gets a call, and whether a failed call is tried again.
+//! The nodes of a chain: the choice of the node for a call, and the retries of failed calls.
 //!
-//! [`Pool`] is made of a chain's [`NodeConfig`]s and sends requests to its nodes. What each part decides:
+//! A [`Pool`] is created from a chain's [`NodeConfig`]s and sends requests to its nodes. The parts:
 //!
-//! | part | decides |
+//! | part | content |
 //! |---|---|
-//! | [`NodeConfig`], [`NodeUrl`] | where a node is, in each protocol, and with which credentials it is reached |
-//! | [`Dialer`] | how a connection to a node is opened, if not by TCP |
-//! | [`NodeHealth`] | whether a node is fit, by its answers to calls and by its probes |
-//! | [`ExpectedNetwork`] | to which network a node has to belong |
-//! | `choice` | which of the fit nodes gets the next call |
-//! | `node_set` | which nodes take a call at all |
-//! | `node_digits`, `node_state` | which node has what a call uses, such as a filter |
-//! | [`NodeSpendings`], `call_rate`, `month_count` | how many calls a node has got of those that it may get |
-//! | `pool/choose` | which nodes have room, and which of them cost least |
-//! | [`NodeDrains`] | which nodes an operator has taken out of use |
-//! | [`HedgePolicy`] | whether a read that takes unusually long is sent to a second node as well |
-//! | [`BatchingPolicy`] | whether single reads of several clients are sent to a node in one array |
-//! | [`RetryPolicy`] | how often, how long and within which budget a call is tried |
-//! | `in_flight` | how many calls a chain and a project may have at the nodes |
-//! | `head_belief` | which of the heights that nodes show is believed |
-//! | [`watch_head`] | the height of the chain, and which nodes are behind it |
+//! | [`NodeConfig`], [`NodeUrl`] | a node's addresses for each protocol, and its credentials |
+//! | [`Dialer`] | connections to a node over another channel than TCP |
+//! | [`NodeHealth`] | the health of a node, from its calls and its probes |
+//! | [`ExpectedNetwork`] | the network to which a node has to belong |
+//! | `choice` | the choice among the fit nodes |
+//! | `node_set` | the nodes that take a call at all |
+//! | `node_digits`, `node_state` | the node that has the state a call uses, such as a filter |
+//! | [`NodeSpendings`], `call_rate`, `month_count` | the calls of a node, counted against its limits |
+//! | `pool/choose` | the nodes below their limits, and the cheapest of them |
+//! | [`NodeDrains`] | nodes that an operator has taken out of use |
+//! | [`HedgePolicy`] | second tries of reads that take unusually long |
+//! | [`BatchingPolicy`] | single reads of several clients in one array |
+//! | [`RetryPolicy`] | the number, the duration and the budget of tries |
+//! | `in_flight` | the calls in flight of a chain and of a project |
+//! | `head_belief` | the believed height among those that nodes report |
+//! | [`watch_head`] | the height of the chain, and the lag of its nodes |
 //!
-//! [`transport`](crate::transport) decides how a node is reached: a transport reads a node's configuration and reports to
-//! its health. Of the parts here only the pool knows a transport.
+//! The [`transport`](crate::transport) module connects to a node: a transport reads a node's configuration and reports
+//! to its health. In this module only the pool depends on a transport.
 //!
-//! - A call that only reads is tried at [two nodes](RetryPolicy::attempts), as far as the
-//!   [retry budget](RetryPolicy::budget) allows. A broadcast is tried again only while no byte of it was written; with
-//!   [`PoolLimits::broadcast_nodes`] it goes to several nodes at once.
-//! - A node that cannot be reached, or whose last five answers were unusable, is backed off from: for 1 s at first, then twice
-//!   as long each time up to 30 s, or for as long as its own `Retry-After` says, a minute at most. A node that is silent,
-//!   syncing or behind comes after all healthy nodes, and a fallback after all nodes of a lower number. One node is
-//!   always used, even if none is healthy.
+//! - A read is tried at [two nodes](RetryPolicy::attempts), if the [retry budget](RetryPolicy::budget) allows it. A
+//!   broadcast is tried again only while no byte of it was written. With [`PoolLimits::broadcast_nodes`] it goes to
+//!   several nodes at once.
+//! - The gateway backs off from a node that cannot be reached, or whose last five answers were unusable: for 1 s at
+//!   first, then twice as long each time, up to 30 s. If the node sends `Retry-After`, the backoff is that time, at
+//!   most a minute. A silent, syncing or lagging node comes after all healthy nodes, and a fallback node after all
+//!   nodes of a lower priority number. One node is always used, even if none is healthy.
 //!
-//! No lock is held while anything waits. Neither a call nor a connection starts a task: a call drives the connection it is
-//! on; only an array that is made of calls of several clients is a task, since it is no client's. Besides what hyper allocates, a call on an idle connection allocates the table of its headers, a box for its tries,
-//! and one buffer if its answer came in several pieces.
+//! No lock is held across an await. A call starts no task and drives its own connection; only an array with the calls
+//! of several clients is a task, because it belongs to no single client. In addition to hyper's own allocations, a call
+//! on an idle connection allocates its header table, a box for its tries, and one buffer if its answer came in several
+//! pieces.
 
 pub(crate) mod backoff;
 pub(crate) mod batching;

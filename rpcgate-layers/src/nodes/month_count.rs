@@ -1,14 +1,14 @@
-//! A number of calls in a month: both in one word of memory, so that a month ends for all threads at once.
+//! A number of calls in a month, in one word of memory, so that the month ends for all threads at once.
 
 use rpcgate_core::month::CalendarMonth;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bits of the number of calls; the others have the number of the month.
+/// The number of bits for the calls; the other bits hold the number of the month.
 const BITS: u32 = 48;
 const MOST: u64 = (1 << BITS) - 1;
 
-/// The calls of one month. A month that begins has none. If the clock is set back over the end of a month, calls are counted in
-/// the newer month; if it is set back by more than that, it was wrong before, and the count begins anew.
+/// The calls of one month. A new month begins at zero. If the clock is set back over the end of a month, calls are
+/// still counted in the newer month. If it is set back by more than that, it was wrong before, and the count restarts.
 #[derive(Debug, Default)]
 pub(super) struct MonthCount(AtomicU64);
 
@@ -16,7 +16,6 @@ const fn pack(month: CalendarMonth, calls: u64) -> u64 {
     (month.number() as u64) << BITS | if calls < MOST { calls } else { MOST }
 }
 
-/// The month in which calls are counted in `now`, and the calls in it.
 const fn read(word: u64, now: CalendarMonth) -> (CalendarMonth, u64) {
     let (month, calls) = ((word >> BITS) as u16, word & MOST);
     if month == now.number() || month == now.next().number() {
@@ -27,27 +26,25 @@ const fn read(word: u64, now: CalendarMonth) -> (CalendarMonth, u64) {
 }
 
 impl MonthCount {
-    /// The month in which calls are counted in `now`, and the calls in it.
+    /// Returns the month in which calls are counted at `now`, and its calls.
     pub(super) fn read(&self, now: CalendarMonth) -> (CalendarMonth, u64) {
         read(self.0.load(Relaxed), now)
     }
 
-    /// The calls of the month in which calls are counted in `now`.
     pub(super) fn calls(&self, now: CalendarMonth) -> u64 {
         self.read(now).1
     }
 
-    /// Counts calls.
     pub(super) fn add(&self, now: CalendarMonth, calls: u64) {
         let more = |word| {
             let (month, before) = read(word, now);
             Some(pack(month, before.saturating_add(calls)))
         };
-        // It always changes.
+        // `more` never returns `None`.
         let _ = self.0.fetch_update(Relaxed, Relaxed, more);
     }
 
-    /// Counts calls if there are no more than `most` with them; false if there would be more, and nothing is counted.
+    /// Counts calls if the sum stays within `most`. Otherwise counts nothing and returns false.
     pub(super) fn add_within(&self, now: CalendarMonth, calls: u64, most: u64) -> bool {
         let more = |word| {
             let (month, before) = read(word, now);
@@ -57,7 +54,8 @@ impl MonthCount {
         self.0.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
-    /// Takes calls back that were counted in `month`; those of a month that is over stay in it, and leave the next one alone.
+    /// Takes back calls that were counted in `month`. If that month is over, the count of the next month does not
+    /// change.
     pub(super) fn take_back(&self, month: CalendarMonth, calls: u64) {
         let less = |word: u64| {
             let is_counted = (word >> BITS) as u16 == month.number();
@@ -66,7 +64,7 @@ impl MonthCount {
         let _ = self.0.fetch_update(Relaxed, Relaxed, less);
     }
 
-    /// Makes the calls of `month` at least this many, if `month` is the one in which calls are counted in `now`.
+    /// Raises the calls of `month` to at least `calls`, if calls are counted in `month` at `now`.
     pub(super) fn raise(&self, now: CalendarMonth, month: CalendarMonth, calls: u64) {
         let more = |word| {
             let (counted, before) = read(word, now);

@@ -1,9 +1,9 @@
-//! The network to which a node belongs, as the node shows it.
+//! The network to which a node belongs, according to the node.
 //!
-//! A node of another network gives answers that are well formed and wrong. So a node is asked for its network before it gets its
-//! first call, again when it can be reached after it could not be, and from time to time. One that shows another network gets
-//! no call until it shows the right one. A node that does not show its network, because it does not know the question or does not
-//! answer it, is not wrong.
+//! A node on another network gives answers that are well formed and wrong. So a node is asked for its network before
+//! its first call, again when it can be reached after a failure to connect, and from time to time. A node that shows
+//! another network gets no call until it shows the right one. A node is not wrong if it does not know the question or
+//! does not answer it.
 
 use parking_lot::Mutex;
 use rpcgate_core::adapter::{Adapter, NetworkProbe};
@@ -11,23 +11,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
-/// Characters that are kept of a network's name.
+/// The maximum length of a network name, in characters.
 const NAME: usize = 100;
 
 /// The network to which a node has to belong.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum ExpectedNetwork {
-    /// That of its chain.
+    /// The network of its chain.
     #[default]
     OfChain,
-    /// Any: the node is not asked.
+    /// Any network: the node is not asked.
     Any,
-    /// The one that nodes show by this name.
+    /// The network with this name, as nodes show it.
     Named(String),
 }
 
 impl ExpectedNetwork {
-    /// How nodes of the adapter's chain show that they belong to it; `None` if they are not asked.
+    /// Returns the probe for the network of a node; `None` if nodes are not asked.
     pub(super) fn probe(&self, adapter: &dyn Adapter) -> Option<NetworkProbe> {
         let probe = adapter.network()?;
         match self {
@@ -38,30 +38,28 @@ impl ExpectedNetwork {
     }
 }
 
-/// It is not asked for its network.
+/// The node is not asked for its network.
 const NOT_ASKED: u8 = 0;
-/// It has to be asked before its next call.
+/// The node has to be asked before its next call.
 const UNKNOWN: u8 = 1;
-/// It belongs to the expected network, or does not show its network.
+/// The node belongs to the expected network, or does not show its network.
 const USABLE: u8 = 2;
-/// It belongs to another one.
 const WRONG: u8 = 3;
 
-/// What is known of the network of a node. Reading it takes no lock.
+/// The known network of a node. Reading it takes no lock.
 #[derive(Debug, Default)]
 pub(crate) struct NodeNetwork {
-    /// One of the constants above.
     state: AtomicU8,
     wrong: Mutex<Option<Arc<WrongNetwork>>>,
-    /// Whether it was found to be wrong since this was last asked.
+    /// True if a wrong network was found since the last call of `take_wrong`.
     has_become_wrong: AtomicBool,
-    /// Those who want to know it take turns, so that it is asked once for all of them.
+    /// A lock for those that ask, so that the node is asked once for all of them.
     pub(super) turn: tokio::sync::Mutex<()>,
-    /// The questions for which no connection could be made.
+    /// The number of failed connections for this question.
     pub(super) failures: AtomicU32,
 }
 
-/// A network to which a node belongs although another one is expected.
+/// The network that a node shows, and the expected one that it differs from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WrongNetwork {
     pub(super) shown: String,
@@ -69,7 +67,7 @@ pub(crate) struct WrongNetwork {
 }
 
 impl WrongNetwork {
-    /// What a node has shown, and what this probe expects.
+    /// Creates it from the shown name, without control characters and cut to `NAME`, and from the probe.
     pub(super) fn new(shown: &str, probe: &NetworkProbe) -> Self {
         let shown = shown.chars().filter(|char| !char.is_control()).take(NAME).collect();
         WrongNetwork { shown, expected: probe.expected.clone() }
@@ -83,35 +81,32 @@ impl fmt::Display for WrongNetwork {
 }
 
 impl NodeNetwork {
-    /// Has the node asked before its next call.
+    /// Requires that the node is asked before its next call.
     pub(super) fn expect(&self) {
         let _ = self.state.compare_exchange(NOT_ASKED, UNKNOWN, Relaxed, Relaxed);
     }
 
-    /// Whether it has to be asked before the node gets a call.
     #[inline]
     pub(super) fn is_unknown(&self) -> bool {
         self.state.load(Relaxed) == UNKNOWN
     }
 
-    /// Whether it is another one than that of the chain.
     #[inline]
     pub(crate) fn is_wrong(&self) -> bool {
         self.state.load(Relaxed) == WRONG
     }
 
-    /// The other network to which the node belongs.
     pub(super) fn wrong(&self) -> Option<Arc<WrongNetwork>> {
         self.wrong.lock().clone()
     }
 
-    /// The node could not be reached: what answers at its address later may be another one.
+    /// Forgets a right answer, because the node could not be reached: another node may answer at its address later.
     pub(super) fn forget(&self) {
         let _ = self.state.compare_exchange(USABLE, UNKNOWN, Relaxed, Relaxed);
     }
 
-    /// Records the answer of the node to this probe; `None`: the node did not answer. A node that showed another network is
-    /// excluded until it shows the right one.
+    /// Records the answer of the node to this probe; `None` if the node did not answer. A node that showed another
+    /// network is excluded until it shows the right one.
     pub(super) fn record(&self, probe: &NetworkProbe, answer: Option<&[u8]>) -> NetworkFinding {
         let shown = match answer.map(|answer| probe.shown(answer)) {
             None | Some(Err(None)) => {
@@ -135,20 +130,18 @@ impl NodeNetwork {
         NetworkFinding::Wrong(wrong)
     }
 
-    /// Whether it has become wrong since this was last called.
+    /// Reports whether a wrong network was found since the last call of this function.
     pub(super) fn take_wrong(&self) -> bool {
         self.has_become_wrong.load(Relaxed) && self.has_become_wrong.swap(false, Relaxed)
     }
 }
 
-/// What an answer has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NetworkFinding {
-    /// Nothing that is worth a line in the log.
+    /// No change that is worth a line in the log.
     Same,
     /// The node belongs to another network.
     Wrong(Arc<WrongNetwork>),
-    /// The node belonged to another network, and now to the expected one.
     RightAgain,
 }
 

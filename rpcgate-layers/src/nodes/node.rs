@@ -1,4 +1,4 @@
-//! One node of a pool, whatever protocol it is reached by.
+//! One node of a pool, independent of the protocol.
 
 use super::config::NodeConfig;
 use super::health::{HealthState, NodeHealth};
@@ -13,33 +13,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A node's place in its pool.
+/// The position of a node in its pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct NodeIndex(pub(crate) usize);
 
 impl NodeIndex {
-    /// The node at this place.
     pub(crate) const fn new(place: u16) -> Self {
         NodeIndex(place as usize)
     }
 
-    /// The place, counted from 0 in the order of the configuration.
+    /// Returns the position, counted from 0 in the order of the configuration.
     pub const fn get(self) -> usize {
         self.0
     }
 }
 
-/// A node, as every transport and every decision sees it.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) index: NodeIndex,
     pub(crate) config: NodeConfig,
     pub(crate) health: HealthState,
-    /// The network to which it belongs.
     pub(crate) network: NodeNetwork,
-    /// Why it could not be used the last time.
     failure: Mutex<Option<Arc<str>>>,
-    /// Calls in flight to it.
     pub(crate) in_flight: Arc<AtomicUsize>,
 }
 
@@ -55,48 +50,45 @@ impl Node {
         })
     }
 
-    /// Whether it gets no call even if no other node is left: an operator has drained it, or it belongs to another network.
+    /// Reports whether the node gets no call even if no other node is left, because an operator has drained it or it
+    /// belongs to another network.
     pub(crate) fn is_out(&self) -> bool {
         self.is_drained() || self.network.is_wrong()
     }
 
-    /// No connection to it could be made, for this reason. What answers at its address later may be another node.
+    /// Records why no connection could be made. Another node may answer at its address later.
     pub(crate) fn note_unreachable(&self, why: &dyn fmt::Display) {
         self.network.forget();
         self.note_failure(why);
     }
 
-    /// It could not be used, for this reason.
     pub(crate) fn note_failure(&self, why: &dyn fmt::Display) {
         *self.failure.lock() = Some(why.to_string().into());
     }
 
-    /// Why it could not be used the last time.
     pub(super) fn last_failure(&self) -> Option<Arc<str>> {
         self.failure.lock().clone()
     }
 
-    /// It has answered a probe.
+    /// Clears the failure, because the node has answered a probe.
     pub(super) fn forget_failure(&self) {
         *self.failure.lock() = None;
     }
 
-    /// Whether an operator has drained it.
     pub(crate) fn is_drained(&self) -> bool {
         self.config.drain.is_drained()
     }
 
-    /// Whether a call to it has to be counted.
+    /// Reports whether calls to the node have to be counted.
     pub(crate) fn has_allowance(&self) -> bool {
         !self.config.allowance.is_none()
     }
 
-    /// Whether it may get so many calls now.
     pub(super) fn has_room(&self, calls: u32, at: SpendingTime) -> bool {
         !self.has_allowance() || self.config.spending.has_room(&self.config.allowance, calls, at)
     }
 
-    /// Takes so many calls of what it may get; `None` if it may not get them now.
+    /// Takes `calls` calls from the node's limits; `None` if it may not get them now.
     pub(super) fn take(&self, calls: u32, at: SpendingTime) -> Option<TakenAt> {
         if !self.has_allowance() {
             return Some(TakenAt::default());
@@ -105,8 +97,8 @@ impl Node {
         is_taken.then_some(TakenAt(Some(at)))
     }
 
-    /// Takes so many calls of what it may get by this clock, which is read only if they have to be counted; `None` if it may not get
-    /// them now.
+    /// Takes `calls` calls from the node's limits at the time of `clock`, which is read only if the node has limits;
+    /// `None` if it may not get them now.
     pub(crate) fn take_now(&self, calls: u32, clock: &dyn Clock) -> Option<TakenAt> {
         if self.has_allowance() {
             self.take(calls, SpendingTime::of(clock))
@@ -115,42 +107,41 @@ impl Node {
         }
     }
 
-    /// Counts calls that it gets whatever it may get.
+    /// Counts calls that are sent regardless of the limits.
     pub(crate) fn count(&self, calls: u32, clock: &dyn Clock) {
         if self.has_allowance() {
             self.config.spending.count(&self.config.allowance, calls, SpendingTime::of(clock));
         }
     }
 
-    /// Gives calls back that were taken then and of which no byte was sent.
+    /// Gives back calls without a sent byte.
     pub(super) fn give_back(&self, calls: u32, taken: TakenAt, clock: &dyn Clock) {
         if let TakenAt(Some(taken)) = taken {
             self.config.spending.give_back(&self.config.allowance, calls, taken, clock.elapsed());
         }
     }
 
-    /// Whether nothing is left of a budget that no call exceeds.
+    /// Reports whether nothing is left of a hard budget.
     pub(super) fn is_spent(&self, clock: &dyn Clock) -> bool {
         let hard = self.config.allowance.hard_budget();
         hard.is_some() && self.config.spending.is_spent(&self.config.allowance, SpendingTime::of(clock))
     }
 
-    /// Its rank by cost among nodes that may be chosen otherwise, the lower first.
+    /// Returns the rank by cost, the lower first, among nodes between which nothing else decides.
     pub(super) fn cost(&self, at: SpendingTime) -> (bool, u64) {
         self.config.spending.cost(&self.config.allowance, at)
     }
 
-    /// It may not get these calls now.
+    /// Records that the node was skipped because of its limits.
     pub(super) fn pass_over(&self, calls: u32, at: SpendingTime) {
         self.config.spending.pass_over(&self.config.allowance, calls, at);
     }
 
-    /// Whether it comes after the others of its health, and then its priority.
+    /// Returns whether the node comes after the others of its health, and then its priority.
     pub(super) fn tier(&self) -> (bool, u32) {
         (self.config.is_archive, self.config.priority)
     }
 
-    /// The current status of the node, which has this many idle connections.
     pub(super) fn view(&self, clock: &dyn Clock, idle: usize) -> NodeView<'_> {
         let wrong = self.network.wrong();
         let health = match self.is_drained() {
@@ -193,32 +184,33 @@ impl Node {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeView<'a> {
-    /// Its place.
+    /// The position in the pool.
     pub index: NodeIndex,
-    /// Its first address, secrets masked.
+    /// The first address, secrets masked.
     pub name: &'a NodeUrl,
-    /// The most calls that it takes in one array.
+    /// The maximum number of calls in one array.
     pub max_batch: Option<usize>,
-    /// Calls in flight to it.
+    /// Calls in flight to the node.
     pub in_flight: usize,
-    /// Connections that wait for a call.
+    /// Idle connections.
     pub idle: usize,
-    /// Its tier: a node with a higher number is used if none with a lower one is healthy.
+    /// The tier: a node with a higher number is used if none with a lower one is healthy.
     pub priority: u32,
-    /// Whether it is used, and if not, why.
+    /// The health of the node.
     pub health: NodeHealth,
-    /// The end of a sentence: why it cannot be used, if that is known.
+    /// The reason for the health, if it is known, as the end of a sentence.
     pub reason: Option<Arc<str>>,
-    /// The newest height that it has shown.
+    /// The newest height that the node has shown.
     pub height: Option<u64>,
-    /// Probes in a row that it has not answered.
+    /// Consecutive unanswered probes.
     pub misses: u32,
-    /// How long it takes to answer, newer answers counting more; zero if it has not answered yet.
+    /// The average latency, which weighs newer answers more; zero if the node has not answered yet.
     pub latency: Duration,
-    /// Tries of calls and streams that failed through the node or the network to it, since the pool was made.
+    /// Failed tries of calls and streams since the pool was created for which the node or the network to it is
+    /// responsible.
     pub faults: u64,
-    /// How many calls it may get, and what they cost.
+    /// The limits and prices of the calls.
     pub allowance: NodeAllowance,
-    /// The calls that it has got, if it has an allowance.
+    /// The calls that the node has got, if it has an allowance.
     pub spending: NodeSpendingView,
 }

@@ -1,26 +1,24 @@
-//! The names of nodes in the ids of what exists at one node alone, such as filters.
+//! The digits that name a node in the ids of state that exists at one node only, such as filters.
 //!
-//! A name is eight hexadecimal digits of a hash of the node's name, which is its first address without secrets. So it is the
-//! same at every gateway and after a restart, it stays when a key in the address is replaced, and it says nothing about the
-//! address. Its first digit is not 0, so that clients that read ids as numbers keep all eight.
+//! They are eight hexadecimal digits of a hash of the node's name, which is its first address without secrets. So they
+//! are the same at every gateway and after a restart, stay the same when a key in the address is replaced, and do not
+//! reveal the address. The first digit is not 0, so that clients that read ids as numbers keep all eight.
 
 use bytes::Bytes;
 use sha1::{Digest, Sha1};
 
-/// The beginning of an id, as JSON.
+/// The start of an id in JSON.
 const BEGINNING: &[u8] = b"\"0x";
 
-/// Eight hexadecimal digits that name a node of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NodeDigits([u8; NodeDigits::LEN]);
 
 impl NodeDigits {
-    /// Their number.
     pub(crate) const LEN: usize = 8;
-    /// Their place in an id, as JSON.
+    /// The offset of the digits in an id in JSON.
     pub(crate) const AT: usize = BEGINNING.len();
 
-    /// Those of the node with this name; with another `salt` there are others.
+    /// Returns the digits of the node with this name. Another `salt` gives other digits.
     pub(crate) fn of(name: &str, salt: u32) -> Self {
         let hash = Sha1::new().chain_update(salt.to_be_bytes()).chain_update(name).finalize();
         let number = hash.iter().take(4).fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
@@ -32,28 +30,26 @@ impl NodeDigits {
         NodeDigits(digits)
     }
 
-    /// Those in an id, which is a JSON string without escapes: `0x`, the digits, and the digits of the node's own id. `None` for
-    /// every other text.
+    /// Returns the digits in an id, which is a JSON string without escapes: `0x`, the digits, and the digits of the
+    /// node's own id. `None` for any other text.
     pub(crate) fn of_id(id: &[u8]) -> Option<Self> {
         let digits = id_digits(id)?;
         let (name, own) = digits.split_first_chunk::<{ NodeDigits::LEN }>()?;
         (!own.is_empty()).then(|| NodeDigits(name.map(|digit| digit.to_ascii_lowercase())))
     }
 
-    /// The id of something at this node, as the client gets it. `own` is the node's own id as JSON. `None` if that is no
-    /// hexadecimal number.
+    /// Returns the id that the client gets. `own` is the node's own id in JSON. `None` if it is not a hexadecimal
+    /// number.
     pub(crate) fn name(self, own: &[u8]) -> Option<Bytes> {
         let digits = id_digits(own.trim_ascii()).filter(|digits| !digits.is_empty())?;
         Some([BEGINNING, &self.0, digits, b"\""].concat().into())
     }
 
-    /// The digits.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// The hexadecimal digits of an id.
 fn id_digits(id: &[u8]) -> Option<&[u8]> {
     let digits = id.strip_prefix(BEGINNING)?.strip_suffix(b"\"")?;
     digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)
@@ -70,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_name_is_the_same_for_ever_and_does_not_depend_on_the_secrets_of_the_address() {
-        // Ids that clients hold must stay valid over an upgrade.
+        // Ids that clients hold must stay valid across an upgrade.
         assert_eq!(NodeDigits::of("http://10.0.0.1:8545", 0).as_bytes(), b"c9f56a71");
         let digits = |url: &str| node(url).digits;
         let secret = "https://user:hunter2@node.example/v3?apikey=abc";

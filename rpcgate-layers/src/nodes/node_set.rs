@@ -1,62 +1,57 @@
-//! Sets of the nodes of one pool.
-
 use super::node::NodeIndex;
 
-/// Nodes of a pool by their places. Those from place 64 on are in the set of all nodes and in no other.
+/// A set of nodes of a pool, by position. Nodes from position 64 on are in the set of all nodes and in no other set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NodeSet {
     places: u64,
-    /// Whether they alone have what a call uses, so that it must reach them also while they are drained.
+    /// True if only these nodes have the state that a call uses, so that the call must reach them even while they are
+    /// drained.
     is_bound: bool,
 }
 
 impl NodeSet {
-    /// No node.
     pub(crate) const NONE: NodeSet = NodeSet::of(0);
-    /// All nodes, however many there are.
     pub(crate) const ALL: NodeSet = NodeSet::of(u64::MAX);
 
     const fn of(places: u64) -> NodeSet {
         NodeSet { places, is_bound: false }
     }
 
-    /// The node that alone has what a call uses. It is among the nodes that a set can name.
+    /// Returns the set of the one node that has the state that a call uses. Its position must be below 64.
     pub(crate) fn bound(node: NodeIndex) -> NodeSet {
         NodeSet { is_bound: true, ..[node].into_iter().collect() }
     }
 
-    /// The nodes that can be named in a pool of this size.
+    /// Returns the nodes of a pool with `nodes` nodes that a set can name one by one.
     pub(crate) const fn nameable(nodes: usize) -> NodeSet {
         // The set of the first 64 is the set of all.
         if nodes > 64 { NodeSet::of(u64::MAX >> 1) } else { NodeSet::ALL }
     }
 
-    /// Whether a drained node in it is used as well.
+    /// Reports whether drained nodes in the set are used as well.
     pub(crate) const fn is_bound(self) -> bool {
         self.is_bound
     }
 
-    /// Whether a node is in it.
     pub(crate) const fn has(self, node: NodeIndex) -> bool {
         if node.0 < 64 { self.places & (1 << node.0) != 0 } else { self.places == u64::MAX }
     }
 
-    /// Whether no node is in it.
     pub(crate) const fn is_empty(self) -> bool {
         self.places == 0
     }
 
-    /// The nodes that are in both.
+    /// Returns the intersection.
     pub(crate) const fn and(self, other: NodeSet) -> NodeSet {
         NodeSet { places: self.places & other.places, is_bound: self.is_bound || other.is_bound }
     }
 
-    /// The nodes that are in one of them.
+    /// Returns the union.
     pub(crate) const fn or(self, other: NodeSet) -> NodeSet {
         NodeSet { places: self.places | other.places, ..self }
     }
 
-    /// The nodes without those of the other set.
+    /// Returns the difference.
     pub(crate) const fn without(self, other: NodeSet) -> NodeSet {
         NodeSet { places: self.places & !other.places, ..self }
     }

@@ -1,14 +1,15 @@
-//! Calls that make or use something that exists at one node alone, such as a filter.
+//! Calls that create or use state that exists at one node only, such as a filter.
 //!
-//! A client gets the id of what it makes with the [digits](super::node_digits) of the node in front of the node's own id.
-//! A call that uses the id goes to that node, also while the node is drained, and without the digits.
+//! The client gets an id in which the [digits](super::node_digits) of the node precede the node's own id. A call that
+//! uses the id goes to that node without the digits, even while the node is drained.
 
 use super::node_digits::NodeDigits;
 use rpcgate_core::call::{Call, Payload};
 use rpcgate_core::chain::{Chain, Flags};
 use rpcgate_core::json::Span;
 
-/// The digits in the id that a call uses, and their place in the body; `None` if the call has no id that names a node.
+/// Returns the digits in the id that a call uses, and their span in the body. `None` if the call has no id that names a
+/// node.
 pub(crate) fn named_node(chain: &Chain, call: &Call, body: &[u8]) -> Option<(NodeDigits, Span)> {
     let Payload::JsonRpc(envelope) = &call.payload else { return None };
     let params = envelope.params?;
@@ -18,12 +19,10 @@ pub(crate) fn named_node(chain: &Chain, call: &Call, body: &[u8]) -> Option<(Nod
     Some((digits, Span::new(from, from + NodeDigits::LEN)))
 }
 
-/// Whether a call uses something at one node.
 pub(crate) fn uses_state(call: &Call) -> bool {
     call.rule.flags.has(Flags::USES_STATE)
 }
 
-/// Whether a call makes something at one node.
 pub(crate) fn makes_state(call: &Call) -> bool {
     call.rule.flags.has(Flags::MAKES_STATE)
 }

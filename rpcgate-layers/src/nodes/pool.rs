@@ -38,7 +38,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The number of the next pool.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 /// The nodes of one chain.
@@ -66,19 +65,19 @@ static NUMBERS: AtomicU32 = AtomicU32::new(0);
 /// # }
 /// ```
 pub struct Pool {
-    /// For work that goes on when its call is over.
+    /// For tasks that outlive their call.
     itself: Weak<Pool>,
-    /// Its number among all pools of this process.
+    /// A number that is unique in this process.
     number: u32,
     chain: ChainName,
     nodes: Box<[Arc<Node>]>,
-    /// A client of each node that takes HTTP.
+    /// Clients of the nodes with an HTTP address.
     http: Box<[Client]>,
-    /// One of each node that takes WebSocket.
+    /// Clients of the nodes with a WebSocket address.
     ws: Box<[StreamClient]>,
-    /// A client of each node that takes gRPC.
+    /// Clients of the nodes with a gRPC address.
     grpc: Box<[H2Client]>,
-    /// How each node is asked for its network.
+    /// The network question of each node.
     networks: Box<[NetworkQuestion]>,
     limits: PoolLimits,
     clock: Arc<dyn Clock>,
@@ -86,29 +85,28 @@ pub struct Pool {
     retries: Arc<RetryBalance>,
     hedging: Option<Hedging>,
     second_requests: SecondRequests,
-    /// Whether single reads of several clients may be sent in one array.
+    /// True if single reads of several clients may be sent in one array.
     is_batching: bool,
     timers: TimerPool,
     in_flight: Arc<InFlightLimit>,
-    /// That of gRPC calls, which may last for days and must not take the places of the others.
+    /// Separate from `in_flight`: gRPC calls may last for days and must not use up the capacity of the others.
     in_flight_grpc: Arc<InFlightLimit>,
-    /// Calls that every node with HTTP takes in one array.
+    /// The maximum number of calls in one array that every HTTP node takes.
     max_batch: usize,
-    /// Whether a node takes only some methods.
+    /// True if some node takes only some methods.
     is_selective: bool,
-    /// Whether calls to a node have to be counted, because it has a limit or a price.
+    /// True if calls to some node have to be counted, because it has a limit or a price.
     has_allowances: bool,
-    /// The nodes for streams.
+    /// The preferred nodes for streams.
     for_streams: NodeSet,
-    /// Those with HTTP that keep what others have pruned; none if all do.
+    /// The HTTP nodes that keep what others have pruned; empty if all HTTP nodes do.
     archives: NodeSet,
     max_lag: u64,
-    /// Calls that wait for a height.
     head_requests: HeadRequests,
 }
 
 impl Pool {
-    /// The pool of the chain with these facts, with `nodes`. Nothing is connected before the first call.
+    /// Creates a pool of `nodes` for the chain with these facts. It connects to no node before the first call.
     pub fn new(
         facts: &Facts,
         mut nodes: Vec<NodeConfig>,
@@ -185,49 +183,50 @@ impl Pool {
         })
     }
 
-    /// Its number, which no other pool of this process has: tries at its nodes are noted with it.
+    /// Returns the pool's number, which is unique in this process and identifies the pool in the records of tries.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The chain whose nodes these are.
+    /// Returns the chain of the nodes.
     pub fn chain(&self) -> ChainName {
         self.chain
     }
 
-    /// The current status of the nodes, in the order of their indexes.
+    /// Returns the current status of the nodes, in the order of their indexes.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
         let clock = &*self.clock;
         self.nodes.iter().map(move |node| node.view(clock, self.client(node.index).map_or(0, Client::idle)))
     }
 
-    /// Why a node could not be used the last time, if that is known.
+    /// Returns the reason for a node's last failure, if it is known.
     pub fn unreachable_reason(&self, index: NodeIndex) -> Option<Arc<str>> {
         self.nodes.get(index.0).and_then(|node| node.last_failure())
     }
 
-    /// Whether a node has an address for this transport.
+    /// Reports whether a node has an address for this transport.
     pub fn has(&self, transport: Transport) -> bool {
         self.nodes.iter().any(|node| node.config.address(transport).is_some())
     }
 
-    /// The transports for which a node has an address.
+    /// Returns the transports for which a node has an address.
     pub fn transports(&self) -> Transports {
         let every = [Transport::Http, Transport::Ws, Transport::Grpc];
         every.into_iter().filter(|transport| self.has(*transport)).collect()
     }
 
-    /// Calls that may be sent to any of the nodes in one array.
+    /// Returns the maximum number of calls in one array that any node takes.
     pub(crate) fn max_batch(&self) -> usize {
         self.max_batch
     }
 
-    /// Whether a node takes only some methods, so that [`takers`](Pool::takers) has to be asked.
+    /// Reports whether some node takes only some methods, so that callers have to ask [`takers`](Pool::takers).
     pub(crate) fn is_selective(&self) -> bool {
         self.is_selective
     }
 
-    /// The nodes with this transport that take a method which is sent as `sent` and metered as `metered`.
+    /// Returns the nodes with this transport that take a method with the name `sent` in the request and `metered` for
+    /// metering.
     pub(crate) fn takers(&self, transport: Transport, sent: &[u8], metered: &[u8]) -> NodeSet {
         if !self.is_selective {
             return NodeSet::ALL;
@@ -238,7 +237,7 @@ impl Pool {
         self.nodes.iter().filter(takes).map(|node| node.index).collect()
     }
 
-    /// The node with this transport that these digits name.
+    /// Returns the node with this transport that has these digits.
     pub(crate) fn named(&self, digits: NodeDigits, transport: Transport) -> Option<NodeIndex> {
         let is_it = |node: &&Arc<Node>| {
             node.config.digits == digits && node.config.address(transport).is_some() && node.index.0 < 64
@@ -246,28 +245,26 @@ impl Pool {
         self.nodes.iter().find(is_it).map(|node| node.index)
     }
 
-    /// The digits that name the node at this place.
     pub(crate) fn digits(&self, place: u16) -> Option<NodeDigits> {
         self.nodes.get(usize::from(place)).map(|node| node.config.digits)
     }
 
-    /// The nodes that may make something that exists at them alone: those that later calls can be bound to.
+    /// Returns the nodes that may create state of their own: those to which later calls can be bound.
     pub(crate) fn nameable(&self) -> NodeSet {
         NodeSet::nameable(self.nodes.len())
     }
 
-    /// The nodes that keep what others have pruned.
+    /// Returns the nodes that keep what others have pruned.
     pub(crate) fn archives(&self) -> NodeSet {
         self.archives
     }
 
-    /// Whether the node at this place is one of them.
     pub(crate) fn is_archive(&self, place: u16) -> bool {
         self.archives.has(NodeIndex(place.into()))
     }
 
-    /// Returns the nodes to ask when this one answers with an error that it may have caused itself: the nodes that served a
-    /// call lately, if this one has served none lately, or ever. Otherwise returns none.
+    /// Returns the nodes to ask if the node at `index` answers with an error that it may have caused itself. These are
+    /// nodes that served a call lately, if this node has served none lately or ever. Otherwise returns the empty set.
     pub(crate) fn better_than(&self, index: NodeIndex, transport: Transport) -> NodeSet {
         let Some(node) = self.nodes.get(index.get()) else { return NodeSet::NONE };
         let own = node.health.by(transport).usefulness();
@@ -281,84 +278,84 @@ impl Pool {
         self.nodes.iter().filter(is_better).map(|node| node.index).collect()
     }
 
-    /// Whether a call that failed may be tried again.
     pub(crate) fn may_retry(&self) -> bool {
         self.limits.retry.attempts > 1
     }
 
-    /// Takes one retry out of the [budget](crate::nodes::RetryPolicy::budget); false if none is left.
+    /// Takes one retry from the [budget](crate::nodes::RetryPolicy::budget). Returns false if none is left.
     pub(crate) fn take_retry(&self) -> bool {
         self.retries.withdraw(self.clock.elapsed())
     }
 
-    /// The same, but only while enough are left for other callers.
+    /// Takes one retry, but only while enough are left for other callers.
     pub(crate) fn take_spare_retry(&self) -> bool {
         self.retries.withdraw_spare(self.clock.elapsed())
     }
 
-    /// The node answered a call of this method with an error, over HTTP, and another node has served it.
+    /// Records that the node answered a call of this method over HTTP with an error, and that another node has served
+    /// the call.
     pub(crate) fn record_method_failed(&self, index: NodeIndex, method: MethodPlace) {
         if let Some(node) = self.nodes.get(index.get()) {
             node.health.by(Transport::Http).usefulness().record_method_failed(method);
         }
     }
 
-    /// Returns the gRPC nodes for whose errors there are [nodes to ask](Pool::better_than).
+    /// Returns the gRPC nodes whose errors are not trusted, because [better nodes](Pool::better_than) exist.
     pub(crate) fn grpc_doubted(&self, among: NodeSet) -> NodeSet {
         let doubted = self.grpc.iter().map(|client| client.as_ref().index);
         doubted.filter(|index| !self.better_than(*index, Transport::Grpc).and(among).is_empty()).collect()
     }
 
-    /// Until when a call that begins now may take, by the clock.
+    /// Returns the deadline of a call that begins now.
     pub(crate) fn deadline(&self) -> Duration {
         self.clock.elapsed() + self.limits.retry.deadline
     }
 
-    /// Blocks that a node may be behind.
+    /// Returns the maximum lag of a node in blocks.
     pub fn max_lag(&self) -> u64 {
         self.max_lag
     }
 
-    /// Whether a broadcast is sent to several nodes at once.
     pub(crate) fn has_broadcasts_to_several(&self) -> bool {
         self.limits.broadcast_nodes > 1
     }
 
-    /// What became of its hedges, if it has any.
+    /// Returns the counts of hedges, if the pool hedges.
     pub fn hedges(&self) -> Option<HedgeCounts> {
         self.hedging.as_ref().map(Hedging::counts)
     }
 
-    /// Reads that were sent to another node for this reason while the first still worked on them.
+    /// Returns the number of reads that were sent to a second node for this reason while the first still worked on
+    /// them.
     pub fn second_requests(&self, reason: SecondReason) -> u64 {
         self.second_requests.of(reason)
     }
 
-    /// Whether single reads of several clients may be sent in one array.
+    /// Reports whether single reads of several clients may be sent in one array.
     pub(crate) fn is_batching(&self) -> bool {
         self.is_batching
     }
 
-    /// The arrays that were made of single calls, if any may be.
+    /// Returns the counts of arrays that were made of single calls, if the pool batches.
     pub fn arrays(&self) -> Option<BatchingCounts> {
         let sum =
             || self.http.iter().map(Client::arrays).fold(BatchingCounts::default(), BatchingCounts::and);
         self.is_batching.then(sum)
     }
 
-    /// Calls in flight, streamed answers included.
+    /// Returns the number of calls in flight, including streamed answers.
     pub fn in_flight(&self) -> usize {
         self.in_flight.in_flight() + self.in_flight_grpc.in_flight()
     }
 
-    /// Closes connections that have been idle for too long. [`watch_head`](super::watch_head) does it with every probe;
-    /// without it they are closed as others take their place.
+    /// Closes connections that have been idle for too long. [`watch_head`](super::watch_head) does it with every probe.
+    /// Without it, an idle connection is closed when another one takes its slot.
     pub fn sweep(&self) {
         let now = self.clock.elapsed();
         self.http.iter().for_each(|client| client.sweep(now));
     }
 
-    /// Records the result of a node's probe, and how long it took. Returns the status, if there is one.
+    /// Records the result and the latency of a node's probe. Returns the status, if there is one.
     pub(super) fn record_probe(
         &self,
         index: NodeIndex,
@@ -386,7 +383,7 @@ impl Pool {
         }
     }
 
-    /// Whether the network of a node has to be known before the node is compared with others.
+    /// Reports whether the network of a node has to be checked before the node is compared with others.
     pub(super) fn is_network_due(&self, index: NodeIndex) -> bool {
         let is_due = |node: &Arc<Node>| {
             node.network.is_unknown() || node.network.is_wrong() || node.health.is_silent()
@@ -394,27 +391,25 @@ impl Pool {
         self.nodes.get(index.0).is_some_and(is_due)
     }
 
-    /// Whether a node belongs to another network.
     pub(super) fn is_of_wrong_network(&self, index: NodeIndex) -> bool {
         self.nodes.get(index.0).is_some_and(|node| node.network.is_wrong())
     }
 
-    /// The nodes that can be probed, which are those with HTTP.
+    /// Returns the nodes that can be probed: those with an HTTP address.
     pub(super) fn probed(&self) -> impl ExactSizeIterator<Item = NodeIndex> {
         self.http.iter().map(|client| client.as_ref().index)
     }
 
-    /// Whether nothing is left of the budget of a node, so that it gets nothing, and no probes either.
+    /// Reports whether the budget of a node is used up, so that it gets neither calls nor probes.
     pub(super) fn is_spent(&self, index: NodeIndex) -> bool {
         self.has_allowances && self.nodes.get(index.0).is_some_and(|node| node.is_spent(&*self.clock))
     }
 
-    /// Compares the nodes that are probed with this height.
+    /// Compares the heights of the probed nodes with `reference`.
     pub(super) fn compare(&self, reference: u64) {
         self.http.iter().for_each(|client| client.as_ref().health.compare(reference, self.max_lag));
     }
 
-    /// The clock that latencies are measured by.
     pub(super) fn elapsed(&self) -> Duration {
         self.clock.elapsed()
     }

@@ -1,5 +1,3 @@
-//! The pools of all chains.
-
 use super::pool::Pool;
 use foldhash::fast::RandomState;
 use rpcgate_core::chain::ChainName;
@@ -13,12 +11,12 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// The pool of a chain.
+    /// Returns the pool of a chain.
     pub fn get(&self, chain: ChainName) -> Option<&Arc<Pool>> {
         self.by_chain.get(&chain)
     }
 
-    /// All of them, in no order.
+    /// Returns all pools, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Pool>> {
         self.by_chain.values()
     }

@@ -1,4 +1,4 @@
-//! A call that the gateway makes to a node for itself.
+//! Calls that the gateway makes to a node for itself.
 
 use super::call_number::next_call_number;
 use super::error::NodeRequestError;
@@ -13,35 +13,33 @@ use rpcgate_core::json::DEEPEST;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Characters of a node's error that are shown.
+/// The maximum number of characters shown of a node's error.
 const SHOWN: usize = 200;
 
-/// A probe.
 #[derive(Debug)]
 pub(super) enum ProbeCall {
     /// A REST call, built once for all nodes and rounds.
     Rest(Box<NodeRequest>),
-    /// A JSON-RPC call, which has another number each time.
+    /// A JSON-RPC call, which gets a new id each time.
     Rpc {
-        /// The version of its envelope.
+        /// The value of `jsonrpc`; `None` for a dialect without an envelope.
         version: Option<&'static str>,
-        /// Its method and parameters as members of a JSON object.
+        /// The method and the parameters as members of a JSON object.
         content: String,
-        /// Where it is posted below the node's URL.
+        /// The path below the node's URL.
         path: Option<&'static str>,
     },
 }
 
-/// Why a node's answer to a probe cannot be used.
+/// The reason why a probe failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum ProbeFailure {
-    /// There was none.
     NoAnswer(NodeRequestError),
-    /// It has this HTTP status.
+    /// The answer has this HTTP status.
     Status(u16),
-    /// It is this error.
+    /// The answer is this error.
     Error(String),
-    /// It is not that of a node of the chain.
+    /// The answer is not that of a node of the chain.
     Unreadable,
 }
 
@@ -57,12 +55,12 @@ impl From<NodeRequestError> for ProbeFailure {
 }
 
 impl ProbeFailure {
-    /// Whether no connection could be made, which is recorded where it happens.
+    /// Reports whether no connection could be made. That failure is recorded where it happens.
     pub(super) fn is_unconnected(&self) -> bool {
         *self == ProbeFailure::NoAnswer(Fault::unsent(Cause::Connect).into())
     }
 
-    /// Whether nothing came from the node.
+    /// Reports whether nothing came from the node.
     pub(super) const fn is_silence(&self) -> bool {
         matches!(self, ProbeFailure::NoAnswer(_))
     }
@@ -102,7 +100,7 @@ impl ProbeCall {
         }
     }
 
-    /// The request for one node.
+    /// Returns the request for one node.
     pub(super) fn request(&self) -> Cow<'_, NodeRequest> {
         match self {
             ProbeCall::Rest(request) => Cow::Borrowed(request),
@@ -117,7 +115,7 @@ impl ProbeCall {
         }
     }
 
-    /// The raw `result` in an answer, or the body of a REST answer.
+    /// Returns the raw `result` of an answer, or the body of a REST answer.
     ///
     /// # Errors
     /// [`ProbeFailure`] says why the answer has no result.

@@ -1,4 +1,4 @@
-//! How far a call has got: this decides whether it is charged and whether it may be tried again.
+//! The progress of a call, which decides whether it is charged and whether it may be tried again.
 
 use super::error::NodeRequestError;
 use super::in_flight::InFlightPermit;
@@ -10,29 +10,30 @@ use std::borrow::Borrow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Is notified whether a byte of a call may have reached a node: `true` when the first byte is about to be written, and `false`
-/// if it turns out that none was.
+/// A callback for whether a byte of a call may have reached a node: `true` when the first byte is about to be written,
+/// and `false` if it turns out that none was.
 pub(crate) type OnSent<'s> = dyn FnMut(bool) + Send + 's;
 
-/// How far a call has got, over all its tries.
+/// The progress of a call over all its tries.
 pub(crate) struct CallProgress<'s> {
-    /// Whether a byte of it may have reached a node.
+    /// True if a byte of the call may have reached a node.
     pub(crate) sent: bool,
-    /// The node that has it.
+    /// The node that has the call.
     pub(crate) node: Option<NodeIndex>,
-    /// Its permit among the calls in flight. A body that is streamed takes it along.
+    /// The permit among the calls in flight. A streamed body takes it along.
     pub(crate) permit: Option<InFlightPermit>,
-    /// What its try has taken of the calls that a node may get, as long as the try goes on.
+    /// The calls that the current try has taken from a node's limits.
     pub(crate) taken: Option<(NodeIndex, u32, TakenAt)>,
-    /// The error of the first answer that was unusable.
+    /// The first error of an unusable answer.
     pub(crate) bad_answer: Option<Fault>,
-    /// Whether a failure of its last try is that of several calls in one array, of which another reports it for the node, or none.
+    /// True if the last try failed together with the other calls of its array. At most one of them reports the failure
+    /// for the node.
     pub(crate) is_shared_failure: bool,
-    /// When its try began to wait for an answer, while it does.
+    /// The time at which the current try began to wait for an answer, while it waits.
     pub(crate) waits_since: Option<Duration>,
-    /// How long the last answer took, if that says how quick its node is.
+    /// The latency of the last answer, if it is a measure of the node's speed.
     pub(crate) took: Option<Duration>,
-    /// What explains its tries.
+    /// The record of the tries, for explanations.
     pub(crate) tries: &'s mut NodeTries,
     on_sent: &'s mut OnSent<'s>,
 }
@@ -58,19 +59,19 @@ impl<'s> CallProgress<'s> {
         }
     }
 
-    /// Its try begins now.
+    /// Begins a try.
     pub(crate) fn begin(&mut self, now: Duration) {
         self.waits_since = Some(now);
         self.took = None;
         self.tries.begin(now);
     }
 
-    /// Its try waits again, for more of an answer that has begun.
+    /// Waits again, for more of an answer that has begun.
     pub(crate) fn wait_on(&mut self, now: Duration) {
         self.waits_since = Some(now.saturating_sub(self.took.unwrap_or_default()));
     }
 
-    /// The answer to its try has arrived now, and is still to be accepted. `is_whole`: none of it is still to come.
+    /// Records that the answer has arrived. It is not accepted yet. `is_whole`: no part of it is still to come.
     pub(crate) fn arrive(&mut self, now: Duration, is_whole: bool) {
         let since = self.waits_since.take().filter(|_| is_whole);
         self.took = since.map(|since| now.saturating_sub(since));
@@ -85,9 +86,9 @@ impl<'s> CallProgress<'s> {
     }
 }
 
-/// What several tries of one call have sent, which run at the same time.
+/// The sent state of several tries of one call that run at the same time.
 pub(crate) struct JointProgress<'s, B: Borrow<AtomicBool>> {
-    /// Whether each try has sent something.
+    /// True for each try that has sent something.
     sent: &'s [B],
     is_told: bool,
     on_sent: &'s mut OnSent<'s>,
@@ -102,7 +103,8 @@ impl<'s, B: Borrow<AtomicBool>> JointProgress<'s, B> {
         self.sent.iter().any(|sent| sent.borrow().load(Relaxed))
     }
 
-    /// Tells the listener what has changed. The tries cannot all hold it, so this is called after each of their polls.
+    /// Notifies the listener of changes. The tries cannot all hold the listener, so this is called after each of their
+    /// polls.
     pub(crate) fn tell(&mut self) {
         let is_sent = self.any_sent();
         if is_sent != self.is_told {
@@ -111,7 +113,7 @@ impl<'s, B: Borrow<AtomicBool>> JointProgress<'s, B> {
         }
     }
 
-    /// The result of the call: its fault says whether any of the tries has sent something.
+    /// Returns the result of the call. Its fault says whether any of the tries has sent something.
     pub(crate) fn result<T>(&self, result: Result<T, NodeRequestError>) -> Result<T, NodeRequestError> {
         result.map_err(|error| match error {
             NodeRequestError::Fault(fault) => {
@@ -123,7 +125,7 @@ impl<'s, B: Borrow<AtomicBool>> JointProgress<'s, B> {
 }
 
 impl<B: Borrow<AtomicBool>> Drop for JointProgress<'_, B> {
-    /// Tries that are dropped with their call may find only then that they were sent. They are dropped before this.
+    /// Tries that are dropped with their call may learn only then that they were sent. They are dropped before this.
     fn drop(&mut self) {
         self.tell();
     }

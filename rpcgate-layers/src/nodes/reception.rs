@@ -1,31 +1,30 @@
-//! What a node's answer says about a transaction that it was sent.
+//! The result of sending a transaction to a node.
 
 use rpcgate_core::chain::Chain;
 use rpcgate_core::envelope::{Replies, replies};
 use rpcgate_core::json::DEEPEST;
 use std::sync::Arc;
 
-/// What became of a transaction at a node, the better first.
+/// The result of sending a transaction to a node, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Reception {
-    /// The node has taken it.
+    /// The node has accepted the transaction.
     Taken,
-    /// The node had it before: from another node, or from the same client.
+    /// The node already had the transaction, from another node or from the same client.
     Known,
-    /// The node has not taken it.
+    /// The node has not accepted the transaction.
     Rejected,
 }
 
-/// Reads what answers say about a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceptionReader {
     pub(crate) chain: Arc<Chain>,
-    /// Whether it is sent as a REST call.
+    /// True if the transaction is sent as a REST call.
     pub(crate) is_rest: bool,
 }
 
 impl ReceptionReader {
-    /// What an answer with this body says; `is_success`: its HTTP status is one of success.
+    /// Reads the result from an answer with this body. `is_success`: the HTTP status is a success.
     pub(super) fn read(&self, is_success: bool, body: &[u8]) -> Reception {
         let adapter = self.chain.adapter();
         let failed = |error: &[u8]| {

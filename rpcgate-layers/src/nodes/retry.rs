@@ -1,4 +1,4 @@
-//! Whether a call that failed is tried again, and how.
+//! The decision whether and how a failed call is tried again.
 
 use super::error::NodeRequestError;
 use super::retry_budget::RetryBudget;
@@ -7,10 +7,11 @@ use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::node_try::TryEnd;
 use std::time::Duration;
 
-/// How often a call is tried, for how long, and how many retries the calls of a chain may cause altogether.
+/// The number of tries of a call, their time limits, and the retry budget of a chain.
 ///
-/// It holds for every way in which a try fails: a node that cannot be reached, a connection that breaks, a try that takes too
-/// long, and an answer that is unusable. There is no other retry on the way to a node.
+/// The policy covers every kind of failure: an unreachable node, a broken connection, a timeout, and an unusable
+/// answer. No other layer on the way to a node retries.
+///
 ///
 /// ```
 /// use rpcgate_layers::nodes::{PoolLimits, RetryPolicy};
@@ -23,26 +24,26 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// How often a call that only reads is tried, the first try included. Each try goes to another node than the one
-    /// before. A node without an alternative is tried again itself if its connection broke, since that may have been the
-    /// connection's trouble, but not if it refuses connections or its answer is unusable.
+    /// The number of tries of a read, including the first. Each try goes to another node than the previous one. If
+    /// there is no other node, the same node is tried again after a broken connection, because the connection may have
+    /// been the cause. It is not tried again if it refuses connections or its answer is unusable.
     ///
-    /// A broadcast is tried as often, but never again once a byte of it was written.
+    /// A broadcast has the same number of tries, but is never tried again after a byte of it was written.
     ///
-    /// One more try, once a call and at the same node, is not counted: that on a new connection, in place of one on an idle
-    /// connection that the node had closed in the meantime.
+    /// One extra try per call at the same node is not counted: the one on a new connection, after the node had closed
+    /// the idle connection of the first try.
     pub attempts: u32,
-    /// How long a call may take over all its tries, from the choice of a node to the last byte that is collected. It
-    /// also bounds how long the reader of a streamed answer is kept waiting for its next piece.
+    /// The time limit of a call over all its tries, from the choice of a node to the last collected byte. It also
+    /// limits the wait for each piece of a streamed answer.
     pub deadline: Duration,
-    /// How long one try may take; `None` for as long as the deadline leaves. A read whose try takes longer is tried at
-    /// another node, unlike a call that reaches its deadline.
+    /// The time limit of one try; `None` for no limit below the deadline. After this limit a read is tried at another
+    /// node, unlike after the deadline.
     pub per_try: Option<Duration>,
-    /// After how long without an answer a read is sent to another node as well; `None` for never. The first try goes on, and
-    /// the first usable answer is taken. It has no effect without another healthy node, without a retry in the budget, on
-    /// broadcasts, and on gRPC calls whose client has not sent everything.
+    /// The time without an answer after which a read is also sent to another node; `None` for never. The first try
+    /// continues, and the first usable answer is taken. It has no effect without another healthy node, without a retry
+    /// in the budget, on broadcasts, and on gRPC calls whose client has not sent everything.
     pub next_node_after: Option<Duration>,
-    /// How many tries of all calls may follow a try of which a byte was sent. Without such a byte, a try puts no load on a
+    /// The budget for tries that follow a try with at least one sent byte. Without a sent byte, a try puts no load on a
     /// node and needs no budget.
     pub budget: RetryBudget,
 }
@@ -61,35 +62,35 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The same with another number of tries, the first included.
+    /// Sets the number of tries, including the first.
     #[must_use]
     pub const fn with_attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// The same with another time for all tries together.
+    /// Sets the time limit of all tries together.
     #[must_use]
     pub const fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// The same with a time for each try.
+    /// Sets the time limit of each try.
     #[must_use]
     pub const fn with_per_try(mut self, per_try: Duration) -> Self {
         self.per_try = Some(per_try);
         self
     }
 
-    /// The same with a time after which a read is sent to another node as well.
+    /// Sets the time after which a read is also sent to another node; `None` for never.
     #[must_use]
     pub const fn with_next_node_after(mut self, time: Option<Duration>) -> Self {
         self.next_node_after = time;
         self
     }
 
-    /// The same with another budget of retries.
+    /// Sets the retry budget.
     #[must_use]
     pub const fn with_budget(mut self, budget: RetryBudget) -> Self {
         self.budget = budget;
@@ -97,22 +98,21 @@ impl RetryPolicy {
     }
 }
 
-/// How a try failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TryFailure {
-    /// The node had closed the idle connection that the try was on, which says nothing about the node. `sent`: a byte of
-    /// the call may have reached it before.
+    /// The node had closed the idle connection of the try, which says nothing about the node. `sent`: a byte of the
+    /// call may have reached it before.
     IdleConnectionClosed { sent: bool },
     /// The node could not be reached, or its answer did not arrive.
     Transport(Fault),
-    /// The time of this try was over, but not that of the call.
+    /// The time limit of this try was reached, but not that of the call.
     TimedOut { sent: bool },
     /// An answer arrived and is unusable.
     BadAnswer(Fault),
-    /// An answer arrived in which the node says that it cannot serve the call now. If no other node can, the caller gets it.
+    /// The node says that it cannot serve the call now. If no other node can, the client gets this answer.
     Unserved { why: Unserved, fault: Fault },
-    /// An error arrived from a node that gave nothing else lately, or ever. The call or the node may be the cause. If no other
-    /// node answers the call better, the caller gets this error.
+    /// An error arrived from a node that gave only errors lately, or ever. The cause may be the call or the node. If no
+    /// other node has a better answer, the client gets this error.
     DoubtedError(Fault),
     /// This gateway has no memory left for the answer.
     Busy,
@@ -137,7 +137,7 @@ impl From<NodeRequestError> for TryFailure {
 }
 
 impl TryFailure {
-    /// The error of a call whose last try failed like this.
+    /// Returns the error of a call whose last try failed like this.
     pub(crate) fn error(self) -> NodeRequestError {
         NodeRequestError::Fault(match self {
             TryFailure::IdleConnectionClosed { sent } => Fault { cause: Cause::Broken, sent },
@@ -151,7 +151,7 @@ impl TryFailure {
         })
     }
 
-    /// The end of a try that failed like this, for explanations.
+    /// Returns the end of the try, for explanations.
     pub(super) fn end(self) -> TryEnd {
         match self {
             TryFailure::IdleConnectionClosed { .. } => TryEnd::IdleClosed,
@@ -164,7 +164,7 @@ impl TryFailure {
         }
     }
 
-    /// Whether the same call may be sent again. `is_idempotent`: it only reads.
+    /// Reports whether the same call may be sent again. `is_idempotent`: the call only reads.
     fn may_retry(self, is_idempotent: bool) -> bool {
         match self {
             TryFailure::IdleConnectionClosed { sent } | TryFailure::TimedOut { sent } => {
@@ -179,37 +179,35 @@ impl TryFailure {
     }
 }
 
-/// The step after a failed try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NextTry {
-    /// None: the call fails.
+    /// No further try: the call fails.
     GiveUp,
-    /// The same node on a new connection.
+    /// A try at the same node on a new connection.
     Reconnect,
-    /// Another node, or the same one if `or_same` and there is no other.
+    /// A try at another node, or at the same one if `or_same` and there is no other.
     MoveOn { or_same: bool },
 }
 
-/// The tries of one call.
 #[derive(Debug)]
 pub(super) struct Tries {
-    /// Those that count.
+    /// The tries that count.
     made: u32,
     reconnected: bool,
 }
 
 impl Tries {
-    /// Before the first try, which always takes place.
+    /// Creates the state for the first try, which always takes place.
     pub(super) fn new() -> Self {
         Tries { made: 1, reconnected: false }
     }
 
-    /// Whether no other try may follow the present one, save on a new connection.
+    /// Reports whether no try may follow the present one, except on a new connection.
     fn is_last(&self, policy: &RetryPolicy) -> bool {
         self.made >= policy.attempts
     }
 
-    /// Decides the step after `failure`; the caller checks the budget.
+    /// Decides the step after `failure`. The caller checks the budget.
     pub(super) fn after(
         &mut self,
         failure: TryFailure,
@@ -228,7 +226,7 @@ impl Tries {
         self.move_on(is_broken, policy)
     }
 
-    /// Another node, or the same one if `or_same`, unless the present try is the last.
+    /// Moves to another node, or to the same one if `or_same`, unless the present try is the last.
     pub(super) fn move_on(&mut self, or_same: bool, policy: &RetryPolicy) -> NextTry {
         if self.is_last(policy) {
             return NextTry::GiveUp;

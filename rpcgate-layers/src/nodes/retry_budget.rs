@@ -1,44 +1,42 @@
-//! How many retries the calls of a chain may cause altogether.
-
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How many retries there may be, so that a node that fails under load does not get twice the load.
+/// The retry budget of a chain. It prevents twice the load on a node that fails under load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RetryBudget {
-    /// Calls that earn one retry; at least 1.
+    /// The number of calls that earn one retry; at least 1.
     pub calls_per_retry: u32,
-    /// Retries a second that are allowed regardless of the number of calls.
+    /// Retries per second that are allowed regardless of the number of calls.
     pub min_per_sec: u32,
-    /// How long earned retries may be saved.
+    /// The time for which earned retries are saved.
     pub ttl: Duration,
 }
 
 impl Default for RetryBudget {
-    /// One retry for every ten calls, at least three a second, saved up for ten seconds.
+    /// One retry for every ten calls, at least three per second, saved up for ten seconds.
     fn default() -> Self {
         RetryBudget { calls_per_retry: 10, min_per_sec: 3, ttl: Duration::from_secs(10) }
     }
 }
 
 impl RetryBudget {
-    /// The same with another number of calls that pay for one retry.
+    /// Sets the number of calls that earn one retry.
     #[must_use]
     pub const fn with_calls_per_retry(mut self, calls_per_retry: u32) -> Self {
         self.calls_per_retry = calls_per_retry;
         self
     }
 
-    /// The same with another number of retries that are free in a second.
+    /// Sets the number of free retries per second.
     #[must_use]
     pub const fn with_min_per_sec(mut self, min_per_sec: u32) -> Self {
         self.min_per_sec = min_per_sec;
         self
     }
 
-    /// The same with another time for which a call pays.
+    /// Sets the time for which earned retries are saved.
     #[must_use]
     pub const fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
@@ -46,9 +44,7 @@ impl RetryBudget {
     }
 }
 
-/// The balance of a [`RetryBudget`]. It begins full.
-///
-/// A call costs one addition; only retries take the lock.
+/// The balance of a [`RetryBudget`], which begins full. A call costs one addition; only retries take the lock.
 #[derive(Debug)]
 pub(crate) struct RetryBalance {
     budget: RetryBudget,
@@ -58,9 +54,9 @@ pub(crate) struct RetryBalance {
 
 #[derive(Debug)]
 struct Saved {
-    /// The fraction of a retry that one call earns.
+    /// Saved retries, multiplied by `calls_per_retry`.
     parts: f64,
-    /// The calls that are counted in it.
+    /// The number of calls that are included in `parts`.
     calls: u64,
     at: Duration,
 }
@@ -76,22 +72,22 @@ impl RetryBalance {
         }
     }
 
-    /// The retries that this many seconds earn without any call.
+    /// Returns the parts that `secs` seconds earn without any call.
     fn min_parts(budget: &RetryBudget, secs: f64) -> f64 {
         f64::from(budget.calls_per_retry) * f64::from(budget.min_per_sec) * secs
     }
 
-    /// A call was made.
+    /// Records a call.
     pub(super) fn deposit(&self) {
         self.calls.fetch_add(1, Relaxed);
     }
 
-    /// Takes one retry; false if none is left.
+    /// Takes one retry. Returns false if none is left.
     pub(crate) fn withdraw(&self, now: Duration) -> bool {
         self.withdraw_beyond(0.0, now)
     }
 
-    /// Takes one retry if more are left than half of what a pool without calls has saved up.
+    /// Takes one retry if more than half of what an idle pool saves up is left afterwards.
     pub(crate) fn withdraw_spare(&self, now: Duration) -> bool {
         self.withdraw_beyond(Self::min_parts(&self.budget, self.budget.ttl.as_secs_f64()) / 2.0, now)
     }
@@ -104,7 +100,7 @@ impl RetryBalance {
         let secs = now.saturating_sub(saved.at).as_secs_f64();
         let new_calls = calls.saturating_sub(saved.calls) as f64;
         let earned = new_calls.max(Self::min_parts(&self.budget, secs));
-        // Of a long time without retries only the last part counts.
+        // After a time without retries that is longer than `ttl`, only its last part counts.
         let (part, kept) =
             if secs > ttl { (ttl / secs, 0.0) } else { (1.0, 1.0 - secs / ttl.max(f64::MIN_POSITIVE)) };
         *saved = Saved {

@@ -1,23 +1,23 @@
-//! Counts of reads that were sent to another node while the first still worked on them, by the reason.
+//! Reads that were sent to a second node while the first still worked on them, counted by reason.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The reason why another node gets a read as well.
+/// The reason why a second node gets a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecondReason {
-    /// The first takes longer than most calls of its method do.
+    /// The first node takes longer than most calls of the method.
     Hedge,
-    /// The first has failed lately and is tried out.
+    /// The first node has failed lately and is on trial.
     Trial,
-    /// The first takes longer than a read may.
+    /// The first node takes longer than the configured limit.
     Slow,
 }
 
 impl SecondReason {
-    /// Every reason.
+    /// All reasons.
     pub const ALL: [SecondReason; 3] = [SecondReason::Hedge, SecondReason::Trial, SecondReason::Slow];
 
-    /// Its name in metrics.
+    /// Returns the name in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             SecondReason::Hedge => "hedge",
@@ -27,7 +27,6 @@ impl SecondReason {
     }
 }
 
-/// The second requests of a pool.
 #[derive(Debug, Default)]
 pub(super) struct SecondRequests([AtomicU64; SecondReason::ALL.len()]);
 

@@ -1,4 +1,4 @@
-//! What nodes have got of the calls that they may get: in the last second and in this month.
+//! The calls that nodes have got, counted against their limits per second and per month.
 
 use super::call_rate::CallRate;
 use super::month_count::MonthCount;
@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Nodes whose counts are remembered although no pool has them any more, so that one that comes back has not got everything anew.
+/// The number of nodes whose counts are kept although no pool has them any more, so that a node that comes back does
+/// not start from zero.
 const MOST_REMEMBERED: usize = 4_096;
 
-/// A moment by both clocks: that of rates and that of months.
+/// A moment on two clocks: that of rates, which is monotonic, and that of months.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpendingTime {
     elapsed: Duration,
@@ -28,18 +29,18 @@ impl SpendingTime {
         SpendingTime { elapsed: clock.elapsed(), now, month: CalendarMonth::of(now) }
     }
 
-    /// By the clock of rates, which is that of health too.
+    /// Returns the time on the monotonic clock, which health uses as well.
     pub(super) fn elapsed(self) -> Duration {
         self.elapsed
     }
 }
 
-/// When calls were taken of what a node may get; nothing if its calls are not counted.
+/// The time at which calls were taken from a node's limits; `None` if its calls are not counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TakenAt(pub(super) Option<SpendingTime>);
 
-/// The calls that a node has got. All pools that have the node share it, also one after another, so that the counts outlast a change
-/// of the configuration. No call takes a lock or allocates.
+/// The calls that a node has got. All pools with the node share the counts, which therefore survive a change of the
+/// configuration. No call takes a lock or allocates.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSpending(Arc<SpendingState>);
 
@@ -48,11 +49,11 @@ struct SpendingState {
     rate: CallRate,
     /// Calls of this process.
     own: MonthCount,
-    /// Calls of other gateways, as far as they are known.
+    /// Calls of other gateways, if they are known.
     others: MonthCount,
-    /// How often the node was passed over because of its rate,
+    /// The number of times that the node was skipped because of its rate.
     over_rate: AtomicU64,
-    /// and because of its budget.
+    /// The number of times that the node was skipped because of its budget.
     over_budget: AtomicU64,
 }
 
@@ -60,21 +61,20 @@ struct SpendingState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct NodeSpendingView {
-    /// Calls in this month, those of other gateways included as far as they are known.
+    /// Calls in this month, including the known calls of other gateways.
     pub month_calls: u64,
-    /// How often it was passed over because it had got as many calls as it gets in a second,
+    /// The number of times that the node was skipped because of its rate per second.
     pub over_rate: u64,
-    /// and because it had got as many as it gets in a month.
+    /// The number of times that the node was skipped because of its budget of the month.
     pub over_budget: u64,
 }
 
 impl NodeSpending {
-    /// All calls in the month of `at`, as far as they are known.
     fn month_calls(&self, at: SpendingTime) -> u64 {
         self.0.own.calls(at.month).saturating_add(self.0.others.calls(at.month))
     }
 
-    /// What is left for the calls of this process, of a budget that no call exceeds; `None`: any number.
+    /// Returns the calls of a hard budget that are left for this process; `None` without a hard budget.
     fn own_most(&self, allowance: &NodeAllowance, at: SpendingTime) -> Option<u64> {
         Some(allowance.hard_budget()?.saturating_sub(self.0.others.calls(at.month)))
     }
@@ -84,18 +84,17 @@ impl NodeSpending {
         self.own_most(allowance, at).is_none_or(|most| own() <= most)
     }
 
-    /// Whether not a single call is left of a budget that no call exceeds.
+    /// Reports whether not a single call is left of a hard budget.
     pub(super) fn is_spent(&self, allowance: &NodeAllowance, at: SpendingTime) -> bool {
         !self.is_within_budget(allowance, 1, at)
     }
 
-    /// Whether so many calls may be taken now.
     pub(super) fn has_room(&self, allowance: &NodeAllowance, calls: u32, at: SpendingTime) -> bool {
         self.is_within_budget(allowance, calls, at)
             && allowance.rate.is_none_or(|rate| self.0.rate.has_room(rate, calls, at.elapsed))
     }
 
-    /// Takes so many calls, all or none; false if they may not be taken now.
+    /// Takes all `calls` calls, or none. Returns false if they exceed a limit now.
     pub(super) fn take(&self, allowance: &NodeAllowance, calls: u32, at: SpendingTime) -> bool {
         if allowance.rate.is_some_and(|rate| !self.0.rate.take(rate, calls, at.elapsed)) {
             return false;
@@ -113,7 +112,7 @@ impl NodeSpending {
         is_counted
     }
 
-    /// Counts calls that are sent whatever the node may get.
+    /// Counts calls that are sent regardless of the limits.
     pub(super) fn count(&self, allowance: &NodeAllowance, calls: u32, at: SpendingTime) {
         if let Some(rate) = allowance.rate {
             self.0.rate.count(rate, calls, at.elapsed);
@@ -121,7 +120,7 @@ impl NodeSpending {
         self.0.own.add(at.month, calls.into());
     }
 
-    /// Gives calls back that were taken then and of which no byte was sent. `now` is by the clock of rates.
+    /// Gives back calls that were taken at `taken` without a sent byte. `now` is on the monotonic clock.
     pub(super) fn give_back(
         &self,
         allowance: &NodeAllowance,
@@ -135,14 +134,14 @@ impl NodeSpending {
         self.0.own.take_back(taken.month, calls.into());
     }
 
-    /// The rank among nodes that may be chosen otherwise, the lower first: one whose budget is used too fast after all others,
-    /// and then by price.
+    /// Returns the rank, the lower first, among nodes between which nothing else decides: a node whose budget is used
+    /// too fast comes after all others, then the price counts.
     pub(super) fn cost(&self, allowance: &NodeAllowance, at: SpendingTime) -> (bool, u64) {
         let is_ahead = allowance.is_ahead(self.month_calls(at), at.now);
         (is_ahead, allowance.price.unwrap_or_default().0)
     }
 
-    /// The node was passed over because it may not get these calls.
+    /// Records that the node was skipped because it may not get these calls.
     pub(super) fn pass_over(&self, allowance: &NodeAllowance, calls: u32, at: SpendingTime) {
         let is_within = self.is_within_budget(allowance, calls, at);
         let reason = if is_within { &self.0.over_rate } else { &self.0.over_budget };
@@ -163,16 +162,15 @@ impl NodeSpending {
 pub struct NodeMonth {
     /// The chain's path.
     pub chain: String,
-    /// The node's name, with a number behind it if nodes before it have the same.
+    /// The node's name, followed by a number if earlier nodes have the same name.
     pub node: String,
     /// The month.
     pub month: CalendarMonth,
-    /// The calls.
+    /// The number of calls.
     pub calls: u64,
 }
 
-/// The counts of a program's nodes, by chain and name. It gives each node its [`NodeSpending`], which outlives the pool of
-/// the node.
+/// The counts of the gateway's nodes, by chain and name. The [`NodeSpending`] of a node outlives its pool.
 ///
 /// ```
 /// use rpcgate_core::chain::ChainName;
@@ -193,7 +191,7 @@ pub struct NodeSpendings {
 }
 
 impl NodeSpendings {
-    /// The counts of the node of this name. Nodes of one chain that have the same name share them.
+    /// Returns the counts of the node with this name. Nodes of one chain with the same name share them.
     pub fn of(&self, chain: ChainName, node: &str) -> NodeSpending {
         let mut nodes = self.nodes.lock();
         if nodes.len() >= MOST_REMEMBERED {
@@ -202,8 +200,8 @@ impl NodeSpendings {
         nodes.entry((chain.as_str().to_owned(), node.to_owned())).or_default().clone()
     }
 
-    /// What this process has sent to each node in the month of `now`, by chain and name. Counts of months before are forgotten if no pool
-    /// has their node.
+    /// Returns the calls of this process to each node in the month of `now`, sorted by chain and name. Forgets the
+    /// counts of earlier months if no pool has their node.
     pub fn months(&self, now: Time) -> Vec<NodeMonth> {
         let month = CalendarMonth::of(now);
         let mut nodes = self.nodes.lock();
@@ -218,8 +216,8 @@ impl NodeSpendings {
         months
     }
 
-    /// Adds the calls of this gateway from before a restart; those of other months count for nothing, save those of the next one,
-    /// which are counted on if the clock was set back over the end of a month.
+    /// Adds the calls of this gateway from before a restart. Calls of other months are ignored, except those of the
+    /// next month: they exist if the clock was set back over the end of a month.
     pub fn restore(&self, kept: &[NodeMonth], now: Time) {
         let month = CalendarMonth::of(now);
         let mut nodes = self.nodes.lock();
@@ -231,7 +229,8 @@ impl NodeSpendings {
         }
     }
 
-    /// Says how many calls other gateways have sent to a node in a month. The number never falls within it.
+    /// Sets the number of calls that other gateways have sent to a node in a month. Within a month the number never
+    /// falls.
     pub fn set_others(&self, others: &NodeMonth, now: Time) {
         let nodes = self.nodes.lock();
         if let Some(spending) = nodes.get(&(others.chain.clone(), others.node.clone())) {
@@ -379,7 +378,7 @@ mod tests {
         ) {
             let (spending, allowance) = (NodeSpending::default(), budget(budget_calls));
             let (mut time, mut used) = (0, HashMap::<CalendarMonth, u64>::new());
-            // Calls that are under way and will not be sent.
+            // Calls in progress that will not be sent.
             let mut pending: Vec<(SpendingTime, u32)> = Vec::new();
             for (passed, calls, is_sent, is_late) in steps {
                 time += passed;

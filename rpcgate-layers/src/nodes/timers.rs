@@ -1,7 +1,7 @@
-//! Timers that are reused.
+//! A pool of reusable timers.
 //!
-//! Hardly any call reaches its deadline, but each needs one. Registering a timer with the runtime and removing it again
-//! costs several times as much as moving a registered one to a later time.
+//! Hardly any call reaches its deadline, but each needs a timer. Moving a registered timer to a later time costs
+//! several times less than registering a new one and removing it.
 
 use parking_lot::Mutex;
 use std::future::{Future, poll_fn};
@@ -11,15 +11,14 @@ use std::time::Duration;
 use tokio::task::coop::{has_budget_remaining, unconstrained};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Timers that are not in use.
 #[derive(Debug, Default)]
 pub(crate) struct TimerPool(Mutex<Vec<Pin<Box<Sleep>>>>);
 
-/// The most timers that are kept.
+/// The maximum number of spare timers.
 const KEPT: usize = 256;
 
 impl TimerPool {
-    /// A timer that fires at this time.
+    /// Returns a timer that fires at this time.
     pub(crate) fn timer(&self, at: Instant) -> PooledTimer {
         let spare = self.0.lock().pop();
         let timer = match spare {
@@ -32,12 +31,12 @@ impl TimerPool {
         PooledTimer { timer, woken: None }
     }
 
-    /// A timer that fires after this time.
+    /// Returns a timer that fires after this time.
     pub(crate) fn after(&self, time: Duration) -> PooledTimer {
         self.timer(Instant::now() + time)
     }
 
-    /// Keeps a timer that has done its work.
+    /// Returns a timer to the pool.
     pub(crate) fn keep(&self, mut timer: PooledTimer) {
         timer.forget_task();
         let mut spares = self.0.lock();
@@ -46,7 +45,7 @@ impl TimerPool {
         }
     }
 
-    /// The output of `future`; `None` if that takes longer than `limit`.
+    /// Returns the output of `future`, or `None` if it takes longer than `limit`.
     pub(super) async fn within<T>(
         &self,
         limit: Duration,
@@ -63,16 +62,15 @@ impl TimerPool {
     }
 }
 
-/// A timer of a [`TimerPool`].
 #[derive(Debug)]
 pub(crate) struct PooledTimer {
     timer: Pin<Box<Sleep>>,
-    /// The waker that the timer holds: comparing costs less than registering it again with every poll.
+    /// The waker that the timer holds. Comparing it costs less than registering it again with every poll.
     woken: Option<Waker>,
 }
 
 impl PooledTimer {
-    /// Whether it has fired.
+    /// Completes when the timer has fired.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.woken.as_ref().is_some_and(|woken| woken.will_wake(cx.waker())) {
             return if self.timer.is_elapsed() { Poll::Ready(()) } else { Poll::Pending };
@@ -82,13 +80,14 @@ impl PooledTimer {
         self.timer.as_mut().poll(cx)
     }
 
-    /// Has it fire at another time.
+    /// Sets another time.
     pub(crate) fn reset(&mut self, at: Instant) {
         self.timer.as_mut().reset(at);
         self.woken = None;
     }
 
-    /// Lets go of the task that polled it last, whose memory its waker would hold until the timer is used again.
+    /// Releases the task that polled the timer last. Otherwise its waker would hold the task's memory until the timer
+    /// is used again.
     fn forget_task(&mut self) {
         if self.woken.take().is_some() {
             let timer = pin!(unconstrained(self.timer.as_mut()));
@@ -122,7 +121,7 @@ mod tests {
     async fn a_limit_applies_even_if_the_task_has_used_up_its_budget() {
         let limit = Duration::from_secs(9);
         let timers = Arc::new(TimerPool::default());
-        // The first timer is made, the second is used again.
+        // The first timer is new, the second is reused.
         for _ in 0..2 {
             let timers = timers.clone();
             let task = tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The health of a node by one transport, as the tries of calls and streams show it.
+//! The health of a node over one transport, according to the tries of calls and streams.
 
 use super::backoff::Backoff;
 use super::usefulness::{MethodPlace, Usefulness};
@@ -7,10 +7,9 @@ use rpcgate_core::fault::Cause;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Consecutive failures from which on the node is considered the cause, and not the calls.
+/// The number of consecutive failures after which the node, and not the calls, is considered the cause.
 const MAX_FAILURES: u32 = 5;
 
-/// What the tries by one transport have shown.
 #[derive(Debug, Default)]
 pub(crate) struct TransportHealth {
     unreachable: Backoff,
@@ -20,67 +19,64 @@ pub(crate) struct TransportHealth {
     usefulness: Usefulness,
 }
 
-/// What an answer that was accepted says about its node.
+/// The information about a node in an accepted answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It is whole and has a result.
+    /// The answer is complete and has a result.
     Usable,
-    /// It has only begun: the rest shows what it says.
+    /// The answer has only begun. Its rest decides.
     Begun,
-    /// It is an error of the caller's own, or empty: it says that the node works, and nothing about how well.
+    /// The answer is empty or an error of the client's call: the node works, but nothing is known about how well.
     Neutral,
     /// The node cannot serve the call now.
     Unserved(Unserved),
 }
 
-/// What shows how useful the answer is.
 pub(crate) trait Judged {
-    /// What it says about its node.
     fn verdict(&self) -> Verdict;
 }
 
 impl TransportHealth {
-    /// How useful the node has been.
     pub(crate) fn usefulness(&self) -> &Usefulness {
         &self.usefulness
     }
 
-    /// How long it is left alone because no connection could be made.
+    /// Returns the time that is left of the backoff after failed connections.
     pub(super) fn unreachable_for(&self, now: Duration) -> Duration {
         self.unreachable.remaining(now)
     }
 
-    /// How long it is left alone because of its answers.
+    /// Returns the time that is left of the backoff after unusable answers.
     pub(super) fn ejected_for(&self, now: Duration) -> Duration {
         self.ejected.remaining(now)
     }
 
-    /// Whether no connection could be made since one was made last.
+    /// Reports whether a connection has failed since the last successful one.
     pub(super) fn was_unreachable(&self) -> bool {
         self.unreachable.is_set()
     }
 
-    /// How long it is still backed off from.
+    /// Returns the time that is left of both backoffs.
     pub(super) fn remaining(&self, now: Duration) -> Duration {
         self.unreachable.remaining(now).max(self.ejected.remaining(now))
     }
 
-    /// Whether it is backed off from. Reads the clock only if it ever was.
+    /// Reports whether the gateway backs off from the node. Reads the clock only if it ever has.
     pub(super) fn is_backed_off(&self, now: impl Fn() -> Duration) -> bool {
         (self.unreachable.is_set() || self.ejected.is_set()) && !self.remaining(now()).is_zero()
     }
 
-    /// A connection could be made, or an old one works.
+    /// Records that a connection could be made, or that an old one works.
     pub(crate) fn record_reachable(&self) {
         self.unreachable.clear();
     }
 
-    /// No connection could be made.
+    /// Records that no connection could be made.
     pub(crate) fn record_unreachable(&self, now: Duration) {
         self.unreachable.fail(now);
     }
 
-    /// An answer to a call of this method was accepted, after `took` if that was measured.
+    /// Records that an answer to a call of this method was accepted, after `took` if that was measured.
     pub(crate) fn record_answer(
         &self,
         verdict: Verdict,
@@ -96,7 +92,7 @@ impl TransportHealth {
                 self.usefulness.record_usable(method, took);
             }
             Verdict::Begun => {}
-            // What a caller can make every node say makes none doubtful.
+            // A client can make every node answer like this, so it makes no node doubtful.
             Verdict::Neutral | Verdict::Unserved(Unserved::Data | Unserved::UnknownMethod) => {
                 self.clear_failures();
                 self.usefulness.record_error(now);
@@ -106,7 +102,7 @@ impl TransportHealth {
                 self.usefulness.record_answered();
                 self.usefulness.record_method_failed(method);
             }
-            // No caller can make a node say so by what it calls.
+            // No client can cause this answer by its choice of calls.
             Verdict::Unserved(Unserved::Node) => {
                 self.record_unusable(now());
                 self.usefulness.record_answered();
@@ -116,9 +112,9 @@ impl TransportHealth {
         }
     }
 
-    /// It answers, so the consecutive failures are over.
+    /// Ends the series of failures, because the node answers.
     fn clear_failures(&self) {
-        // Read first, like everything here: nearly all calls have nothing to write.
+        // Reads first, like all code here: nearly all calls have nothing to write.
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
         }
@@ -129,8 +125,8 @@ impl TransportHealth {
         match (cause, pause) {
             (_, Some(pause)) => self.ejected.pause(now, pause),
             (Cause::Status(401 | 403), None) => self.record_rejected_gateway(now),
-            // That a node rejects one call says nothing about the next: no client may drive nodes out of the pool by the
-            // calls that it makes.
+            // A rejected call says nothing about the next one: no client may drive nodes out of the pool by the calls
+            // that it makes.
             (Cause::Status(status), None) if (400..500).contains(&status) && status != 429 => {
                 self.usefulness.record_error(|| now);
                 return;
@@ -142,7 +138,7 @@ impl TransportHealth {
             (Cause::Timeout | Cause::Broken | Cause::Undecodable | Cause::Status(_), None) => {
                 self.record_unusable(now);
             }
-            // A failure to connect is recorded where it happens, and the rest says nothing about the node.
+            // A failure to connect is recorded where it happens. The other causes say nothing about the node.
             (Cause::Connect, None) => {}
             _ => return,
         }
@@ -157,7 +153,7 @@ impl TransportHealth {
         }
     }
 
-    /// The node rejects every call of this gateway.
+    /// Records that the node rejects every call of this gateway.
     fn record_rejected_gateway(&self, now: Duration) {
         self.failures.store(MAX_FAILURES, Relaxed);
         self.ejected.fail(now);

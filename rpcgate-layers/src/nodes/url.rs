@@ -1,5 +1,3 @@
-//! The address of a node.
-
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::uri::{Authority, PathAndQuery};
@@ -8,10 +6,10 @@ use rpcgate_core::tally::Transport;
 use rpcgate_core::url_secrets::{shown_login, shown_target};
 use std::fmt;
 
-/// The address at which a node takes one protocol, with user and password if it requires them. `FromStr` reads an `http://` or
-/// `https://` URL, and [`NodeUrl::parse`] that of any protocol.
+/// The address of a node for one protocol, with user and password if the node requires them. `FromStr` reads an
+/// `http://` or `https://` URL, and [`NodeUrl::parse`] a URL of any protocol.
 ///
-/// Shown without the secrets that [`url_secrets`](rpcgate_core::url_secrets) lists.
+/// `Display` omits the secrets that [`url_secrets`](rpcgate_core::url_secrets) lists.
 ///
 /// ```
 /// use rpcgate_core::tally::Transport;
@@ -30,7 +28,7 @@ pub struct NodeUrl {
     /// Without the brackets of an IPv6 address.
     pub(crate) host: Box<str>,
     pub(crate) port: u16,
-    /// The value of `Host`: with the port unless it is the scheme's own.
+    /// The value of `Host`: with the port unless it is the default of the scheme.
     pub(crate) authority: HeaderValue,
     path: PathAndQuery,
     /// The value of `Authorization` if the URL names a user: RFC 7617.
@@ -38,17 +36,17 @@ pub struct NodeUrl {
     shown: Box<str>,
 }
 
-/// Why a text is not the URL of a node. It does not repeat the text, which may hold a password.
+/// The reason why a text is not the URL of a node. It does not repeat the text, which may contain a password.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BadUrl {
-    /// It does not begin with a scheme of the protocol; see [`NodeUrl::parse`].
+    /// The text does not begin with a scheme of the protocol; see [`NodeUrl::parse`].
     Scheme,
-    /// Its host or port cannot be read.
+    /// The host or the port cannot be read.
     Authority,
-    /// Its path or query holds a character that is not allowed there, or it has a fragment.
+    /// The path or the query has a character that is not allowed there, or the URL has a fragment.
     Path,
-    /// Its user or password has a broken percent-escape.
+    /// The user or the password has a broken percent-escape.
     Login,
 }
 
@@ -75,7 +73,7 @@ impl std::str::FromStr for NodeUrl {
     }
 }
 
-/// The schemes of a protocol, and whether each means TLS.
+/// Returns the schemes of a protocol, and whether each means TLS.
 fn schemes(transport: Transport) -> &'static [(&'static str, bool)] {
     match transport {
         Transport::Http => &[("http", false), ("https", true)],
@@ -85,8 +83,9 @@ fn schemes(transport: Transport) -> &'static [(&'static str, bool)] {
 }
 
 impl NodeUrl {
-    /// Reads the address at which a node takes this protocol. Its scheme is `http` or `https`; for WebSocket connections `ws`
-    /// or `wss`; for gRPC `grpc` or `http` without TLS, `grpcs` or `https` over TLS. Without a port it is 80, or 443 over TLS.
+    /// Reads the address of a node for this protocol. The schemes are `http` and `https` for HTTP, `ws` and `wss` for
+    /// WebSocket, `grpc` and `http` for gRPC without TLS, `grpcs` and `https` for gRPC over TLS. The default port is
+    /// 80, or 443 over TLS.
     ///
     /// # Errors
     /// [`BadUrl`] says which part of the text is wrong.
@@ -129,28 +128,28 @@ impl NodeUrl {
         })
     }
 
-    /// Its host, without the brackets of an IPv6 address.
+    /// Returns the host, without the brackets of an IPv6 address.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Its port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The protocol that the node takes here.
+    /// Returns the protocol of this address.
     pub fn transport(&self) -> Transport {
         self.transport
     }
 
-    /// The target of a request to the URL itself.
+    /// Returns the target of a request to the URL itself.
     pub(crate) fn target(&self) -> Uri {
         Uri::from(self.path.clone())
     }
 
-    /// The target of a request to `path` below the URL. Both queries are kept, the URL's own first. `None` if the result
-    /// is too long for a URI.
+    /// Returns the target of a request to `path` below the URL. Both queries are kept, the URL's own first. `None` if
+    /// the result is too long for a URI.
     pub(crate) fn below(&self, path: &PathAndQuery) -> Option<Uri> {
         if self.path == "/" {
             return Some(Uri::from(path.clone()));
@@ -167,7 +166,7 @@ impl NodeUrl {
     }
 }
 
-/// The port of `host[:port]`; the scheme's own if none is given.
+/// Returns the port of `host[:port]`, or the default port.
 fn port(host: &str, tls: bool) -> Result<u16, BadUrl> {
     match host.rsplit_once(':') {
         Some((_, digits)) if !digits.ends_with(']') && !digits.is_empty() => match digits.parse() {

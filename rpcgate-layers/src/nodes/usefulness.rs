@@ -1,92 +1,90 @@
-//! How useful a node has been lately, by one transport.
+//! The recent usefulness of a node over one transport.
 //!
-//! One account for each node and transport, which [`choice`](super::choice) reads. It holds how quickly usable answers came,
-//! which part of the recent tries was in vain, and whether calls wait for the node longer than usual right now. An error or a
-//! failed try never makes a node look quicker, however soon it comes.
+//! Each node has statistics for each transport, which [`choice`](super::choice) reads: the latency of usable answers,
+//! the share of failed tries, and whether calls wait for the node longer than usual right now. An error or a failed try
+//! never makes a node look faster, however soon it comes.
 //!
-//! A node whose tries are mostly in vain, or that is silent, is *doubtful*: it gets calls only if no other node of its kind is
-//! better, and from time to time one more, a *trial*, which shows whether it is useful again.
+//! A node is *doubtful* if most of its tries fail, or if it is silent. It gets calls only if no other node of its kind
+//! is better, and from time to time a *trial*: one call that shows whether it is useful again.
 
 use super::backoff::Backoff;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// All recent tries were in vain.
+/// The share that means that all recent tries failed.
 const ALL: u32 = 1_024;
 
-/// The part of the tries from which on a node is doubtful. Two failures in a row reach it, and one of silence.
+/// The share of failed tries from which a node is doubtful. Two consecutive failures reach it, or one silence.
 const DOUBTFUL: u32 = ALL * 3 / 8;
 
-/// The time that a try in vain costs a call, which stands in for the latency of its answer.
+/// The penalty for a failed try in the expected latency.
 const IN_VAIN: Duration = Duration::from_secs(1);
 
-/// How many times the usual latency a call waits before the node is called silent.
+/// A call that waits for this multiple of the usual latency makes the node silent.
 const USUAL: u32 = 8;
 
-/// No node is called silent within this time.
+/// The minimum wait before a node with a known latency is silent.
 const SHORTEST: Duration = Duration::from_millis(250);
 
-/// A call that waits for a node that never answered one is given this time, and so is one in flight.
+/// The minimum wait for a node whose latency is not known, and for calls in flight.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// No answer is due within this time, if none is known.
+/// The minimum wait before a try without an answer is counted.
 const SOONEST: Duration = Duration::from_millis(50);
 
-/// From this many consecutive errors that no adapter names on, the node may be the cause, and not the calls.
+/// The number of consecutive errors that no adapter names after which the node, and not the calls, may be the cause.
 const SUSPECT: u32 = 16;
 
-/// Four are enough if the last came at least [`SUSPECT_AFTER`] after the first: a quiet chain has few calls.
+/// The number of errors that is enough if the last came at least [`SUSPECT_AFTER`] after the first: a quiet chain has
+/// few calls.
 const SUSPECT_FEW: u32 = 4;
 
-/// See [`SUSPECT_FEW`].
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 
-/// Methods that are told apart; others share a place with one of them.
+/// The number of slots for methods. Several methods may share one.
 const PLACES: usize = 32;
 
-/// The place of a method in a node's account; 0 is that of calls whose method is not known.
+/// The slot of a method in a node's statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct MethodPlace(u8);
 
 impl MethodPlace {
-    /// The place of a call whose method is not known.
+    /// The slot of calls whose method is not known.
     pub(crate) const OTHER: MethodPlace = MethodPlace(0);
 
-    /// The place of a listed method, whose name is always at the same address.
+    /// Returns the slot of a listed method, whose name is always at the same address.
     pub(crate) fn of(method: Option<&'static str>) -> Self {
         let Some(name) = method.filter(|name| !name.is_empty()) else { return MethodPlace::OTHER };
-        // The names are next to each other in memory: a multiplication spreads them (Fibonacci hashing).
+        // The names are adjacent in memory. A multiplication spreads them (Fibonacci hashing).
         let spread = (name.as_ptr().addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         MethodPlace((spread as usize % (PLACES - 1) + 1) as u8)
     }
 }
 
-/// A node's account by one transport. No part of it takes a lock.
+/// The statistics of a node over one transport. No access takes a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Usefulness {
-    /// The latency of usable answers, in microseconds; 0: none came yet.
+    /// The latency of usable answers in microseconds; 0 if none has come.
     latency: AtomicU64,
-    /// The part of the recent tries that was in vain.
+    /// The share of recent tries that failed.
     in_vain: AtomicU32,
-    /// That of the tries of each method that the node could not serve.
+    /// The share of each method's tries that the node could not serve.
     methods: [AtomicU32; PLACES],
     /// Tries that wait for an answer.
     waiting: AtomicUsize,
-    /// Since when they have waited without any answer to one of them, in microseconds.
+    /// The time since which none of the waiting tries was answered, in microseconds.
     silent_since: AtomicU64,
     /// Consecutive answers that were empty, or errors that no adapter names; at most [`SUSPECT`].
     errors: AtomicU32,
-    /// When the first of them came, in microseconds.
+    /// The time of the first of these errors, in microseconds.
     errors_since: AtomicU64,
-    /// How long calls that got no answer have waited since one was answered, in microseconds.
+    /// The total wait of unanswered calls since the last answer, in microseconds.
     unanswered: AtomicU64,
-    /// Whether it has ever given a usable answer.
     has_served: AtomicBool,
-    /// Until when the node gets no trial.
+    /// The pause between trials.
     trials: Backoff,
 }
 
-/// A try that waits for the node's answer.
 pub(crate) struct WaitingTry<'u>(&'u Usefulness);
 
 impl Drop for WaitingTry<'_> {
@@ -96,7 +94,7 @@ impl Drop for WaitingTry<'_> {
 }
 
 impl Usefulness {
-    /// A try begins to wait for the node.
+    /// Begins a wait for the node's answer.
     pub(crate) fn wait(&self, now: impl FnOnce() -> Duration) -> WaitingTry<'_> {
         if self.waiting.fetch_add(1, Relaxed) == 0 {
             self.silent_since.store(now().as_micros() as u64, Relaxed);
@@ -104,12 +102,13 @@ impl Usefulness {
         WaitingTry(self)
     }
 
-    /// The latency of usable answers; zero if none came yet.
+    /// Returns the latency of usable answers; zero if none has come.
     pub(crate) fn latency(&self) -> Duration {
         Duration::from_micros(self.latency.load(Relaxed))
     }
 
-    /// How long one more call is likely to take, in microseconds, without the calls in flight; `None` if nothing is known.
+    /// Returns the expected time of one more call in microseconds, without regard to the calls in flight; `None` if
+    /// nothing is known.
     pub(crate) fn expected(&self, method: MethodPlace) -> Option<u64> {
         let latency = self.latency.load(Relaxed);
         let share = if self.is_suspect() { ALL } else { self.share(method) };
@@ -119,34 +118,34 @@ impl Usefulness {
         Some(latency.max(1) + IN_VAIN.as_micros() as u64 * u64::from(share) / u64::from(ALL))
     }
 
-    /// Whether all of its recent answers were errors, or empty: perhaps it says so to every call. It is not doubtful, because
-    /// calls that are wrong have the same effect; but of equal nodes another one is better.
+    /// Reports whether all recent answers were errors or empty. Perhaps the node answers every call so. It is not
+    /// doubtful, because wrong calls have the same effect; but among equal nodes another one is preferred.
     pub(crate) fn is_suspect(&self) -> bool {
         self.errors.load(Relaxed) >= SUSPECT
     }
 
-    /// The part of the tries, of calls like this one, that was in vain.
+    /// Returns the share of failed tries for calls of this method.
     fn share(&self, method: MethodPlace) -> u32 {
         let of_method = self.methods.get(usize::from(method.0)).map_or(0, |share| share.load(Relaxed));
         self.in_vain.load(Relaxed).max(of_method)
     }
 
-    /// Whether calls of this method are better sent elsewhere. Reads the clock only if a call waits.
+    /// Reports whether calls of this method should go to another node. Reads the clock only if a call waits.
     pub(crate) fn is_doubtful(&self, method: MethodPlace, now: impl FnOnce() -> Duration) -> bool {
         self.is_in_doubt(method) || self.is_silent(now)
     }
 
-    /// Whether a recent try of a call like this one was in vain, or all recent answers were errors.
+    /// Reports whether a recent try of this method failed, or all recent answers were errors.
     pub(crate) fn has_failed(&self, method: MethodPlace) -> bool {
         self.share(method) > 0 || self.is_suspect()
     }
 
-    /// Whether the tries of calls of this method were mostly in vain.
+    /// Reports whether most tries of this method failed.
     pub(crate) fn is_in_doubt(&self, method: MethodPlace) -> bool {
         self.share(method) >= DOUBTFUL
     }
 
-    /// Whether calls wait for the node for much longer than usual, and none of them was answered.
+    /// Reports whether calls wait for the node much longer than usual and none of them was answered.
     fn is_silent(&self, now: impl FnOnce() -> Duration) -> bool {
         self.waiting.load(Relaxed) > 0 && {
             let since = Duration::from_micros(self.silent_since.load(Relaxed));
@@ -154,9 +153,9 @@ impl Usefulness {
         }
     }
 
-    /// Whether the node gets the next call as a trial, if a recent try was in vain: while others are quicker, it would get no
-    /// call that shows whether it is useful again. It gets one after a second, and one after twice the
-    /// time each time that it fails, up to half a minute.
+    /// Reports whether the node gets the next call as a trial, if a recent try failed. While other nodes are faster, it
+    /// would otherwise get no call that shows whether it is useful again. The first trial comes after a second. Each
+    /// failure doubles the pause, up to half a minute.
     pub(crate) fn takes_trial(&self, method: MethodPlace, now: impl Fn() -> Duration) -> bool {
         if !self.has_failed(method) {
             return false;
@@ -171,34 +170,32 @@ impl Usefulness {
         !is_first
     }
 
-    /// Whether an answer that was not an error is among its recent ones.
+    /// Reports whether the recent answers include one without an error.
     pub(crate) fn has_served_lately(&self) -> bool {
         self.errors.load(Relaxed) < SUSPECT / 2
     }
 
-    /// Whether it has ever given a usable answer.
     pub(crate) fn has_served(&self) -> bool {
         self.has_served.load(Relaxed)
     }
 
-    /// Whether more than one try waits for an answer.
     pub(crate) fn is_awaited_by_others(&self) -> bool {
         self.waiting.load(Relaxed) > 1
     }
 
-    /// An answer arrived, whatever it says: the node is not silent.
+    /// Records that an answer arrived, whatever its content: the node is not silent.
     pub(crate) fn record_sign_of_life(&self, now: Duration) {
         self.silent_since.store(now.as_micros() as u64, Relaxed);
     }
 
-    /// An answer came that was empty, or an error that no adapter names.
+    /// Records an answer that was empty, or an error that no adapter names.
     pub(crate) fn record_error(&self, now: impl FnOnce() -> Duration) {
         self.record_answered();
         if self.is_suspect() {
             return;
         }
         let now = now();
-        // Before the count, which others read first.
+        // Stored before the count, because other threads read the count first.
         if self.errors.load(Relaxed) == 0 {
             self.errors_since.store(now.as_micros() as u64, Relaxed);
         }
@@ -209,14 +206,14 @@ impl Usefulness {
         }
     }
 
-    /// A call was answered, so those that were not have not waited in vain.
+    /// Ends the total wait of unanswered calls, because a call was answered.
     pub(crate) fn record_answered(&self) {
         if self.unanswered.load(Relaxed) != 0 {
             self.unanswered.store(0, Relaxed);
         }
     }
 
-    /// A usable answer came, after `took` if that was measured.
+    /// Records a usable answer, which came after `took` if that was measured.
     pub(crate) fn record_usable(&self, method: MethodPlace, took: Option<Duration>) {
         self.record_answered();
         if !self.has_served() {
@@ -235,7 +232,7 @@ impl Usefulness {
                 place.store(less(share), Relaxed);
             }
         }
-        // What follows is for the next time that the node becomes doubtful.
+        // After this, the pause starts from the beginning when the node becomes doubtful again.
         if self.trials.is_set() && self.share(method) < DOUBTFUL {
             self.trials.clear();
         }
@@ -244,7 +241,7 @@ impl Usefulness {
         }
     }
 
-    /// How long a usable answer took.
+    /// Records the latency of a usable answer.
     pub(crate) fn record_latency(&self, took: Duration) {
         let sample = (took.as_micros() as u64).max(1);
         let old = self.latency.load(Relaxed);
@@ -259,13 +256,13 @@ impl Usefulness {
         }
     }
 
-    /// A try failed, or the node said that it serves no call at the moment.
+    /// Records that a try failed, or that the node serves no calls at the moment.
     pub(crate) fn record_failed(&self) {
         let old = self.in_vain.load(Relaxed);
         self.in_vain.store(old + (ALL - old).div_ceil(4), Relaxed);
     }
 
-    /// The node said that it does not serve this method.
+    /// Records that the node does not serve this method.
     pub(crate) fn record_method_failed(&self, method: MethodPlace) {
         if let Some(place) = self.methods.get(usize::from(method.0)) {
             let old = place.load(Relaxed);
@@ -273,23 +270,23 @@ impl Usefulness {
         }
     }
 
-    /// An answer of this method began and ended without a message, after `waited`. Nothing is recorded if that is not unusual
-    /// for the node.
+    /// Records that an answer of this method began and ended without a message after `waited`, unless that is usual for
+    /// the node.
     pub(crate) fn record_method_silence(&self, method: MethodPlace, waited: Duration) {
         if self.is_unusual(waited) {
             self.record_method_failed(method);
         }
     }
 
-    /// Whether calls wait for the node so long only if something is wrong.
+    /// Reports whether this wait is so long that something must be wrong.
     fn is_unusual(&self, waited: Duration) -> bool {
         let latency = self.latency();
         waited >= if latency.is_zero() { FIRST } else { (latency * USUAL).max(SHORTEST) }
     }
 
-    /// A try ended without an answer after `waited`: its time was over, or its caller has left. Nothing is recorded if no
-    /// answer was due by then, so that no caller can make a node look silent by leaving early. Several tries without an answer
-    /// between them count as one that waited for all of their time.
+    /// Records that a try ended without an answer after `waited`, because of a timeout or because the client left.
+    /// Ignores a wait that was too short for an answer, so that no client can make a node look silent by leaving early.
+    /// The waits of consecutive tries without an answer add up.
     pub(crate) fn record_silence(&self, waited: Duration) {
         if waited < self.latency().max(SOONEST) {
             return;
@@ -300,13 +297,13 @@ impl Usefulness {
         }
         self.unanswered.store(0, Relaxed);
         let old = self.in_vain.load(Relaxed);
-        // It has cost its caller more than an error does.
+        // A long wait has cost the client more than an error does.
         let part = if waited >= FIRST { 2 } else { 4 };
         self.in_vain.store(old + (ALL - old).div_ceil(part), Relaxed);
     }
 }
 
-/// The part that is left after a usable answer. A node that has failed gets few calls, so each of them counts.
+/// Returns the share after a usable answer. A node that has failed gets few calls, so each of them counts.
 const fn less(share: u32) -> u32 {
     share / 2
 }

@@ -1,4 +1,4 @@
-//! Asking the nodes of a chain: the one loop in which a call is tried, and probes.
+//! The retry loop for calls to the nodes of a chain, and probes.
 
 use super::Pool;
 use crate::nodes::choice::Candidates;
@@ -24,9 +24,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A call on its way to the nodes. If its client leaves or its time is over before a byte of it was sent, the node that it was
-/// for has not got it.
-/// If a try of it waited for a node, that counts against the node.
+/// A call in progress. If it is dropped before a byte was sent, the calls that it took from the node's limits are given
+/// back. If it is dropped while it waits for a node, the wait counts against the node.
 struct CallUnderWay<'p, 's> {
     pool: &'p Pool,
     transport: Transport,
@@ -52,13 +51,14 @@ impl Drop for CallUnderWay<'_, '_> {
 }
 
 impl Pool {
-    /// Asks the nodes for an answer of any kind, as often as the [`RetryPolicy`](crate::nodes::RetryPolicy) says. The buffered
-    /// part of the answer is taken from `memory`. Any answer counts as a success of its node.
+    /// Sends the request to the nodes and returns an answer of any kind, with retries according to the
+    /// [`RetryPolicy`](crate::nodes::RetryPolicy). The buffered part of the answer is taken from `memory`. Any answer
+    /// counts as a success of its node.
     ///
     /// # Errors
-    /// [`NodeRequestError::Busy`] if the chain, or the project of `memory`, has as many calls in flight as it may have, or if
-    /// `memory` is exhausted; [`NodeRequestError::AtLimit`] if no node may get the call now. Otherwise the [`Fault`] of the last try; it says `sent` if a byte may have reached a node in any
-    /// of them.
+    /// [`NodeRequestError::Busy`] if the chain, or the project of `memory`, has reached its limit of calls in flight,
+    /// or if `memory` is exhausted. [`NodeRequestError::AtLimit`] if no node may get the call now. Otherwise the
+    /// [`Fault`] of the last try, with `sent` set if a byte may have reached a node in any try.
     pub async fn ask(
         &self,
         request: &NodeRequest,
@@ -68,15 +68,15 @@ impl Pool {
         self.ask_classified(request, None, memory, (&mut |_| {}, &mut tries), Ok).await
     }
 
-    /// Asks the nodes for an answer that `classify` accepts. All tries together take no longer than a call may, and no longer
-    /// than until `deadline` on the monotonic clock. `on_sent` is notified whether a byte may have reached a node, and each
-    /// try is noted in `tries`.
+    /// Asks the nodes for an answer that `classify` accepts. The time limit of all tries together is that of a call, or
+    /// the time to `deadline` on the monotonic clock if that is shorter. `on_sent` is notified whether a byte may have
+    /// reached a node, and each try is recorded in `tries`.
     ///
     /// Arguments are borrowed because a future is copied to where it is polled.
     ///
     /// # Errors
-    /// As [`ask`](Pool::ask), but if an answer was rejected, the fault of the first such answer: it says more than that there
-    /// was no second.
+    /// As [`ask`](Pool::ask). If an answer was rejected, the fault of the first rejected answer, which is more
+    /// informative than a missing second one.
     pub(crate) async fn ask_classified<T: Judged + Send>(
         &self,
         request: &NodeRequest,
@@ -91,7 +91,7 @@ impl Pool {
         };
         self.retries.deposit();
         if let Some(lanes) = self.lanes(request) {
-            // In a box of its own, so that calls that have one lane are no larger.
+            // Boxed, so that the future of calls with one lane does not grow.
             return Box::pin(self.ask_in_lanes(lanes, request, limit, memory, noted, &classify)).await;
         }
         if let Some(reader) = &request.reader {
@@ -103,7 +103,7 @@ impl Pool {
         self.exchange((&self.http, &self.in_flight), Some(limit), project, noted, &mut exchange).await
     }
 
-    /// Sends a gRPC call to the nodes until one answers it, for at most `limit`, if it has one.
+    /// Sends a gRPC call to the nodes until one answers it, for at most `limit`.
     ///
     /// # Errors
     /// As [`ask_classified`](Pool::ask_classified).
@@ -118,7 +118,7 @@ impl Pool {
         self.exchange((&self.grpc, &self.in_flight_grpc), limit, project, noted, exchange).await
     }
 
-    /// Makes an exchange with the nodes of `clients`, within `limit`, if there is one, as a call in flight.
+    /// Runs an exchange with the nodes of `clients` as a call in flight, for at most `limit`.
     pub(super) async fn exchange<E: Exchange>(
         &self,
         (clients, in_flight): (&[E::Client], &Arc<InFlightLimit>),
@@ -135,7 +135,7 @@ impl Pool {
         let mut under_way = CallUnderWay { pool: self, transport: E::TRANSPORT, progress };
         let progress = &mut under_way.progress;
         let result = {
-            // In a box of its own: two small boxes are allocated and filled sooner than one large one.
+            // Boxed separately: two small boxes are allocated and filled faster than one large one.
             let again = || in_flight.acquire(project).map_err(|_| NodeRequestError::Busy);
             let mut tries = Box::pin(self.try_nodes(clients, exchange, &mut *progress, again));
             match limit {
@@ -190,8 +190,8 @@ impl Pool {
         }
         let mut tries = Tries::new();
         let mut reuse = Reuse::Idle;
-        // A node whose error the call may have caused. If another one serves the call, the node has: it lacks the method, which
-        // the beginning of another answer shows, or it fails at it.
+        // A node whose error the call may have caused. If another node serves the call, this node was the cause: it
+        // lacks the method, which the start of the next answer shows, or it fails at it.
         let mut doubted: Option<(&Node, bool)> = None;
         loop {
             let node = client.as_ref();
@@ -221,7 +221,7 @@ impl Pool {
             let error = failure.error();
             tracing::debug!(chain = %self.chain, node = %node.config.name(), ?failure, "a try at a node failed: {error}");
             let NodeRequestError::Fault(fault) = error else {
-                // The gateway has stopped it, for which the node is not the cause.
+                // The gateway has stopped the try, so the node is not responsible.
                 progress.waits_since = None;
                 return Err(error);
             };
@@ -251,7 +251,8 @@ impl Pool {
                 _ => node.health.record_failure(E::TRANSPORT, fault, None, now),
             }
             let mut next = tries.after(failure, exchange.may_repeat(), &self.limits.retry);
-            // An answer from elsewhere than the chain's API can be due to the call's path, or to a node that gives no other.
+            // An answer that is not from the chain's API can be due to the call's path, or to a node that gives no
+            // other answers.
             let is_suspect = fault.cause == Cause::Unanswered
                 && exchange.may_repeat()
                 && !self.better_than(node.index, E::TRANSPORT).is_empty();
@@ -261,7 +262,7 @@ impl Pool {
             if !fault.sent && next != NextTry::Reconnect {
                 node.give_back(calls, taken, &*self.clock);
             }
-            // Only a node that has served calls shows what the cause of an error is.
+            // Only a node that has served calls shows the cause of an error.
             let better =
                 || candidates(Some(node.index)).among.and(self.better_than(node.index, E::TRANSPORT));
             let choose = |failed| match failure {
@@ -281,7 +282,7 @@ impl Pool {
                     choose(Some(node.index)).or_else(again).ok_or(error)?
                 }
             };
-            // A node that answers has working connections; after any other failure no idle one is trusted.
+            // A node that answers has working connections. After any other failure no idle one is trusted.
             let has_answered = matches!(
                 failure,
                 TryFailure::BadAnswer(_) | TryFailure::Unserved { .. } | TryFailure::DoubtedError(_)
@@ -293,7 +294,7 @@ impl Pool {
             if may_be_callers {
                 doubted = Some((node, is_unknown));
             }
-            // A caller whose calls are wrong leaves retries for others.
+            // A client whose calls are wrong leaves retries for others.
             let take_retry = || if may_be_callers { self.take_spare_retry() } else { self.take_retry() };
             if fault.sent && !take_retry() {
                 if next != NextTry::Reconnect {
@@ -322,7 +323,7 @@ impl Pool {
             place.enter(node.index);
         }
         if node.network.is_unknown() {
-            // A node that lets this question wait lets its call wait.
+            // A node that is slow to answer this question delays the call.
             (progress.node, progress.waits_since) = (Some(node.index), Some(self.clock.elapsed()));
             self.confirm_network(node).await?;
             progress.waits_since = None;
@@ -337,11 +338,11 @@ impl Pool {
         sent.unwrap_or_else(|| Err(TryFailure::TimedOut { sent: progress.sent }.into()))
     }
 
-    /// Sends a call to one node and no other, regardless of its health and of what it may get, for at most `limit`. For a program's own calls, such as
-    /// probes: they do not count among the calls in flight, so that a busy chain is not taken for a dead one, and they are not
-    /// retried, save on a new connection in place of an idle one that the node had closed.
+    /// Sends a call to one node only, regardless of its health and limits, for at most `limit`. It is meant for the
+    /// gateway's own calls, such as probes. These do not count as calls in flight, so that a busy chain is not mistaken
+    /// for a dead one. They are not retried, except on a new connection after the node had closed the idle one.
     ///
-    /// If the request has a [number](NodeRequest::with_number), its answer must be the reply to that call.
+    /// If the request has a [number](NodeRequest::with_number), the answer must be the reply to that call.
     ///
     /// # Errors
     /// The [`Fault`] of the try; [`Cause::NoNode`] if the node has no address for HTTP.
@@ -379,7 +380,7 @@ impl Pool {
     }
 }
 
-/// A try ended without an answer: that counts against the node if it took longer than usual.
+/// Records that a try ended without an answer, which counts against the node if the wait was unusual.
 fn record_silence<E: Exchange>(node: &Node, progress: &mut CallProgress<'_>, now: Duration) {
     if let Some(since) = progress.waits_since.take() {
         node.health.by(E::TRANSPORT).usefulness().record_silence(now.saturating_sub(since));

@@ -1,8 +1,8 @@
-//! Choosing a node where nodes may not get any number of calls, or not for nothing.
+//! The choice of a node with regard to the limits and prices of nodes.
 //!
-//! A node that may not get a call now is no candidate for it. Of those left, the tier of the best health is considered as
-//! everywhere, and in it only the nodes that cost least: a node whose monthly budget is used up faster than the month passes costs
-//! more than any other. The calls are taken of what the node may get before they are sent.
+//! A node that may not get a call now is not a candidate. Among the others, the tier of the best health is considered
+//! as usual, and in it only the cheapest nodes. A node whose monthly budget is used up faster than the month passes
+//! costs more than any other. The calls are taken from the node's limits before they are sent.
 
 use super::Pool;
 use crate::nodes::choice::Candidates;
@@ -14,12 +14,12 @@ use crate::nodes::spending::{SpendingTime, TakenAt};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::node_try::NodeChoice;
 
-/// Health, tier and cost: the lesser first.
+/// Health, tier and cost; the lowest first.
 type Rank = (Grade, (bool, u32), (bool, u64));
 
 impl Pool {
-    /// The node for the next calls, of which it counts so many, one of the `candidates`, why it is that one, and when the calls were
-    /// counted. `None` if there is none, or if none may get them now.
+    /// Returns the node for the next `calls` calls, the reason for the choice, and the time at which the calls were
+    /// counted. `None` if there is no candidate, or if none may get the calls now.
     pub(super) fn choose<'a, N: AsRef<Node>>(
         &self,
         nodes: &'a [N],
@@ -31,7 +31,7 @@ impl Pool {
             return Some((chosen, choice, TakenAt::default()));
         }
         let mut passed_over = NodeSet::NONE;
-        // Another call may take what is left of a node meanwhile: then it has no room when it is looked at again.
+        // Another call may use up the node's limit in the meantime. Then the next round excludes the node.
         for _ in 0..=nodes.len() {
             let at = SpendingTime::of(&*self.clock);
             let (among, why) = least_costly(nodes, candidates, (calls, at), &mut passed_over);
@@ -44,13 +44,13 @@ impl Pool {
         None
     }
 
-    /// Why no node was chosen.
+    /// Returns the error for a call without a node.
     pub(super) fn unchosen<N: AsRef<Node>>(&self, nodes: &[N], candidates: Candidates) -> NodeRequestError {
         let is_any = self.has_allowances && nodes.iter().any(|node| candidates.has(node.as_ref()));
         if is_any { NodeRequestError::AtLimit } else { Fault::unsent(Cause::NoNode).into() }
     }
 
-    /// The nodes that may get so many calls now.
+    /// Returns the nodes that may get `calls` calls now.
     pub(super) fn with_room<N: AsRef<Node>>(&self, nodes: &[N], calls: u32) -> NodeSet {
         if !self.has_allowances {
             return NodeSet::ALL;
@@ -60,7 +60,8 @@ impl Pool {
         nodes.filter(|node| node.has_room(calls, at)).map(|node| node.index).collect()
     }
 
-    /// Whether a call over HTTP can be sent to one of these nodes at once: none of them may be drained or backed off from.
+    /// Reports whether a call over HTTP can be sent to one of these nodes immediately: the node is neither drained nor
+    /// in backoff.
     pub(crate) fn has_usable(&self, among: NodeSet) -> bool {
         let candidates = Candidates { among, ..Candidates::from([None, None]) };
         let is_usable = |node: &Node| {
@@ -70,7 +71,7 @@ impl Pool {
         self.http.iter().map(AsRef::<Node>::as_ref).any(is_usable)
     }
 
-    /// Whether one of the `candidates` is healthy.
+    /// Reports whether one of the `candidates` is healthy.
     pub(super) fn has_healthy<N: AsRef<Node>>(&self, nodes: &[N], candidates: Candidates) -> bool {
         let mut nodes = nodes.iter().map(AsRef::<Node>::as_ref);
         nodes.any(|node| {
@@ -80,8 +81,8 @@ impl Pool {
     }
 }
 
-/// The candidates among which the next node is chosen, and why the others are not, if that is for what they may get or cost.
-/// Those that are passed over for what they may get are counted, unless they were before.
+/// Returns the candidates for the next choice, and the reason if limits or costs excluded others. Counts each node that
+/// is skipped because of its limits, unless `passed_over` already has it.
 fn least_costly<N: AsRef<Node>>(
     nodes: &[N],
     candidates: Candidates,
@@ -162,7 +163,7 @@ mod tests {
         fixture.pool.nodes().map(|node| node.spending.month_calls).collect()
     }
 
-    /// Where a call goes, and why.
+    /// Returns the node that gets a call, and the reason.
     async fn asked(fixture: &PoolFixture) -> (u16, NodeChoice) {
         let mut tries = NodeTries::default();
         let (request, mut memory) = (call("read"), MemoryPermit::default());
@@ -239,7 +240,7 @@ mod tests {
             node(&nodes[1].url(), priced(1, budget(720))),
             fallback,
         ]);
-        // 2023-12-01T00:00:00Z: in an hour one 744th of a budget is due.
+        // 2023-12-01T00:00:00Z: each hour, 1/744 of the budget becomes due.
         fixture.clock.advance(Duration::from_secs(1_701_388_800 - 1_700_000_000));
         assert_eq!(asked(&fixture).await, (1, NodeChoice::Cheaper));
         assert_eq!(asked(&fixture).await, (0, NodeChoice::Cheaper), "the cheaper one has got what is due");
@@ -403,7 +404,7 @@ mod tests {
             (look(), look()),
             (NodeSet::from_iter([NodeIndex(1)]), NodeSet::from_iter([NodeIndex(1)]))
         );
-        // Another call takes the last place.
+        // Another call uses up the limit.
         assert!(nodes[1].take(1, at).is_some() && nodes[1].take(1, at).is_none());
         assert_eq!((look(), look()), (NodeSet::NONE, NodeSet::NONE));
         let counts: Vec<_> = nodes.iter().map(|node| node.config.spending.view(at).over_rate).collect();

@@ -1,5 +1,3 @@
-//! The heights that nodes are known to have reached.
-
 use super::Pool;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::node::{Node, NodeIndex};
@@ -8,11 +6,12 @@ use rpcgate_core::caller::ProjectId;
 use std::sync::Arc;
 
 impl Pool {
-    /// The nodes with HTTP, among the first 64, that are known to have reached this height. If they are not enough, it waits
-    /// for a round of probes that shows more, as a call in flight, for a second at most.
+    /// Returns the HTTP nodes, among the first 64, that are known to have reached this height. If `is_enough` rejects
+    /// them, the call waits as a call in flight for a round of probes that shows more, for at most a second.
     ///
     /// # Errors
-    /// [`NodeRequestError::Busy`] if it has to wait, and the chain or the project has as many calls in flight as it may have.
+    /// [`NodeRequestError::Busy`] if it has to wait and the chain or the project has reached its limit of calls in
+    /// flight.
     pub(crate) async fn nodes_at(
         &self,
         height: u64,
@@ -29,7 +28,7 @@ impl Pool {
         Ok(found.unwrap_or_else(|| self.known_at(height)))
     }
 
-    /// The nodes with HTTP, among the first 64, that are known to have reached this height.
+    /// Returns the HTTP nodes, among the first 64, that are known to have reached this height.
     pub(crate) fn known_at(&self, height: u64) -> NodeSet {
         let nodes = self.http.iter().map(AsRef::<Node>::as_ref);
         let has_reached = |node: &&Node| {
@@ -38,19 +37,18 @@ impl Pool {
         nodes.filter(has_reached).map(|node| node.index).collect()
     }
 
-    /// The height that the node at this place is known to have reached.
+    /// Returns the known height of the node at this position.
     pub(crate) fn height(&self, place: u16) -> Option<u64> {
         self.node_at(place).and_then(|node| node.health.height())
     }
 
-    /// The node at this place has shown this height in an answer to a call.
+    /// Records that the node at this position has shown this height in an answer to a call.
     pub(crate) fn raise_height(&self, place: u16, height: u64) {
         if let Some(node) = self.node_at(place) {
             node.health.raise_height(height);
         }
     }
 
-    /// The index of the node at this place.
     pub(crate) fn at(&self, place: u16) -> NodeIndex {
         NodeIndex(place.into())
     }
@@ -59,12 +57,12 @@ impl Pool {
         self.nodes.get(usize::from(place))
     }
 
-    /// Ends when calls wait for a height, and no sooner than nodes may be probed for that.
+    /// Completes when calls wait for a height and extra probes are allowed.
     pub(in crate::nodes) async fn head_wanted(&self) {
         self.head_requests.wanted().await;
     }
 
-    /// A round of probes is over.
+    /// Reports that a round of probes is over.
     pub(in crate::nodes) fn tell_heads(&self) {
         self.head_requests.tell();
     }

@@ -1,7 +1,7 @@
-//! Asking a second node while the first still works on a read: because the read takes unusually long (a hedge), because it
-//! takes longer than a read may, or because its first node is on trial.
+//! Second requests while the first node still works on a read: because the read takes unusually long (a hedge), because
+//! it takes longer than the configured limit, or because the first node is on trial.
 //!
-//! Every try goes on until one of them brings a usable answer.
+//! Each try is a lane. All lanes continue until one brings a usable answer.
 
 use super::Pool;
 use crate::nodes::choice::Candidates;
@@ -29,22 +29,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Poll;
 use std::time::Duration;
 
-/// The most nodes that work on a call at the same time.
+/// The maximum number of nodes that work on a call at the same time.
 const MOST: usize = 3;
 
-/// How long a node on trial has for a call before another node gets the call as well: this many times the latency of the
-/// quickest other node, within these bounds.
+/// The time that a node on trial has before another node gets the call as well: this multiple of the latency of the
+/// fastest other node, within these bounds.
 const TRIAL: u32 = 8;
 const SHORTEST_TRIAL: Duration = Duration::from_millis(50);
 const LONGEST_TRIAL: Duration = Duration::from_secs(1);
 
-/// Why more than one node may work on a call.
+/// The reasons for which more than one node may work on a call.
 pub(super) struct Lanes<'p> {
-    /// The hedges of the pool, and the method of the call, if it may be hedged.
+    /// The hedges of the pool and the method of the call, if it may be hedged.
     hedging: Option<(&'p Hedging, &'static str)>,
-    /// A node on trial, which gets the call first, and the time that it has.
+    /// The node on trial, which gets the call first, and its time limit.
     trial: Option<(NodeIndex, Duration)>,
-    /// After how long a read is sent to another node as well.
+    /// The time after which a read is sent to another node as well.
     next_node_after: Option<Duration>,
 }
 
@@ -57,7 +57,6 @@ struct Lane {
 
 type Asking<'l, T> = Pin<Box<dyn Future<Output = Result<T, NodeRequestError>> + Send + 'l>>;
 
-/// What happens next to a call in lanes.
 enum Event<T> {
     /// The try in this lane is over.
     Over(usize, Result<T, NodeRequestError>),
@@ -66,7 +65,7 @@ enum Event<T> {
 }
 
 impl Pool {
-    /// Why more than one node may work on the call; `None`: only one may.
+    /// Returns the reasons for which more than one node may work on the call; `None` if only one may.
     pub(super) fn lanes(&self, request: &NodeRequest) -> Option<Lanes<'_>> {
         if request.broadcast {
             return None;
@@ -84,13 +83,13 @@ impl Pool {
         self.timed_trial(&self.http, candidates)
     }
 
-    /// A node on trial for a gRPC call, and the time that it has.
+    /// Returns the node on trial for a gRPC call, and its time limit.
     pub(crate) fn grpc_trial(&self, among: NodeSet, method: MethodPlace) -> Option<(NodeIndex, Duration)> {
         let candidates = Candidates { among, avoid: [None, None], kind: (Transport::Grpc, method) };
         self.timed_trial(&self.grpc, candidates)
     }
 
-    /// Whether a node has failed lately at gRPC calls of this method: only then one may be on trial.
+    /// Reports whether a node has failed lately at gRPC calls of this method. Otherwise no node is on trial.
     pub(crate) fn has_failed_over_grpc(&self, among: NodeSet, method: MethodPlace) -> bool {
         let mut nodes = self.grpc.iter().map(AsRef::<Node>::as_ref).filter(|node| among.has(node.index));
         nodes.any(|node| node.health.by(Transport::Grpc).usefulness().has_failed(method))
@@ -110,8 +109,8 @@ impl Pool {
         Some((node, (quickest * TRIAL).clamp(SHORTEST_TRIAL, LONGEST_TRIAL)))
     }
 
-    /// A node that has failed lately and gets the next call, to show whether it is useful again. Another node must be there that is healthy
-    /// and no less preferred, so that the call is not lost if it is not.
+    /// Returns a node that has failed lately and gets the next call, to show whether it is useful again. A healthy node
+    /// of at least the same tier must exist, so that the call is not lost if the trial fails.
     pub(super) fn on_trial<N: AsRef<Node>>(&self, nodes: &[N], candidates: Candidates) -> Option<NodeIndex> {
         let (transport, method) = candidates.kind;
         if self.limits.retry.attempts < 2 {
@@ -134,8 +133,8 @@ impl Pool {
         all().filter(has_failed).find(takes).map(|node| node.index)
     }
 
-    /// Asks as [`ask_classified`](Pool::ask_classified) does, and other nodes as well if the call takes too long at the first.
-    /// The call has one record, whatever was sent.
+    /// Asks as [`ask_classified`](Pool::ask_classified) does, and also asks other nodes if the first takes too long.
+    /// The call has one record, regardless of the number of lanes.
     pub(super) async fn ask_in_lanes<T, F>(
         &self,
         plan: Lanes<'_>,
@@ -180,7 +179,7 @@ impl Pool {
             let mut running: SmallVec<[Option<Asking<'_, T>>; MOST]> = SmallVec::new();
             running.push(Some(Box::pin(first)));
             let mut timer: Option<PooledTimer> = delay.map(|delay| self.timers.after(delay));
-            // What the caller gets if no usable answer comes.
+            // The client's result if no usable answer comes.
             let mut best: Option<(usize, Result<T, NodeRequestError>)> = None;
             let ended = loop {
                 let event = poll_fn(|cx| {
@@ -260,9 +259,10 @@ impl Pool {
             return result;
         }
         if winner > 0 {
-            // The first may have failed by itself; what is over is not ended again.
+            // The first try may have failed by itself. A try that is over is not ended again.
             tries.stop(now);
-            // Its answer would have taken longer: otherwise a node that always loses would be chosen on and on.
+            // Its answer would have taken longer. Without this record, a node that always loses would be chosen again
+            // and again.
             if unfinished[0]
                 && let Some(node) = places[0].node().and_then(|index| self.nodes.get(index.0))
             {
@@ -300,7 +300,7 @@ impl Pool {
         self.exchange((&self.http, &self.in_flight), Some(limit), project, noted, &mut exchange).await
     }
 
-    /// The request for another node than those that have the call, if there is a healthy one and the bounds allow it.
+    /// Returns the request for a node that does not have the call yet, if a healthy one exists and the bounds allow it.
     fn next_lane(
         &self,
         hedging: Option<(&Hedging, &'static str)>,
@@ -329,7 +329,7 @@ impl Pool {
         Some(NodeRequest { among, avoid, choice, is_hedge: true, ..request.clone() })
     }
 
-    /// Takes one hedge, and the retry that it needs; false if one of them is not left, and then neither is taken.
+    /// Takes one hedge and the retry that it needs. Returns false, and takes neither, if one of them is not left.
     fn take_hedge(&self, hedging: &Hedging) -> bool {
         if !hedging.take() {
             return false;
@@ -384,7 +384,7 @@ mod tests {
         NodeRequest { hedge: Some("toy_read"), ..call("read") }
     }
 
-    /// Measures this number of calls.
+    /// Measures `calls` calls.
     async fn warm(fixture: &PoolFixture, calls: usize) {
         for _ in 0..calls {
             assert_eq!(fixture.whole(read()).await.unwrap(), "{}");
@@ -422,7 +422,7 @@ mod tests {
         let counts = fixture.pool.hedges().unwrap();
         let counted: u64 = fixture.pool.nodes().map(|node| node.spending.month_calls).sum();
         assert!(counts.sent > 0 && counted > 70 && counted <= 70 + counts.sent, "{counted} {counts:?}");
-        // One that was stopped before a byte of it was sent does not count.
+        // A hedge that was stopped before a byte of it was sent does not count.
         fixture.until(|_| slow.seen().len() + good.seen().len() == counted as usize).await;
     }
 

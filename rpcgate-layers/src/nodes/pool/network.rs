@@ -1,5 +1,3 @@
-//! Asking nodes for their networks.
-
 use super::Pool;
 use crate::nodes::network::{NetworkFinding, WrongNetwork};
 use crate::nodes::node::{Node, NodeIndex};
@@ -12,13 +10,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The call that shows a node's network, and the expected answer; empty if the node is not asked.
+/// The call that asks for a node's network, and the expected answer; empty if the node is not asked.
 pub(super) type NetworkQuestion = OnceLock<(ProbeCall, NetworkProbe)>;
 
 impl Pool {
-    /// Has the nodes asked for their networks from now on, in the way of the chain's adapter: each before its first call, after it could
-    /// not be reached, and by [`watch_head`](crate::nodes::watch_head) from time to time. A node without an address for HTTP is not
-    /// asked.
+    /// Starts to ask the nodes for their networks, with the probe of the chain's adapter: before a node's first call,
+    /// after a failure to connect, and from time to time by [`watch_head`](crate::nodes::watch_head). Nodes without an
+    /// HTTP address are not asked.
     pub fn check_networks(&self, adapter: &dyn Adapter) {
         for client in &self.http {
             let node: &Node = client.as_ref();
@@ -30,7 +28,8 @@ impl Pool {
         }
     }
 
-    /// Makes a call of the gateway's own to one node, for at most `limit`. Returns the raw `result`, or the body of a REST answer.
+    /// Makes a call of the gateway's own to one node, for at most `limit`. Returns the raw `result`, or the body of a
+    /// REST answer.
     pub(in crate::nodes) async fn probe_node(
         &self,
         index: NodeIndex,
@@ -41,14 +40,14 @@ impl Pool {
         call.read(answer?)
     }
 
-    /// Asks the node for its network if that has to be known before its next call. Calls that need it at the same time ask once.
+    /// Asks the node for its network if it must be known before the next call. Concurrent calls ask once.
     ///
     /// # Errors
-    /// The [`Fault`] of a call that may be sent to another node, but not to this one: it belongs to another network, or cannot be
-    /// reached.
+    /// A [`Fault`] if the call may be sent to another node but not to this one, because it belongs to another network
+    /// or cannot be reached.
     pub(super) async fn confirm_network(&self, node: &Node) -> Result<(), Fault> {
         if node.network.is_unknown() {
-            // In a box of its own: nearly no call has to ask.
+            // Boxed: nearly no call has to ask.
             return Box::pin(self.confirm_unknown(node)).await;
         }
         Ok(())
@@ -59,7 +58,7 @@ impl Pool {
         let failures = node.network.failures.load(Relaxed);
         let _turn = node.network.turn.lock().await;
         if node.network.is_unknown() {
-            // The one before could not connect.
+            // The previous call could not connect.
             if node.network.failures.load(Relaxed) != failures {
                 return Err(unusable);
             }
@@ -68,15 +67,14 @@ impl Pool {
         if node.network.is_wrong() { Err(unusable) } else { Ok(()) }
     }
 
-    /// Asks the node at this place for its network, whatever is known of it.
+    /// Asks the node for its network, whatever is known about it.
     pub(in crate::nodes) async fn check_network(&self, index: NodeIndex) {
         let Some(node) = self.nodes.get(index.0) else { return };
         let _turn = node.network.turn.lock().await;
-        // That no connection could be made is recorded with the node's health.
+        // A failure to connect is recorded with the node's health.
         let _ = self.ask_for_network(node).await;
     }
 
-    /// Asks the node, and records its answer.
     async fn ask_for_network(&self, node: &Node) -> Result<(), Fault> {
         let question = self.networks.get(node.index.0).and_then(OnceLock::get);
         let Some((call, probe)) = question else { return Ok(()) };
@@ -100,8 +98,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Asks every node for its network, and returns those that belong to another one than their chain's, with both networks in words.
-    /// For pools whose nodes may belong to any network: it changes nothing.
+    /// Asks every node for its network. Returns the names of nodes that belong to another network than their chain's,
+    /// with a description of both networks. For pools whose nodes may belong to any network: it changes no state.
     pub async fn foreign_nodes(&self, adapter: &dyn Adapter) -> Vec<(String, String)> {
         let Some(probe) = adapter.network() else { return Vec::new() };
         let call = ProbeCall::new(adapter, probe.probe);
@@ -121,9 +119,9 @@ impl Pool {
         Some((node.config.name().to_string(), wrong.to_string()))
     }
 
-    /// Whether a node was found to belong to another network since this was last called.
+    /// Reports whether a wrong network was found at any node since the last call of this function.
     pub(in crate::nodes) fn take_wrong_networks(&self) -> bool {
-        // Every node is asked, so that none is reported twice.
+        // `count` visits every node, so that none is reported twice.
         self.nodes.iter().filter(|node| node.network.take_wrong()).count() > 0
     }
 }
@@ -182,7 +180,7 @@ mod tests {
         }
     }
 
-    /// A node at this height that shows this network, as a member of its answer, and answers calls with `{}`.
+    /// A node at this height that shows this network in a member of its answer, and answers calls with `{}`.
     async fn node(height: u64, network: &Arc<Mutex<&'static str>>) -> ScriptedNode {
         let network = network.clone();
         ScriptedNode::serve(move |_, mut wire| {
@@ -225,7 +223,7 @@ mod tests {
         fixture.pool.nodes().map(|node| node.health.name()).collect()
     }
 
-    /// The requests of a node that are not questions of the gateway.
+    /// Counts the requests to a node that are not questions of the gateway.
     fn calls(node: &ScriptedNode) -> usize {
         node.seen().iter().filter(|seen| !seen.contains("toy_")).count()
     }

@@ -1,5 +1,3 @@
-//! Opening a stream to one of the nodes.
-
 use super::Pool;
 use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
@@ -19,14 +17,14 @@ use rpcgate_core::tally::Transport;
 use std::time::Duration;
 
 impl Pool {
-    /// Opens a stream to a node, on which these sub-protocols are offered. If a node does not take it, or does not answer the
-    /// handshake in time, another one is asked, as often as a call that only reads would be tried.
-    /// Nodes that take every method come first, since the stream stays at its node: others are asked only if there is none. The opening counts among the calls in flight; an open stream does
-    /// not. Each try is noted in `tries`.
+    /// Opens a stream to a node and offers these sub-protocols. If a node does not accept it, or does not answer the
+    /// handshake in time, another node is asked, with as many tries as a read. Nodes that take every method are
+    /// preferred, because the stream stays at its node. The opening counts as a call in flight; an open stream does
+    /// not. Each try is recorded in `tries`.
     ///
     /// # Errors
-    /// [`NodeRequestError::Busy`] if the chain or the project has as many calls in flight as it may have,
-    /// [`NodeRequestError::AtLimit`] if no node may get it now; otherwise the [`Fault`] of the last try.
+    /// [`NodeRequestError::Busy`] if the chain or the project has reached its limit of calls in flight,
+    /// [`NodeRequestError::AtLimit`] if no node may get the stream now; otherwise the [`Fault`] of the last try.
     pub(crate) async fn open_stream(
         &self,
         protocols: &[HeaderValue],
@@ -44,9 +42,9 @@ impl Pool {
         })
     }
 
-    /// Opens a stream to one node and no other, regardless of its health, to read whole messages of up to `max` bytes. For a
-    /// program's own calls; it does not count among the calls in flight. If no connection can be made, that says nothing of
-    /// a node that also has an address for HTTP: its probes do.
+    /// Opens a stream to one node only, regardless of its health, to read whole messages of up to `max` bytes. It is
+    /// meant for the gateway's own calls and does not count as a call in flight. If no connection can be made, that
+    /// does not change the health of a node that also has an HTTP address: its probes do.
     ///
     /// # Errors
     /// The [`Fault`] of the try; [`Cause::NoNode`] if the node has no address for WebSocket.
@@ -120,7 +118,7 @@ impl Pool {
                 health.record_unreachable(self.clock.elapsed());
             }
             node.health.record_failure(Transport::Ws, fault, None, self.clock.elapsed());
-            // The time of this handshake is over, but not that of the opening, and nothing was relayed yet.
+            // The time limit of this handshake was reached, but not that of the opening, and nothing was relayed yet.
             let failure = match fault.cause {
                 Cause::Timeout => TryFailure::TimedOut { sent: fault.sent },
                 _ => fault.into(),
@@ -141,10 +139,10 @@ impl Pool {
     }
 }
 
-/// How long a node on trial may take for a handshake.
+/// The time limit of a handshake with a node on trial.
 const TRIAL: Duration = Duration::from_secs(1);
 
-/// A handshake that waits for its node. If its client leaves meanwhile, that counts against the node.
+/// A handshake that waits for its node. If the client leaves in the meantime, the wait counts against the node.
 struct Handshake<'p> {
     health: &'p TransportHealth,
     clock: &'p dyn Clock,
@@ -159,7 +157,7 @@ impl<'p> Handshake<'p> {
         Handshake { health, clock, since: Some(since), _waiting: waiting }
     }
 
-    /// It is over: the node has taken the stream, or the try has failed.
+    /// Ends the wait: the node has accepted the stream, or the try has failed.
     fn end(mut self, is_open: bool) {
         let now = self.clock.elapsed();
         if let Some(since) = self.since.take_if(|_| is_open) {

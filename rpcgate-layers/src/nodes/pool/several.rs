@@ -1,7 +1,7 @@
-//! Sending a transaction to several nodes at once.
+//! Broadcasts to several nodes at once.
 //!
-//! Each copy is a task of its own. Once a byte of it was written it runs to its end, within the time of the call, whatever the
-//! other nodes answer and whether the client stays: many nodes drop a transaction whose sender has left.
+//! Each copy is a task. After the first written byte it runs to its end, within the time limit of the call, whatever
+//! the other nodes answer and even if the client leaves: many nodes drop a transaction whose sender has left.
 
 use super::Pool;
 use crate::nodes::choice::Candidates;
@@ -27,17 +27,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
-/// How long other nodes are waited for once one had the transaction before.
+/// The time to wait for other nodes after one has answered that it already had the transaction.
 const KNOWN: Duration = Duration::from_secs(1);
 
-/// A transaction on its way to one node.
+/// A transaction that is sent to one node.
 struct TransactionCopy {
     request: NodeRequest,
     memory: MemoryPermit,
     tries: NodeTries,
 }
 
-/// What is known of a copy while it runs.
+/// The observed state of a copy while it runs.
 struct CopyWatch {
     is_sent: Arc<AtomicBool>,
     place: Arc<TryPlace>,
@@ -46,7 +46,7 @@ struct CopyWatch {
     is_over: bool,
 }
 
-/// Stops the copies that were not written yet, when the client leaves.
+/// The running copies. When the client leaves, those that were not written yet are aborted.
 struct Copies(SmallVec<[CopyWatch; 4]>);
 
 impl Drop for Copies {
@@ -57,7 +57,6 @@ impl Drop for Copies {
     }
 }
 
-/// A node's answer to a copy, and what it says.
 struct CopyAnswer {
     reception: Reception,
     answer: NodeAnswer,
@@ -69,14 +68,12 @@ impl Judged for CopyAnswer {
     }
 }
 
-/// The end of the copy at a place.
 struct CopyEnd {
     place: usize,
     result: Result<CopyAnswer, NodeRequestError>,
     copy: TransactionCopy,
 }
 
-/// The best result so far.
 struct Best<T> {
     reception: Option<Reception>,
     result: Result<T, NodeRequestError>,
@@ -84,9 +81,9 @@ struct Best<T> {
 }
 
 impl Pool {
-    /// Sends a transaction to a node as [`ask_classified`](Pool::ask_classified) does, and at the same time to other healthy
-    /// nodes, each of which gets it once. The first node that takes it answers. That a node had it before is an answer only if
-    /// no node takes it. The call has one record, whatever was sent.
+    /// Sends a transaction to a node as [`ask_classified`](Pool::ask_classified) does, and at the same time once to
+    /// each of several other healthy nodes. The first node that accepts it answers. The answer that a node already had
+    /// it is used only if no node accepts it. The call has one record, regardless of the number of copies.
     pub(super) async fn ask_several<T, F>(
         &self,
         reader: &ReceptionReader,
@@ -130,7 +127,7 @@ impl Pool {
                 },
                 Err(error) => (None, Err(error)),
             };
-            // Any answer is better than none, and of two equal ones the earlier.
+            // Any answer is better than no answer. Between equal answers, the earlier wins.
             let rank = |reception: Option<Reception>| (reception.is_none(), reception);
             if best.as_ref().is_none_or(|best| rank(reception) < rank(best.reception)) {
                 best = Some(Best { reception, result, memory: copy.memory });
@@ -157,7 +154,7 @@ impl Pool {
         progress.result(result)
     }
 
-    /// Starts the copies. Each is sent for at most `limit`.
+    /// Starts the copies. Each has a time limit of `limit`.
     fn send_copies(
         &self,
         reader: &ReceptionReader,
@@ -175,7 +172,7 @@ impl Pool {
             let told = is_sent.clone();
             let at = tried.clone();
             let task = tokio::spawn(async move {
-                // The client holds the pool as long as it waits for the copy.
+                // The client holds the pool while it waits for the copy.
                 let Some(pool) = pool.upgrade() else { return };
                 let result = {
                     let TransactionCopy { request, memory, tries } = &mut copy;
@@ -186,7 +183,7 @@ impl Pool {
                     pool.exchange((&pool.http, &pool.in_flight), Some(limit), project, noted, &mut exchange)
                         .await
                 };
-                // If the client has its answer already, no task waits for this one.
+                // If the client already has its answer, no task waits for this one.
                 let _ = sender.send(CopyEnd { place, result, copy });
             });
             CopyWatch { is_sent, place: tried, choice, task: task.abort_handle(), is_over: false }
@@ -194,11 +191,11 @@ impl Pool {
         (Copies(all.into_iter().enumerate().map(start).collect()), ends)
     }
 
-    /// The other nodes that get a transaction as well: healthy ones, in their turns.
+    /// Returns the other healthy nodes that get a copy, in rotation.
     fn others(&self, request: &NodeRequest) -> SmallVec<[NodeIndex; 4]> {
         let mut chosen: SmallVec<[NodeIndex; 4]> = SmallVec::new();
         let mut among = request.among.and(self.with_room(&self.http, request.calls));
-        // One of those that are chosen is left to the first copy, which may go to any node that gets no other.
+        // One of the chosen nodes is left for the first copy, which may go to any node without a copy.
         for _ in 0..self.limits.broadcast_nodes {
             let kind = (Transport::Http, MethodPlace::of(request.method_name));
             let candidates = Candidates { among, avoid: [request.avoid, None], kind };
@@ -221,14 +218,13 @@ impl Pool {
     }
 }
 
-/// Reads what an answer says about a transaction.
 fn read(reader: &ReceptionReader, answer: NodeAnswer) -> Result<CopyAnswer, Fault> {
     if answer.rejects_the_gateway() {
         return Err(Fault::sent(Cause::Status(answer.status.as_u16())));
     }
     let reception = match &answer.body {
         AnswerBody::Whole(body) => reader.read(answer.status.is_success(), body),
-        // No error is as large.
+        // Errors are never this large.
         AnswerBody::Larger { .. } => Reception::Taken,
     };
     Ok(CopyAnswer { reception, answer })

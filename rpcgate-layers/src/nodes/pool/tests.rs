@@ -75,7 +75,7 @@ async fn a_backed_off_node_returns_when_its_time_is_over_and_it_can_be_reached()
         wire.request().await;
         wire.write(answer("{}")).await;
     });
-    // It is the only one, so it is tried although its time is not up.
+    // It is the only node, so it is tried although its backoff is not over.
     assert_eq!(fixture.read().await.unwrap(), "{}");
     assert_eq!(aside(&fixture), 0);
 }
@@ -332,7 +332,7 @@ async fn a_read_that_a_node_does_not_answer_is_sent_to_another_one() {
     let fixture = PoolFixture::of(vec![NodeConfig::new(silent.url().parse().unwrap()), fallback], limits());
     assert_eq!(fixture.read().await.unwrap(), "{}");
     assert_eq!((silent.seen().len(), slow.seen().len()), (1, 1));
-    // Nobody else may get a broadcast that was sent, and there is no other node than the only one.
+    // A broadcast that was sent may go to no other node, and a single node has no alternative.
     let fixture = PoolFixture::with(&[slow.url(), slow.url()], limits());
     assert_eq!(fixture.broadcast().await.unwrap(), "{}");
     let fixture = PoolFixture::with(&[slow.url()], limits());

@@ -1,4 +1,4 @@
-//! Sending a gRPC call to a second node while the first still works on it.
+//! Second requests for gRPC calls while the first node still works on them.
 
 use super::Pool;
 use crate::nodes::choice::Candidates;
@@ -19,20 +19,20 @@ use std::time::Duration;
 /// The second of two exchanges of a call.
 pub(crate) struct SecondExchange<'e, E, N, P> {
     pub(crate) exchange: &'e mut E,
-    /// The node that has the call, if another one may get it now as well.
+    /// Returns the node that has the call, if another node may get it now as well.
     pub(crate) busy_node: N,
-    /// Has the exchange avoid a node.
+    /// Makes the exchange avoid a node.
     pub(crate) avoid: P,
 }
 
 impl Pool {
-    /// After how long a read is sent to another node as well, if it is.
+    /// Returns the time after which a read is also sent to another node.
     pub(crate) fn next_node_after(&self) -> Option<Duration> {
         self.limits.retry.next_node_after.filter(|_| self.may_retry())
     }
 
-    /// Sends a gRPC call as [`ask_grpc`](Pool::ask_grpc) does, and by the second exchange to another node as well if it is not
-    /// answered within `after`. Returns the first answer, and whether the second exchange has brought it.
+    /// Sends a gRPC call as [`ask_grpc`](Pool::ask_grpc) does, and with the second exchange also to another node if it
+    /// is not answered within `after`. Returns the first answer, and whether it came from the second exchange.
     pub(crate) async fn ask_two_grpc<E: Exchange<Client = H2Client>>(
         &self,
         (after, limit): (Duration, Option<Duration>),
