@@ -303,7 +303,6 @@ where
     }
 }
 
-/// The treatment of a body.
 #[derive(Debug)]
 pub(super) enum Want {
     /// The envelopes in the body are calls.

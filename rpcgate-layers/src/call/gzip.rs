@@ -21,7 +21,6 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// Returns the coding of a body with these headers.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut codings = headers.get_all(CONTENT_ENCODING).iter();
         let (Some(coding), None) = (codings.next(), codings.next()) else {

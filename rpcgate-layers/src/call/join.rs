@@ -236,7 +236,6 @@ fn write_form(form: &Form, dialect: Dialect, (id, method): (Option<&[u8]>, &[u8]
     write_after(&mut pieces.text, dialect, id, form);
 }
 
-/// Writes the text before a result or an error.
 fn write_before(out: &mut Vec<u8>, dialect: Dialect, (id, method): (&[u8], &[u8]), is_error: bool) {
     match (dialect, is_error) {
         (Dialect::Utxo, true) => out.extend_from_slice(b"{\"result\":null,\"error\":"),
@@ -256,7 +255,6 @@ fn write_before(out: &mut Vec<u8>, dialect: Dialect, (id, method): (&[u8], &[u8]
     }
 }
 
-/// Writes the text after a result or an error.
 fn write_after(out: &mut Vec<u8>, dialect: Dialect, id: &[u8], form: &Form) {
     match dialect {
         Dialect::Utxo => {

@@ -15,7 +15,6 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Creates an empty response whose text has capacity for `bytes` bytes.
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Pieces { text: Vec::with_capacity(bytes), ..Pieces::default() }
     }
@@ -28,7 +27,7 @@ impl Pieces {
         self.done_len + self.text.len()
     }
 
-    /// Adds a content. A small one is copied.
+    /// Adds a content. A small content is copied.
     pub(super) fn content(&mut self, content: &Bytes) {
         if !Self::shares(content.len()) {
             return self.text.extend_from_slice(content);

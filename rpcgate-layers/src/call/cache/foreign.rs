@@ -33,7 +33,6 @@ pub trait Cacheable: Sized {
     fn content(&self) -> &[u8];
 }
 
-/// The raw `result` of a JSON-RPC client.
 impl Cacheable for Bytes {
     fn to_cached(&self) -> Option<Bytes> {
         Some(self.clone())
@@ -183,14 +182,12 @@ where
     }
 }
 
-/// The role of a call, with the data for it.
 enum Found<Res, L, F> {
     Stored(Res),
     Leads(L),
     Follows(F),
 }
 
-/// The result of following another call.
 enum Followed<Res, P> {
     Answered(Res),
     /// The call must be sent. The task is present if the call leads others.
@@ -255,7 +252,6 @@ where
     }
 }
 
-/// The data to store the response to a call.
 struct KeepTask<P> {
     shared: Arc<CacheState>,
     chain: Option<Arc<Chain>>,
@@ -272,8 +268,8 @@ fn height(chain: Option<&Chain>) -> Option<u64> {
 }
 
 impl<P> KeepTask<P> {
-    /// Waits for the outcome of another call. If the leader is lost, one follower becomes the leader and the others
-    /// wait again.
+    /// Waits for the outcome of the leader. If the leader is lost, one follower becomes the leader and the others wait
+    /// again.
     async fn follow<Res: Cacheable>(mut self, mut follow: Follow) -> Followed<Res, P> {
         loop {
             match follow.landing().await {

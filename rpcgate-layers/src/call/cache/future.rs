@@ -133,7 +133,6 @@ impl<O: 'static> Drop for SharedFuture<O> {
     }
 }
 
-/// The data to answer a set.
 pub(super) struct CacheTask<S> {
     pub(super) shared: Arc<CacheState>,
     /// Has been polled ready.

@@ -83,7 +83,6 @@ pub struct CacheLayer<W = Native> {
     way: W,
 }
 
-/// The state shared by all clones of a cache.
 #[derive(Debug)]
 struct CacheState {
     replies: Arc<dyn ReplyStore>,
@@ -156,9 +155,8 @@ where
 struct Split {
     leads: Leads,
     follows: SmallVec<[(usize, singleflight::Follow); 1]>,
-    /// The newest height of the chain before any call was sent.
+    /// The newest height and the epoch of the chain before any call was sent.
     head: Option<u64>,
-    /// The epoch of the chain at that time.
     epoch: u32,
 }
 
@@ -174,7 +172,6 @@ impl Split {
 }
 
 impl CacheState {
-    /// Returns the stored answer to this call.
     fn look(&self, sought: &ReplySought<'_>, call: CallView<'_>, now: Duration) -> Option<Form> {
         let kept = self.replies.get(sought, now)?;
         if call.is_rest {
@@ -204,8 +201,8 @@ impl CacheState {
             let view = entry.call.view(&tally.body, chain);
             let sought = ReplySought::new(chain, view.sent, view.params).in_epoch(epoch);
             if !may_age {
-                // The call of another client may be at a node that is behind this client's height. Only permanent
-                // answers come from the store.
+                // Another client's call may be at a node that is behind this client's height. Only permanent answers
+                // come from the store.
                 let now = *now.get_or_insert_with(|| self.clock.elapsed());
                 if let Some(form) =
                     self.look(&sought, view, now).filter(|form| is_permanent(&tally.chain, view, form))

@@ -61,7 +61,6 @@ impl Map {
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    /// Returns the number of followers of a call.
     fn followers(&self, name: SharedCallName) -> usize {
         let flying = self.shard(name.hash).flying.lock();
         let shared_call = flying.table.find(name.hash, |shared_call| shared_call.name == name);
@@ -161,7 +160,6 @@ fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     (end <= whole.len()).then_some(start..end)
 }
 
-/// The followers of a call, and its outcome.
 #[derive(Debug, Default)]
 struct Followers {
     count: AtomicUsize,
@@ -178,11 +176,9 @@ impl Followers {
 /// The outcome of a call that others follow.
 #[derive(Clone, Debug)]
 pub(super) enum LeadOutcome {
-    /// A node answered, with a result or its own error.
     Answered(Form),
     /// No node could serve the call, as this error says.
     Unserved(Form),
-    /// No node answered.
     Failed(Fault),
     /// The call was refused, as a call of this project.
     Refused(Refusal, ProjectId),
@@ -192,12 +188,9 @@ pub(super) enum LeadOutcome {
     Lost,
 }
 
-/// The role of a call that joined.
 #[derive(Debug)]
 pub(super) enum Joined {
-    /// The call must be sent.
     Lead(Lead),
-    /// Another call is fetching the answer.
     Follow(Follow),
 }
 
@@ -259,7 +252,6 @@ impl Lead {
     }
 }
 
-/// A call that is about to end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndingLead<'a> {
     map: &'a Map,
@@ -267,7 +259,6 @@ pub(super) struct EndingLead<'a> {
 }
 
 impl EndingLead<'_> {
-    /// Returns the hash of the key.
     pub(super) fn hash(self) -> u64 {
         self.lead.name.hash
     }
@@ -283,7 +274,6 @@ impl EndingLead<'_> {
 /// and their followers are notified.
 #[derive(Debug, Default)]
 pub(super) struct Leads {
-    /// The map of all these calls.
     map: Option<Arc<Map>>,
     list: SmallVec<[(usize, Lead); 1]>,
     /// The number of ended calls.
@@ -291,7 +281,6 @@ pub(super) struct Leads {
 }
 
 impl Leads {
-    /// Adds a call; `more` further ones may follow.
     pub(super) fn push(&mut self, in_flight: &SingleFlight, place: usize, lead: Lead, more: usize) {
         self.map.get_or_insert_with(|| in_flight.map.clone());
         if self.list.is_empty() && more > 0 {
@@ -318,7 +307,6 @@ impl Leads {
         left.iter().any(|(_, lead)| map.followers(lead.name) > lead.own)
     }
 
-    /// Ends the call that was added last.
     pub(super) fn land_last(&mut self, landing: LeadOutcome) {
         if let Some(map) = &self.map
             && let Some((_, lead)) = self.list.pop()
@@ -358,7 +346,6 @@ impl Drop for Leads {
     }
 }
 
-/// A follower's claim to the outcome of a call.
 #[derive(Debug)]
 pub(super) struct Follow {
     name: SharedCallName,

@@ -47,7 +47,6 @@ struct Inside {
     say: Mutex<Say>,
 }
 
-/// Counts a set that is dropped without an answer.
 struct Leaving<'a>(&'a Inside, bool);
 
 impl Drop for Leaving<'_> {
@@ -706,7 +705,6 @@ async fn a_request_from_long_ago_gets_no_expired_answer() {
     assert!(!reported(calls).1);
 }
 
-/// Lets the other tasks run.
 async fn others_run() {
     for _ in 0..10 {
         tokio::task::yield_now().await;

@@ -202,7 +202,6 @@ enum State {
     Settled,
 }
 
-/// The content of a call's record.
 struct Recorded {
     sink: Arc<dyn UsageSink>,
     clock: Arc<dyn Clock>,
