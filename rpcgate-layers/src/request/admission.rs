@@ -1,7 +1,7 @@
-//! How an admission ends: with a caller whose request has an open tally, or with a refusal that the transport answers
-//! in its own form.
+//! The result of an admission: a request with a caller and an open tally, or a refusal that the transport answers in
+//! its own form.
 //!
-//! The layers before the body (route to scope) decide the same for every transport; only the answer to a refused
+//! The layers before the body (route to scope) decide the same for every transport. Only the answer to a refused
 //! request differs: an HTTP response, a gRPC status, a failed handshake. So they are generic over
 //! [`AdmissionResponse`]. HTTP answers with a [`PendingResponse`](super::message::PendingResponse); a transport that
 //! continues by itself puts [`Admit`](super::admit::Admit) at the end of the admission stack.
@@ -11,37 +11,37 @@ use rpcgate_core::call::{Call, Entry, Payload};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::Tally;
 
-/// A response type that can answer requests which an admission does not let in.
+/// A response type for requests that are not admitted.
 pub trait AdmissionResponse: Sized {
-    /// The answer to a refused request.
+    /// Answers a refused request.
     fn denied(denied: Denied) -> Self;
 
-    /// The answer to a CORS preflight with these headers, which needs no key. Only HTTP has preflights.
+    /// Answers a CORS preflight with these headers, which needs no key. Only HTTP has preflights.
     fn preflight(asked: &HeaderMap) -> Self {
         let _ = asked;
         Self::denied(Denied::unknown(Refusal::NoRoute))
     }
 }
 
-/// A refused request. Dropped, it leaves a record if its caller is known.
+/// A refused request. If its caller is known, dropping it leaves a record.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Denied {
-    /// Why.
+    /// The refusal.
     pub refusal: Refusal,
     /// The tally of the request, if its caller is known. Its one entry is refused.
     pub tally: Option<Box<Tally>>,
-    /// Whether the answer has the state of the caller's windows. For a valid key it has.
+    /// True if the answer has the state of the caller's windows, as for every valid key.
     pub rated: bool,
 }
 
 impl Denied {
-    /// A refused request of an unknown caller. It leaves no record.
+    /// Refuses a request of an unknown caller. It leaves no record.
     pub fn unknown(refusal: Refusal) -> Self {
         Denied { refusal, tally: None, rated: false }
     }
 
-    /// A refused request whose body was not read or is not a call. It is recorded as one call with method `-`.
+    /// Refuses a request whose body was not read or is not a call. It is recorded as one call with method `-`.
     pub fn known(mut tally: Box<Tally>, refusal: Refusal) -> Self {
         tally.entries.push(Entry::refused(Call::unread(Payload::Unread), refusal));
         Denied { refusal, tally: Some(tally), rated: true }

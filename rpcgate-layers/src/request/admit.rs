@@ -7,7 +7,7 @@ use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// The result of an admission: the request with its caller and tally, or why not.
+/// The result of an admission: the request with its caller and tally, or the refusal.
 pub type Admission<B> = Result<Authenticated<B>, Denied>;
 
 impl<B> AdmissionResponse for Admission<B> {

@@ -24,16 +24,16 @@ use std::time::Duration;
 pub struct Received<B> {
     /// The request, boxed because it moves from layer to layer.
     pub request: Box<Request<B>>,
-    /// Its id.
+    /// The request id.
     pub id: RequestId,
-    /// Time of arrival by the wall clock.
+    /// The time of arrival by the wall clock.
     pub arrival: Time,
-    /// Time of arrival by the monotonic clock, from which latency is measured.
+    /// The time of arrival by the monotonic clock, for measuring latency.
     pub started: Duration,
 }
 
 impl<B> Received<B> {
-    /// A request that arrives now.
+    /// Wraps a request that arrives now.
     pub fn now(request: Request<B>, clock: &dyn Clock) -> Self {
         let (arrival, started) = (clock.now(), clock.elapsed());
         Received { request: Box::new(request), id: RequestId::new(arrival), arrival, started }
@@ -47,9 +47,9 @@ pub struct Routed<B> {
     pub received: Received<B>,
     /// The chain.
     pub chain: Arc<Chain>,
-    /// Its transport.
+    /// The transport.
     pub transport: Transport,
-    /// Its target on the chain.
+    /// The target on the chain.
     pub target: Target,
 }
 
@@ -57,13 +57,13 @@ pub struct Routed<B> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Target {
-    /// The calls in its body.
+    /// The JSON-RPC calls in the body.
     JsonRpc,
-    /// The one REST call of this path below the chain's own.
+    /// One REST call of this path, relative to the chain's own path.
     Rest(Path),
-    /// The one gRPC call that its whole path is.
+    /// One gRPC call, given by the whole path.
     Grpc,
-    /// Nothing that a node has: the refusal depends on the body.
+    /// No resource of a node. The refusal depends on the body.
     Nothing(fn(&[u8]) -> Refusal),
 }
 
@@ -72,14 +72,14 @@ pub enum Target {
 pub struct Authenticated<B> {
     /// The request.
     pub request: Box<Request<B>>,
-    /// Its target on the chain.
+    /// The target on the chain.
     pub target: Target,
-    /// Its tally.
+    /// The tally.
     pub tally: Box<Tally>,
 }
 
 impl<B> Authenticated<B> {
-    /// Refuses it without reading its body. It is one usage call with method `-`.
+    /// Refuses the request without reading its body. It counts as one usage call with method `-`.
     pub fn deny(self, refusal: Refusal) -> Denied {
         Denied::known(self.tally, refusal)
     }
@@ -90,24 +90,24 @@ impl<B> Authenticated<B> {
 pub struct PendingResponse {
     /// The status.
     pub status: StatusCode,
-    /// Headers of this response only.
+    /// The headers of this response only.
     pub headers: HeaderMap,
-    /// Whether the body is JSON of the gateway or of a JSON-RPC node: then `headers` have no content type, which is in the
-    /// table that all other headers are written into.
+    /// True for JSON of the gateway or of a JSON-RPC node. Then `headers` have no content type: the respond layer
+    /// writes it with the common headers.
     pub is_json: bool,
     /// The body, or its first piece.
     pub body: Bytes,
-    /// The pieces that follow it.
+    /// The following pieces.
     pub rest: Vec<Bytes>,
-    /// Instead of the body: one that is still arriving from a node.
+    /// A body that is still arriving from a node; it replaces the other body fields.
     pub flow: Option<Flow>,
     /// The tally, if there is a caller. It is closed when the response leaves.
     pub tally: Option<Box<Tally>>,
-    /// Instead of a tally: the state of the caller's windows, where the tally has become the account of a stream.
+    /// The state of the caller's windows if there is no tally, because the tally has become the account of a stream.
     pub windows: Option<Windows>,
-    /// Whether the rate headers are written: always to an authenticated key.
+    /// True if the rate headers are written, as always for an authenticated key.
     pub rated: bool,
-    /// The refusal, where the request was refused as a whole.
+    /// The refusal, if the whole request was refused.
     pub refusal: Option<Refusal>,
 }
 
@@ -120,7 +120,7 @@ impl fmt::Debug for PendingResponse {
 }
 
 impl PendingResponse {
-    /// A refusal of a request that has no tally.
+    /// Refuses a request that has no tally.
     pub fn refused(refusal: Refusal) -> Self {
         let mut body = Vec::new();
         refusal.write_alone(Dialect::JsonRpc2, None, &mut body);
@@ -138,7 +138,7 @@ impl PendingResponse {
         }
     }
 
-    /// A refusal of a request whose body was not read, or is not a call.
+    /// Refuses a request whose body was not read, or is not a call.
     pub fn refused_unread(tally: Box<Tally>, refusal: Refusal) -> Self {
         PendingResponse::denied(Denied::known(tally, refusal))
     }
@@ -183,16 +183,16 @@ impl AdmissionResponse for PendingResponse {
     }
 }
 
-/// The headers that every preflight allows: those that known clients send.
+/// The headers that every preflight allows, because known clients send them.
 const ALLOWED_HEADERS: &str = "apikey, x-api-key, authorization, content-type, x-ton-client-version, client-sdk-type, \
      client-sdk-version, client-target-api-version, client-request-method, x-aptos-client, \
      x-aptos-typescript-sdk-origin-method, x-cosmos-block-height, x-rpcgate-consistency, traceparent, tracestate";
 
-/// The number of headers that a preflight may request in addition.
+/// The maximum number of additional headers that a preflight may request.
 const MOST_REQUESTED: usize = 64;
 
-/// The value of `Access-Control-Allow-Headers` for a preflight with these headers: [`ALLOWED_HEADERS`], and what it requests.
-/// No header of a browser's script can do harm: the ones that the gateway does not know are ignored.
+/// Returns the value of `Access-Control-Allow-Headers`: [`ALLOWED_HEADERS`] and the headers that the preflight
+/// requests. Allowing any header is safe, because the gateway ignores headers that it does not know.
 fn allowed_headers(asked: &HeaderMap) -> HeaderValue {
     let is_known = |name: &str| ALLOWED_HEADERS.split(", ").any(|known| known.eq_ignore_ascii_case(name));
     let requested =

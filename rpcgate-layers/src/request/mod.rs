@@ -1,5 +1,5 @@
-//! Layers that see a request before its body is read. The request is a [`Received`](message::Received), then a
-//! [`Routed`](message::Routed), then an [`Authenticated`](message::Authenticated), and the response is any
+//! Layers that see a request before its body is read. The request is first a [`Received`](message::Received), then a
+//! [`Routed`](message::Routed), then an [`Authenticated`](message::Authenticated). The response is any
 //! [`AdmissionResponse`](admission::AdmissionResponse); over HTTP it is a
 //! [`PendingResponse`](message::PendingResponse).
 

@@ -12,14 +12,14 @@ use tower_service::Service;
 
 /// A decision about a caller that wants to use a chain.
 pub trait CallerPolicy: Copy + Send + Sync + 'static {
-    /// Lets the request pass or returns why not.
+    /// Lets the request pass, or refuses it.
     ///
     /// # Errors
-    /// The refusal that answers the request.
+    /// Returns the refusal that answers the request.
     fn decide(&self, caller: &Caller, chain: ChainName) -> Result<(), Refusal>;
 }
 
-/// A service that consults a policy before it calls `inner`.
+/// A service that checks a policy before it calls `inner`.
 #[derive(Clone, Debug)]
 pub struct Enforce<S, J, W = Native> {
     inner: S,
@@ -28,7 +28,7 @@ pub struct Enforce<S, J, W = Native> {
 }
 
 impl<S, J, W> Enforce<S, J, W> {
-    /// Asks `policy` before `inner` is called.
+    /// Creates a service that checks `policy` before `inner`.
     pub fn new(inner: S, policy: J, way: W) -> Self {
         Enforce { inner, policy, way }
     }
@@ -79,7 +79,7 @@ where
     }
 }
 
-/// Writes the layer of a caller policy: `new`, and `with_caller` for foreign requests.
+/// Defines the layer of a caller policy: `new`, and `with_caller` for foreign requests.
 macro_rules! policy_layer {
     ($(#[$doc:meta])* $layer:ident, $policy:ident) => {
         $(#[$doc])*
@@ -93,13 +93,13 @@ macro_rules! policy_layer {
         }
 
         impl $layer {
-            /// The layer. All that it needs is in the caller.
+            /// Creates the layer. The caller holds everything it needs.
             pub fn new() -> Self {
                 $layer($crate::foreign::Native)
             }
 
-            /// The same layer for foreign requests: `tell` returns the caller and the chain of a request. A request for
-            /// which it returns `None` is refused with [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
+            /// Adapts the layer to foreign requests. `tell` returns the caller and the chain of a request. A request
+            /// without a caller (`None`) is refused with [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
             pub fn with_caller<R, F>(self, tell: F) -> $layer<$crate::foreign::Foreign<F, ()>>
             where
                 F: for<'r> Fn(

@@ -1,7 +1,7 @@
 //! The route: from a path to its chain, and the answer to CORS preflights.
 //!
-//! The layer comes first, before any caller is known: a request that it refuses has no rate headers and leaves no usage. It
-//! also checks the URI and the headers against their limits. The layer refuses with [`Refusal::NoRoute`],
+//! The layer comes first, before the caller is known, so a request that it refuses has no rate headers and no usage
+//! record. It also checks the limits for the URI and the headers. The layer refuses with [`Refusal::NoRoute`],
 //! [`Refusal::NoStream`], [`Refusal::MethodNotAllowed`], [`Refusal::InvalidPath`], [`Refusal::UriTooLong`] and
 //! [`Refusal::HeadersTooLarge`].
 //!
@@ -57,41 +57,41 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// How large the head of a request may be.
+/// The limits for the head of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct HeadLimits {
-    /// Bytes of path and query.
+    /// The maximum number of bytes of path and query.
     pub uri: usize,
-    /// Number of header fields.
+    /// The maximum number of header fields.
     pub fields: usize,
-    /// Bytes of all header names and values together.
+    /// The maximum number of bytes of all header names and values together.
     pub bytes: usize,
 }
 
 impl Default for HeadLimits {
-    /// 8 KiB of path and query, and 100 header fields of 16 KiB together.
+    /// Allows 8 KiB of path and query, and 100 header fields with 16 KiB in total.
     fn default() -> Self {
         HeadLimits { uri: 8 * 1024, fields: 100, bytes: 16 * 1024 }
     }
 }
 
 impl HeadLimits {
-    /// The same with another size of path and query, in bytes.
+    /// Sets the maximum size of path and query in bytes.
     #[must_use]
     pub const fn with_uri(mut self, uri: usize) -> Self {
         self.uri = uri;
         self
     }
 
-    /// The same with another number of header fields.
+    /// Sets the maximum number of header fields.
     #[must_use]
     pub const fn with_fields(mut self, fields: usize) -> Self {
         self.fields = fields;
         self
     }
 
-    /// The same with another size of all header names and values together, in bytes.
+    /// Sets the maximum total size of header names and values in bytes.
     #[must_use]
     pub const fn with_bytes(mut self, bytes: usize) -> Self {
         self.bytes = bytes;
@@ -107,7 +107,7 @@ pub struct RouteLayer {
     entrance: Entrance,
 }
 
-/// By which transport requests come, and how their paths lead to chains.
+/// The transport of requests, and the rules that map their paths to chains.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Entrance {
@@ -115,42 +115,42 @@ pub struct Entrance {
     pub transport: Transport,
     /// Finds the chain of a request by its HTTP method and path.
     pub place: fn(&Chains, &Method, &str) -> RouteMatch,
-    /// Finds the target of a request whose host is the chain's own, by its HTTP method and path. It is called if the path
-    /// alone leads nowhere.
+    /// Finds the target of a request whose host belongs to a chain, by its HTTP method and path. It is called if the
+    /// path alone matches nothing.
     pub at_host: fn(&Arc<Chain>, &Method, &str) -> RouteMatch,
 }
 
 impl Entrance {
-    /// HTTP requests: `/<chain>`, and below it the paths of chains that have some ([`place`]).
+    /// HTTP requests: `/<chain>`, and paths below it on chains that have paths ([`place`]).
     pub const HTTP: Entrance = Entrance { at_host: place_below, ..Entrance::new(Transport::Http, place) };
 
-    /// Handshakes of WebSocket streams: `/ws/<chain>` ([`place_stream`]), or `/` at a host of the chain's own.
+    /// Handshakes of WebSocket streams: `/ws/<chain>` ([`place_stream`]), or `/` at the chain's own host.
     pub const WS: Entrance =
         Entrance { at_host: place_stream_at_host, ..Entrance::new(Transport::Ws, place_stream) };
 
     /// gRPC calls: `/package.Service/Method` ([`place_grpc`]).
     pub const GRPC: Entrance = Entrance::new(Transport::Grpc, place_grpc);
 
-    /// Requests by `transport`, whose paths lead where `place` says, whatever their host is.
+    /// Creates an entrance for `transport` that maps paths with `place` and ignores the host.
     pub const fn new(transport: Transport, place: fn(&Chains, &Method, &str) -> RouteMatch) -> Self {
         Entrance { transport, place, at_host: |_, _, _| RouteMatch::Nowhere(Refusal::NoRoute) }
     }
 }
 
 impl RouteLayer {
-    /// A layer that serves `chains` over HTTP, also after they have been replaced.
+    /// Creates a layer that serves `chains` over HTTP and follows replacements of the set.
     pub fn new(chains: Arc<ArcSwap<Chains>>) -> Self {
         RouteLayer { chains, limits: HeadLimits::default(), entrance: Entrance::HTTP }
     }
 
-    /// The same layer for requests that come another way.
+    /// Sets the entrance, for requests of another transport.
     #[must_use]
     pub fn with_entrance(mut self, entrance: Entrance) -> Self {
         self.entrance = entrance;
         self
     }
 
-    /// The same layer with other limits.
+    /// Sets the limits of the head.
     #[must_use]
     pub fn with_limits(mut self, limits: HeadLimits) -> Self {
         self.limits = limits;
@@ -166,7 +166,7 @@ impl<S> Layer<S> for RouteLayer {
     }
 }
 
-/// The route in front of `inner`.
+/// A service that finds the chain before `inner`.
 #[derive(Clone, Debug)]
 pub struct Route<S> {
     inner: S,
@@ -206,8 +206,9 @@ where
 }
 
 impl Entrance {
-    /// A path counts first, so that it leads to the same chain at every host. At a host of the chain's own its API is at the
-    /// root, and paths of the API may begin with the chain's name: `/cosmos/bank/v1beta1/params`.
+    /// Finds the target of a request. The path has precedence, so that it leads to the same chain at every host. At a
+    /// chain's own host its API is at the root, and an API path may begin with the chain's name:
+    /// `/cosmos/bank/v1beta1/params`.
     fn find<B>(self, chains: &Chains, request: &Request<B>) -> RouteMatch {
         let method = request.method();
         let path = request.uri().path();
@@ -228,14 +229,15 @@ impl Entrance {
     }
 }
 
-/// Whether a path begins with the chain's name twice, so that the first one can only be that of the gateway's own path.
+/// Reports whether a path begins with the chain's name twice, so that the first one is the gateway's own path.
 fn names_twice(path: &str, chain: &Chain) -> bool {
     let mut segments = path.split('/').skip(1);
     let name = chain.name().as_str();
     segments.next() == Some(name) && segments.next() == Some(name)
 }
 
-/// The host of a request, with its port if it has one: of its URI, which over HTTP/2 has `:authority`, else of its `Host`.
+/// Returns the host of a request, with its port if present: from the URI (`:authority` over HTTP/2), or from the `Host`
+/// header.
 pub fn host_of<B>(request: &Request<B>) -> Option<&str> {
     match request.uri().host() {
         Some(host) => Some(host),
@@ -256,21 +258,21 @@ impl HeadLimits {
     }
 }
 
-/// Where a path leads.
+/// The result of matching a path.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RouteMatch {
-    /// To a chain, and to this target of it.
+    /// A chain, and the target on it.
     Chain(Arc<Chain>, Target),
-    /// To the answer to a CORS preflight.
+    /// A CORS preflight.
     Preflight,
-    /// Nowhere, or not by this HTTP method.
+    /// No match, or not for this HTTP method.
     Nowhere(Refusal),
 }
 
-/// Where `path` leads for a request with this HTTP method. A chain's own name is compared as it was sent: another
-/// spelling of it is another path, which is not found. The part below it, on chains that have paths of their own, is
-/// brought into its [canonical form](Path), or refused with [`Refusal::InvalidPath`] where it has none.
+/// Maps `path` to a chain for a request with this HTTP method. The name of the chain is compared literally: another
+/// spelling is another path, which does not exist. On chains with paths of their own, the rest of the path is brought
+/// into its [canonical form](Path), or refused with [`Refusal::InvalidPath`] if it has none.
 pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     if method == Method::OPTIONS {
         return RouteMatch::Preflight;
@@ -284,9 +286,9 @@ pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     place_below(chain, method, below)
 }
 
-/// Where the part of a path below a chain's own leads. On chains whose calls are paths it is brought into its
-/// [canonical form](Path), or refused with [`Refusal::InvalidPath`] where it has none; on other chains such a path does not
-/// exist.
+/// Maps the part of a path below the chain's own path. On chains whose calls are paths it is brought into its
+/// [canonical form](Path), or refused with [`Refusal::InvalidPath`] if it has none. On other chains such a path does
+/// not exist.
 pub fn place_below(chain: &Arc<Chain>, method: &Method, below: &str) -> RouteMatch {
     let canonical = match below {
         "" | "/" => Some(Path::default()),
@@ -304,7 +306,7 @@ pub fn place_below(chain: &Arc<Chain>, method: &Method, below: &str) -> RouteMat
     }
 }
 
-/// The path that `path` stands for: without a beginning that [means nothing](rpcgate_core::adapter::Adapter::path_alias).
+/// Removes a prefix that [has no meaning](rpcgate_core::adapter::Adapter::path_alias) from the path.
 fn aliased(chain: &Chain, path: Path) -> Option<Path> {
     let rest = chain.adapter().path_alias().and_then(|alias| path.as_str().strip_prefix(alias));
     match rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) {
@@ -313,8 +315,8 @@ fn aliased(chain: &Chain, path: Path) -> Option<Path> {
     }
 }
 
-/// Where `/package.Service/Method` leads: to the chain of the package, as a gRPC call. A path in another form, or of a
-/// package that no chain has, leads nowhere.
+/// Maps `/package.Service/Method` to the chain of the package, as a gRPC call. A path in another form, or of an unknown
+/// package, matches nothing.
 pub fn place_grpc(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     let path = GrpcPath::parse(path).filter(|_| method == Method::POST);
     match path.and_then(|path| chains.iter().find(|chain| chain.has_grpc(path))) {
@@ -323,8 +325,8 @@ pub fn place_grpc(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     }
 }
 
-/// Where `/ws/<chain>` leads: to the calls that the messages of a stream are. Handshakes are `GET` over HTTP/1.1, and
-/// `CONNECT` over HTTP/2. A chain [without a stream](rpcgate_core::chain::Facts::ws) is refused like one that is not known.
+/// Maps `/ws/<chain>` to a stream of JSON-RPC messages. Handshakes are `GET` over HTTP/1.1 and `CONNECT` over HTTP/2. A
+/// chain [without a stream](rpcgate_core::chain::Facts::ws) is refused like an unknown one.
 pub fn place_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     let name = path.strip_prefix("/ws/").map(|name| name.strip_suffix('/').unwrap_or(name));
     let is_handshake = method == Method::GET || method == Method::CONNECT;
@@ -335,7 +337,7 @@ pub fn place_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch 
     }
 }
 
-/// Where a handshake at a host of the chain's own leads.
+/// Maps a handshake at the chain's own host.
 pub fn place_stream_at_host(chain: &Arc<Chain>, method: &Method, path: &str) -> RouteMatch {
     let is_handshake = method == Method::GET || method == Method::CONNECT;
     if path == "/" && is_handshake && chain.facts().ws {

@@ -1,7 +1,7 @@
 //! Chain scope: a key may be limited to some chains.
 //!
-//! The layer comes after suspension and before the body is read. Scopes hold canonical names; aliases (`ethereum`) are resolved
-//! when a scope is written, not here. The layer refuses with [`Refusal::OutOfScope`].
+//! The layer comes after suspension and before the body is read. Scopes contain canonical names; aliases (`ethereum`)
+//! are resolved when a scope is written, not here. The layer refuses with [`Refusal::OutOfScope`].
 //!
 //! ```
 //! use rpcgate_core::{caller::Scope, chain::ChainName, backend::suite};
@@ -34,7 +34,7 @@ policy_layer! {
     ScopeLayer, ChainScope
 }
 
-/// The decision.
+/// The policy of [`ScopeLayer`].
 #[derive(Clone, Copy, Debug)]
 pub struct ChainScope;
 

@@ -1,4 +1,4 @@
-//! Suspended tenants: their keys stay, but their requests are refused.
+//! Suspended tenants: their keys remain, but their requests are refused.
 //!
 //! The layer comes right after authentication. It refuses with [`Refusal::Suspended`].
 //!
@@ -30,7 +30,7 @@ policy_layer! {
     SuspendLayer, Suspend
 }
 
-/// The decision.
+/// The policy of [`SuspendLayer`].
 #[derive(Clone, Copy, Debug)]
 pub struct Suspend;
 

@@ -34,15 +34,15 @@ impl<J> fmt::Debug for OverHttp<J> {
 }
 
 impl AuthenticateLayer<OverHttp> {
-    /// A layer over `http::Request` that knows the keys of `directory`. `clock` says whether a key has expired. The caller is
-    /// put into the request's extensions as an `Arc<Caller>`.
+    /// Creates a layer over `http::Request` that knows the keys of `directory`. `clock` decides whether a key has
+    /// expired. The layer puts the caller into the request's extensions as an `Arc<Caller>`.
     pub fn over_http(directory: Arc<dyn Directory>, clock: Arc<dyn Clock>) -> Self {
         let way = OverHttp { clock, places: KeyPlaces::default(), reject: RejectAsRequest };
         AuthenticateLayer { directory, way }
     }
 
-    /// The same with keys from an asynchronous function, which is called for every request: `Ok(None)` refuses it with
-    /// [`Refusal::InvalidKey`], and `Err(Unavailable)` with [`Refusal::DirectoryAway`].
+    /// Creates a layer that looks keys up with an asynchronous function, once per request. `Ok(None)` refuses the
+    /// request with [`Refusal::InvalidKey`], and `Err(Unavailable)` with [`Refusal::DirectoryAway`].
     pub fn with_lookup<F, Fut>(clock: Arc<dyn Clock>, look_up: F) -> Self
     where
         F: Fn(String) -> Fut + Send + Sync + 'static,
@@ -53,14 +53,14 @@ impl AuthenticateLayer<OverHttp> {
 }
 
 impl<J> AuthenticateLayer<OverHttp<J>> {
-    /// The same layer, which also looks for a key in these places.
+    /// Adds places in which the layer looks for a key.
     #[must_use]
     pub fn with_key_places(mut self, places: KeyPlaces) -> Self {
         self.way.places = places;
         self
     }
 
-    /// The same layer, which answers refused requests with the result of `refusing` for request and refusal.
+    /// Answers refused requests with `refusing(request, refusal)`.
     pub fn refusing<B, Res, G>(self, refusing: G) -> AuthenticateLayer<OverHttp<RejectFn<G>>>
     where
         G: Fn(Request<B>, Refusal) -> Res,
@@ -68,7 +68,7 @@ impl<J> AuthenticateLayer<OverHttp<J>> {
         self.rejecting(RejectFn(refusing))
     }
 
-    /// The same layer, which answers refused requests as the gateway does, in a body that `body` makes of its bytes.
+    /// Answers refused requests as the gateway does, with a body that `body` builds from its bytes.
     pub fn with_refusal_body<B, G>(self, body: G) -> AuthenticateLayer<OverHttp<RejectBody<G>>>
     where
         G: Fn(Bytes) -> B,

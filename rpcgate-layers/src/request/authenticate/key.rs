@@ -1,8 +1,9 @@
-//! The places of a request that may carry its key.
+//! The key of a request.
 //!
-//! The first that has one is used: the headers `apikey` and `x-api-key`, the query parameter `apikey`, the credentials in
-//! `authorization`, then the chain's own header and query parameter. Credentials are `Bearer <key>`, or those of Basic, for
-//! clients that support nothing else (bitcoin's): their password, else their user name. Other schemes carry no key.
+//! The first of these that is present is the key: the headers `apikey` and `x-api-key`, the query parameter `apikey`,
+//! the credentials in `authorization`, then the chain's own header and query parameter. Credentials are `Bearer <key>`,
+//! or Basic credentials for clients that support nothing else (bitcoin's): the password, or the user name if there is
+//! no password. Other schemes carry no key.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -12,19 +13,18 @@ use http::{HeaderMap, Request, Uri};
 use rpcgate_core::adapter::KeyPlaces;
 use std::borrow::Cow;
 
-/// The headers of every chain, in order.
+/// The headers that may carry the key on every chain, in order.
 const HEADERS: [&str; 2] = ["apikey", "x-api-key"];
-/// The query parameter of every chain.
+/// The query parameter that may carry the key on every chain.
 const PARAMETER: &str = "apikey";
-/// A key that no directory has: what is sent in a place of keys and is no text.
+/// A key that no directory has. It replaces a header value or credentials that are not text.
 const NO_TEXT: &str = "\u{fffd}";
 
-/// The key in a request, in the first of its places that has one. An empty key counts as absent.
+/// Returns the key of a request, or `None`. An empty key counts as absent.
 pub fn key_of<B>(request: &Request<B>, places: KeyPlaces) -> Option<Cow<'_, str>> {
     key_in(request.headers(), request.uri(), places)
 }
 
-/// The key in the head of a request.
 pub(crate) fn key_in<'r>(headers: &'r HeaderMap, uri: &'r Uri, places: KeyPlaces) -> Option<Cow<'r, str>> {
     in_usual_places(headers, uri)
         .or_else(|| in_credentials(headers))
@@ -32,8 +32,9 @@ pub(crate) fn key_in<'r>(headers: &'r HeaderMap, uri: &'r Uri, places: KeyPlaces
         .or_else(|| in_query(uri, places.query?))
 }
 
-/// The user name in the Basic credentials of a request whose password was taken for the key but is not one: many clients insist
-/// on both, and their user chooses which one is the key. `None` if the key was sent elsewhere, or without a user name.
+/// Returns the user name of Basic credentials whose password was taken as the key but is not a key. Many clients
+/// require both fields, and their user chooses the field for the key. Returns `None` if the key was sent elsewhere, or
+/// without a user name.
 pub(super) fn user_of(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     if in_usual_places(headers, uri).is_some() {
         return None;
@@ -44,7 +45,7 @@ pub(super) fn user_of(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     (!user.is_empty() && !password.is_empty()).then(|| user.to_owned())
 }
 
-/// Basic credentials of a user name alone, from which [`key_of`] reads the user name.
+/// Returns Basic credentials with only a user name, which [`key_of`] reads as the key.
 pub(super) fn credentials_of(user: &str) -> Option<HeaderValue> {
     let encoded = BASE64.encode(format!("{user}:"));
     let mut value = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
@@ -78,7 +79,6 @@ fn in_credentials(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Credentials that may be a key.
 enum Credentials<'r> {
     /// RFC 6750.
     Bearer(&'r str),
@@ -103,7 +103,7 @@ impl<'r> Credentials<'r> {
     }
 }
 
-/// Some clients leave the padding out.
+/// Base64 with optional padding, because some clients omit it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),

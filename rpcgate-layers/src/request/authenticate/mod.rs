@@ -1,14 +1,14 @@
-//! Authentication: from the API key in a request to its caller.
+//! Authentication: from the API key of a request to its caller.
 //!
-//! The key is taken from the header `apikey` or `x-api-key`, else from the query parameter `apikey`, else from the credentials
-//! in `authorization`; a chain may name more places (TON's clients send `api_key`). Of Basic credentials the password is the
-//! key, or the user name if the password is not one. The layer comes after the route, and a request gets its tally here. It refuses with [`Refusal::NoKey`] (unless the directory has an
-//! [anonymous](Directory::anonymous) caller), [`Refusal::InvalidKey`], [`Refusal::DirectoryAway`],
-//! and with [`Refusal::Overloaded`] while the sink cannot take charged calls. A revoked or expired key is refused
-//! like an unknown one, but counted on its project.
+//! The key is in the header `apikey` or `x-api-key`, the query parameter `apikey`, or the credentials in
+//! `authorization`; a chain may name more places (TON's clients send `api_key`). With Basic credentials the key is the
+//! password, or the user name if the password is not a key. The layer comes after the route and creates the tally of
+//! the request. It refuses with [`Refusal::NoKey`] (unless the directory has an [anonymous](Directory::anonymous)
+//! caller), [`Refusal::InvalidKey`], [`Refusal::DirectoryAway`], and with [`Refusal::Overloaded`] while the sink cannot
+//! take charged calls. A revoked or expired key is refused like an unknown one, but counted for its project.
 //!
-//! In any other tower stack it works over `http::Request`, with a [`Directory`] or with any asynchronous function, and puts the
-//! caller into the request's extensions, where [`caller_of`](crate::foreign::caller_of) finds it:
+//! In any other tower stack it works over `http::Request`, with a [`Directory`] or any asynchronous function, and puts
+//! the caller into the request's extensions, where [`caller_of`](crate::foreign::caller_of) finds it:
 //!
 //! ```
 //! use rpcgate_core::backend::suite;
@@ -64,7 +64,7 @@ pub struct AuthenticateLayer<W = Arc<Accounting>> {
 }
 
 impl AuthenticateLayer {
-    /// A layer that knows the keys of `directory`; tallies are settled with `accounting`.
+    /// Creates a layer that knows the keys of `directory`. Tallies are settled with `accounting`.
     pub fn new(directory: Arc<dyn Directory>, accounting: Arc<Accounting>) -> Self {
         AuthenticateLayer { directory, way: accounting }
     }
@@ -78,7 +78,7 @@ impl<S, W: Clone> Layer<S> for AuthenticateLayer<W> {
     }
 }
 
-/// Authentication in front of `inner`.
+/// A service that authenticates before `inner`.
 #[derive(Clone, Debug)]
 pub struct Authenticate<S, W = Arc<Accounting>> {
     inner: S,
@@ -148,8 +148,8 @@ where
     }
 }
 
-/// The user name of Basic credentials whose password is not a key. From then on the request has no password, so that
-/// whatever reads its key again finds the same one.
+/// Returns the user name of Basic credentials whose password is not a key, and removes the password from the request,
+/// so that any later reader of the key finds the same one.
 fn with_user_as_key<B>(request: &mut Request<B>) -> Option<String> {
     let user = user_of(request.headers(), request.uri())?;
     request.headers_mut().insert(AUTHORIZATION, credentials_of(&user)?);
@@ -210,7 +210,7 @@ mod tests {
         send_request(fixture, directory, accounting, request).await.0
     }
 
-    /// The response, and the key of the request as the next layer reads it.
+    /// Returns the response, and the key of the request as the next layer reads it.
     async fn send_request(
         fixture: &Fixture,
         directory: Arc<dyn Directory>,

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tower_service::Service;
 
-/// The refusal whose status counts.
+/// The refusal whose status is counted.
 const LIMITED: Refusal = Refusal::Window { retry_after: 0 };
 
 impl SafeguardLayer {
-    /// The same layer over `http::Request`, in a stack whose authentication puts an `Arc<Caller>` into the request's
-    /// extensions. It counts the responses with status 429 itself, by `clock`: its safeguard must not
-    /// [observe](rpcgate_core::tally::Accounting::observed_by) records of the same requests. A request without a caller passes.
+    /// Adapts the layer to `http::Request`s, in a stack whose authentication puts an `Arc<Caller>` into the request's
+    /// extensions. The layer counts responses with status 429 itself, by `clock`. So its safeguard must not
+    /// [observe](rpcgate_core::tally::Accounting::observed_by) records of the same requests. A request without a caller
+    /// passes.
     pub fn over_http(self, clock: Arc<dyn Clock>) -> SafeguardLayer<Arc<dyn Clock>> {
         SafeguardLayer { safeguard: self.safeguard, way: clock }
     }

@@ -1,15 +1,15 @@
-//! The safeguard: a key that keeps calling although it is answered 429 is cooled down: its limits are scaled down for a
-//! while, and restored automatically.
+//! The safeguard: scales down the limits of a key that keeps calling although it gets 429, and restores them
+//! automatically after a while.
 //!
-//! The layer comes right after authentication, so that every response to the key shows the current limits. It
-//! refuses nothing: the layers behind it meet a caller with smaller plan windows and fewer requests per second. It decides by
-//! the records of refused requests, which it [observes](rpcgate_core::tally::Accounting::observed_by) on their way to the
-//! sink. A caller that was not refused is not looked up while no key at all is cooled down.
+//! The layer comes right after authentication, so that every response to the key shows the current limits. It refuses
+//! nothing: the later layers see a caller with smaller plan windows and fewer requests per second. It decides by the
+//! records of refused requests, which it [observes](rpcgate_core::tally::Accounting::observed_by) on their way to the
+//! sink. While no key is cooled down, it looks up nothing.
 //!
-//! It promises nothing beyond the process: each gateway counts for itself, and a restart restores all limits.
+//! Each gateway process counts for itself, and a restart restores all limits.
 //!
-//! In any other tower stack it works over `http::Request`: it takes the caller from the request's extensions, replaces it
-//! there, and counts the responses with status 429.
+//! In any other tower stack it works over `http::Request`: it takes the caller from the request's extensions, replaces
+//! it there, and counts the responses with status 429.
 //!
 //! ```
 //! use rpcgate_core::backend::suite;
@@ -60,7 +60,7 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Scales down the limits of keys in a storm.
+/// Scales down the limits of keys with too many refused requests.
 #[derive(Clone, Debug)]
 pub struct SafeguardLayer<W = Native> {
     safeguard: Arc<Safeguard>,
@@ -68,8 +68,8 @@ pub struct SafeguardLayer<W = Native> {
 }
 
 impl SafeguardLayer {
-    /// A layer that decides by `safeguard`, which must [observe](rpcgate_core::tally::Accounting::observed_by) the records of
-    /// requests that pass it.
+    /// Creates a layer that decides by `safeguard`, which must [observe](rpcgate_core::tally::Accounting::observed_by)
+    /// the records of the same requests.
     pub fn by(safeguard: Arc<Safeguard>) -> Self {
         SafeguardLayer { safeguard, way: Native }
     }
@@ -83,7 +83,7 @@ impl<S, W: Clone> Layer<S> for SafeguardLayer<W> {
     }
 }
 
-/// The safeguard in front of `inner`.
+/// A service that scales down limits before `inner`.
 #[derive(Clone, Debug)]
 pub struct Safeguarded<S, W = Native> {
     inner: S,
@@ -111,14 +111,14 @@ where
     }
 }
 
-/// The state of the keys that were refused.
+/// The state of the keys with refused requests.
 #[derive(Debug, Default)]
 pub struct Safeguard {
     rule: ArcSwap<Option<SafeguardRule>>,
     keys: Sharded<KeyId, Standing>,
-    /// Keys that are cooled down.
+    /// The number of keys that are cooled down.
     cooled: AtomicU64,
-    /// How often a key was.
+    /// The number of storms so far.
     storms: AtomicU64,
 }
 
@@ -128,17 +128,17 @@ struct Standing {
     project: ProjectId,
     tenant: TenantId,
     storm: Storm,
-    /// The caller as the directory returned it, the rule by which it was scaled down, and the result.
+    /// The caller from the directory, the rule that scaled it down, and the result.
     scaled: Option<(Arc<Caller>, SafeguardRule, Arc<Caller>)>,
 }
 
 impl Safeguard {
-    /// A safeguard that applies `rule`; without a rule it does nothing.
+    /// Creates a safeguard that applies `rule`. Without a rule it does nothing.
     pub fn by(rule: Option<SafeguardRule>) -> Self {
         Safeguard { rule: ArcSwap::from_pointee(rule), ..Safeguard::default() }
     }
 
-    /// Applies `rule` from now on. Without one, every key has its limits back.
+    /// Replaces the rule. Without a rule, all limits are restored.
     pub fn replace(&self, rule: Option<SafeguardRule>) {
         self.rule.store(Arc::new(rule));
         if rule.is_none() {
@@ -146,12 +146,12 @@ impl Safeguard {
         }
     }
 
-    /// Keys whose limits are scaled down.
+    /// Returns the number of keys whose limits are scaled down.
     pub fn cooled(&self) -> u64 {
         self.cooled.load(Relaxed)
     }
 
-    /// The keys whose limits are scaled down at `now`, and until when.
+    /// Returns the keys whose limits are scaled down at `now`, each with the end time.
     pub fn cooled_keys(&self, now: Time) -> Vec<Cooled> {
         let mut all = Vec::new();
         let Some(rule) = (**self.rule.load()).filter(|_| self.cooled() > 0) else { return all };
@@ -162,18 +162,18 @@ impl Safeguard {
         all
     }
 
-    /// The number of storms so far.
+    /// Returns the number of storms so far.
     pub fn storms(&self) -> u64 {
         self.storms.load(Relaxed)
     }
 
-    /// The caller with its limits scaled down, and the end of that, if its key is cooled down.
+    /// Returns the caller with its limits scaled down and the end time, if its key is cooled down.
     pub fn look(&self, caller: &Arc<Caller>, now: Time) -> Option<(Arc<Caller>, Time)> {
         if self.cooled() == 0 {
             return None;
         }
         let rule = (**self.rule.load())?;
-        // Most keys were never refused: a look-up adds no entry for them.
+        // Most keys were never refused, so a look-up adds no entry.
         let is_cooled =
             |standing: Option<&Standing>| standing.is_some_and(|standing| standing.storm.is_cooled());
         if !self.keys.look(caller.key, is_cooled) {
@@ -200,7 +200,7 @@ impl Safeguard {
         Some((scaled.clone(), end))
     }
 
-    /// Notes a request that was refused.
+    /// Counts a refused request.
     pub fn note(&self, refused: &Record<'_>) {
         self.note_refused(refused.key, refused.project, refused.tenant, refused.arrival);
     }
@@ -225,8 +225,8 @@ impl Safeguard {
         }
     }
 
-    /// Forgets everything that no longer matters at `now`, the current time. Must be called regularly, so that old keys
-    /// take no memory, and when the clock was set back, which prolongs no cool-down.
+    /// Removes all state that no longer matters at `now`, the current time. Call it regularly, so that old keys use no
+    /// memory, and after the clock was set back, so that no cool-down becomes longer.
     pub fn sweep(&self, now: Time) {
         let rule = **self.rule.load();
         self.forget(|storm| rule.is_none_or(|rule| storm.is_over(&rule, now)));
@@ -242,7 +242,7 @@ impl Safeguard {
         });
     }
 
-    /// The key's cool-down is over, if it was in one.
+    /// Ends the cool-down of the key, if it is in one.
     fn restore(&self, standing: &mut Standing) {
         if standing.storm.is_cooled() {
             (standing.storm, standing.scaled) = (Storm::default(), None);
@@ -278,7 +278,7 @@ mod tests {
 
     const RULE: SafeguardRule = SafeguardRule::new().with_refusals(3).with_minutes(2);
 
-    /// Sends a request on behalf of the fixture's caller, and refuses it behind the safeguard with `refusal`.
+    /// Sends a request of the fixture's caller, which the service after the safeguard refuses with `refusal`.
     async fn send(
         fixture: &Fixture,
         safeguard: &Arc<Safeguard>,
