@@ -1,5 +1,3 @@
-//! Making connections to one node.
-
 use super::connect_error::{no_tls, unconnected, unresolved};
 use super::trust::client_config;
 use crate::coalesced_writes::CoalescedWrites;
@@ -17,19 +15,16 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// An open connection to a node, before any protocol is spoken on it.
+/// An open connection to a node, before any application protocol.
 pub(crate) enum NodeSocket {
-    /// TCP alone.
     Plain(CoalescedWrites<TcpStream>),
-    /// TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
-    /// What the node's dialer has opened.
+    /// A connection that the node's dialer has opened.
     Dialed(Box<dyn NodeIo>),
-    /// TLS over that.
+    /// TLS over such a connection.
     DialedTls(Box<TlsStream<Box<dyn NodeIo>>>),
 }
 
-/// Makes connections to one node.
 pub(crate) struct Connector {
     host: Box<str>,
     port: u16,
@@ -38,15 +33,14 @@ pub(crate) struct Connector {
 }
 
 enum Tls {
-    /// Plain HTTP.
     Off,
     On(TlsConnector, ServerName<'static>),
-    /// The node's URL requires TLS, and it cannot be set up.
+    /// The node's URL requires TLS, but the setup failed.
     Failed,
 }
 
 impl Connector {
-    /// A connector to the node, which is at `url`. Over TLS it offers the application protocol `alpn` alone.
+    /// Creates a connector to the node at `url`. Over TLS it offers only the application protocol `alpn`.
     pub(crate) fn new(config: &NodeConfig, url: &NodeUrl, alpn: &[u8]) -> Self {
         let tls = if url.tls { tls(config, url, alpn) } else { Ok(Tls::Off) };
         let tls = tls.unwrap_or_else(|error| {
@@ -56,14 +50,14 @@ impl Connector {
         Connector { host: url.host.clone(), port: url.port, tls, dialer: config.dialer.clone() }
     }
 
-    /// A new connection, within `limit`: name look-up, TCP and TLS together.
+    /// Opens a connection within `limit`, which covers DNS, TCP and TLS.
     pub(crate) async fn connect(&self, limit: Duration) -> io::Result<NodeSocket> {
         let deadline = Instant::now() + limit;
         if let Some(dialer) = &self.dialer {
             return self.dial(&**dialer, deadline).await;
         }
         let tcp = self.tcp(deadline).await?;
-        // Requests are written in one piece; waiting for more would only delay them.
+        // Requests are written in one piece. Nagle's algorithm would only delay them.
         tcp.set_nodelay(true)?;
         match &self.tls {
             Tls::Off => Ok(NodeSocket::Plain(CoalescedWrites::new(tcp))),
@@ -86,8 +80,8 @@ impl Connector {
         }
     }
 
-    /// Tries the addresses of the host in turn, each for an even share of the time that is left: one that does not answer
-    /// must not use up the time of the next.
+    /// Tries the addresses of the host in turn, each for an equal share of the remaining time, so that an address that
+    /// does not answer leaves time for the next.
     async fn tcp(&self, deadline: Instant) -> io::Result<TcpStream> {
         let found = timeout_at(deadline, tokio::net::lookup_host((&*self.host, self.port))).await;
         let found = found.unwrap_or_else(|late| Err(late.into()));
@@ -146,7 +140,7 @@ mod tests {
 
     const NO_CONNECTION: NodeRequestError = NodeRequestError::Fault(Fault::unsent(Cause::Connect));
 
-    /// A node with a certificate for `names`, and the PEM text of its authority.
+    /// A node with a certificate for `names`, and the PEM text of its CA.
     async fn secure(names: &[&str], close_notify: bool) -> (ScriptedNode, String) {
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -157,7 +151,7 @@ mod tests {
         (serve(certificate.der().clone(), &key, close_notify).await, authority.pem())
     }
 
-    /// A node with this certificate. It answers each request with the application protocol.
+    /// A node with this certificate. It answers each request with the negotiated application protocol.
     async fn serve(certificate: CertificateDer<'static>, key: &KeyPair, close_notify: bool) -> ScriptedNode {
         let mut server =
             ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -213,7 +207,7 @@ mod tests {
         assert_eq!(node.conns(), 2);
     }
 
-    /// Reaches a node by its address, whatever its name is.
+    /// Connects to an address, whatever the host name is.
     #[derive(Debug)]
     struct ByAddress(std::net::SocketAddr);
 

@@ -1,14 +1,12 @@
-//! Why a connection to a node could not be made, in words for operators.
+//! The reasons why a connection to a node failed, in words for operators.
 
 use rustls::{CertificateError, Error, OtherError};
 use std::io;
 
-/// The error of a look-up of the name of a host.
 pub(super) fn unresolved(host: &str, error: &io::Error) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("the name {host} was not resolved: {error}"))
 }
 
-/// The error of a TCP connection.
 pub(super) fn unconnected(error: &io::Error) -> io::Error {
     let why = match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
@@ -18,7 +16,6 @@ pub(super) fn unconnected(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), why)
 }
 
-/// The error of a TLS handshake.
 pub(super) fn no_tls(error: &io::Error) -> io::Error {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let why = match (inner, error.kind()) {

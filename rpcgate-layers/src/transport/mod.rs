@@ -1,4 +1,4 @@
-//! The protocols of nodes, one per module; which node gets a call is decided in [`nodes`](crate::nodes).
+//! The protocols of nodes, one per module. [`nodes`](crate::nodes) decides which node gets a call.
 
 pub(crate) mod connect;
 mod connect_error;

@@ -1,4 +1,4 @@
-//! Which certificates of servers are trusted.
+//! Trust in the certificates of servers.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
@@ -10,14 +10,14 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::sync::Arc;
 
-/// TLS (1.2 and 1.3) of a client that trusts the public certificate authorities in Mozilla's list, and `named`: what these
-/// certificates sign, and each of them itself, for its names and its time. It offers no application protocol.
+/// Creates a TLS 1.2 and 1.3 client that trusts the public CAs in Mozilla's list and `named`: certificates that these
+/// sign, and each of them itself, for its names and its validity period. It offers no application protocol.
 ///
-/// `openssl req -x509` makes a certificate that is an authority and a server's at once. The rules of RFC 5280 refuse it as
-/// a server's; here it is trusted if it is named.
+/// `openssl req -x509` creates a certificate that is a CA and a server certificate at once. The rules of RFC 5280
+/// refuse it as a server certificate; here it is trusted if it is named.
 ///
 /// # Errors
-/// Those of a certificate that cannot be read.
+/// Returns the error of a certificate that cannot be read.
 ///
 /// ```
 /// use rpcgate_layers::transport::trust::client_config;
@@ -31,7 +31,7 @@ pub fn client_config(named: &[CertificateDer<'static>]) -> Result<ClientConfig, 
     for certificate in named {
         roots.add(certificate.clone())?;
     }
-    // The provider is named here because a library must not depend on the one that its process installed.
+    // The provider is explicit because a library must not depend on the one that its process installed.
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let usual = WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
     let usual = usual.map_err(|error| Error::General(error.to_string()))?;
@@ -43,8 +43,8 @@ pub fn client_config(named: &[CertificateDer<'static>]) -> Result<ClientConfig, 
     Ok(client)
 }
 
-/// Verifies certificates by the usual rules, and accepts a named one that they refuse for its issuer or for being an
-/// authority. These two rules come after that of the time, so an expired certificate stays refused.
+/// A verifier with the usual rules that also accepts a named certificate if they refuse it for its issuer or for being
+/// a CA. These two rules come after the validity period, so an expired certificate stays refused.
 #[derive(Debug)]
 struct NamedVerifier {
     usual: Arc<WebPkiServerVerifier>,
@@ -57,8 +57,8 @@ impl NamedVerifier {
     }
 }
 
-/// Whether the usual rules refuse a certificate for its issuer, or because it is that of an authority. The signature of an
-/// issuer is wrong if the certificate itself is taken for it, because it has the same name.
+/// Reports whether the usual rules refuse a certificate for its issuer or because it is a CA. `BadSignature` is
+/// included: it occurs if the certificate is taken for its own issuer, because both have the same name.
 fn is_about_issuer(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => true,
@@ -116,7 +116,7 @@ mod tests {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
     use std::time::Duration;
 
-    /// The certificate of an authority with the name a.example, valid in 2026.
+    /// The certificate of a CA with the name a.example, valid in 2026.
     fn of_authority() -> CertificateParams {
         let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,5 +1,3 @@
-//! The answer of a node.
-
 use super::body::NodeBody;
 use super::idle::RestingConnection;
 use crate::nodes::node::NodeIndex;
@@ -12,55 +10,55 @@ use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
 use std::time::Duration;
 
-/// The fault of an answer with this status whose body is not one.
+/// Returns the fault for an answer with this status and an unusable body.
 pub(crate) fn unusable_body(status: StatusCode) -> Fault {
     let cause = if status.is_success() { Cause::Undecodable } else { Cause::Status(status.as_u16()) };
     Fault::sent(cause)
 }
 
-/// A node's answer. Which statuses are answers and which are faults is for the caller to say.
+/// The answer of a node. The caller decides which statuses are faults.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NodeAnswer {
-    /// The node that gave it.
+    /// The node that answered.
     pub node: NodeIndex,
-    /// Its HTTP status; never an informational one.
+    /// The HTTP status; never an informational one.
     pub status: StatusCode,
-    /// Its headers, without those of the connection, of the length, or of an encoding that was undone. The answer to a
+    /// The headers, without those of the connection, of the length, or of a removed content coding. The answer to a
     /// `HEAD` request keeps its `Content-Length`.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub body: AnswerBody,
-    /// Whether the node declared how long the body is. If not, the body ends where the connection did, and only its
-    /// content (a JSON text closed to its last bracket) can show that it was not cut.
+    /// True if the node declared the length of the body. Otherwise the body ends with the connection, and only its
+    /// content (a complete JSON text) can show that it was not truncated.
     pub framed: bool,
-    /// Whether an earlier answer on the same connection had the number of its call as its id. An answer without an id may
-    /// then be that to an earlier call.
+    /// True if an earlier answer on the same connection had its call's number as its id. Then an answer without an id
+    /// may belong to an earlier call.
     pub(crate) has_numbers: bool,
-    /// Whether its connection had a call before. What cannot be read may then be left over from that one.
+    /// True if the connection had a call before. Then unreadable bytes may be left over from that call.
     pub(crate) is_reused: bool,
-    /// The connection of a whole answer, if it may take another call. It is closed unless the reader of the answer gives it
-    /// back.
+    /// The connection of a complete answer, if it may take another call. It is closed unless the reader of the answer
+    /// gives it back.
     pub(super) connection: Option<RestingConnection>,
 }
 
-/// The body of an answer, decoded.
+/// The decoded body of an answer.
 #[derive(Debug)]
 pub enum AnswerBody {
-    /// All of it: at most [`NodeRequest::buffer`](super::NodeRequest::buffer) bytes, or at most
+    /// The whole body: at most [`NodeRequest::buffer`](super::NodeRequest::buffer) bytes, or at most
     /// [`NodeRequest::max`](super::NodeRequest::max) if the node had compressed it.
     Whole(Bytes),
-    /// More than was to be buffered. Dropping it before its end closes the connection.
+    /// A body that is larger than the buffer limit. Dropping it before its end closes the connection.
     Larger {
-        /// Its beginning: at least 16 KiB, or [`NodeRequest::buffer`](super::NodeRequest::buffer) if that is less.
+        /// The start: at least 16 KiB, or [`NodeRequest::buffer`](super::NodeRequest::buffer) if that is less.
         prefix: Bytes,
-        /// What follows.
+        /// The rest.
         rest: Box<NodeBody>,
     },
 }
 
 impl NodeAnswer {
-    /// An empty answer of no connection, to be filled with a part of another one.
+    /// Creates an empty answer without a connection, to be filled with one reply of an array.
     pub(super) fn unconnected() -> Self {
         NodeAnswer {
             node: NodeIndex(0),
@@ -74,16 +72,16 @@ impl NodeAnswer {
         }
     }
 
-    /// Whether it may be the answer to the call with this number: not if it is a reply with another one.
+    /// Reports whether this may be the answer to the call with this number. A reply with another number is not.
     pub(crate) fn is_that_to(&self, number: Option<usize>) -> bool {
         let (Some(number), AnswerBody::Whole(body)) = (number, &self.body) else { return true };
         let Ok(Replies::Single(reply)) = replies(body, DEEPEST) else { return true };
         self.accepts(&reply, body, number)
     }
 
-    /// Whether a reply in the answer's body is that to the call with this number. A reply without an id is, unless the
-    /// connection has shown that its node writes ids: it may then be a late one to an earlier call. Errors without an id pass,
-    /// since proxies answer with them.
+    /// Reports whether a reply in the body may answer the call with this number. A reply without an id is accepted
+    /// unless the node is known to write ids on this connection: then it may be a late reply to an earlier call. Errors
+    /// without an id are accepted, because proxies send them.
     pub(crate) fn accepts(&self, reply: &ReplyMembers, body: &[u8], number: usize) -> bool {
         match reply_number(reply.id.map(|id| id.of(body)), number) {
             ReplyNumber::Same | ReplyNumber::Respelled => true,
@@ -92,24 +90,24 @@ impl NodeAnswer {
         }
     }
 
-    /// Takes the connection out, to be given back once the answer is known to be that to its call.
+    /// Takes the connection. The caller gives it back after the answer has proved to be that to its call.
     pub(crate) fn take_connection(&mut self) -> Option<RestingConnection> {
         self.connection.take()
     }
 
-    /// Whether its status means that the node serves no call of the gateway: the operator is responsible for its
-    /// credentials and its limits.
+    /// Reports whether the status means that the node serves no call of the gateway. The operator is responsible for
+    /// the gateway's credentials and limits.
     pub(crate) fn rejects_the_gateway(&self) -> bool {
         let status = self.status;
         matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
     }
 
-    /// Whether its status means that the node has failed, and not that it lacks something.
+    /// Reports whether the status means that the node has failed, and not that it lacks a feature.
     pub(crate) fn has_failed(&self) -> bool {
         self.status.is_server_error() && self.status != StatusCode::NOT_IMPLEMENTED
     }
 
-    /// The pause that an overloaded node requests: RFC 9110 section 10.2.3, in seconds alone.
+    /// Returns the pause that an overloaded node requests: RFC 9110 section 10.2.3, only in its form with seconds.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         if !matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
             return None;
@@ -120,7 +118,7 @@ impl NodeAnswer {
 }
 
 impl Judged for NodeAnswer {
-    /// By its status alone: what it says is not known here.
+    /// Judges by the status alone, because the content is not known here.
     fn verdict(&self) -> Verdict {
         if self.status.is_success() { Verdict::Usable } else { Verdict::Neutral }
     }

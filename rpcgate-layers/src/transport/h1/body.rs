@@ -1,4 +1,4 @@
-//! The rest of an answer that is too large to be buffered.
+//! The rest of an answer that is too large for the buffer.
 
 use super::connection::NodeConnection;
 use super::idle::{IdleConnections, RestingConnection};
@@ -18,29 +18,29 @@ use tokio::time::{Instant, Sleep};
 
 /// The rest of a larger answer after its prefix, as it arrives from the node.
 ///
-/// It ends cleanly only if the node declared where the body ends and all of it arrived. If it breaks, or its reader has waited
-/// for the node for longer than a whole call may take plus 1 s for each 64 KiB that arrived, its last item is an error.
-/// Trailers are left out.
+/// It ends without an error only if the node declared the end and all of the body arrived. The last item is an error if
+/// the connection breaks, or if the reader has waited for longer than a call's time limit plus 1 s for each 64 KiB that
+/// arrived. Trailers are dropped.
 pub struct NodeBody {
     incoming: Incoming,
-    /// `None` once the body has ended, cleanly or not.
+    /// `None` after the end of the body, with or without an error.
     source: Option<BodySource>,
-    /// The connection of a body that has ended cleanly, until its reader is known to accept it.
+    /// The connection after a complete body. `Drop` makes it idle, unless the reader rejects the body.
     ended: Option<(RestingConnection, Arc<IdleConnections>)>,
-    /// How much longer the reader may wait.
     remaining: Duration,
     sleep: Pin<Box<Sleep>>,
-    /// Since when the reader waits, if it does.
+    /// The start of the current wait.
     waiting: Option<Instant>,
 }
 
-/// Bytes a second: a slower node keeps its connection and its call's permit no longer than a whole call may take.
+/// The minimum rate in bytes per second. A slower node keeps its connection and its permit no longer than a call's time
+/// limit.
 const MIN_RATE: u64 = 64 << 10;
 
-/// What an answer that is not at its end holds.
+/// The resources of an answer before its end.
 pub(super) struct BodySource {
     pub(super) connection: Box<NodeConnection>,
-    /// Where the connection goes at the end.
+    /// The destination of the connection at the end.
     pub(super) idle: Arc<IdleConnections>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) _permit: Option<InFlightPermit>,
@@ -48,7 +48,7 @@ pub(super) struct BodySource {
 }
 
 impl NodeBody {
-    /// The rest of an answer whose reader may wait for `timeout`, and longer as bytes come.
+    /// Creates the rest of an answer. `timeout` is the time that the reader may wait; arriving bytes extend it.
     pub(super) fn new(incoming: Incoming, source: BodySource, timeout: Duration) -> Self {
         let mut body = NodeBody {
             incoming,
@@ -64,14 +64,14 @@ impl NodeBody {
         body
     }
 
-    /// All of it arrived, so the connection can take another call when the body is dropped.
+    /// Ends the body completely. The connection can take another call when the body is dropped.
     fn end(&mut self) {
         if let Some(BodySource { connection, idle, clock, .. }) = self.source.take() {
             self.ended = Some((RestingConnection { connection, since: clock.elapsed() }, idle));
         }
     }
 
-    /// The content was unusable: the connection is closed even if all of the body has arrived.
+    /// Rejects the content: the connection is closed even if all of the body has arrived.
     pub(crate) fn reject(&mut self) {
         self.source = None;
         self.ended = None;
@@ -82,7 +82,7 @@ impl NodeBody {
         Poll::Ready(Some(Err(Fault::sent(cause))))
     }
 
-    /// Begins or continues to wait. Time that passes between two polls of the reader does not count.
+    /// Starts or continues the wait. The time between two polls of the reader does not count.
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.waiting.is_none() {
             let now = Instant::now();
@@ -92,7 +92,7 @@ impl NodeBody {
         self.sleep.as_mut().poll(cx)
     }
 
-    /// This many bytes arrived, which give the node more time.
+    /// Extends the time limit by the arrived bytes.
     fn record_bytes(&mut self, bytes: usize) {
         if let Some(since) = self.waiting.take() {
             self.remaining = self.remaining.saturating_sub(since.elapsed());

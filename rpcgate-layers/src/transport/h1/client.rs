@@ -1,4 +1,4 @@
-//! A client of one node.
+//! A client of one node over HTTP/1.1.
 
 mod batcher;
 
@@ -31,35 +31,32 @@ use rpcgate_core::tally::Transport;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The limits of a client.
 #[derive(Clone, Copy)]
 pub(crate) struct ClientLimits {
-    /// How long a new connection may take: name look-up, TCP and TLS together.
+    /// The timeout of a new connection, including DNS, TCP and TLS.
     pub(crate) connect: Duration,
-    /// How long the reader of a streamed answer waits for its next piece.
+    /// The wait limit for each piece of a streamed answer.
     pub(crate) read: Duration,
-    /// Idle connections that are kept.
+    /// The maximum number of idle connections.
     pub(crate) max_idle: usize,
-    /// How long they are kept.
+    /// The time for which idle connections are kept.
     pub(crate) idle: Duration,
-    /// How long they rest before they take a call without a number.
+    /// The rest before a call without a number.
     pub(crate) rest: Duration,
 }
 
-/// The connection that a try may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
-    /// An idle one, or a new one if there is none.
+    /// An idle connection, or else a new one.
     Idle,
-    /// A new one.
+    /// A new connection.
     No,
 }
 
-/// A broadcast does not use a connection that was idle for longer than this. The node may have closed it, and if it has, it
-/// is unknown whether the broadcast got through: a new connection is safer.
+/// The maximum idle time of a connection for a broadcast. The node may have closed an older one, and then it is unknown
+/// whether the broadcast got through. A new connection is safer.
 const MAX_IDLE_FOR_BROADCAST: Duration = Duration::from_secs(2);
 
-/// Sends requests to one node over HTTP/1.1.
 pub(crate) struct Client {
     node: Arc<Node>,
     connector: Connector,
@@ -78,7 +75,7 @@ impl AsRef<Node> for Client {
 }
 
 impl Client {
-    /// A client of `node` at this address of it. Nothing is connected before the first request.
+    /// Creates a client of `node` at `url`. It connects before the first request, not earlier.
     pub(crate) fn new(node: Arc<Node>, url: &NodeUrl, limits: ClientLimits, clock: Arc<dyn Clock>) -> Self {
         Client {
             connector: Connector::new(&node.config, url, b"http/1.1"),
@@ -91,8 +88,8 @@ impl Client {
         }
     }
 
-    /// The same, with calls of several clients gathered into arrays, which `arrays` sends to the same node. Calls of an array that
-    /// is given up are sent alone as long as `retries` last.
+    /// Gathers the calls of several clients into arrays, which `arrays` sends to the same node. After a failed array
+    /// its calls are sent alone while `retries` last.
     pub(crate) fn with_batching(
         mut self,
         arrays: Client,
@@ -103,12 +100,11 @@ impl Client {
         self
     }
 
-    /// Idle connections.
+    /// Returns the number of idle connections.
     pub(crate) fn idle(&self) -> usize {
         self.idle.len() + self.batcher.as_ref().map_or(0, NodeBatcher::idle)
     }
 
-    /// The arrays that were made of single calls.
     pub(crate) fn arrays(&self) -> BatchingCounts {
         self.batcher.as_ref().map(NodeBatcher::counts).unwrap_or_default()
     }
@@ -121,8 +117,8 @@ impl Client {
         }
     }
 
-    /// Sends `request` once, in an array with others if it may be, and reads its answer. The buffered part of it is taken from
-    /// `memory`.
+    /// Sends `request` once, in an array with others if allowed, and reads its answer. The buffered part of the answer
+    /// is taken from `memory`.
     pub(crate) async fn send(
         &self,
         request: &NodeRequest,
@@ -135,7 +131,7 @@ impl Client {
             progress.node = Some(self.node.index);
             progress.is_shared_failure = false;
             let guard = InFlightGuard::new(&*self.node.in_flight);
-            // In a box of its own, so that calls that travel alone are no larger.
+            // Boxed, so that the future of calls that are sent alone does not grow.
             match Box::pin(batcher.send(call, memory, progress)).await {
                 BatchedTry::Ended(result) => return result,
                 BatchedTry::Alone { has_yielded: yielded } => has_yielded = yielded,
@@ -145,7 +141,7 @@ impl Client {
         self.send_alone(request, memory, (reuse, has_yielded), progress).await
     }
 
-    /// Sends `request` as it is. `has_yielded`: it has yielded to the runtime just now.
+    /// Sends `request` alone. `has_yielded`: the call has just yielded to the runtime.
     async fn send_alone(
         &self,
         request: &NodeRequest,
@@ -157,9 +153,9 @@ impl Client {
         progress.is_shared_failure = false;
         let _guard = InFlightGuard::new(&*self.node.in_flight);
         if reuse == Reuse::Idle && !has_yielded {
-            // Yields so that the runtime polls the sockets: the end of a connection is seen before a request is written to it,
-            // because a broadcast that was written would not be sent again. Calls that join meanwhile are written one after
-            // another, which wakes the node once and not for each of them.
+            // Yields so that the runtime polls the sockets. Then a closed connection is noticed before a request is
+            // written to it, which matters because a written broadcast is never sent again. Calls that join in the
+            // meantime are written one after another, which wakes the node once and not for each of them.
             Coalesce::default().await;
         }
         let began = self.clock.elapsed();
@@ -170,7 +166,7 @@ impl Client {
         let was_idle = idle.is_some();
         let mut connection = match idle {
             Some(connection) => connection,
-            // Boxed, because connecting is rare and its state would make every call's larger.
+            // Boxed: connecting is rare, and its state would make the future of every call larger.
             None => Box::pin(self.connect()).await?,
         };
         let mut written = self.template.request(request).ok_or(Fault::unsent(Cause::Undecodable))?;
@@ -194,7 +190,7 @@ impl Client {
                 });
             }
         };
-        // RFC 9110 section 15.5.9: sent by a node that gave up waiting for a request just before this one came.
+        // RFC 9110 section 15.5.9: the node gave up waiting for a request just before this one came.
         if was_idle && response.status() == StatusCode::REQUEST_TIMEOUT {
             return Err(TryFailure::IdleConnectionClosed { sent: true });
         }
@@ -202,8 +198,8 @@ impl Client {
         self.read(request, memory, (connection, progress), response).await
     }
 
-    /// Takes back the connection of an answer that its reader has accepted. Any other is closed: the rest of what its node
-    /// sent may be the answer to another call.
+    /// Takes back the connection of an answer that its reader has accepted. All other connections are closed, because
+    /// the rest of the node's bytes may be the answer to another call.
     pub(crate) fn give_back(&self, connection: Option<RestingConnection>) {
         if let Some(connection) = connection {
             self.idle.put(connection);
@@ -250,7 +246,8 @@ impl Client {
         if let Some(kept) = strip(&mut head.headers, request.method == Method::HEAD) {
             connection.set_keep_alive(kept);
         }
-        // By definition these answers have no body. If one is sent all the same, it would become the next answer.
+        // By definition these answers have no body. If the node sends one nevertheless, it would become the next
+        // answer.
         let is_bodiless = request.method == Method::HEAD
             || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let has_numbers = connection.has_numbers();

@@ -1,5 +1,3 @@
-//! Reading an answer into memory.
-
 use super::connection::NodeConnection;
 use crate::nodes::error::NodeRequestError;
 use bytes::{Bytes, BytesMut};
@@ -9,18 +7,17 @@ use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
 use std::future::poll_fn;
 
-/// The part of a body that was read.
 pub(super) enum Collected {
-    /// All of it.
+    /// The whole body.
     Whole(Bytes),
-    /// Its beginning, because it is longer than the limit.
+    /// The start of a body that is longer than the limit.
     Prefix(Bytes),
 }
 
-/// Enough of a long answer to see what it is. More would only be copied twice.
+/// The length of the prefix: enough to recognise the answer. More would only be copied twice.
 const PREFIX: usize = 16 << 10;
 
-/// Reads `body`, which comes on `connection`, up to `limit` bytes, which are taken from `memory` as they come.
+/// Reads `body`, which comes on `connection`, up to `limit` bytes. They are taken from `memory` as they come.
 pub(super) async fn collect(
     connection: &mut NodeConnection,
     body: &mut Incoming,
@@ -50,7 +47,7 @@ pub(super) async fn collect(
     }
 }
 
-/// Most answers arrive in one piece, which is kept unchanged.
+/// The read pieces. Most answers arrive in one piece, which is not copied.
 enum Pieces {
     None,
     One(Bytes),
@@ -70,7 +67,7 @@ impl Pieces {
         match self {
             Pieces::None => *self = Pieces::One(data),
             Pieces::One(first) => {
-                // At most twice the bytes that were read: a declared length is only a promise.
+                // At most twice the bytes that were read: the declared length is not reliable.
                 let read = first.len() + data.len();
                 let mut joined = BytesMut::with_capacity(expected.clamp(read, 2 * read));
                 joined.extend_from_slice(first);

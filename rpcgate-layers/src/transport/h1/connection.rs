@@ -1,5 +1,3 @@
-//! An open connection to a node.
-
 use super::drive::Driver;
 use super::head_bytes::{BoundedSocket, HeadBytes};
 use super::request::NUMBERS;
@@ -19,26 +17,26 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// The beginning of an id in a reply.
+/// The start of an id in a reply.
 const ID: &[u8] = b"\"id\":";
 
-/// An open connection to a node. Dropping it closes the socket at once, even with a call in flight. It is boxed,
-/// because it is moved several times a call.
+/// An open connection to a node. Dropping it closes the socket immediately, even with a call in flight. It is boxed,
+/// because each call moves it several times.
 pub(super) struct NodeConnection {
     sender: SendRequest<Full<Bytes>>,
     driver: Driver,
-    /// How long the node says it keeps the connection without a request.
+    /// The time for which the node says it keeps an idle connection.
     keep_alive: Option<Duration>,
-    /// Bounds what comes before an answer.
+    /// The limit of the bytes before an answer.
     head: HeadBytes,
-    /// Whether an answer on it had the number of its call as its id.
+    /// True if an answer on it had its call's number as its id.
     has_numbers: bool,
-    /// Whether it had a call before the present one.
+    /// True if it had a call before the present one.
     pub(super) is_reused: bool,
 }
 
 impl NodeConnection {
-    /// Makes a connection of a socket that is open.
+    /// Performs the handshake on an open socket.
     pub(super) async fn handshake<T>(socket: T) -> io::Result<Box<Self>>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -58,14 +56,14 @@ impl NodeConnection {
         }))
     }
 
-    /// Sends a request. The error holds the request again if, and only if, no byte of it was written.
+    /// Sends a request. The error returns the request if, and only if, no byte of it was written.
     pub(super) fn send(
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>>> {
         let NodeConnection { sender, driver, head, .. } = self;
         head.expect();
-        // Passed on here and not when first polled, so that the future has no room for a request of its own.
+        // Passed on here and not at the first poll, so that the future does not store the request.
         let answer = sender.try_send_request(request);
         async move {
             let mut answer = pin!(answer);
@@ -75,7 +73,7 @@ impl NodeConnection {
         }
     }
 
-    /// The next piece of an answer that comes on this connection.
+    /// Polls the next piece of an answer on this connection.
     pub(super) fn poll_frame(
         &mut self,
         body: &mut Incoming,
@@ -89,9 +87,9 @@ impl NodeConnection {
         self.driver.poll(cx, |cx| Pin::new(&mut *body).poll_frame(cx))
     }
 
-    /// Whether it can take a request now. An idle connection is driven first: the node may have closed it, or have sent
-    /// unrequested bytes, which end it too. A connection whose last request is not completely written cannot take another,
-    /// and waiting for it might never end.
+    /// Reports whether it can take a request now. An idle connection is driven first: the node may have closed it, or
+    /// may have sent unrequested bytes, which also end it. A connection whose last request is not completely written
+    /// cannot take another one, and waiting for it might never end.
     pub(super) fn is_ready(&mut self) -> bool {
         self.driver.drive_if_woken();
         !self.is_closed() && self.sender.is_ready()
@@ -101,15 +99,14 @@ impl NodeConnection {
         self.driver.is_over() || self.sender.is_closed()
     }
 
-    /// Whether an answer on it had the number of its call as its id.
     pub(super) fn has_numbers(&self) -> bool {
         self.has_numbers
     }
 
-    /// Notes whether this answer to the call with `number`, or to an array whose numbers begin there, shows one of its numbers: in
-    /// its first or last bytes, where nodes write ids.
+    /// Checks whether this answer shows a number of its calls as its id. `number` is that of the call, or the first one
+    /// of an array. The id is looked for in the first and the last bytes, where nodes write it.
     pub(super) fn note_number(&mut self, answer: &[u8], number: Option<usize>) {
-        /// Enough for the other members that stand before or behind an id.
+        /// The number of bytes for the other members before or after an id.
         const NEAR: usize = 48;
         let (Some(number), false) = (number, self.has_numbers) else { return };
         let numbers = number..number.saturating_add(NUMBERS);
@@ -129,12 +126,12 @@ impl NodeConnection {
             first.map_or_else(|| shows(answer), |first| shows(first) || last.is_some_and(shows));
     }
 
-    /// How long it may be idle: `longest`, or less if the node closes it earlier.
+    /// Returns the idle time limit: `longest`, or less if the node closes the connection earlier.
     pub(super) fn idle_limit(&self, longest: Duration) -> Duration {
         self.keep_alive.map_or(longest, |kept| kept.min(longest))
     }
 
-    /// The node said how long it keeps the connection. Half a second of it is left for the way to the node.
+    /// Records how long the node keeps the connection. Half a second is subtracted for the network latency.
     pub(super) fn set_keep_alive(&mut self, kept: Duration) {
         self.keep_alive = Some(kept.saturating_sub(Duration::from_millis(500)));
     }

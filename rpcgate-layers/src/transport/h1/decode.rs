@@ -1,5 +1,3 @@
-//! Decoding compressed answers.
-
 use crate::nodes::error::NodeRequestError;
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
@@ -10,18 +8,17 @@ use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
 use std::io::{self, Read};
 
-/// A content coding that can be undone: RFC 9110 section 8.4.1.
+/// A supported content coding: RFC 9110 section 8.4.1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Coding {
     Identity,
     Gzip,
-    /// In the zlib format, as it must be, or without it, as some servers send it.
+    /// With the zlib header, as the RFC requires, or without it, as some servers send it.
     Deflate,
 }
 
 impl Coding {
-    /// The coding of an answer with these headers; `None` for one that cannot be undone, such as two codings on top of
-    /// each other.
+    /// Returns the coding of an answer with these headers; `None` for an unsupported one, such as two nested codings.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut codings = headers.get_all(CONTENT_ENCODING).iter();
         let Some(coding) = codings.next() else {
@@ -42,12 +39,12 @@ impl Coding {
     }
 }
 
-/// Bytes that are decoded before memory is taken for them.
+/// The bytes that are decoded before memory is taken for them.
 const STEP: usize = 64 << 10;
-/// Steps after which the task yields to others of its thread.
+/// The number of steps after which the task yields to others of its thread.
 const STEPS: usize = 8;
 
-/// Decodes `coding`, and fails as soon as the result has more than `max` bytes.
+/// Decodes `body`. Fails as soon as the result has more than `max` bytes.
 pub(super) async fn decode(
     coding: Coding,
     body: Bytes,
@@ -84,7 +81,7 @@ pub(super) async fn decode(
 }
 
 trait Source {
-    /// Decodes into `space` and returns how many bytes; 0 at the end of a complete body.
+    /// Decodes into `space` and returns the number of bytes; 0 at the end of a complete body.
     fn fill(&mut self, space: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -102,7 +99,7 @@ struct Deflate<'a> {
 
 impl<'a> Deflate<'a> {
     fn new(body: &'a [u8]) -> Self {
-        // RFC 1950 section 2.2: the low half of the first byte is 8, and both bytes together a multiple of 31.
+        // RFC 1950 section 2.2: the low half of the first byte is 8, and both bytes together are a multiple of 31.
         let framed = matches!(body, [method, flags, ..]
             if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]).is_multiple_of(31));
         Deflate { body, inflate: Decompress::new(framed), ended: false }

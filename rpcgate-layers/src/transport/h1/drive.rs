@@ -1,8 +1,8 @@
-//! Driving a connection without a task of its own (`docs/decisions/0011-a-call-drives-its-connection.md`).
+//! Connections without a task of their own (`docs/decisions/0011-a-call-drives-its-connection.md`).
 //!
-//! The future that waits for something on a connection drives it: the task that needs an answer reads it itself, instead of
-//! being woken by another task that has read it. This halves the wake-ups of a call. An idle connection is driven before it
-//! is reused, so that bytes that the node sent meanwhile, or its close, are seen in time.
+//! The future that waits for something on a connection drives it: the task that needs an answer reads it itself,
+//! instead of being woken by another task that has read it. This halves the wake-ups of a call. An idle connection is
+//! driven before it is reused, so that a close or bytes that the node sent in the meantime are noticed in time.
 
 use futures_util::task::AtomicWaker;
 use std::future::Future;
@@ -12,12 +12,11 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The future that reads and writes the bytes of a connection; ready when the connection is over.
+/// The future that reads and writes the bytes of a connection. It completes when the connection is over.
 type Connection = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
-/// Drives one connection.
 pub(super) struct Driver {
-    /// `None` once the connection is over.
+    /// `None` after the end of the connection.
     connection: Option<Connection>,
     wakes: Arc<WakeState>,
     /// Woken by the socket, and by requests to the connection.
@@ -26,8 +25,8 @@ pub(super) struct Driver {
     step_waker: Waker,
 }
 
-/// Records the wake-ups of a connection. They wake a task only if one waits on the connection: those that happen while the
-/// connection is driven, or while it is idle, are seen when it is driven next.
+/// The wake-ups of a connection. They wake a task only if one waits on the connection. Wake-ups while the connection is
+/// driven or idle are handled when it is driven next.
 #[derive(Default)]
 struct WakeState {
     state: AtomicU8,
@@ -73,18 +72,18 @@ impl Driver {
         }
     }
 
-    /// Whether the connection was over when it was last driven.
+    /// Reports whether the connection was over when it was last driven.
     pub(super) fn is_over(&self) -> bool {
         self.connection.is_none()
     }
 
-    /// Drives the connection and tries `step`, as long as one makes the other progress.
+    /// Drives the connection and tries `step`, while one makes the other progress.
     pub(super) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         mut step: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        /// Then it yields: once a task's budget is used up, tokio wakes the connection again and again.
+        /// Yields after this number: when a task's budget is used up, tokio wakes the connection again and again.
         const ROUNDS: usize = 16;
         self.wakes.waiting.register(cx.waker());
         let state = &self.wakes.state;
@@ -93,10 +92,10 @@ impl Driver {
             if let Some(connection) = &mut self.connection
                 && connection.as_mut().poll(&mut Context::from_waker(&self.connection_waker)).is_ready()
             {
-                // The step sees the end of the connection.
+                // The step notices the end of the connection.
                 self.connection = None;
             }
-            // Wake-ups for the step until now are answered by the next line.
+            // The next line answers all wake-ups for the step until now.
             let before = state.swap(UNWAITED, AcqRel) & CONNECTION;
             let polled = step(&mut Context::from_waker(&self.step_waker));
             if polled.is_ready() {
@@ -134,7 +133,7 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// Counts how often a task is woken.
+    /// Counts the wake-ups of a task.
     #[derive(Default)]
     struct Task(AtomicUsize);
 
@@ -144,7 +143,7 @@ mod tests {
         }
     }
 
-    /// A connection: it keeps its waker, counts its polls, and ends when `ended` is set.
+    /// A connection that keeps its waker, counts its polls, and ends when `ended` is set.
     #[derive(Default)]
     struct Line {
         looks: AtomicUsize,

@@ -1,7 +1,7 @@
-//! The bytes that a node sends before an answer.
+//! A limit of the bytes that a node sends before an answer.
 //!
-//! hyper reads and drops interim answers (1xx) until another one comes, however many there are. A node that sends nothing
-//! else would keep a thread busy until the deadline of its call.
+//! hyper reads and drops interim answers (1xx) without a limit. A node that sends nothing else would keep a thread busy
+//! until the deadline of its call.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most bytes before the end of an answer's head. What hyper reads at once, which may include a part of a body, is less.
+/// The maximum number of bytes before the end of an answer's head. A single read of hyper, which may include a part of
+/// the body, is smaller.
 const MAX: usize = 1 << 20;
 
-/// How many bytes may still arrive before the head of an answer is complete.
+/// The number of bytes that may still arrive before the head of an answer is complete.
 #[derive(Clone, Debug)]
 pub(super) struct HeadBytes(Arc<AtomicUsize>);
 
@@ -24,17 +25,17 @@ impl Default for HeadBytes {
 }
 
 impl HeadBytes {
-    /// A request is about to be written: its answer is expected.
+    /// Starts the limit: a request is about to be written.
     pub(super) fn expect(&self) {
         self.0.store(MAX, Relaxed);
     }
 
-    /// The head of the answer has arrived.
+    /// Ends the limit: the head of the answer has arrived.
     pub(super) fn arrived(&self) {
         self.0.store(usize::MAX, Relaxed);
     }
 
-    /// Counts bytes that were read. Whether they are too many.
+    /// Counts bytes that were read. Returns true if they exceed the limit.
     fn take(&self, bytes: usize) -> bool {
         let left = self.0.load(Relaxed);
         if left == usize::MAX {

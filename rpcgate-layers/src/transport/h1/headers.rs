@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName};
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// Headers that are about one connection: RFC 9110 section 7.6.1, and two of older practice.
+/// Reports whether a header is hop-by-hop: RFC 9110 section 7.6.1, and two from older practice.
 pub(in crate::transport) fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
@@ -20,14 +20,13 @@ pub(in crate::transport) fn is_hop_by_hop(name: &HeaderName) -> bool {
     )
 }
 
-/// Headers that frame a request.
 pub(super) fn is_framing(name: &HeaderName) -> bool {
     *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING || *name == EXPECT
 }
 
-/// Whether the length of an answer's body is known from its head.
+/// Reports whether the head of an answer shows the end of the body.
 pub(super) fn is_framed(headers: &HeaderMap, declared: Option<u64>) -> bool {
-    // Chunked is the only coding that ends by itself, and only as the last one.
+    // Chunked is the only coding that marks its own end, and only as the last one.
     let chunked = || {
         let last = headers.get_all(TRANSFER_ENCODING).iter().next_back();
         let last = last.and_then(|value| value.to_str().ok()).and_then(|codings| codings.rsplit(',').next());
@@ -36,7 +35,7 @@ pub(super) fn is_framed(headers: &HeaderMap, declared: Option<u64>) -> bool {
     declared.is_some() || chunked()
 }
 
-/// Removes the headers of an answer that may not pass. Returns how long the node keeps the connection, if it says so.
+/// Removes the headers of an answer that must not be forwarded. Returns the node's idle timeout, if it sends one.
 pub(super) fn strip(headers: &mut HeaderMap, keep_length: bool) -> Option<Duration> {
     let mut removed: SmallVec<[HeaderName; 8]> = SmallVec::new();
     let mut kept = None;
@@ -58,7 +57,7 @@ pub(super) fn strip(headers: &mut HeaderMap, keep_length: bool) -> Option<Durati
     kept
 }
 
-/// The `timeout` of a `Keep-Alive` header: RFC 2068 section 19.7.1.1, which servers still send.
+/// Returns the `timeout` of a `Keep-Alive` header: RFC 2068 section 19.7.1.1, which servers still send.
 fn keep_alive(value: &str) -> Option<Duration> {
     value.split(',').find_map(|part| {
         let (name, secs) = part.split_once('=')?;

@@ -1,20 +1,18 @@
-//! Idle connections to one node.
-
 use super::connection::NodeConnection;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// The factor by which more connections are kept if they must rest. A node that answers 50,000 REST calls a second has 500 that
-/// rest for 10 ms.
+/// The factor by which more connections are kept if they must rest. With a rest of 10 ms, a node that answers 50,000
+/// REST calls per second has 500 resting connections.
 const RESTING: usize = 4;
 
 /// The number of the newest connections that are searched for one whose answers show numbers.
 const SEARCHED: usize = 16;
 
-/// The idle connections to one node, in the order in which they became idle. The last used is taken first, so the others grow old
-/// and are closed when fewer are needed.
+/// The idle connections to one node, in the order in which they became idle. The newest is taken first, so that the
+/// others grow old and are closed when fewer are needed.
 pub(super) struct IdleConnections {
     connections: Mutex<VecDeque<RestingConnection>>,
     max: usize,
@@ -22,19 +20,19 @@ pub(super) struct IdleConnections {
     longest: Duration,
 }
 
-/// A connection, and the time since when it has no call.
+/// A connection without a call, and the time since when it has none.
 pub(crate) struct RestingConnection {
     pub(super) connection: Box<NodeConnection>,
     pub(super) since: Duration,
 }
 
-/// The connection that a call may take.
+/// The requirements of a call for an idle connection.
 #[derive(Clone, Copy)]
 pub(super) struct IdleTime {
-    /// It must have been idle for less.
+    /// The upper bound of the connection's idle time.
     pub(super) max: Duration,
-    /// Whether the call has a number, by which its answer is recognised. On a connection whose answers show numbers it needs no
-    /// rest.
+    /// True if the call has a number, by which its answer is recognised. It needs no rest on a connection whose answers
+    /// show numbers.
     pub(super) has_number: bool,
 }
 
@@ -45,12 +43,13 @@ impl fmt::Debug for RestingConnection {
 }
 
 impl IdleConnections {
-    /// At most `max` connections, or [`RESTING`] times as many if they must rest, each for at most `longest`.
+    /// Creates a store for at most `max` connections, or [`RESTING`] times as many if they must rest, each for at most
+    /// `longest`.
     pub(super) fn new(max: usize, rest: Duration, longest: Duration) -> Self {
         IdleConnections { connections: Mutex::default(), max, rest, longest }
     }
 
-    /// The connection that was idle for the shortest of the allowed times and can take a request now.
+    /// Returns the connection with the shortest allowed idle time that can take a request now.
     pub(super) fn take(&self, now: Duration, time: IdleTime) -> Option<Box<NodeConnection>> {
         loop {
             let RestingConnection { mut connection, since } = {
@@ -70,7 +69,7 @@ impl IdleConnections {
         }
     }
 
-    /// The place of the connection that was idle for the shortest time and may take a call.
+    /// Returns the position of the connection with the shortest idle time that may take a call.
     fn newest(
         &self,
         connections: &VecDeque<RestingConnection>,
@@ -83,7 +82,7 @@ impl IdleConnections {
         }
         let rested = connections.partition_point(|one| now.saturating_sub(one.since) >= self.rest);
         if has_number {
-            // Only a node with answers of both kinds has one among those that rest.
+            // A resting connection that shows numbers exists only if the node sends answers of both kinds.
             let from = rested.max(connections.len().saturating_sub(SEARCHED));
             let resting = connections.iter().skip(from).rposition(needs_no_rest);
             return resting.map(|at| from + at).or(rested.checked_sub(1));
@@ -91,14 +90,14 @@ impl IdleConnections {
         rested.checked_sub(1)
     }
 
-    /// Keeps a connection whose last answer was read to its end.
+    /// Stores a connection whose last answer was read to its end.
     pub(super) fn put(&self, resting: RestingConnection) {
         if self.max == 0 {
             return;
         }
         let must_rest = !self.rest.is_zero() && !resting.connection.has_numbers();
         let max = if must_rest { self.max.saturating_mul(RESTING) } else { self.max };
-        // The connection that makes room is dropped after the lock: closing a socket is a system call.
+        // The replaced connection is dropped after the lock is released, because closing a socket is a system call.
         let dropped = {
             let mut connections = self.connections.lock();
             let now = resting.since;
@@ -122,7 +121,7 @@ impl IdleConnections {
                 connections.push_back(oldest);
             }
         }
-        // Closing a socket is a system call, so it is done after the lock.
+        // Closing a socket is a system call, so it is done after the lock is released.
         drop(connections);
         drop(over);
     }
@@ -199,7 +198,7 @@ mod tests {
         assert_eq!((node.conns(), fixture.idle()), (4, 2));
     }
 
-    /// A pool whose connections must rest, with a clock that stands still.
+    /// A pool whose connections must rest, with a clock that does not move.
     fn resting_pool(node: &ScriptedNode, limits: PoolLimits) -> PoolFixture {
         let clock = Arc::new(ManualClock::at(Time::default()));
         let nodes = vec![NodeConfig::new(node.url().parse().unwrap())];
@@ -283,7 +282,7 @@ mod tests {
         }
     }
 
-    /// A node that sends an old answer behind each answer, later than in the same packet.
+    /// A node that sends an old answer after each answer, later than in the same packet.
     async fn repeating(status: &'static str) -> ScriptedNode {
         ScriptedNode::serve(move |_, mut wire| async move {
             while let Some(request) = wire.request().await {
@@ -305,7 +304,7 @@ mod tests {
             assert_eq!(fixture.whole(call("mine")).await.unwrap(), "mine");
             assert_eq!(node.conns(), calls, "no connection has rested");
         }
-        // In this time the late bytes arrive, and the connections are found to be broken.
+        // In this time the late bytes arrive, and the connections turn out to be broken.
         fixture.until(|_| fixture.idle() == 0).await;
         fixture.clock.advance(PoolLimits::default().rest);
         assert_eq!(fixture.whole(call("mine")).await.unwrap(), "mine");

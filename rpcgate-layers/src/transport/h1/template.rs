@@ -1,5 +1,3 @@
-//! Requests as one node gets them.
-
 use super::headers::{is_framing, is_hop_by_hop};
 use super::request::NodeRequest;
 use crate::headers::metered::number;
@@ -13,20 +11,19 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 use http_body_util::Full;
 
-/// What every request to one node has in common: its target and headers, made once.
+/// The common part of all requests to one node: its target and headers.
 pub(super) struct RequestTemplate {
     url: NodeUrl,
     target: Uri,
-    /// Those of a JSON-RPC call, with a place for the length of its body.
+    /// The headers of a JSON-RPC call, with a slot for the length of the body.
     headers: HeaderMap,
-    /// The headers of a request whose body, if it has one, and content type come from the caller.
+    /// The headers of a request whose content type comes from the caller.
     untyped: HeaderMap,
-    /// Headers that the operator set for the node.
+    /// The names of the headers that the operator set for the node.
     own: Vec<HeaderName>,
 }
 
 impl RequestTemplate {
-    /// That of the node, which is at `url`.
     pub(super) fn new(config: &NodeConfig, url: &NodeUrl) -> Self {
         let own: Vec<_> = config.headers.iter().map(|(name, _)| name.clone()).collect();
         let untyped = node_headers(config, url);
@@ -36,7 +33,7 @@ impl RequestTemplate {
         RequestTemplate { target: url.target(), url: url.clone(), headers, untyped, own }
     }
 
-    /// The HTTP request; `None` if its target is too long for a URI.
+    /// Returns the HTTP request; `None` if its target is too long for a URI.
     pub(super) fn request(&self, asked: &NodeRequest) -> Option<Request<Full<Bytes>>> {
         let mut request = Request::new(Full::new(asked.body.clone()));
         *request.method_mut() = asked.method.clone();
@@ -44,7 +41,7 @@ impl RequestTemplate {
             None => {
                 *request.uri_mut() = self.target.clone();
                 *request.headers_mut() = self.headers.clone();
-                // Hyper would add it, for which the table would have to grow.
+                // hyper would add it otherwise, and the table would have to grow.
                 request.headers_mut().insert(CONTENT_LENGTH, number(asked.body.len() as u64));
             }
             Some(path) => {
@@ -70,12 +67,12 @@ impl RequestTemplate {
     }
 }
 
-/// The headers of every request to a node, whatever it asks for. Values are static or shared, so that a copy of the table
-/// copies no text.
+/// Returns the headers of every request to a node. Values are static or shared, so that a copy of the table copies no
+/// text.
 pub(crate) fn node_headers(config: &NodeConfig, url: &NodeUrl) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(5 + config.headers.len());
     headers.insert(HOST, url.authority.clone());
-    // Decoding costs more than it saves between machines of one network.
+    // Within a network, decoding costs more than compression saves.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("rpcgate/", env!("CARGO_PKG_VERSION"))));
     if let Some(login) = &url.login {
@@ -89,8 +86,8 @@ pub(crate) fn node_headers(config: &NodeConfig, url: &NodeUrl) -> HeaderMap {
     headers
 }
 
-/// Headers of a request that only the gateway itself may set, and those that would tell a node about the client: its
-/// credentials, keys in every spelling that gateways use, and its address.
+/// Reports whether only the gateway itself may set a request header, or whether the header would reveal the client to
+/// the node: its credentials, its keys in every spelling that gateways use, and its address.
 pub(in crate::transport) fn is_gateways(name: &HeaderName) -> bool {
     is_framing(name)
         || [HOST, AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name)
@@ -98,13 +95,13 @@ pub(in crate::transport) fn is_gateways(name: &HeaderName) -> bool {
         || is_client_address(name.as_str())
 }
 
-/// Whether a header carries a key: `apikey`, `x-api-key`, `api_key`, `apikey-bin`, `tron-pro-api-key`.
+/// Reports whether a header contains a key: `apikey`, `x-api-key`, `api_key`, `apikey-bin`, `tron-pro-api-key`.
 fn is_key(name: &str) -> bool {
     let name = name.strip_suffix("-bin").unwrap_or(name);
     name.bytes().rev().filter(|byte| !matches!(byte, b'-' | b'_')).take(b"apikey".len()).eq(*b"yekipa")
 }
 
-/// Whether a header names the client's address, as proxies do.
+/// Reports whether a header contains the client's address, as those of proxies do.
 fn is_client_address(name: &str) -> bool {
     name.starts_with("x-forwarded-")
         || matches!(name, "forwarded" | "x-real-ip" | "x-client-ip" | "true-client-ip" | "cf-connecting-ip")

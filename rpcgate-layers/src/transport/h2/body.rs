@@ -1,13 +1,11 @@
-//! The body of a node's answer.
-
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
 use http_body::{Body, Frame};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// What follows the head of a node's answer: data, then trailers. A piece that has been taken is room for the node to send
-/// more. Dropped before its end, it resets the stream.
+/// The data and the trailers of a node's answer. Taking a piece releases flow-control capacity. Dropping the body
+/// before its end resets the stream.
 #[derive(Debug)]
 pub(crate) struct NodeBody {
     stream: RecvStream,
@@ -31,7 +29,7 @@ impl Body for NodeBody {
         if self.has_data {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(piece)) => {
-                    // An error says that the stream is over, which the next poll says as well.
+                    // After an error the stream is over, which the next poll reports.
                     let _ = self.stream.flow_control().release_capacity(piece.len());
                     return Poll::Ready(Some(Ok(Frame::data(piece))));
                 }
@@ -64,8 +62,8 @@ mod tests {
     use tokio::io::duplex;
     use tokio::task::yield_now;
 
-    /// Reads an answer to a call that has not ended: its data, whether it has trailers, and whether it ends without an error. The
-    /// node sends all of it and drops the call, or resets the stream with this reason after the data.
+    /// Reads an answer to a call that has not ended: its data, whether it has trailers, and whether it ends without an
+    /// error. The node sends all of it and drops the call, or resets the stream with this reason after the data.
     async fn read(reset: Option<Reason>) -> (Vec<u8>, bool, bool) {
         let (near, far) = duplex(1 << 16);
         tokio::spawn(async move {
@@ -79,7 +77,7 @@ mod tests {
                     stream.send_trailers(HeaderMap::from_iter([status])).unwrap();
                 }
                 Some(reason) => {
-                    // A reset takes back what is not written.
+                    // A reset discards data that is not written yet.
                     for _ in 0..20 {
                         let _ = poll!(pin!(node.accept()));
                         yield_now().await;
@@ -95,7 +93,7 @@ mod tests {
         let mut sender = sender.ready().await.unwrap();
         let (answer, _open) = sender.send_request(Request::new(()), false).unwrap();
         let mut body = NodeBody::new(answer.await.unwrap().into_body());
-        // All that the node sends arrives before it is read.
+        // All bytes of the node arrive before they are read.
         for _ in 0..200 {
             yield_now().await;
         }

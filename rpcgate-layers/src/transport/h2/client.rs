@@ -1,5 +1,3 @@
-//! A client of one node.
-
 use super::body::NodeBody;
 use super::connection::{H2Connection, NoHead, StreamGuard};
 use super::request::{GrpcRequest, GrpcTemplate};
@@ -21,31 +19,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The ALPN name of HTTP/2.
 const ALPN: &[u8] = b"h2";
 
-/// Sends gRPC calls to one node.
+/// A client of one node for gRPC calls.
 pub(crate) struct H2Client {
     node: Arc<Node>,
     connector: Connector,
     template: GrpcTemplate,
     open: Mutex<Vec<Arc<H2Connection>>>,
-    /// Held while a connection is made: calls that need one meanwhile wait for it.
+    /// Held while a connection is made. Calls that need one in the meantime wait for it.
     dialing: tokio::sync::Mutex<()>,
-    /// Connections that could not be made.
+    /// The number of failed connections.
     failures: AtomicU64,
-    /// How long a new connection may take: name look-up, TCP and TLS together.
+    /// The timeout of a new connection, including DNS, TCP and TLS.
     connect: Duration,
     clock: Arc<dyn Clock>,
 }
 
-/// The head of a node's answer. While this exists, the call is counted as in flight.
+/// The head of a node's answer. The call counts as in flight until this is dropped.
 pub(crate) struct H2Answer {
     pub(crate) response: Response<NodeBody>,
     pub(crate) place: H2Place,
 }
 
-/// The place of a call at its node and on its connection.
+/// The counts of a call at its node and on its connection.
 #[derive(Debug)]
 pub(crate) struct H2Place {
     _stream: StreamGuard,
@@ -59,7 +56,7 @@ impl AsRef<Node> for H2Client {
 }
 
 impl H2Client {
-    /// A client of `node` at this address of it. Nothing is connected before the first call.
+    /// Creates a client of `node` at `url`. It connects before the first call, not earlier.
     pub(crate) fn new(node: Arc<Node>, url: &NodeUrl, connect: Duration, clock: Arc<dyn Clock>) -> Self {
         H2Client {
             connector: Connector::new(&node.config, url, ALPN),
@@ -87,7 +84,7 @@ impl H2Client {
         M: Body<Data = Bytes, Error = h2::Error> + Unpin + Send + 'static,
     {
         progress.node = Some(self.node.index);
-        // A node that lets a connection wait lets its call wait.
+        // A node that is slow to connect delays the call.
         progress.waits_since = Some(self.clock.elapsed());
         let in_flight = InFlightGuard::new(self.node.in_flight.clone());
         let mut head = self.template.head(&call).ok_or(Fault::unsent(Cause::Undecodable))?;
@@ -117,13 +114,13 @@ impl H2Client {
         }
     }
 
-    /// A stream of an open connection.
+    /// Takes a stream of an open connection.
     fn free(&self) -> Option<(Arc<H2Connection>, StreamGuard)> {
         let open = self.open.lock();
         open.iter().find_map(|connection| Some((connection.clone(), connection.take()?)))
     }
 
-    /// A stream of a connection that is made now, by this call or by one before it.
+    /// Takes a stream of a new connection, which this call or an earlier one makes.
     async fn connected(&self) -> Result<(Arc<H2Connection>, StreamGuard, bool), Fault> {
         let failures = self.failures.load(Relaxed);
         let _turn = self.dialing.lock().await;
@@ -131,7 +128,7 @@ impl H2Client {
             return Ok((connection, stream, true));
         }
         let unreachable = Fault::unsent(Cause::Connect);
-        // The one before has just tried.
+        // The previous call has just tried.
         if self.failures.load(Relaxed) != failures {
             return Err(unreachable);
         }
@@ -179,14 +176,15 @@ impl H2Client {
     }
 }
 
-/// Whether the node may have worked on a call that ended with this error. It has not if it says so (RFC 9113, section 8.7): by
-/// REFUSED_STREAM, or by a GOAWAY that names an earlier stream as its last.
+/// Reports whether the node may have processed a call that ended with this error. It has not if it says so (RFC 9113,
+/// section 8.7): with REFUSED_STREAM, or with a GOAWAY that names an earlier stream as its last.
 fn is_processed(error: &h2::Error) -> bool {
     let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
     !(error.is_remote() && (error.is_go_away() || (error.is_reset() && is_refused)))
 }
 
-/// Has TCP notice that the node is gone: by probes when the connection is quiet, and by sent bytes that stay unacknowledged.
+/// Lets TCP detect that the node is gone: by probes when the connection is quiet, and by sent bytes that stay
+/// unacknowledged.
 fn keep_alive(tcp: &tokio::net::TcpStream) {
     let probes = socket2::TcpKeepalive::new().with_time(Duration::from_secs(20));
     let probes = probes.with_interval(Duration::from_secs(5)).with_retries(4);

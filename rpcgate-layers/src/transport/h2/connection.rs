@@ -1,5 +1,3 @@
-//! An open HTTP/2 connection to a node.
-
 use super::body::NodeBody;
 use super::send::SendMessages;
 use crate::deferred::Deferred;
@@ -19,21 +17,21 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Streams that a connection has at most.
+/// The maximum number of streams of a connection.
 pub(super) const STREAMS: usize = 100;
 
-/// How often a connection with open streams is pinged, and how long the node then has. Servers of gRPC for Go and Java end
-/// connections that are pinged more often than every 5 minutes.
+/// The interval of pings on a connection with open streams. gRPC servers in Go and Java close connections that are
+/// pinged more often than every 5 minutes. `PONG` is the time for the answer.
 pub(super) const PING: Duration = Duration::from_secs(310);
 const PONG: Duration = Duration::from_secs(20);
 
-/// Bytes that a node may send ahead on one stream. The connection's window has this for each stream.
+/// The flow-control window of a stream in bytes. The window of the connection is the sum of all streams.
 const WINDOW: u32 = 64 << 10;
 
-/// Bytes of all header fields of an answer.
+/// The maximum size of all header fields of an answer, in bytes.
 const HEADERS: u32 = 64 << 10;
 
-/// An open connection. It ends when it is dropped and its last stream has ended.
+/// An open connection. It ends after it is dropped and its last stream has ended.
 pub(super) struct H2Connection {
     sender: SendRequest<Bytes>,
     state: Arc<State>,
@@ -41,14 +39,13 @@ pub(super) struct H2Connection {
 
 #[derive(Debug)]
 struct State {
-    /// Streams that are open.
     open: AtomicUsize,
-    /// Streams that the node allows.
+    /// The number of streams that the node allows.
     allowed: AtomicUsize,
     is_closed: AtomicBool,
 }
 
-/// A stream of a connection, counted until this is dropped.
+/// An open stream in the count of its connection.
 #[derive(Debug)]
 pub(crate) struct StreamGuard(Arc<State>);
 
@@ -58,15 +55,14 @@ impl Drop for StreamGuard {
     }
 }
 
-/// Why a node's answer has no head.
 pub(super) enum NoHead {
-    /// The connection is closed, and not a byte of the call was written.
+    /// The connection is closed, and no byte of the call was written.
     Closed,
     Failed(h2::Error),
 }
 
 impl H2Connection {
-    /// Makes a connection of a socket that is open.
+    /// Performs the handshake on an open socket.
     pub(super) async fn handshake<T>(socket: T) -> io::Result<Self>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -89,7 +85,7 @@ impl H2Connection {
         Ok(H2Connection { sender, state })
     }
 
-    /// A stream, unless the connection has none left or is ending.
+    /// Takes a stream, unless the connection has none left or is ending.
     pub(super) fn take(&self) -> Option<StreamGuard> {
         if self.is_closed() {
             return None;
@@ -100,19 +96,20 @@ impl H2Connection {
         taken.ok().map(|_| StreamGuard(self.state.clone()))
     }
 
-    /// Whether it takes no further calls.
+    /// Reports whether it takes no further calls.
     pub(super) fn is_closed(&self) -> bool {
         self.state.is_closed.load(Relaxed)
     }
 
-    /// Sends a call, and waits for the head of its answer. Messages that are there are written at once, others as they come.
+    /// Sends a call and waits for the head of its answer. Available messages are written immediately, others as they
+    /// come.
     pub(super) async fn send<M>(&self, head: Request<()>, messages: M) -> Result<Response<NodeBody>, NoHead>
     where
         M: Body<Data = Bytes, Error = h2::Error> + Unpin + Send + 'static,
     {
         let is_empty = messages.is_end_stream();
         let (answer, stream) = self.sender.clone().send_request(head, is_empty).map_err(|_| {
-            // Also after a GOAWAY, with which the streams that are open go on.
+            // Also after a GOAWAY, where open streams continue.
             self.state.is_closed.store(true, Relaxed);
             NoHead::Closed
         })?;
@@ -133,7 +130,7 @@ impl H2Connection {
     }
 }
 
-/// Reads and writes the frames of a connection, until it ends or its node answers no ping.
+/// Reads and writes the frames of a connection until it ends or the node does not answer a ping.
 async fn drive<T>(mut connection: Connection<T, Bytes>, state: Arc<State>)
 where
     T: AsyncRead + AsyncWrite + Unpin,
@@ -156,11 +153,10 @@ where
     }
 }
 
-/// The pings of one connection.
 struct Pings {
     sender: Option<PingPong>,
     alarm: Pin<Box<Sleep>>,
-    /// Whether the alarm wakes the task. Registering it with every poll would cost more than all else here.
+    /// True if the alarm wakes the task. Registering it with every poll would cost more than all else here.
     is_registered: bool,
     is_awaited: bool,
 }
@@ -170,7 +166,7 @@ impl Pings {
         Pings { sender, alarm: Box::pin(sleep(PING)), is_registered: false, is_awaited: false }
     }
 
-    /// Whether the node owes the answer to a ping for too long. `is_used`: whether a stream is open.
+    /// Reports whether the node has not answered a ping in time. `is_used`: a stream is open.
     fn is_silent(&mut self, is_used: bool, cx: &mut Context<'_>) -> bool {
         let Some(sender) = &mut self.sender else { return false };
         loop {
@@ -218,7 +214,7 @@ mod tests {
         let (near, far) = tokio::io::duplex(1 << 16);
         let accepted = tokio::spawn(async move {
             let mut node = h2::server::handshake(far).await.unwrap();
-            // The call is read, and nothing after it.
+            // The node reads the call, and nothing after it.
             let call = node.accept().await.unwrap().unwrap();
             (call, node)
         });
@@ -271,7 +267,7 @@ mod tests {
             let connection = connection.clone();
             async move { connection.send(call(), no_messages()).await.map(|_| ()) }
         });
-        // The node says that it leaves once it has the first call, which has no answer yet: the connection stays open.
+        // The node announces that it leaves after the first call, which has no answer yet: the connection stays open.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }

@@ -1,5 +1,3 @@
-//! gRPC calls as one node gets them.
-
 use crate::nodes::config::NodeConfig;
 use crate::nodes::url::NodeUrl;
 use crate::transport::h1::template::node_headers;
@@ -8,24 +6,23 @@ use http::header::{ACCEPT_ENCODING, HOST, TE};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 
-/// A call for a node.
 pub(crate) struct GrpcRequest<'a, M> {
-    /// Its target. A query is left out: calls of gRPC have none.
+    /// The target. A query is left out, because gRPC calls have none.
     pub(crate) uri: &'a Uri,
-    /// The metadata of the client. What only the gateway may send is left out.
+    /// The metadata of the client. Headers that only the gateway may send are left out.
     pub(crate) metadata: &'a HeaderMap,
     /// The header in which clients of this chain send their key. It is left out too.
     pub(crate) key_header: Option<&'static str>,
-    /// The time that the call has left, in the form of its header.
+    /// The remaining time of the call, in the form of its header.
     pub(crate) timeout: Option<HeaderValue>,
-    /// Its messages. An error of theirs resets the stream.
+    /// The messages. An error in them resets the stream.
     pub(crate) messages: M,
 }
 
-/// The header with the time that a call has left.
+/// The header with the remaining time of a call.
 pub(crate) const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// What every call to one node has in common.
+/// The common part of all calls to one node.
 pub(super) struct GrpcTemplate {
     url: NodeUrl,
     scheme: Scheme,
@@ -34,10 +31,9 @@ pub(super) struct GrpcTemplate {
 }
 
 impl GrpcTemplate {
-    /// That of the node, which is at `url`.
     pub(super) fn new(config: &NodeConfig, url: &NodeUrl) -> Self {
         let mut headers = node_headers(config, url);
-        // The one is a part of the URI, and of the other gRPC has a header of its own.
+        // `Host` is a part of the URI, and gRPC has its own header for encodings.
         headers.remove(HOST);
         headers.remove(ACCEPT_ENCODING);
         // Required of every gRPC request.
@@ -47,7 +43,7 @@ impl GrpcTemplate {
         GrpcTemplate { url: url.clone(), scheme, authority, headers }
     }
 
-    /// The head of the HTTP request; `None` if its target cannot be written as a URI.
+    /// Returns the head of the HTTP request; `None` if its target cannot be written as a URI.
     pub(super) fn head<M>(&self, call: &GrpcRequest<'_, M>) -> Option<Request<()>> {
         let path = match call.uri.path_and_query() {
             Some(path) if path.query().is_none() => self.url.below(path)?,

@@ -1,5 +1,3 @@
-//! The messages of a call as they are written to a node.
-
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::{Body, Frame};
@@ -7,12 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Writes `messages` to a stream as the node takes them. It ends with them, or when the node takes no more; an error of theirs
-/// resets the stream.
+/// The future that writes `messages` to a stream as the node takes them. It completes with the last message, or when
+/// the node takes no more. An error of the messages resets the stream.
 pub(super) struct SendMessages<M> {
     messages: M,
     stream: SendStream<Bytes>,
-    /// A piece for which the node has no room yet.
+    /// A piece that waits for flow-control capacity.
     waiting: Option<Bytes>,
 }
 
@@ -56,15 +54,16 @@ impl<M: Body<Data = Bytes, Error = h2::Error> + Unpin> Future for SendMessages<M
             match next.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(piece))) => {
                     if messages.is_end_stream() {
-                        // Nothing is held back by waiting for room: the piece is here, and no other comes.
+                        // No wait for capacity is needed: the piece is here, and no other comes.
                         let _ = stream.send_data(piece, true);
                         return Poll::Ready(());
                     }
-                    // Only what is there is reserved: a byte that is not sent would be missing in the connection's window.
+                    // Reserves only the size of the piece: reserved bytes that are not sent would be missing in the
+                    // connection's window.
                     stream.reserve_capacity(piece.len());
                     *waiting = Some(piece);
                 }
-                // Calls of gRPC have no trailers.
+                // gRPC calls have no trailers.
                 Some(Ok(Err(_))) => {}
                 None => {
                     let _ = stream.send_data(Bytes::new(), true);
@@ -89,10 +88,10 @@ mod tests {
     use tokio::io::duplex;
     use tokio::task::JoinHandle;
 
-    /// Bytes of a call that the node takes before it has read any.
+    /// The number of bytes of a call that the node takes before it has read any.
     const WINDOW: u32 = 10;
 
-    /// Messages that are all there.
+    /// Messages that are all available.
     struct Pieces(VecDeque<Bytes>);
 
     impl Pieces {
@@ -117,7 +116,7 @@ mod tests {
         }
     }
 
-    /// A connection to a node that has said how little it takes ahead, and the sizes of the calls that the node gets.
+    /// A connection to a node that has announced a small window, and the sizes of the calls that the node gets.
     async fn connected() -> (SendRequest<Bytes>, JoinHandle<Vec<usize>>) {
         let (near, far) = duplex(1 << 16);
         let node = tokio::spawn(async move {
@@ -144,7 +143,7 @@ mod tests {
         });
         let (sender, connection) = h2::client::handshake(near).await.unwrap();
         tokio::spawn(connection);
-        // Its settings come before its first answer.
+        // The settings of the node come before its first answer.
         let mut sender = sender.ready().await.unwrap();
         let (answer, _) = sender.send_request(Request::new(()), true).unwrap();
         answer.await.unwrap();

@@ -1,8 +1,9 @@
-//! What has arrived on a connection between two frames: most often one whole frame.
+//! The bytes that arrive on a connection between two frames, which are most often one whole frame.
 //!
-//! The library reads frames into a buffer of its own, of 8 KiB, which thousands of idle streams must not hold and which is costly to
-//! make for each frame. So all connections of a thread share one: what one read of a connection brings is handed to it, and if that
-//! is exactly one frame, that is all. Otherwise the connection needs a reader of its own, which begins with the same bytes.
+//! fastwebsockets reads frames into its own buffer of 8 KiB. Thousands of idle streams must not hold such a buffer, and
+//! creating one for each frame is expensive. So all connections of a thread share one reader: it gets the result of one
+//! read, which is often exactly one frame. Otherwise the connection gets its own reader, which starts with the same
+//! bytes.
 
 use super::read_only::{ReadOnly, reader};
 use super::wire::{Role, head_len, is_masked};
@@ -16,26 +17,25 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Bytes that are read at once when a connection becomes readable.
+/// The number of bytes that are read at once when a connection becomes readable.
 const SCRATCH: usize = 16 << 10;
 
-/// The largest read that may be one frame for the shared reader. Of a longer one, more would be decoded twice than the reader
-/// saves.
+/// The largest read that the shared reader tries. For a longer one, decoding twice would cost more than the shared
+/// reader saves.
 const SHARED: usize = 4 << 10;
 
 thread_local! {
     static READERS: RefCell<Readers> = RefCell::new(Readers::default());
 }
 
-/// What has arrived.
 pub(super) enum Arrived {
-    /// One frame, without its mask, whether it had one, and its bytes on the wire.
+    /// One frame without its mask, whether it had one, and its length on the wire.
     Frame(Frame<'static>, bool, usize),
-    /// A part of a frame, or several, or what is none.
+    /// A part of a frame, several frames, or invalid bytes.
     Bytes(Bytes),
 }
 
-/// Reads once from `inner`, whose frames are read in this role. `may_be_one`: whether to try if that is one frame.
+/// Reads once from `inner`, whose frames are read in this role. `may_be_one`: tries whether the bytes are one frame.
 pub(super) fn poll_arrived<R>(
     inner: &mut R,
     (role, may_be_one): (Role, bool),
@@ -66,7 +66,6 @@ where
     })
 }
 
-/// The readers of a thread.
 struct Readers {
     scratch: Scratch,
     server: Option<WebSocket<ReadOnly<Scratch>>>,
@@ -81,14 +80,15 @@ impl Default for Readers {
 }
 
 impl Readers {
-    /// The frame that the `len` bytes are which have arrived, and whether it had a mask; `None` if they are not exactly one.
+    /// Returns the frame in the `len` arrived bytes, and whether it had a mask; `None` if they are not exactly one
+    /// frame.
     fn frame(&mut self, role: Role, len: usize) -> Option<(Frame<'static>, bool)> {
         let place = match role {
             Role::Server => &mut self.server,
             Role::Client => &mut self.client,
         };
         let reader = place.get_or_insert_with(|| reader(self.scratch.clone(), role));
-        // A frame that ends later is refused at once, and no room is made for it.
+        // Refuses an incomplete frame immediately, without a buffer for it.
         reader.set_max_message_size(len);
         let polled = pin!(reader.read_frame()).poll(&mut Context::from_waker(Waker::noop()));
         let frame = match polled {
@@ -100,20 +100,20 @@ impl Readers {
             _ => None,
         };
         if frame.is_none() {
-            // It holds bytes that are not those of the next connection.
+            // The reader holds bytes that do not belong to the next connection.
             *place = None;
         }
         frame
     }
 }
 
-/// What a connection of this thread has brought, which the library reads as if it were a connection.
+/// The bytes of one read, which fastwebsockets reads as if they were a connection.
 #[derive(Clone)]
 struct Scratch(Rc<RefCell<ScratchBytes>>);
 
 struct ScratchBytes {
     bytes: Box<[u8]>,
-    /// Where the bytes are that were not read yet.
+    /// The range of the bytes that are not read yet.
     left: std::ops::Range<usize>,
 }
 
@@ -128,7 +128,7 @@ impl AsyncRead for Scratch {
         let start = scratch.left.start;
         buffer.put_slice(&scratch.bytes[start..start + taken]);
         scratch.left.start += taken;
-        // Nothing read is the end of the connection for the library, which returns an error then.
+        // For fastwebsockets an empty read is the end of the connection: it returns an error.
         Poll::Ready(Ok(()))
     }
 }

@@ -1,5 +1,3 @@
-//! Opening streams to one node.
-
 use super::handshake::NodeHandshake;
 use crate::nodes::node::Node;
 use crate::nodes::url::NodeUrl;
@@ -19,10 +17,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-/// The largest head of a node's response.
+/// The maximum size of a node's response head, in bytes.
 const HEAD: usize = 64 << 10;
 
-/// Opens streams to one node.
 pub(crate) struct StreamClient {
     node: Arc<Node>,
     connector: Connector,
@@ -30,13 +27,11 @@ pub(crate) struct StreamClient {
     headers: HeaderMap,
 }
 
-/// An open stream to a node.
 pub(crate) struct NodeStream {
-    /// Its connection, after the handshake.
+    /// The connection after the handshake.
     pub(crate) io: TokioIo<Upgraded>,
     /// The sub-protocol that the node has chosen.
     pub(crate) protocol: Option<HeaderValue>,
-    /// The node.
     pub(crate) node: Arc<Node>,
 }
 
@@ -47,7 +42,6 @@ impl AsRef<Node> for StreamClient {
 }
 
 impl StreamClient {
-    /// A client of `node` at this address of it.
     pub(crate) fn new(node: Arc<Node>, url: &NodeUrl) -> Self {
         StreamClient {
             connector: Connector::new(&node.config, url, b"http/1.1"),
@@ -57,7 +51,8 @@ impl StreamClient {
         }
     }
 
-    /// Opens a stream, as the last of `tries`, and offers these sub-protocols. Connection and handshake may take `limit` each.
+    /// Opens a stream, as the last of `tries`, and offers these sub-protocols. `limit` applies to the connection and to
+    /// the handshake separately.
     pub(crate) async fn open(
         &self,
         protocols: &[HeaderValue],
@@ -103,7 +98,7 @@ impl StreamClient {
         let mut builder = http1::Builder::new();
         builder.max_buf_size(HEAD);
         let (mut sender, connection) = builder.handshake(TokioIo::new(socket)).await.map_err(broken)?;
-        // Both are polled here, so that no task is left behind when the client gives up.
+        // Both are polled here, so that no task remains when the client gives up.
         let mut connection = pin!(connection.with_upgrades());
         let mut is_over = false;
         let mut sending = pin!(sender.send_request(request));
@@ -126,7 +121,7 @@ impl StreamClient {
         })?;
         let upgraded = hyper::upgrade::on(&mut response);
         if !is_over {
-            // Hands its socket over when it ends.
+            // The connection hands its socket over when it ends.
             connection.await.map_err(broken)?;
         }
         let io = TokioIo::new(upgraded.await.map_err(broken)?);

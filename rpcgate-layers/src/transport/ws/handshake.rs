@@ -1,9 +1,9 @@
-//! The opening handshake of a WebSocket, with clients (RFC 6455, section 4, over HTTP/1.1; RFC 8441, section 5, over HTTP/2)
-//! and with nodes (over HTTP/1.1).
+//! The opening handshake of a WebSocket: with clients (RFC 6455, section 4, over HTTP/1.1; RFC 8441, section 5, over
+//! HTTP/2) and with nodes (over HTTP/1.1).
 //!
-//! The gateway is in the middle: it reads the handshake of a client, makes one of its own with a node, and answers the
-//! client only after the node has answered. Sub-protocols are passed on, and the node chooses. Extensions are declined
-//! on both sides, because frames pass unchanged: a node must not compress what the client has not agreed to.
+//! The gateway reads the handshake of a client, makes its own handshake with a node, and answers the client only after
+//! the node has answered. Sub-protocols are forwarded, and the node chooses. Extensions are declined on both sides,
+//! because frames are forwarded unchanged: a node must not compress frames for a client that has not agreed to it.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -16,14 +16,14 @@ use hyper::ext::Protocol;
 use rpcgate_core::secret::{NoRandomness, random_text};
 use sha1::{Digest, Sha1};
 
-/// What the key of a handshake is joined with before it is hashed (RFC 6455, section 1.3).
+/// The text that is appended to the key of a handshake before it is hashed (RFC 6455, section 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
 const UPGRADE_TOKEN: HeaderValue = HeaderValue::from_static("Upgrade");
 const VERSION: HeaderValue = HeaderValue::from_static("13");
 
-/// Bytes of a key before they are encoded.
+/// The length of a key in bytes before it is encoded.
 const KEY: usize = 16;
 
 /// A valid handshake of a client.
@@ -44,21 +44,21 @@ const KEY: usize = 16;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientHandshake {
-    /// The answer to its key. Over HTTP/2 there is no key.
+    /// The answer to the client's key. Over HTTP/2 there is no key.
     accept: Option<HeaderValue>,
     protocols: Vec<HeaderValue>,
 }
 
-/// Why a request is not a valid handshake.
+/// The reason why a request is not a valid handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BadHandshake {
-    /// It does not ask for a WebSocket: it is neither a `GET` of HTTP/1.1 with `Upgrade: websocket`, nor a `CONNECT` of HTTP/2
-    /// whose `:protocol` is `websocket`.
+    /// The request does not ask for a WebSocket: it is neither a `GET` over HTTP/1.1 with `Upgrade: websocket`, nor a
+    /// `CONNECT` over HTTP/2 whose `:protocol` is `websocket`.
     NotWebSocket,
-    /// It asks for another version of the protocol than 13.
+    /// The request asks for a protocol version other than 13.
     Version,
-    /// Over HTTP/1.1: `Sec-WebSocket-Key` is missing, is there twice, or is not 16 bytes in Base64.
+    /// Over HTTP/1.1: `Sec-WebSocket-Key` is missing, is present twice, or is not 16 bytes in Base64.
     Key,
 }
 
@@ -75,10 +75,10 @@ impl std::fmt::Display for BadHandshake {
 impl std::error::Error for BadHandshake {}
 
 impl ClientHandshake {
-    /// Reads the handshake that `request` is. Over HTTP/2 its `:protocol` is among its extensions, as hyper's [`Protocol`].
+    /// Reads the handshake in `request`. Over HTTP/2 its `:protocol` is in the extensions, as hyper's [`Protocol`].
     ///
     /// # Errors
-    /// [`BadHandshake`] says why it is none.
+    /// [`BadHandshake`] if the request is not a valid handshake.
     pub fn read<B>(request: &Request<B>) -> Result<Self, BadHandshake> {
         let headers = request.headers();
         let is_connect = request.version() == Version::HTTP_2;
@@ -110,17 +110,18 @@ impl ClientHandshake {
         Ok(ClientHandshake { accept: Some(accept(key.as_bytes())), protocols })
     }
 
-    /// Whether the stream will share its connection with others, over HTTP/2.
+    /// Reports whether the stream shares its connection with others, over HTTP/2.
     pub fn is_multiplexed(&self) -> bool {
         self.accept.is_none()
     }
 
-    /// The sub-protocols that the client offers: the values of `Sec-WebSocket-Protocol`, each a list.
+    /// Returns the sub-protocols that the client offers: the values of `Sec-WebSocket-Protocol`, each a list.
     pub fn protocols(&self) -> &[HeaderValue] {
         &self.protocols
     }
 
-    /// The response that opens the stream, with the sub-protocol that the node has chosen: 101, or 200 over HTTP/2.
+    /// Returns the response that opens the stream, with the sub-protocol that the node has chosen: 101, or 200 over
+    /// HTTP/2.
     pub fn response(&self, protocol: Option<HeaderValue>) -> Response<()> {
         let mut response = Response::new(());
         if let Some(accept) = &self.accept {
@@ -143,20 +144,20 @@ pub struct NodeHandshake {
     key: HeaderValue,
 }
 
-/// Why a node's response does not open a stream.
+/// The reason why a node's response does not open a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BadNodeHandshake {
     /// The node refused the handshake with this status.
     Status(StatusCode),
-    /// It does not switch to WebSocket although its status is 101.
+    /// The response does not switch to WebSocket although its status is 101.
     NotWebSocket,
-    /// `Sec-WebSocket-Accept` does not belong to the key: the response was made for another request, or by something
-    /// that is no WebSocket server.
+    /// `Sec-WebSocket-Accept` does not match the key: the response is for another request, or not from a WebSocket
+    /// server.
     Accept,
-    /// It uses an extension that was not offered.
+    /// The response uses an extension that was not offered.
     Extension,
-    /// It chooses a sub-protocol that was not offered.
+    /// The response chooses a sub-protocol that was not offered.
     Protocol,
 }
 
@@ -175,10 +176,10 @@ impl std::fmt::Display for BadNodeHandshake {
 impl std::error::Error for BadNodeHandshake {}
 
 impl NodeHandshake {
-    /// A handshake with a new key.
+    /// Creates a handshake with a new key.
     ///
     /// # Errors
-    /// [`NoRandomness`] if the system has none.
+    /// [`NoRandomness`] if the system has no randomness.
     pub fn new() -> Result<Self, NoRandomness> {
         let mut random = String::with_capacity(KEY);
         random_text(KEY, &mut random)?;
@@ -189,8 +190,8 @@ impl NodeHandshake {
         NodeHandshake { key: text(&BASE64_STANDARD.encode(key)) }
     }
 
-    /// Writes the headers of the handshake, in place of those that are there. `protocols` are offered to the node, and
-    /// no extensions.
+    /// Writes the headers of the handshake, which replace existing ones. `protocols` are offered to the node, and no
+    /// extensions.
     pub fn write(&self, protocols: &[HeaderValue], headers: &mut HeaderMap) {
         headers.remove(SEC_WEBSOCKET_EXTENSIONS);
         headers.remove(SEC_WEBSOCKET_PROTOCOL);
@@ -203,11 +204,11 @@ impl NodeHandshake {
         }
     }
 
-    /// Checks the node's response to the handshake, in which `offered` were written. Returns the sub-protocol that the
-    /// node has chosen.
+    /// Checks the node's response to the handshake, which offered `offered`. Returns the sub-protocol that the node has
+    /// chosen.
     ///
     /// # Errors
-    /// [`BadNodeHandshake`] if the stream is not open; its connection must be closed.
+    /// [`BadNodeHandshake`] if the stream is not open. The caller must close its connection.
     pub fn check<B>(
         &self,
         response: &Response<B>,
@@ -235,7 +236,6 @@ impl NodeHandshake {
     }
 }
 
-/// The value of `Sec-WebSocket-Accept` for a key.
 fn accept(key: &[u8]) -> HeaderValue {
     text(&BASE64_STANDARD.encode(Sha1::new().chain_update(key).chain_update(GUID).finalize()))
 }
@@ -245,18 +245,18 @@ fn text(base64: &str) -> HeaderValue {
     HeaderValue::from_str(base64).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// The value of a header that is there once.
+/// Returns the value of a header that is present once.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())
 }
 
-/// Whether a list contains a token, in any spelling. The list may be spread over several headers.
+/// Reports whether a list contains a token, in any case. The list may be spread over several headers.
 fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     headers.get_all(name).iter().flat_map(tokens).any(|one| one.eq_ignore_ascii_case(token))
 }
 
-/// The members of a list. Empty ones are none (RFC 9110, section 5.6.1).
+/// Returns the members of a list. Empty ones are ignored (RFC 9110, section 5.6.1).
 fn tokens(list: &HeaderValue) -> impl Iterator<Item = &str> {
     list.to_str().unwrap_or_default().split(',').map(str::trim).filter(|token| !token.is_empty())
 }
@@ -285,7 +285,7 @@ mod tests {
         ("sec-websocket-key", RFC_KEY),
     ];
 
-    /// `VALID`, but one header has another value.
+    /// Returns `VALID` with another value for one header.
     fn with(name: &str, value: &str) -> Request<()> {
         request(&VALID.map(|(known, valid)| (known, if known == name { value } else { valid })))
     }

@@ -1,5 +1,3 @@
-//! Reading the frames of one side.
-
 use super::arrived::{Arrived, poll_arrived};
 use super::read_only::{ReadOnly, reader};
 use super::wire::{Role, head_len, is_masked};
@@ -14,10 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
-/// Bytes of an incomplete frame that need no permit.
+/// The size in bytes up to which an incomplete frame needs no permit.
 const SMALL: u64 = 64 << 10;
 
-/// Bytes that are dropped at a time.
+/// The number of bytes that are dropped at a time.
 const WASTE: usize = 16 << 10;
 
 /// The largest payload of a control frame (RFC 6455, section 5.5).
@@ -26,103 +24,95 @@ const MAX_CONTROL: usize = 125;
 /// A frame, without its mask.
 #[derive(Debug)]
 pub(crate) struct ReadFrame {
-    /// Whether it is the last one of its message.
+    /// True for the last frame of a message.
     pub(crate) fin: bool,
-    /// What it is.
     pub(crate) opcode: OpCode,
-    /// Its payload.
     pub(crate) payload: BytesMut,
 }
 
-/// Why no further frame can be read.
+/// The reason why no further frame can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ReadError {
-    /// The connection is closed or broken.
     Lost,
-    /// A frame breaks the protocol.
     Protocol,
-    /// A text message is not UTF-8.
     Text,
-    /// A message is larger than it may be.
+    /// The message exceeds the size limit.
     TooLarge,
-    /// There is no memory left for the message.
     NoMemory,
 }
 
-/// How far a reader has got; others look at it.
+/// The progress of a reader, which other tasks observe.
 #[derive(Debug, Default)]
 pub(crate) struct ReadProgress {
     /// Bytes that were read.
     read: AtomicU64,
     /// Bytes of complete frames.
     framed: AtomicU64,
-    /// Whether a byte has arrived since this was last taken.
+    /// True if a byte has arrived since the last call of `take_alive`.
     is_alive: AtomicBool,
-    /// Whether a message is incomplete.
     is_in_message: AtomicBool,
-    /// Whether memory ran out.
+    /// True if memory ran out.
     is_starved: AtomicBool,
 }
 
 impl ReadProgress {
-    /// Whether a byte has arrived since the last call.
+    /// Reports whether a byte has arrived since the last call.
     pub(crate) fn take_alive(&self) -> bool {
         self.is_alive.swap(false, Relaxed)
     }
 
-    /// Whether a message has begun and is not complete, of one or of several frames.
+    /// Reports whether a message has begun and is not complete, in one or several frames.
     pub(crate) fn is_in_message(&self) -> bool {
         self.is_in_message.load(Relaxed) || self.pending() > 0
     }
 
-    /// Notes bytes that were read. The reader alone adds to the sums, so they need no atomic addition.
+    /// Records bytes that were read. Only the reader adds to the sums, so they need no atomic addition.
     fn add_read(&self, bytes: usize) {
         self.read.store(self.read.load(Relaxed) + bytes as u64, Relaxed);
         self.is_alive.store(true, Relaxed);
     }
 
-    /// Notes bytes of a frame that is complete.
     fn add_framed(&self, bytes: usize) {
         self.framed.store(self.framed.load(Relaxed) + bytes as u64, Relaxed);
     }
 
-    /// Bytes of the frame that is incomplete, and of those that follow it already.
+    /// Returns the number of bytes of the incomplete frame, and of bytes that already follow it.
     fn pending(&self) -> u64 {
         self.read.load(Relaxed).saturating_sub(self.framed.load(Relaxed))
     }
 }
 
-/// Reads frames. Between frames it holds no buffer, so that thousands of idle streams cost little: what arrives first is
-/// [read into a buffer of the thread](poll_arrived).
+/// A reader of frames. Between frames it holds no buffer, so that thousands of idle streams cost little: the first
+/// bytes are [read into a buffer of the thread](poll_arrived).
 ///
-/// The future of [`next`](FrameReader::next) must not be dropped before it is ready, or the beginning of a frame is lost.
+/// The future of [`next`](FrameReader::next) must not be dropped before it is ready, or the start of a frame is lost.
 pub(crate) struct FrameReader<R> {
     state: State<R>,
     role: Role,
     max_message: usize,
     progress: Arc<ReadProgress>,
-    /// Whether one frame is expected to arrive at a time, as when what arrived last was one.
+    /// True if the next read probably brings exactly one frame, as the last one did.
     expects_one: bool,
-    /// Whether the connection's own reader has returned no frame yet.
+    /// True if the connection's own reader has returned no frame yet.
     is_first: bool,
-    /// The bytes of the fragments so far of a message that is incomplete.
+    /// The bytes of the fragments so far of an incomplete message.
     fragments: Option<usize>,
-    /// The memory of these fragments, which a server holds until their message is whole.
+    /// The memory of these fragments, which a server holds until their message is complete.
     held: MemoryPermit,
 }
 
 enum State<R> {
     /// Between frames.
     Idle(Source<R>),
-    /// With a reader of the library's, which has bytes of a frame.
+    /// With a reader of fastwebsockets, which has bytes of a frame.
     Reading(WebSocket<ReadOnly<Source<R>>>),
-    /// After an error, with what was read from unless that is lost.
+    /// After an error, with the source unless that is lost.
     Failed(Option<Source<R>>),
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// A reader in this role, of messages of up to `max_message` bytes, all fragments of a message together. Large frames take
-    /// from `memory` what has arrived of them.
+    /// Creates a reader in this role for messages of up to `max_message` bytes, all fragments together. Large frames
+    /// take memory for their arrived bytes.
     pub(crate) fn new(inner: R, role: Role, max_message: usize, memory: MemoryPermit) -> Self {
         let progress = Arc::<ReadProgress>::default();
         let held = memory.sibling();
@@ -131,12 +121,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         FrameReader { state, role, max_message, progress, expects_one, is_first, fragments: None, held }
     }
 
-    /// How far it has got.
     pub(crate) fn progress(&self) -> &Arc<ReadProgress> {
         &self.progress
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     pub(crate) async fn next(&mut self) -> Result<ReadFrame, ReadError> {
         if let State::Idle(source) = &mut self.state {
             let expected = (self.role, self.expects_one);
@@ -165,7 +154,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Reads and drops whatever arrives until the connection ends, after an error.
+    /// After an error: reads and drops all bytes until the connection ends.
     pub(crate) async fn discard(&mut self) {
         let mut source = match std::mem::replace(&mut self.state, State::Failed(None)) {
             State::Idle(source) => source,
@@ -177,14 +166,14 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         while source.inner.read(&mut waste).await.is_ok_and(|read| read > 0) {}
     }
 
-    /// Hands the connection to a reader of the library's, which begins with the bytes that have arrived.
+    /// Hands the connection to a reader of fastwebsockets, which starts with the arrived bytes.
     fn begin(&mut self, ahead: Bytes) {
         (self.expects_one, self.is_first) = (false, true);
         self.state = match std::mem::replace(&mut self.state, State::Failed(None)) {
             State::Idle(mut source) => {
                 source.ahead = ahead;
                 let mut reader = reader(source, self.role);
-                // The library refuses frames of this size, too.
+                // fastwebsockets also refuses frames of exactly this size.
                 reader.set_max_message_size(self.max_message.saturating_add(1));
                 State::Reading(reader)
             }
@@ -192,7 +181,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         };
     }
 
-    /// Notes that the reader has returned a frame of this many bytes. It is not needed any more if those were all.
+    /// Records that the reader has returned a frame of this many bytes. Drops the reader if it holds no more bytes.
     fn read(&mut self, bytes: usize) {
         self.progress.add_framed(bytes);
         let is_first = std::mem::take(&mut self.is_first);
@@ -205,17 +194,17 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Takes a frame from the library.
+    /// Takes a frame from fastwebsockets.
     fn take(&mut self, frame: Frame<'_>, is_masked: bool) -> Result<ReadFrame, ReadError> {
         let payload = match frame.payload {
             Payload::Bytes(bytes) => bytes,
             other => BytesMut::from(&*other),
         };
-        // The library, which reads frames that come in pieces, refuses their size before their mask and their place.
+        // fastwebsockets, which reads frames that come in pieces, checks their size before their mask and their opcode.
         if payload.len() > self.max_message {
             return Err(ReadError::TooLarge);
         }
-        // The library reads frames with and without a mask from either side (RFC 6455, section 5.1).
+        // fastwebsockets accepts frames with and without a mask from either side (RFC 6455, section 5.1).
         if is_masked == self.role.masks() {
             return Err(ReadError::Protocol);
         }
@@ -223,7 +212,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Ok(ReadFrame { fin: frame.fin, opcode: frame.opcode, payload })
     }
 
-    /// Checks the frame's place in its message, and the size of that.
+    /// Checks the frame's position in its message, and the size of the message.
     fn check(&mut self, fin: bool, opcode: OpCode, len: usize) -> Result<(), ReadError> {
         if matches!(opcode, OpCode::Close | OpCode::Ping | OpCode::Pong) {
             return if len <= MAX_CONTROL { Ok(()) } else { Err(ReadError::Protocol) };
@@ -260,7 +249,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
-/// What the library reads from: the bytes that were read ahead, then the connection.
+/// The input of fastwebsockets: the bytes that were read ahead, then the connection.
 struct Source<R> {
     inner: R,
     ahead: Bytes,
@@ -283,7 +272,7 @@ impl<R: AsyncRead + Unpin> Source<R> {
         self.progress.add_read(bytes);
     }
 
-    /// The source between frames, whose memory is returned.
+    /// Returns the source between frames, without its memory.
     fn released(mut self) -> Self {
         self.memory.keep(0);
         self
@@ -400,7 +389,7 @@ mod tests {
                     let mut next = pin!(reader.next());
                     let early = poll!(&mut next);
                     assert_eq!(early.is_ready(), at_first >= one.len());
-                    // The others read meanwhile.
+                    // The others read in the meantime.
                     yield_now().await;
                     client.write_all(&both[at_first..]).await.unwrap();
                     match early {
@@ -416,13 +405,13 @@ mod tests {
             kept.extend(join_all(each).await.into_iter().flatten());
         }
         assert_eq!(kept.len(), 2_000);
-        // Also while others have read into what was its buffer, a payload is its owner's.
+        // A payload does not change when others have read into its former buffer.
         assert!(kept.iter().all(|(payload, expected)| payload[..] == expected[..]));
     }
 
     #[tokio::test]
     async fn what_follows_a_frame_that_is_refused_is_read_and_dropped_until_the_end() {
-        // The head of a frame that is too large, one without a mask, and one that is whole and too large.
+        // The head of a frame that is too large, one without a mask, and a complete one that is too large.
         for bytes in [masked(0x82, &[0; 70_000])[..20].to_vec(), vec![0x81, 1, b'a'], masked(0x82, &[0; 101])]
         {
             let (mut client, mut reader) = reader(100);

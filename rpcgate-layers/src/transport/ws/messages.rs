@@ -1,4 +1,4 @@
-//! Whole messages on a stream to a node, for a program that is a client of the node itself.
+//! Whole messages on a stream to a node, for the gateway's own streams.
 
 use super::dial::NodeStream;
 use super::incoming::{FrameReader, ReadError};
@@ -16,14 +16,14 @@ use tokio::io::{ReadHalf, WriteHalf, split};
 
 type Io = TokioIo<Upgraded>;
 
-/// A stream to a node, of which whole messages are read. Pings are answered while it is read.
+/// A stream to a node that is read in whole messages. Pings are answered during reads.
 pub struct NodeMessages {
     reader: FrameReader<ReadHalf<Io>>,
     writer: FrameWriter<WriteHalf<Io>>,
 }
 
 impl NodeMessages {
-    /// The messages of an open stream. One of more than `max` bytes ends it.
+    /// Creates the message stream. A message of more than `max` bytes ends it.
     pub(crate) fn new(stream: NodeStream, max: usize) -> Self {
         let (read, write) = split(stream.io);
         let reader = FrameReader::new(read, Role::Client, max, MemoryPermit::default());
@@ -38,12 +38,12 @@ impl NodeMessages {
         self.write(OpCode::Text, text.into()).await
     }
 
-    /// The next message. If this is dropped before it is ready, the stream has to be dropped as well: a part of a message is
-    /// lost.
+    /// Returns the next message. If the future is dropped before it is ready, the stream has to be dropped as well,
+    /// because a part of a message is lost.
     ///
     /// # Errors
     /// [`Cause::Broken`] if the stream is lost or closed, [`Cause::Oversize`] for a message that is too large,
-    /// [`Cause::Undecodable`] for what is not WebSocket.
+    /// [`Cause::Undecodable`] for bytes that are not WebSocket frames.
     pub async fn next(&mut self) -> Result<Bytes, Fault> {
         let mut message: Option<BytesMut> = None;
         loop {
@@ -133,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_that_cannot_be_opened_says_nothing_of_a_node_that_is_probed() {
-        // It does not listen, and nothing else gets its port.
+        // The socket does not listen, and no other one gets its port.
         let mute = tokio::net::TcpSocket::new_v4().unwrap();
         mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let closed = mute.local_addr().unwrap();

@@ -1,5 +1,3 @@
-//! Writing frames to one side.
-
 use super::wire::{MAX_HEAD, Role, head_len};
 use bytes::{Buf, Bytes, BytesMut};
 use fastwebsockets::{Frame, OpCode, Payload};
@@ -9,29 +7,29 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
-/// Payloads up to this size are copied behind their header; larger ones are queued as they are.
+/// The size up to which payloads are copied after their header. Larger ones are queued without a copy.
 const COPIED: usize = 16 << 10;
 /// The largest buffer that is kept for the next frame.
 const KEPT: usize = 1 << 10;
-/// Pieces that are written at once.
+/// The maximum number of pieces in one write.
 const PIECES: usize = 8;
 
-/// Writes frames to one side, queueing what the connection does not take.
+/// A writer of frames that queues the bytes that the connection does not take.
 pub(crate) struct FrameWriter<W> {
     inner: W,
     role: Role,
-    /// Bytes that are handed to the connection at a time.
+    /// The maximum number of bytes that are handed to the connection at a time.
     most: usize,
-    /// What is to be written first.
+    /// The bytes that are written first.
     queue: VecDeque<Piece>,
-    /// One frame, which is to be written after the queue.
+    /// The frame that is written after the queue.
     buffer: BytesMut,
-    /// Bytes in the queue and in the buffer.
+    /// The number of bytes in the queue and in the buffer.
     queued: usize,
-    /// Bytes that the connection has taken.
+    /// The number of bytes that the connection has taken.
     taken: u64,
     is_flushed: bool,
-    /// Whether the first frame in the queue, or in the buffer, is written in part.
+    /// True if the first frame in the queue or in the buffer is written in part.
     is_begun: bool,
 }
 
@@ -41,7 +39,6 @@ struct Piece {
 }
 
 impl<W: AsyncWrite + Unpin> FrameWriter<W> {
-    /// A writer in this role.
     pub(crate) fn new(inner: W, role: Role) -> Self {
         FrameWriter {
             inner,
@@ -56,28 +53,28 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         }
     }
 
-    /// From now on the connection is handed no more than this many bytes at a time: it takes them whether or not there is room
-    /// for them.
+    /// Limits the number of bytes that are handed to the connection at a time, for a connection that takes them even
+    /// without free capacity.
     pub(crate) fn set_most(&mut self, bytes: usize) {
         self.most = bytes;
     }
 
-    /// Bytes that the connection has not taken yet.
+    /// Returns the number of bytes that the connection has not taken yet.
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
 
-    /// Bytes that the connection has taken in all.
+    /// Returns the total number of bytes that the connection has taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Whether everything has left.
+    /// Reports whether all bytes were flushed.
     pub(crate) fn is_flushed(&self) -> bool {
         self.is_flushed
     }
 
-    /// Queues a frame, whose payload is copied if it has to be masked or is small.
+    /// Queues a frame. Its payload is copied if it has to be masked or is small.
     pub(crate) fn push(&mut self, fin: bool, opcode: OpCode, payload: Bytes) {
         if self.role.masks() || payload.len() <= COPIED {
             return self.push_copied(fin, opcode, &payload);
@@ -94,7 +91,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
     /// Queues a copy of a frame.
     pub(crate) fn push_copied(&mut self, fin: bool, opcode: OpCode, payload: &[u8]) {
         if self.queued > 0 {
-            // So that a frame can be taken back as long as nothing of it is written.
+            // Separates the frames, so that an unwritten frame can be removed.
             self.seal();
         }
         let head_len = head_len(payload.len(), self.role.masks());
@@ -114,9 +111,9 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.is_flushed = false;
     }
 
-    /// Removes all frames of which nothing has been written.
+    /// Removes all frames that are not written in part.
     pub(crate) fn discard(&mut self) {
-        // A frame that is begun must be completed, or the next one could not be read.
+        // A frame that is written in part must be completed, or the next one could not be read.
         let kept = match self.queue.iter().position(|piece| piece.ends_frame) {
             _ if !self.is_begun => 0,
             None => return,
@@ -127,7 +124,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.queued = self.queue.iter().map(|piece| piece.bytes.len()).sum();
     }
 
-    /// Writes what the connection takes. Ready once everything has left.
+    /// Writes the bytes that the connection takes. Ready when all bytes are flushed.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_flushed {
             return Poll::Ready(Ok(()));
@@ -152,7 +149,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes until no more than `most` bytes are queued.
+    /// Writes until at most `most` bytes are queued.
     pub(crate) fn poll_below(&mut self, most: usize, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.poll_flush(cx) {
             Poll::Pending if self.queued <= most => Poll::Ready(Ok(())),
@@ -160,7 +157,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         }
     }
 
-    /// Closes the connection for writing, once everything has left.
+    /// Closes the connection for writing after all bytes are flushed.
     pub(crate) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         Pin::new(&mut self.inner).poll_shutdown(cx)
@@ -184,7 +181,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         inner.poll_write_vectored(cx, &pieces[..count])
     }
 
-    /// Removes what was written.
+    /// Removes the written bytes.
     fn advance(&mut self, mut written: usize) {
         while let Some(piece) = self.queue.front_mut() {
             let taken = written.min(piece.bytes.len());
@@ -299,7 +296,7 @@ mod tests {
         assert_eq!(writer.queued(), 0);
     }
 
-    /// A connection that takes all that it is handed, and notes how much that was.
+    /// A connection that takes all bytes, and records the size of each write.
     struct Greedy(Vec<usize>);
 
     impl AsyncWrite for Greedy {

@@ -1,4 +1,4 @@
-//! All frames in bytes that come in pieces, and the same read by another implementation.
+//! A test reader for all frames in a sequence of byte pieces, compared with another implementation.
 
 use super::incoming::{FrameReader, ReadError};
 use super::wire::Role;
@@ -10,20 +10,20 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// What a reader makes of bytes.
+/// The result of reading some bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AllRead {
-    /// Of each frame: whether it is the last one of its message, its opcode, its payload.
+    /// For each frame: whether it is the last one of its message, its opcode, its payload.
     pub(crate) frames: Vec<(bool, u8, Vec<u8>)>,
-    /// Why there are no more.
+    /// The reason for the end.
     pub(crate) end: ReadError,
-    /// Bytes that it took from the memory of all bodies, at most after a frame.
+    /// The maximum number of bytes of the memory budget that it held after a frame.
     pub(crate) held: usize,
-    /// The same when the reader was gone.
+    /// The number of bytes that it held after the reader was dropped.
     pub(crate) left: usize,
 }
 
-/// A part of a message, or all of it.
+/// A message or a control frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Whole {
     /// A message: whether it is text, and its payload.
@@ -57,7 +57,7 @@ impl AsyncRead for Pieces<'_> {
 /// Reads pieces to their end, or to the first error.
 ///
 /// # Panics
-/// If the reader waits although there are bytes, or the end of them.
+/// If the reader waits although bytes, or their end, are available.
 pub(crate) fn read_all(pieces: &[Bytes], role: Role, max_message: usize, room: usize) -> AllRead {
     let budget = MemoryBudget::new(room);
     let permit = MemoryPermit::of_project(budget.clone(), ProjectId(1));
@@ -77,7 +77,7 @@ pub(crate) fn read_all(pieces: &[Bytes], role: Role, max_message: usize, room: u
 }
 
 impl AllRead {
-    /// The messages and control frames, up to the first close frame, and whether there is none.
+    /// Returns the messages and control frames up to the first close frame, and whether there is no close frame.
     pub(crate) fn wholes(&self) -> (Vec<Whole>, bool) {
         let mut wholes = Vec::new();
         let mut message: Option<(bool, Vec<u8>)> = None;
@@ -112,7 +112,7 @@ mod tests {
 
     const MOST: usize = 1_000;
 
-    /// A connection that brings these bytes, and takes any.
+    /// A connection that returns these bytes, and accepts all writes.
     struct Given<'a>(&'a [u8]);
 
     impl Read for Given<'_> {
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// What tungstenite makes of the bytes, up to a close frame, and whether it found nothing wrong with them.
+    /// Reads the bytes with tungstenite, up to a close frame. Also returns whether it found no error.
     fn by_tungstenite(bytes: &[u8], role: Role) -> (Vec<Whole>, bool) {
         let part = if role == Role::Server { Part::Server } else { Part::Client };
         let config = WebSocketConfig::default().max_message_size(Some(MOST)).max_frame_size(Some(MOST));
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// A frame with a mask, if it has one, and a length in a form that may be longer than it must.
+    /// A frame with an optional mask and a length in a form that may be longer than necessary.
     fn frame(first: u8, mask: Option<[u8; 4]>, form: usize, payload: &[u8]) -> Vec<u8> {
         let masked = if mask.is_some() { 0x80 } else { 0 };
         let len = payload.len();

@@ -1,5 +1,3 @@
-//! The library's reader of frames.
-
 use super::wire::Role;
 use fastwebsockets::WebSocket;
 use std::io;
@@ -7,10 +5,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection for the library, which asks for one that can also be written to. With automatic answers off it never writes.
+/// A read-only connection for fastwebsockets, which requires a writable one. With automatic answers off it never
+/// writes.
 pub(super) struct ReadOnly<R>(pub(super) R);
 
-/// A reader of the frames in `source`, which it passes on as they are.
+/// Returns a reader of the frames in `source`, which returns them unchanged.
 pub(super) fn reader<R: AsyncRead + Unpin>(source: R, role: Role) -> WebSocket<ReadOnly<R>> {
     let mut reader = WebSocket::after_handshake(ReadOnly(source), role.of_library());
     reader.set_auto_close(false);

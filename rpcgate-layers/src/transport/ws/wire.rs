@@ -2,7 +2,7 @@
 
 use fastwebsockets::Frame;
 
-/// The gateway's part in a connection: it is the server of its clients, and a client of the nodes. Frames of a client
+/// The gateway's role in a connection: it is the server of its clients, and a client of the nodes. Frames of a client
 /// are masked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
@@ -18,16 +18,16 @@ impl Role {
         }
     }
 
-    /// Whether the frames that this side writes are masked.
+    /// Reports whether the frames that this side writes are masked.
     pub(super) fn masks(self) -> bool {
         self == Role::Client
     }
 }
 
-/// The longest header: two bytes, eight of a length, four of a mask. The library wants room for two more.
+/// The longest header: two bytes, eight for the length, four for the mask. fastwebsockets needs two more.
 pub(super) const MAX_HEAD: usize = 16;
 
-/// The length of the header of a frame with a payload of `len` bytes.
+/// Returns the length of the header of a frame with a payload of `len` bytes.
 pub(super) fn head_len(len: usize, is_masked: bool) -> usize {
     let length = match len {
         0..126 => 0,
@@ -37,7 +37,7 @@ pub(super) fn head_len(len: usize, is_masked: bool) -> usize {
     2 + length + if is_masked { 4 } else { 0 }
 }
 
-/// Whether the frame was, or will be, masked. The library shows it only in the header that it would write.
+/// Reports whether the frame was, or will be, masked. fastwebsockets shows it only in the header that it would write.
 pub(super) fn is_masked(frame: &mut Frame<'_>) -> bool {
     let mut head = [0; MAX_HEAD];
     frame.fmt_head(&mut head);

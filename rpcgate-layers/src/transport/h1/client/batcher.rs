@@ -1,13 +1,14 @@
-//! Single reads of several clients, gathered for one node and sent to it in one array.
+//! Batches: single reads of several clients, gathered for one node and sent to it in one array.
 //!
-//! A call joins the queue of its thread (one queue for all threads if calls wait for a time) and yields to the runtime as every
-//! call does before it is written. The first one that resumes takes all that have gathered, and a task sends them. A call
-//! that finds itself alone is sent alone, as without this. The task is no client's: if one of them leaves, the others get
-//! their answers, and if all have left, the connection is closed.
+//! A call joins the queue of its thread (one queue for all threads if the policy has a wait) and yields to the runtime,
+//! as every call does before it is written. The first call that resumes takes all gathered calls, and a task sends
+//! them. A call that is alone in the queue is sent without an array. The task belongs to no client: if one client
+//! leaves, the others get their answers; if all have left, the connection is closed.
 //!
-//! Each call gets the outcome of its own try: its reply out of the array, or the failure of the array. After an array that the
-//! node did not accept, whose answer was too large or names none of the calls, or that took too long, each call is sent alone, at once, if the retries of
-//! the chain allow it, or else has failed; and for a while (see [`Backoff`]) no arrays are sent to the node.
+//! Each call gets the outcome of its own try: its reply from the array, or the failure of the array. An array is
+//! abandoned if the node does not accept it, if its answer is too large or names none of the calls, or if it times out.
+//! Then each call is sent alone immediately if the retry budget allows it, and fails otherwise. For a while (see
+//! [`Backoff`]) no arrays are sent to the node.
 
 use super::{AnswerBody, Client, NodeAnswer, NodeRequest, Reuse};
 use crate::coalesce::Coalesce;
@@ -38,72 +39,67 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Bytes of the answer to an array. The calls of one with a larger answer are sent alone.
+/// The maximum size of the answer to an array, in bytes. After a larger answer the calls are sent alone.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Queues of calls that do not wait for a time: threads share one only if there are more of them.
+/// The number of queues for calls without a wait. Threads share a queue only if there are more of them.
 const QUEUES: usize = 16;
 
-/// The number of the next thread.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static THREAD: usize = THREADS.fetch_add(1, Relaxed);
 }
 
-/// Gathers calls for one node.
 pub(super) struct NodeBatcher(Arc<Gathered>);
 
 struct Gathered {
-    /// Sends the arrays, on connections of their own.
+    /// The client for the arrays, with its own connections.
     client: Client,
     policy: BatchingPolicy,
     max_calls: usize,
     queues: Box<[Mutex<CallQueue>]>,
-    /// Until when no arrays are sent.
+    /// The pause without arrays.
     rest: Backoff,
-    /// Those of all calls of the chain.
+    /// The retries of all calls of the chain.
     retries: Arc<RetryBalance>,
     counters: ArrayCounters,
     timers: TimerPool,
 }
 
-/// Calls that wait: fewer than an array may have, since the call that fills it takes them all.
+/// The waiting calls. They are fewer than the maximum of an array, because the call that reaches it takes them all.
 #[derive(Default)]
 struct CallQueue {
-    /// The ticket of the next call.
     next: u64,
     waiting: Vec<WaitingCall>,
 }
 
 struct WaitingCall {
     ticket: u64,
-    /// The number that is its id.
+    /// The number that is the call's id.
     number: usize,
     body: Bytes,
     path: Option<&'static str>,
     outcome: oneshot::Sender<BatchOutcome>,
 }
 
-/// What became of a call in an array.
 enum BatchOutcome {
-    /// Its try has ended. `is_shared`: the failure is that of the whole array, and another call reports it for the node, or none
-    /// does because it says nothing about the node.
+    /// The try has ended. `is_shared`: the failure is that of the whole array. Another call reports it for the node, or
+    /// no call does, because it says nothing about the node.
     Ended { result: Result<NodeAnswer, TryFailure>, is_shared: bool },
-    /// It is to be sent alone.
+    /// The call is to be sent alone.
     Alone,
 }
 
-/// The end of gathering for one call.
 pub(super) enum BatchedTry {
-    /// It was sent in an array, and this is the end of its try.
+    /// The call was sent in an array, and this is the result.
     Ended(Result<NodeAnswer, TryFailure>),
-    /// It is to be sent alone. `has_yielded`: it has yielded to the runtime just now.
+    /// The call is to be sent alone. `has_yielded`: the call has just yielded to the runtime.
     Alone { has_yielded: bool },
 }
 
 impl NodeBatcher {
-    /// Gathers for the node of `client`, which sends the arrays; `None` if it takes none.
+    /// Creates a batcher for the node of `client`, which sends the arrays; `None` if the node takes no arrays.
     pub(super) fn new(client: Client, policy: BatchingPolicy, retries: Arc<RetryBalance>) -> Option<Self> {
         let max_calls = client.node.config.max_batch.unwrap_or(usize::MAX).min(policy.max_calls);
         let queues = if policy.wait.is_zero() { QUEUES } else { 1 };
@@ -133,7 +129,7 @@ impl NodeBatcher {
         self.0.client.sweep(now);
     }
 
-    /// Sends the call in an array, if others come in time. Its reply is taken from `memory`.
+    /// Sends the call in an array, if others join in time. Its reply is taken from `memory`.
     pub(super) async fn send(
         &self,
         call: &BatchableCall,
@@ -194,8 +190,8 @@ impl NodeBatcher {
 }
 
 impl Gathered {
-    /// Puts a call into the queue of this thread. Returns the queue, the call's ticket, what brings its outcome, and whether the
-    /// array is full. `None` if the call has to be sent alone.
+    /// Adds a call to the queue of this thread. Returns the queue, the call's ticket, the receiver of its outcome, and
+    /// whether the array is full. `None` if the call has to be sent alone.
     fn join(
         &self,
         call: &BatchableCall,
@@ -220,7 +216,7 @@ impl Gathered {
         Some((queue, ticket, receiver, is_full))
     }
 
-    /// Waits until another call has taken this one and it has an outcome, or until the time to wait for others is over.
+    /// Waits until another call has sent this one and its outcome is known, or until the wait is over.
     async fn wait(&self, receiver: &mut oneshot::Receiver<BatchOutcome>) -> Option<BatchOutcome> {
         let mut timer = self.timers.after(self.policy.wait);
         let early = poll_fn(|cx| match Pin::new(&mut *receiver).poll(cx) {
@@ -232,7 +228,7 @@ impl Gathered {
         early
     }
 
-    /// All calls of the queue, if the one with this ticket is among them still.
+    /// Takes all calls of the queue, if the call with this ticket is still among them.
     fn take(&self, queue: &Mutex<CallQueue>, ticket: u64) -> Option<Vec<WaitingCall>> {
         let mut held = queue.lock();
         let is_in = held.waiting.iter().any(|call| call.ticket == ticket);
@@ -270,7 +266,7 @@ impl Gathered {
                     self.client.give_back(connection);
                 }
             }
-            // There is no memory for the answer to all, but perhaps for each.
+            // No memory is left for the whole answer, but perhaps for each reply.
             Ok(Err(TryFailure::Busy)) => self.abandon(calls, Abandoned::NoMemory),
             Ok(Err(TryFailure::Transport(Fault { cause: Cause::Oversize, .. }))) => {
                 self.abandon(calls, Abandoned::TooLarge);
@@ -283,7 +279,8 @@ impl Gathered {
         }
     }
 
-    /// Sends the array, and once more on a new connection if the node had closed the idle one: all calls in it only read.
+    /// Sends the array, and sends it again on a new connection if the node had closed the idle one: all its calls only
+    /// read.
     async fn exchange(
         &self,
         request: &NodeRequest,
@@ -293,15 +290,15 @@ impl Gathered {
         let mut progress = CallProgress::new(None, &mut ignored, &mut unexplained);
         match self.client.send_alone(request, memory, (Reuse::Idle, false), &mut progress).await {
             Err(TryFailure::IdleConnectionClosed { .. }) => {
-                // In a box, because it is rare.
+                // Boxed, because it is rare.
                 Box::pin(self.client.send_alone(request, memory, (Reuse::No, false), &mut progress)).await
             }
             result => result,
         }
     }
 
-    /// Gives each call its reply. Whether the connection of the answer may be used again: not if it has a reply to a call that
-    /// was not in the array.
+    /// Gives each call its reply. Returns whether the connection may be used again, which it may not after a reply to a
+    /// call that was not in the array.
     fn settle(&self, calls: Vec<WaitingCall>, answer: &NodeAnswer) -> bool {
         let AnswerBody::Whole(body) = &answer.body else {
             self.abandon(calls, Abandoned::TooLarge);
@@ -326,7 +323,7 @@ impl Gathered {
             },
             Ok(Replies::Single(_)) if !rejects_the_gateway => self.abandon(calls, Abandoned::NotAccepted),
             Err(_) if !rejects_the_gateway && !has_failed => self.abandon(calls, Abandoned::NotAccepted),
-            // The node, or what is before it, answers nothing at all, which has nothing to do with the array.
+            // The node, or a proxy before it, answers nothing at all, which has nothing to do with the array.
             _ => give_all(calls, || {
                 let (status, headers) = (answer.status, answer.headers.clone());
                 let body = AnswerBody::Whole(Bytes::new());
@@ -336,8 +333,8 @@ impl Gathered {
         is_of_array
     }
 
-    /// Has each call sent alone as long as there are retries, and all calls to the node for a while if it would answer the next
-    /// array likewise.
+    /// Sends each call alone while retries last. Also pauses arrays to the node if it would answer the next one in the
+    /// same way.
     fn abandon(&self, calls: Vec<WaitingCall>, why: Abandoned) {
         self.counters.count_abandoned();
         let now = self.client.clock.elapsed();
@@ -360,7 +357,7 @@ impl Gathered {
     }
 }
 
-/// Why the calls of an array are to be sent alone.
+/// The reason why the calls of an array are to be sent alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Abandoned {
     NotAccepted,
@@ -381,7 +378,7 @@ impl Abandoned {
         }
     }
 
-    /// The end of a call that cannot be sent alone.
+    /// Returns the failure of a call that cannot be sent alone.
     fn failure(self) -> TryFailure {
         match self {
             Abandoned::NotAccepted | Abandoned::OtherCalls => {
@@ -394,7 +391,6 @@ impl Abandoned {
     }
 }
 
-/// The array of these calls.
 fn array(calls: &[WaitingCall]) -> Bytes {
     let mut body = Vec::with_capacity(calls.iter().map(|call| call.body.len() + 1).sum::<usize>() + 1);
     for call in calls {
@@ -405,7 +401,7 @@ fn array(calls: &[WaitingCall]) -> Bytes {
     body.into()
 }
 
-/// Gives all calls whose clients are there the same result. One of them reports it for the node.
+/// Gives the same result to all calls whose clients are still there. One of them reports it for the node.
 fn give_all(calls: Vec<WaitingCall>, result: impl Fn() -> Result<NodeAnswer, TryFailure>) {
     let there = calls.into_iter().filter(|call| !call.outcome.is_closed());
     for (place, call) in there.enumerate() {
@@ -413,8 +409,8 @@ fn give_all(calls: Vec<WaitingCall>, result: impl Fn() -> Result<NodeAnswer, Try
     }
 }
 
-/// Gives each call the reply that has its number. A call without one has failed alone, and so has one with two, since it is
-/// unknown which of them is meant.
+/// Gives each call the reply with its number. A call without a reply fails, and so does a call with two, because it is
+/// unknown which of them is right.
 fn give_each(
     calls: Vec<WaitingCall>,
     body: &Bytes,
@@ -428,7 +424,8 @@ fn give_each(
                 node,
                 status: StatusCode::OK,
                 headers: HeaderMap::new(),
-                // A copy: a part of the whole would hold all other replies as long as one client reads its own.
+                // A copy: a slice of the whole body would keep all other replies in memory while one client reads its
+                // own.
                 body: AnswerBody::Whole(Bytes::copy_from_slice(reply.whole.of(body))),
                 framed: true,
                 ..NodeAnswer::unconnected()
@@ -440,16 +437,16 @@ fn give_each(
     }
 }
 
-/// Whether an answer to so many calls is about their array and not about them: it has fewer replies, and none with a result. Geth
-/// refuses an array that is too long in this way, under the id of its first call.
+/// Reports whether an answer to an array of `calls` calls refuses the array as a whole: it has fewer replies, and none
+/// with a result. Geth refuses an array that is too long in this way, under the id of its first call.
 fn is_refusal(many: &[ReplyMembers], calls: usize) -> bool {
     many.len() < calls && many.iter().all(|reply| reply.result.is_none())
 }
 
-/// A reply in the answer to an array answers a call that was not in it.
+/// An error: a reply in the answer to an array belongs to a call that was not in it.
 struct OtherCall;
 
-/// The number of the call that each reply answers; `None` for a reply without an id.
+/// Returns the number of each reply's call; `None` for a reply without an id.
 fn numbers(
     calls: &[WaitingCall],
     body: &[u8],
@@ -463,8 +460,8 @@ fn numbers(
     many.iter().map(number).collect()
 }
 
-/// A call in a queue or in an array, until it has its outcome. If it is dropped before, because its client left, it leaves the
-/// queue; if it was taken out of it, a node may have received it.
+/// A call in a queue or in an array, until it has its outcome. If it is dropped earlier, because its client left, it is
+/// removed from the queue. If it is no longer in the queue, a node may have received it.
 struct JoinedCall<'j, 's> {
     queue: &'j Mutex<CallQueue>,
     ticket: u64,

@@ -146,8 +146,8 @@ async fn bytes_that_arrive_on_an_idle_connection_close_it() {
     assert_eq!(fixture.read().await.unwrap(), "good");
 }
 
-/// A node that closes its first connection after an answer on it, and a channel that reports when it did. It has a
-/// thread of its own, so that the pool's can be held up until then.
+/// A node that closes its first connection after an answer on it, and a channel that reports the close. It has a thread
+/// of its own, so that the pool's thread can be blocked until then.
 fn ending() -> (String, std::sync::mpsc::Receiver<String>) {
     use std::io::{BufRead, BufReader, Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -178,7 +178,7 @@ async fn a_broadcast_on_a_connection_that_has_just_ended_is_sent_on_another() {
     let (url, requests) = ending();
     let fixture = PoolFixture::with(&[url], PoolLimits::default());
     assert_eq!(fixture.broadcast().await.unwrap(), "first");
-    // The thread waits, so the pool cannot notice before its next call.
+    // The thread blocks, so the pool cannot notice the close before its next call.
     assert_eq!(requests.recv().unwrap(), "6 send");
     assert_eq!(fixture.broadcast().await.unwrap(), "second");
     assert_eq!(requests.recv().unwrap(), "6 send");

@@ -22,7 +22,6 @@ fn all(replies: impl IntoIterator<Item = String>) -> String {
     format!("[{}]", replies.into_iter().collect::<Vec<_>>().join(","))
 }
 
-/// The ids in a request.
 fn ids(request: &str) -> Vec<String> {
     let id = |rest: &str| rest.chars().take_while(char::is_ascii_digit).collect();
     request.split("\"id\":").skip(1).map(id).collect()
@@ -32,7 +31,7 @@ fn is_array(request: &str) -> bool {
     request.contains("\r\n\r\n[")
 }
 
-/// A node that answers calls, and arrays with what `arrays` makes of their ids: an HTTP answer, or nothing at all.
+/// A node that answers calls, and arrays with the result of `arrays` for their ids: an HTTP answer, or nothing at all.
 async fn node(arrays: impl Fn(&[String]) -> Option<String> + Clone + Send + Sync + 'static) -> ScriptedNode {
     ScriptedNode::serve(move |_, mut wire: Wire| {
         let arrays = arrays.clone();
@@ -57,7 +56,7 @@ async fn good() -> ScriptedNode {
     node(|ids| Some(answer(&all(ids.iter().map(|id| reply(id)))))).await
 }
 
-/// No array is given up because the machine is busy.
+/// A timeout that a busy machine does not reach.
 fn patient() -> BatchingPolicy {
     BatchingPolicy::default().with_timeout(Duration::from_secs(60))
 }
@@ -99,7 +98,7 @@ async fn calls_that_come_together_are_sent_in_one_request_and_each_gets_its_own_
     assert_eq!(fixture.pool.in_flight() + fixture.pool.nodes().map(|node| node.in_flight).sum::<usize>(), 0);
 }
 
-/// A pool of this node, which gets so many calls at once.
+/// A pool of this node, which takes `burst` calls at once.
 fn limited(node: &ScriptedNode, burst: u32) -> PoolFixture {
     let rate = Some(NodeRate { per_second: 1, burst });
     let allowance = NodeAllowance { rate, ..NodeAllowance::default() };
@@ -270,7 +269,7 @@ async fn a_node_that_does_not_accept_an_array_gets_its_calls_alone_and_no_array_
     }
 }
 
-/// The reply to a call with this number under another spelling of it, or under none.
+/// The reply to a call with this number, with another spelling of the number or without one.
 fn respelled(id: &str, spelling: &str) -> String {
     reply(id).replace(&format!("\"id\":{id}"), &spelling.replace('N', id))
 }
@@ -320,7 +319,7 @@ async fn the_calls_of_an_array_that_is_given_up_are_sent_alone_only_as_long_as_t
     ] {
         let node = node(move |_| said.clone()).await;
         let policy = BatchingPolicy::default().with_timeout(Duration::from_millis(300));
-        // Two calls earn one retry, and none is free.
+        // Two calls earn one retry, and no retry is free.
         let budget = RetryBudget::default().with_min_per_sec(0).with_calls_per_retry(2);
         let limits = limits(policy).with_retry(RetryPolicy::default().with_budget(budget));
         let fixture = PoolFixture::with(&[node.url()], limits);
