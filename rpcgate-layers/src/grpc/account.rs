@@ -1,8 +1,8 @@
-//! The account of an answer that is still coming.
+//! The account of an answer that is still arriving.
 //!
-//! No call says whether it is a unary one. So while its answer has at most one message, it is not charged: if its node breaks
-//! off, its client sees a failure of the nodes, which costs nothing. A second message shows that the answer is a stream. A
-//! stream is charged from then on, and recorded by a begin and an end.
+//! A gRPC call does not say whether it is unary. So an answer with at most one message is not charged yet: if the node
+//! aborts it, the client sees a failure, which is free. A second message shows that the answer is a stream. From then
+//! on it is charged, and recorded with a begin and an end.
 
 use super::status::{CANCELLED, Ending, OK, unserved};
 use crate::headers::COMPUTE_UNITS;
@@ -16,18 +16,18 @@ use rpcgate_core::reply::{Form, Reply, Rest, Source};
 use rpcgate_core::stream_tally::StreamTally;
 use rpcgate_core::tally::Tally;
 
-/// The account of an answer that is still coming.
+/// The account of an answer that is still arriving.
 pub(super) enum AnswerAccount {
-    /// That of a call which may be a unary one.
+    /// The account of a call that may be unary.
     Call(Box<Tally>),
-    /// That of a stream.
+    /// The account of a stream.
     Stream(StreamTally),
 }
 
-/// How an answer ends.
+/// The end of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AnswerEnd {
-    /// With this status in the trailers of its node.
+    /// The node sent this status in its trailers.
     Node(u8),
     /// The gateway refuses the rest.
     Refused(Refusal),
@@ -35,12 +35,12 @@ pub(super) enum AnswerEnd {
     Failed(Cause),
     /// The client's deadline has passed.
     Late,
-    /// The client has left.
+    /// The client has disconnected.
     Left,
 }
 
 impl AnswerEnd {
-    /// The status that the client gets, or would get if it had not left.
+    /// Returns the status that the client gets, or would get if it had not disconnected.
     pub(super) const fn number(self) -> u8 {
         match self {
             AnswerEnd::Node(status) => status,
@@ -51,7 +51,7 @@ impl AnswerEnd {
         }
     }
 
-    /// The trailers of the gateway's own with which the answer ends; empty where the node has its own.
+    /// Returns the gateway's own trailers for this end; empty if the node sent trailers.
     pub(super) fn trailers(self) -> HeaderMap {
         let ending = match self {
             AnswerEnd::Refused(refusal) => Ending::Refused(refusal),
@@ -62,8 +62,8 @@ impl AnswerEnd {
         ending.trailers(HeaderMap::new())
     }
 
-    /// What became of a call that was no stream. A client that has left, or has chosen a deadline that is over, has had a
-    /// node work for it.
+    /// Returns the state of a call that was no stream. When the client disconnects or its deadline passes, a node has
+    /// still worked for it.
     fn state(self) -> CallState {
         match self {
             AnswerEnd::Node(status) => {
@@ -88,15 +88,15 @@ impl AnswerEnd {
 }
 
 impl AnswerAccount {
-    /// The account of a call whose answer has begun.
+    /// Creates the account of a call whose answer has begun.
     pub(super) fn new(mut tally: Box<Tally>) -> Self {
-        // How long the rest takes is the client's matter too.
+        // The duration of the rest also depends on the client, so it is no measure of load.
         tally.leave_load();
         AnswerAccount::Call(tally)
     }
 
-    /// The same account, now that the answer is known to be a stream: it is charged. `None` if it was not sent, and is
-    /// recorded as that.
+    /// Turns the account into that of a stream, which is charged. Returns `None` if the call was not sent; it is then
+    /// recorded as such.
     pub(super) fn into_stream(self) -> Option<Self> {
         match self {
             AnswerAccount::Call(tally) => StreamTally::begin(tally).ok().map(AnswerAccount::Stream),
@@ -104,7 +104,7 @@ impl AnswerAccount {
         }
     }
 
-    /// Lets those who wait for calls in flight go on without this call: it may last for days.
+    /// Excludes this call from the calls in flight that others wait for, because it may last for days.
     pub(super) fn outlast(&mut self) {
         if let AnswerAccount::Call(tally) = self {
             tally.outlast();
@@ -118,8 +118,8 @@ impl AnswerAccount {
         }
     }
 
-    /// Records the end, after `received` bytes from the client and `sent` bytes to it. Returns the trailer that corrects the
-    /// Compute Units in the head of the answer, if they were not charged.
+    /// Records the end, after `received` bytes from the client and `sent` bytes to it. Returns the trailer that
+    /// corrects the Compute Units in the head of the answer, if the charge differs.
     pub(super) fn end(self, end: AnswerEnd, received: u64, sent: u64) -> Option<HeaderValue> {
         match self {
             AnswerAccount::Call(mut tally) => {
@@ -147,7 +147,7 @@ pub(super) fn correct(trailers: &mut HeaderMap, units: Option<HeaderValue>) {
     }
 }
 
-/// The state of a call that a node has answered.
+/// Returns the state of a call that a node has answered.
 pub(super) fn answered(is_ok: bool, from: Source) -> CallState {
     let form = Form::Rest(Box::new(Rest {
         status: StatusCode::OK,
@@ -158,7 +158,7 @@ pub(super) fn answered(is_ok: bool, from: Source) -> CallState {
     CallState::Answered(Reply { form, from })
 }
 
-/// Counts `bytes` in parts that a line of a record can hold.
+/// Counts `bytes` in parts that fit into a line of a record.
 fn in_parts(mut bytes: u64, mut count: impl FnMut(u32)) {
     while bytes > 0 {
         let part = u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -1,4 +1,5 @@
-//! The body of an answer to a gRPC call: whole, or still coming from a node, with the account that is closed at its end.
+//! The body of an answer to a gRPC call, complete or still arriving from a node, with the account that is closed at its
+//! end.
 
 use super::account::{AnswerAccount, AnswerEnd, correct};
 use super::counts::GrpcCounts;
@@ -27,12 +28,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The body of an answer to a gRPC call. Its last frame has the trailers. It fails, which resets the client's stream, only
-/// if the node breaks off within a message.
+/// The body of an answer to a gRPC call. Its last frame has the trailers. It fails, which resets the client's stream,
+/// only if the node aborts within a message.
 pub struct GrpcBody(Content);
 
 enum Content {
-    /// Headers alone, which have the status.
+    /// Headers that include the status.
     None,
     Whole {
         pieces: VecDeque<Bytes>,
@@ -41,25 +42,25 @@ enum Content {
     Live(Box<Live>),
 }
 
-/// An answer that is still coming.
+/// An answer that is still arriving.
 pub(super) struct Live {
     pub(super) pieces: VecDeque<Bytes>,
     pub(super) body: NodeBody,
     pub(super) messages: Messages,
     pub(super) feed: Arc<Feed>,
     pub(super) account: Option<AnswerAccount>,
-    /// Until its node is judged.
+    /// Present until the node is judged.
     pub(super) judge: Option<AnswerJudge>,
     pub(super) counts: Arc<GrpcCounts>,
     pub(super) sent: u64,
-    /// When the client stops waiting.
+    /// The client's deadline.
     pub(super) deadline: Option<Pin<Box<Sleep>>>,
-    /// How long a node may take for the next piece of a message.
+    /// The maximum time for the next piece of a message.
     pub(super) patience: Duration,
     pub(super) stall: Option<Pin<Box<Sleep>>>,
     pub(super) lasting: LastingAnswer,
     pub(super) is_over: bool,
-    /// Its place at the node, and among the calls in flight, until it is over.
+    /// The places at the node and among the calls in flight, held until the end.
     pub(super) held: Option<(H2Place, Option<InFlightPermit>)>,
 }
 
@@ -78,7 +79,7 @@ impl GrpcBody {
     }
 }
 
-/// Removes the metadata of a node that a client may not see.
+/// Removes the node metadata that a client may not see.
 pub(super) fn strip(metadata: &mut HeaderMap) {
     let behind: SmallVec<[HeaderName; 8]> =
         metadata.keys().filter(|name| stays_behind(name)).cloned().collect();
@@ -128,7 +129,7 @@ impl Live {
         }
     }
 
-    /// Why a call that lasts has to end. While its first message is on its way it may still be a unary one.
+    /// Returns the refusal once a long call has to end. During its first message the call may still be unary.
     fn lasts(&mut self, cx: &mut Context<'_>) -> Poll<Refusal> {
         let may_be_unary = self.messages.whole() == 0 && !self.messages.is_between();
         let refusal = self.lasting.poll(cx, !may_be_unary);
@@ -140,7 +141,7 @@ impl Live {
         refusal
     }
 
-    /// Charges the answer as a stream, unless that is done.
+    /// Charges the answer as a stream, if not yet done.
     pub(super) fn begin_stream(&mut self) {
         if let Some(judge) = self.judge.take() {
             judge.record_stream();
@@ -150,8 +151,8 @@ impl Live {
         }
     }
 
-    /// Between messages a node may be silent for as long as it likes, but not within one, nor before the first one once it has
-    /// all of the call.
+    /// Waits for the node. Between messages a node may be silent for any time. The time limit applies within a message,
+    /// and before the first message once the node has the whole call.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         if self.messages.is_between() && self.messages.whole() > 0 {
             return Poll::Pending;
@@ -175,7 +176,7 @@ impl Live {
         }
     }
 
-    /// Ends with the trailers of the node.
+    /// Ends the answer with the trailers of the node.
     fn finish(&mut self, mut trailers: HeaderMap) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let Some(status) = of_node(&trailers).filter(|_| self.messages.is_between()) else {
             return self.break_off(Cause::Undecodable);
@@ -188,7 +189,7 @@ impl Live {
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 
-    /// The node has broken off: its client gets a status, or a reset stream if it has half a message.
+    /// Ends an answer that the node aborted. The client gets a status, or a stream reset within a message.
     fn break_off(&mut self, cause: Cause) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         if self.messages.is_between() || cause == Cause::Oversize {
             return self.close(AnswerEnd::Failed(cause));
@@ -197,9 +198,10 @@ impl Live {
         Poll::Ready(Some(Err(Fault::sent(cause))))
     }
 
-    /// Ends with a status of the gateway's own.
+    /// Ends the answer with a status of the gateway.
     fn close(&mut self, end: AnswerEnd) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
-        // A refusal after a message ends a stream, even if its client sent no other. Status 14 is a failure to the client.
+        // A refusal after a message ends a stream, even without a second message. Status 14 counts as a failure for the
+        // client.
         if matches!(end, AnswerEnd::Refused(_)) && end.number() != UNAVAILABLE && self.messages.whole() > 0 {
             self.begin_stream();
         }
@@ -208,8 +210,8 @@ impl Live {
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 
-    /// Ends the account, before the last frame is passed on. The node's stream is reset if it has not ended. Returns the
-    /// Compute Units that were charged, if the head of the answer says otherwise.
+    /// Ends the account before the last frame is passed on, and resets the node's stream if it has not ended. Returns
+    /// the Compute Units charged if they differ from the head of the answer.
     fn settle(&mut self, end: AnswerEnd) -> Option<HeaderValue> {
         self.is_over = true;
         self.held = None;
@@ -224,7 +226,7 @@ impl Live {
 }
 
 impl Drop for Live {
-    /// A client that leaves is recorded with the bytes that were passed on until then.
+    /// Records a client that disconnected, with the bytes passed on so far.
     fn drop(&mut self) {
         self.counts.closed();
         self.settle(AnswerEnd::Left);
@@ -275,9 +277,9 @@ impl fmt::Debug for GrpcBody {
     }
 }
 
-/// A timer for the time that is left; `None` without a deadline.
+/// Returns a timer for the remaining time; `None` without a deadline.
 pub(super) fn timer(left: Option<Duration>) -> Option<Pin<Box<Sleep>>> {
-    // Farther than this tokio's timers do not reach.
+    // Below the maximum of tokio's timers.
     const FAR: Duration = Duration::from_secs(365 * 86_400);
     left.map(|left| Box::pin(tokio::time::sleep_until(Instant::now() + left.min(FAR))))
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// The statuses of gRPC, by number (google.rpc.Code).
+/// The gRPC status names, by number (google.rpc.Code).
 pub const STATUSES: [&str; 17] = [
     "OK",
     "CANCELLED",
@@ -31,7 +31,7 @@ pub const STATUSES: [&str; 17] = [
 
 type Row = [AtomicU64; STATUSES.len()];
 
-/// How gRPC calls ended, by chain and status, and how many last.
+/// The number of ended gRPC calls by chain and status, and the number of open ones.
 #[derive(Debug, Default)]
 pub struct GrpcCounts {
     chains: RwLock<HashMap<ChainName, Arc<Row>, RandomState>>,
@@ -39,12 +39,12 @@ pub struct GrpcCounts {
 }
 
 impl GrpcCounts {
-    /// Calls that have begun to be answered and last, such as streams.
+    /// Returns the number of open calls: those with an answer that has begun and not ended, such as streams.
     pub fn open(&self) -> usize {
         self.open.load(Relaxed)
     }
 
-    /// The calls that have ended, by chain and the name of their status; those of which there is none are left out.
+    /// Returns the number of ended calls by chain and status name, without zeros.
     pub fn ended(&self) -> Vec<(ChainName, &'static str, u64)> {
         let chains = self.chains.read();
         let of = |(chain, row): (&ChainName, &Arc<Row>)| {
@@ -66,7 +66,7 @@ impl GrpcCounts {
         }
     }
 
-    /// Counts a call as cancelled if its client leaves before it is answered.
+    /// Counts a call as cancelled if its client disconnects before the answer.
     pub(super) fn unanswered(&self, chain: ChainName) -> Unanswered<'_> {
         Unanswered { counts: self, chain }
     }
@@ -80,7 +80,7 @@ impl GrpcCounts {
     }
 }
 
-/// A call that has no answer yet. Dropped, it counts as one whose client has left.
+/// A call that has no answer yet. Dropping it counts a client that disconnected.
 #[must_use]
 pub(super) struct Unanswered<'a> {
     counts: &'a GrpcCounts,
@@ -88,7 +88,7 @@ pub(super) struct Unanswered<'a> {
 }
 
 impl Unanswered<'_> {
-    /// The call is answered, and counts by the status of its answer.
+    /// Marks the call as answered. It is counted by the status of its answer.
     pub(super) fn answered(self) {
         std::mem::forget(self);
     }

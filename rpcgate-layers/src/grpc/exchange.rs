@@ -1,4 +1,4 @@
-//! One call at the nodes: what is sent, and which answers are accepted.
+//! One call at the nodes: the data that is sent, and the answers that are accepted.
 
 use super::feed::Feed;
 use super::judge::AnswerJudge;
@@ -34,54 +34,55 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Bytes of an answer that may wait for its trailers, so that it is recorded as a whole.
+/// The maximum number of bytes of an answer that wait for its trailers, so that it is recorded as a whole.
 const HELD: usize = 256 << 10;
 
-/// How long the head of an answer waits for its first message. A node that breaks off until then has not begun to answer.
+/// The maximum time that the head of an answer waits for the first message. A node that aborts before that has not
+/// begun to answer.
 const HEAD_HELD: Duration = Duration::from_millis(500);
 
-/// A call that is made.
+/// One call, sent to nodes.
 pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) uri: &'a Uri,
     pub(super) metadata: &'a HeaderMap,
-    /// The header of the chain's own in which clients send their key.
+    /// The chain's own header for the client's key.
     pub(super) key_header: Option<&'static str>,
     pub(super) feed: &'a Arc<Feed>,
     pub(super) lasting: Lasting<'l>,
-    /// Why the call had to end.
+    /// The refusal that ended the call.
     pub(super) refusal: Option<Refusal>,
-    /// Until when the client waits, by the clock.
+    /// The time at which the client stops waiting, by the clock.
     pub(super) deadline: Option<Duration>,
-    /// How long the nodes may take for the head of an answer once they have all of the call.
+    /// The maximum time from the client's last message to the head of the answer.
     pub(super) timeout: Duration,
     pub(super) is_broadcast: bool,
-    /// Is told where the call is tried, if it may be sent to two nodes.
+    /// The current node of the call, published if the call may be sent to two nodes.
     pub(super) place: Option<Arc<TryPlace>>,
-    /// The node that has the call already, if this is the second exchange of it.
+    /// The node that already has the call, if this is the second exchange of it.
     pub(super) avoid: Option<NodeIndex>,
-    /// The nodes that take the call.
+    /// The nodes that serve the call.
     pub(super) among: NodeSet,
-    /// The place of its method in the account of a node.
+    /// The position of the method in a node's statistics.
     pub(super) method: MethodPlace,
-    /// The nodes that may be the cause of their errors, since they gave nothing else lately, or ever.
+    /// The nodes that may be the cause of their errors, because they answered nothing else recently, or ever.
     pub(super) doubted: NodeSet,
-    /// A node on trial, which gets the call first, and the time that it has.
+    /// A node on trial, which gets the call first, and its time limit.
     pub(super) trial: Option<(NodeIndex, Duration)>,
     /// The first answer in which a node said that it cannot serve the call now.
     pub(super) unserved: Option<NodeReply>,
-    /// Whether the nodes have taken longer than they may.
+    /// True if the nodes exceeded `timeout`.
     pub(super) is_slow: bool,
-    /// Bytes that a message may have.
+    /// The maximum number of bytes of a message.
     pub(super) most: usize,
     pub(super) clock: &'a Arc<dyn Clock>,
 }
 
-/// A node's answer: all of it, or its beginning.
+/// A node's answer, or its beginning.
 pub(super) struct NodeReply {
     pub(super) headers: HeaderMap,
-    /// The pieces of its body that came with the head.
+    /// The pieces of the body that arrived with the head.
     pub(super) pieces: SmallVec<[Bytes; 2]>,
-    /// The messages in them.
+    /// The messages in `pieces`.
     pub(super) messages: Messages,
     pub(super) rest: Rest,
     pub(super) method: MethodPlace,
@@ -99,17 +100,17 @@ impl Judged for NodeReply {
 }
 
 impl NodeReply {
-    /// Whether the node says that it cannot serve the call now.
+    /// Reports whether the node says that it cannot serve the call now.
     pub(super) fn is_unserved(&self) -> bool {
         matches!(self.verdict(), Verdict::Unserved(_))
     }
 }
 
-/// What follows the beginning of an answer.
+/// The rest of an answer after its beginning.
 pub(super) enum Rest {
-    /// Nothing: the answer has its trailers, or its headers are those.
+    /// Nothing: the trailers have arrived, or the headers are the trailers.
     Whole { status: u8, trailers: Option<HeaderMap> },
-    /// More, by which the node is judged.
+    /// More frames, by which the node is judged.
     Open { body: NodeBody, judge: AnswerJudge },
 }
 
@@ -163,7 +164,7 @@ impl Exchange for GrpcExchange<'_, '_> {
     ) -> Result<NodeReply, Rejected> {
         progress.is_shared_failure = false;
         if !self.feed.is_complete() {
-            // The node is not asked.
+            // The node gets no request.
             progress.is_shared_failure = true;
             return Err(Fault { cause: Cause::Broken, sent: true }.into());
         }
@@ -211,13 +212,13 @@ impl Exchange for GrpcExchange<'_, '_> {
             && !self.is_broadcast
             && self.feed.is_repeatable()
         {
-            // Another node may answer instead as long as nothing of this answer has passed.
+            // Another node may answer while nothing of this answer has been passed on.
             progress.wait_on(self.clock.elapsed());
             let until = Instant::now() + HEAD_HELD;
             let beginning = begin(&mut body, &mut reply, true);
             read = match self.lasting.during(beginning, || false, |_| until).await {
                 Ok(read) => read,
-                // It may be a stream that has nothing to say yet.
+                // It may be a stream without a first message yet.
                 Err(Interrupted::Late) => Ok(None),
                 Err(refused) => {
                     progress.permit = reply.permit;
@@ -240,11 +241,11 @@ impl Exchange for GrpcExchange<'_, '_> {
         match rest {
             Ok(rest) => {
                 reply.rest = rest;
-                // Nothing of the answer has passed: another node may answer instead.
+                // Nothing has been passed on, so another node may answer.
                 let fault = Fault::sent(Cause::Status(503));
                 let failure = match reply.verdict() {
                     Verdict::Unserved(why) => Some(TryFailure::Unserved { why, fault }),
-                    // Another node shows whether the call is the cause.
+                    // The answer of another node shows whether the call is the cause.
                     Verdict::Neutral if self.is_doubted(client.node().index) => {
                         Some(TryFailure::DoubtedError(fault))
                     }
@@ -267,7 +268,7 @@ impl Exchange for GrpcExchange<'_, '_> {
 }
 
 impl<'a, 'l> GrpcExchange<'a, 'l> {
-    /// Finds the nodes that are doubted, and one on trial. Returns the refusal if the client's messages are too large.
+    /// Determines the doubted nodes and the node on trial. Returns the refusal if the client's messages are too large.
     pub(super) async fn look_at_nodes(&mut self, pool: &Pool) -> Option<Refusal> {
         if self.is_broadcast {
             return None;
@@ -276,7 +277,7 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
         if !pool.has_failed_over_grpc(self.among, self.method) {
             return None;
         }
-        // Only a call whose message has come can be sent to another node as well.
+        // Only a call whose message has arrived can be sent to another node as well.
         self.feed.take_in().await;
         if self.may_repeat() {
             self.trial = pool.grpc_trial(self.among, self.method);
@@ -284,7 +285,7 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
         self.feed.refusal()
     }
 
-    /// Another exchange of the same call, for a second node.
+    /// Returns another exchange of the same call, for a second node.
     pub(super) fn another(&self) -> GrpcExchange<'a, 'l> {
         GrpcExchange {
             lasting: self.lasting.another(),
@@ -297,13 +298,13 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
         }
     }
 
-    /// Whether another node may get the call as well if this one, perhaps on trial, answers it with an error.
+    /// Reports whether another node may get the call as well after this one answered it with an error.
     fn is_doubted(&self, index: NodeIndex) -> bool {
         let is_on_trial = self.trial.is_some_and(|(node, _)| node == index);
         (is_on_trial || self.doubted.has(index)) && self.may_repeat()
     }
 
-    /// The failure of a try that was interrupted.
+    /// Returns the failure of an interrupted try.
     fn interrupted(&mut self, interrupted: Interrupted) -> Rejected {
         match interrupted {
             Interrupted::Late => {
@@ -312,13 +313,13 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
             }
             Interrupted::Refused(refusal) => {
                 self.refusal = Some(refusal);
-                // The node has not failed, and no other one is asked.
+                // The node has not failed, and no other node is tried.
                 TryFailure::Busy.into()
             }
         }
     }
 
-    /// The output of `sending`, unless the nodes take longer than they may, once they have all of the call.
+    /// Returns the output of `sending`, unless the nodes exceed `timeout` after the client's last message.
     async fn in_time<T>(&mut self, sending: impl Future<Output = T>) -> Result<T, Interrupted> {
         let (feed, timeout) = (self.feed, self.timeout);
         let until = |now: Instant| feed.ended().map_or(now, |ended| ended.min(now)) + timeout;
@@ -330,8 +331,8 @@ fn bad_answer(cause: Cause) -> Rejected {
     TryFailure::BadAnswer(Fault::sent(cause)).into()
 }
 
-/// Reads what came together with the head of an answer; if it `waits`, what comes until the first message is whole. `None` if
-/// more is to come.
+/// Reads the frames that arrived with the head of an answer, or with `waits` the frames up to the end of the first
+/// message. Returns `None` if more follows.
 async fn begin(body: &mut NodeBody, reply: &mut NodeReply, waits: bool) -> Result<Option<Rest>, Cause> {
     let mut held = reply.pieces.iter().map(Bytes::len).sum::<usize>();
     poll_fn(|cx| {

@@ -1,8 +1,8 @@
-//! The messages of a client on their way to a node, whichever node that is in the end.
+//! The messages of a client on their way to a node.
 //!
-//! What has come is kept until a node has answered, as far as memory allows, so that a call that failed can begin again at
-//! another node. After that a piece is passed on as the node takes it, and the next is read only then: the node's window is
-//! the client's.
+//! Received pieces are kept until a node has answered, if memory allows, so that a failed call can begin again at
+//! another node. After that each piece is passed on when the node takes it, and only then the next piece is read, so
+//! the node's flow-control window applies to the client.
 
 use super::messages::{Messages, PREFIX, TooLarge};
 use bytes::{Bytes, BytesMut};
@@ -19,18 +19,18 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker, ready};
 use tokio::time::Instant;
 
-/// Bytes of a call that are kept to begin again. A call that reads has small messages.
+/// The maximum number of bytes that are kept for a retry. Calls that only read have small messages.
 const KEPT: usize = 256 << 10;
 
-/// The client has left.
+/// The error of a body whose client has disconnected.
 pub(super) struct Gone;
 
-/// A client's body, whatever its type.
+/// A client's body of any type.
 pub(super) type ClientBody = Pin<Box<dyn Body<Data = Bytes, Error = Gone> + Send>>;
 
 /// The messages of one call.
 pub(super) struct Feed {
-    /// Bytes that have come from the client.
+    /// The number of bytes received from the client.
     received: Arc<AtomicUsize>,
     state: Mutex<State>,
 }
@@ -38,34 +38,34 @@ pub(super) struct Feed {
 struct State {
     body: ClientBody,
     messages: Messages,
-    /// The pieces that are kept, and the number of the first of them.
+    /// The kept pieces. `first` is the number of the first one.
     kept: VecDeque<Bytes>,
     first: usize,
-    /// The pieces that the latest reader has taken.
+    /// The number of the pieces that the latest reader has taken.
     taken: usize,
-    /// Bytes of those pieces, and how many there may be.
+    /// The total bytes of the kept pieces; at most `most`.
     bytes: usize,
     most: usize,
     memory: MemoryPermit,
-    /// Whether pieces are kept after they were taken.
+    /// True while pieces are kept after a node has taken them.
     is_keeping: bool,
-    /// Whether all pieces since the beginning are there.
+    /// True while every piece since the beginning is kept.
     is_complete: bool,
-    /// Whether two nodes read them: then they are kept until the call is over.
+    /// True if two nodes read the pieces, which are then kept until the call is over.
     is_shared: bool,
-    /// When the client sent its last byte.
+    /// The time of the client's last byte.
     ended: Option<Instant>,
     refusal: Option<Refusal>,
-    /// The piece after the kept ones, for which there was no memory. The first reader gets it.
+    /// The piece after the kept ones, for which no memory was left. The first reader gets it.
     not_kept: Option<Bytes>,
-    /// Whether no more is read of the client, which has left or sent too much.
+    /// True if the client has disconnected or sent too much. Nothing more is read from it.
     is_broken: bool,
     is_over: bool,
     reader: Option<Waker>,
 }
 
 impl Feed {
-    /// The messages in `body`, of at most `most` bytes each. What is kept is taken from `memory`.
+    /// Reads messages of at most `most` bytes each from `body`. Kept pieces take memory from `memory`.
     pub(super) fn new(body: ClientBody, most: usize, memory: MemoryPermit) -> Arc<Self> {
         let ended = body.is_end_stream().then(Instant::now);
         let state = State {
@@ -90,16 +90,15 @@ impl Feed {
         Arc::new(Feed { received: Arc::default(), state: Mutex::new(state) })
     }
 
-    /// The count of the bytes that have come.
     pub(super) fn received(&self) -> &Arc<AtomicUsize> {
         &self.received
     }
 
-    /// Waits for the first message, which is kept whole, and returns its content.
+    /// Waits for the whole first message, which is kept, and returns its content.
     ///
     /// # Errors
-    /// [`Refusal::BodyTooLarge`], [`Refusal::Overloaded`] if there is no memory for it, [`Refusal::InvalidRequest`] if the
-    /// client sends none, and [`Refusal::NotImplemented`] if it is compressed.
+    /// Returns [`Refusal::BodyTooLarge`], [`Refusal::Overloaded`] if there is no memory for the message,
+    /// [`Refusal::InvalidRequest`] if the client sends none, and [`Refusal::NotImplemented`] if it is compressed.
     pub(super) async fn first(&self, most: usize) -> Result<Bytes, Refusal> {
         self.state.lock().most = most + PREFIX + KEPT;
         poll_fn(|cx| {
@@ -122,7 +121,7 @@ impl Feed {
         .await
     }
 
-    /// Reads what the client has sent so far, and keeps it until its memory is used up.
+    /// Reads and keeps everything that the client has sent so far, up to the memory limit.
     pub(super) async fn take_in(&self) {
         poll_fn(|cx| {
             let mut state = self.state.lock();
@@ -137,17 +136,18 @@ impl Feed {
         .await;
     }
 
-    /// All messages from the first on, for a node. A reader before this one must be gone, unless they are shared.
+    /// Returns all messages from the first on, for a node. Any earlier reader must be gone, unless the messages are
+    /// shared.
     pub(super) fn open(self: &Arc<Self>) -> NodeMessages {
         NodeMessages { feed: self.clone(), next: 0 }
     }
 
-    /// Whether the call can begin again: the client has sent all of it, one message at most, and it is kept.
+    /// Reports whether the call can begin again: the client has sent everything, at most one message, and it is kept.
     pub(super) fn is_repeatable(&self) -> bool {
         self.state.lock().is_repeatable()
     }
 
-    /// Has two nodes read the messages, if the call [can begin again](Feed::is_repeatable); `false` if it cannot.
+    /// Lets two nodes read the messages. Returns `false` if the call [cannot begin again](Feed::is_repeatable).
     pub(super) fn share(&self) -> bool {
         let mut state = self.state.lock();
         let may = state.is_keeping && state.is_repeatable();
@@ -155,28 +155,28 @@ impl Feed {
         may
     }
 
-    /// Whether nothing was taken that is not kept, so that a call of which nothing was sent can begin.
+    /// Reports whether every received piece is still available, so that the call can begin at a node.
     pub(super) fn is_complete(&self) -> bool {
         let state = self.state.lock();
         state.is_complete || state.not_kept.is_some()
     }
 
-    /// Whether the client has left, or sent more than it may.
+    /// Reports whether the client has disconnected or sent more than allowed.
     pub(super) fn is_broken(&self) -> bool {
         self.state.lock().is_broken
     }
 
-    /// When the client sent its last byte.
+    /// Returns the time of the client's last byte.
     pub(super) fn ended(&self) -> Option<Instant> {
         self.state.lock().ended
     }
 
-    /// Why the gateway takes no more of the client's messages.
+    /// Returns the refusal because of which the gateway reads no more messages.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         self.state.lock().refusal
     }
 
-    /// A node has answered: nothing is kept any more.
+    /// Ends the keeping of pieces, because a node has answered.
     pub(super) fn commit(&self) {
         let mut state = self.state.lock();
         if state.is_shared {
@@ -191,7 +191,7 @@ impl Feed {
         state.release();
     }
 
-    /// The call is over: the node's side is reset unless it has ended.
+    /// Ends the call. The node's stream is reset unless it has ended.
     pub(super) fn end(&self) {
         let reader = {
             let mut state = self.state.lock();
@@ -209,7 +209,6 @@ impl State {
         self.ended.is_some() && self.is_complete && !self.is_broken && self.messages.whole() <= 1
     }
 
-    /// The next piece of the client's body.
     fn pull(
         &mut self,
         received: &AtomicUsize,
@@ -229,7 +228,7 @@ impl State {
                     self.is_broken = true;
                     continue;
                 }
-                // Clients of gRPC send no trailers.
+                // gRPC clients send no trailers.
                 Some(Ok(Err(_))) => continue,
                 Some(Ok(Ok(data))) => data,
             };
@@ -252,7 +251,7 @@ impl State {
         }
     }
 
-    /// The content of the first message, which is kept whole.
+    /// Returns the content of the first message, which is kept completely.
     fn content(&self) -> Result<Bytes, Refusal> {
         let mut all = BytesMut::with_capacity(self.bytes);
         self.kept.iter().for_each(|piece| all.extend_from_slice(piece));
@@ -268,7 +267,7 @@ impl State {
         Ok(all.slice(PREFIX..end))
     }
 
-    /// Returns the memory once the last piece that is kept has been taken.
+    /// Returns the memory once the last kept piece has been taken.
     fn release(&mut self) {
         if !self.is_keeping && self.kept.is_empty() {
             (self.kept, self.bytes) = (VecDeque::new(), 0);
@@ -283,7 +282,7 @@ impl fmt::Debug for Feed {
     }
 }
 
-/// The messages as one node takes them.
+/// The messages as read by one node.
 pub(super) struct NodeMessages {
     feed: Arc<Feed>,
     /// The number of the next piece.

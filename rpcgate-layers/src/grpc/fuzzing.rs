@@ -1,4 +1,4 @@
-//! The readers of gRPC, for fuzz targets.
+//! The gRPC parsers, for fuzz targets.
 
 use super::feed::{ClientBody, Feed, Gone, NodeMessages};
 use super::timeout;
@@ -11,22 +11,21 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// What becomes of a client's messages.
+/// The result of passing a client's messages to nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FedMessages {
     /// The content of the first message, if the call is admitted by it.
     pub first: Option<Vec<u8>>,
-    /// What the first node got.
+    /// The bytes that the first node got.
     pub passed: Vec<u8>,
-    /// Whether that ended without an error.
+    /// True if the first node's body ended without an error.
     pub is_whole: bool,
-    /// What the next node got, if the call could begin again.
+    /// The bytes that the next node got, if the call could begin again.
     pub again: Option<Vec<u8>>,
-    /// Bytes of the memory of all bodies that are held in the end.
+    /// The number of bytes of body memory that are still held at the end.
     pub left: usize,
 }
 
-/// A body in these pieces.
 struct Pieces(std::vec::IntoIter<Bytes>);
 
 impl Body for Pieces {
@@ -42,10 +41,10 @@ impl Body for Pieces {
     }
 }
 
-/// Passes a client's body, in pieces, on to nodes: messages of at most `most` bytes, with this much memory for bodies.
+/// Passes a client's body in pieces to nodes: messages of at most `most` bytes, with `room` bytes of memory for bodies.
 ///
 /// # Panics
-/// If something waits although all pieces are there.
+/// If a future is pending although all pieces have arrived.
 pub fn fed_messages(pieces: Vec<Bytes>, most: usize, room: usize) -> FedMessages {
     let budget = MemoryBudget::new(room);
     let permit = MemoryPermit::of_project(budget.clone(), ProjectId(1));
@@ -70,7 +69,7 @@ pub fn fed_messages(pieces: Vec<Bytes>, most: usize, room: usize) -> FedMessages
     FedMessages { first, passed, is_whole, again, left: budget.held() }
 }
 
-/// Reads a body to its end. Whether that came without an error.
+/// Reads a body to its end. Reports whether it ended without an error.
 fn drain(body: NodeMessages, all: &mut Vec<u8>) -> bool {
     let mut body = pin!(body);
     let mut cx = Context::from_waker(Waker::noop());
@@ -84,14 +83,14 @@ fn drain(body: NodeMessages, all: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The time that a header `grpc-timeout` of these bytes gives.
+/// Returns the time in a `grpc-timeout` header with these bytes.
 pub fn grpc_timeout(value: &HeaderValue) -> Option<Duration> {
     let mut metadata = http::HeaderMap::new();
     metadata.insert("grpc-timeout", value.clone());
     timeout::read(&metadata).ok().flatten()
 }
 
-/// The header for this time.
+/// Returns the header for this time.
 pub fn grpc_timeout_text(left: Duration) -> HeaderValue {
     timeout::write(left)
 }

@@ -1,7 +1,7 @@
-//! What an answer that is still coming shows about its node.
+//! Judges a node by an answer that is still arriving.
 //!
-//! That it has begun shows nothing: a node can send heads and no messages. The node is judged when the answer ends, or when a
-//! second message shows that it is a stream, whose end is the client's matter as well.
+//! The head of an answer shows nothing, because a node can send heads without messages. The node is judged when the
+//! answer ends, or when a second message shows that it is a stream. The end of a stream also depends on the client.
 
 use super::account::AnswerEnd;
 use super::status::verdict;
@@ -13,24 +13,24 @@ use rpcgate_core::tally::Transport;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An answer that has begun, and that its node is still to be judged by.
+/// An answer that has begun and whose node has not been judged.
 pub(super) struct AnswerJudge {
     pub(super) node: Arc<Node>,
     pub(super) method: MethodPlace,
     pub(super) clock: Arc<dyn Clock>,
-    /// When the call was sent to the node.
+    /// The time at which the call was sent to the node.
     pub(super) since: Duration,
 }
 
 impl AnswerJudge {
-    /// A second message has come.
+    /// Records a useful answer after its second message.
     pub(super) fn record_stream(self) {
-        // How long it took to come says nothing about the node.
+        // The time of the second message says nothing about the node.
         let usefulness = self.node.health.by(Transport::Grpc).usefulness();
         usefulness.record_usable(self.method, None);
     }
 
-    /// The answer has ended like this. `is_awaited`: its node had all of the call, and sent no message.
+    /// Records the end of the answer. `is_awaited` means that the node had the whole call and sent no message.
     pub(super) fn record(self, end: AnswerEnd, is_awaited: bool) {
         let now = self.clock.elapsed();
         let took = now.saturating_sub(self.since);
@@ -42,7 +42,7 @@ impl AnswerJudge {
             AnswerEnd::Failed(cause) => {
                 self.node.health.record_failure(Transport::Grpc, Fault::sent(cause), None, now);
             }
-            // Only its own method suffers: a client can open a stream that is silent at every node.
+            // Only the method is rated down: a client can open a stream that is silent at every node.
             AnswerEnd::Late | AnswerEnd::Left if is_awaited => {
                 health.usefulness().record_method_silence(self.method, took);
             }

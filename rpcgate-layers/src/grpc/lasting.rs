@@ -1,8 +1,8 @@
-//! Calls that last: they end when their key may not call any more, and count as streams of their project.
+//! Long calls: they end when their key loses access, and count as streams of their project.
 //!
-//! A call that is over within [`LASTS`] is not noted anywhere: it takes no lock and has no timer for this. One that takes
-//! longer is followed by [`OpenStreams`], which watches keys. It counts as a stream from then on if its client has not
-//! sent all of it, or if so much time has passed since its answer began; a unary call that waits for its node does not.
+//! A call shorter than [`LASTS`] takes no lock and no timer for this. A longer call is registered with [`OpenStreams`],
+//! which watches keys. It then counts as a stream if its client has not sent everything, or once the same time has
+//! passed since its answer began. A unary call that waits for its node does not count.
 
 use crate::nodes::timers::TimerPool;
 use crate::request::authenticate::key_in;
@@ -20,11 +20,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The time after which a call lasts. With the interval at which keys are watched, a call ends within a second of its key
-/// however young it is.
+/// The age at which a call counts as long. With the interval at which keys are watched, a call ends within a second
+/// after its key, regardless of its age.
 const LASTS: Duration = Duration::from_millis(500);
 
-/// A call that is followed.
+/// A call that is registered with [`OpenStreams`].
 struct Followed {
     permit: CallPermit,
     told: Pin<Box<dyn Future<Output = CloseReason> + Send>>,
@@ -41,7 +41,7 @@ impl Followed {
         Box::new(Followed { told: Box::pin(permit.told_to_end()), permit })
     }
 
-    /// Why it has to end: the refusal that it would get if it began now.
+    /// Returns the refusal that a new call would get now, once the call has to end.
     fn poll_told(&mut self, cx: &mut Context<'_>) -> Poll<Refusal> {
         Poll::Ready(match ready!(self.told.as_mut().poll(cx)) {
             CloseReason::Suspended => Refusal::Suspended,
@@ -52,7 +52,7 @@ impl Followed {
     }
 }
 
-/// A call that may last, before a node has answered it.
+/// A call that may become long, before a node has answered it.
 pub(super) struct Lasting<'a> {
     streams: &'a Arc<OpenStreams>,
     timers: &'a TimerPool,
@@ -63,17 +63,16 @@ pub(super) struct Lasting<'a> {
     followed: Option<Box<Followed>>,
 }
 
-/// Why work on a call does not go on.
+/// The reason why work on a call was interrupted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Interrupted {
-    /// Its time is over.
+    /// The time limit is over.
     Late,
     /// The call has to end.
     Refused(Refusal),
 }
 
 impl<'a> Lasting<'a> {
-    /// The call of `tally` with this head.
     pub(super) fn new(
         (streams, timers): (&'a Arc<OpenStreams>, &'a TimerPool),
         tally: &Tally,
@@ -84,15 +83,16 @@ impl<'a> Lasting<'a> {
         Lasting { streams, timers, caller, chain, head, places, followed: None }
     }
 
-    /// The same for the work of another node on the call.
+    /// Returns the same call for the work of a second node.
     pub(super) fn another(&self) -> Self {
         Lasting { caller: self.caller.clone(), followed: None, ..*self }
     }
 
-    /// Does a part of the call's work, for as long as `until` says. `is_stream`: whether it is a stream if it lasts.
+    /// Runs a part of the call's work until `until`. `is_stream` reports whether the call is a stream if it becomes
+    /// long.
     ///
     /// # Errors
-    /// [`Interrupted`] if the work was not done.
+    /// Returns [`Interrupted`] if the work was not finished.
     pub(super) async fn during<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -102,7 +102,7 @@ impl<'a> Lasting<'a> {
         let mut work = pin!(work);
         let begun = Instant::now();
         let mut lasts = Some(begun + LASTS);
-        // One timer for both.
+        // One timer serves both limits.
         let mut timer = self.timers.timer(until(begun).min(begun + LASTS));
         let done = poll_fn(|cx| {
             loop {
@@ -135,7 +135,7 @@ impl<'a> Lasting<'a> {
         done
     }
 
-    /// Notes that the call lasts.
+    /// Registers the call as long.
     fn lasts(&mut self, is_stream: bool) -> Result<(), Refusal> {
         let followed = match &mut self.followed {
             Some(followed) => followed,
@@ -149,7 +149,7 @@ impl<'a> Lasting<'a> {
         if is_stream { followed.permit.count() } else { Ok(()) }
     }
 
-    /// The same call once a node has begun to answer it.
+    /// Continues with the same call once a node has begun to answer it.
     pub(super) fn answered(self) -> LastingAnswer {
         let key = match &self.followed {
             Some(_) => None,
@@ -160,25 +160,25 @@ impl<'a> Lasting<'a> {
     }
 }
 
-/// A call that may last, while its answer passes.
+/// A call that may become long, while its answer passes.
 pub(super) struct LastingAnswer {
     streams: Arc<OpenStreams>,
     caller: Arc<Caller>,
     chain: ChainName,
     key: Option<Box<str>>,
     followed: Option<Box<Followed>>,
-    /// When it lasts, or is a stream.
+    /// The timer after which the call is long, or a stream.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
 impl LastingAnswer {
-    /// Whether the call has lasted for long enough to be followed.
+    /// Reports whether the call is registered as long.
     pub(super) fn is_followed(&self) -> bool {
         self.followed.is_some()
     }
 
-    /// Why the call has to end. It is to be polled whenever the answer makes no progress, and between its pieces.
-    /// `may_be_stream`: whether its first message has passed, so that a unary call would be over.
+    /// Returns the refusal once the call has to end. Poll it when the answer makes no progress, and between its pieces.
+    /// `may_be_stream` is true after the first message, when a unary call would be over.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, may_be_stream: bool) -> Poll<Refusal> {
         loop {
             if let Some(followed) = &mut self.followed {

@@ -1,22 +1,22 @@
-//! The messages in a body: each is a byte that says whether it is compressed, its length in four bytes, and its content
-//! (gRPC, "PROTOCOL-HTTP2", Length-Prefixed-Message).
+//! The messages in a body. Each has a compression flag of one byte, a length of four bytes, and its content (gRPC,
+//! "PROTOCOL-HTTP2", Length-Prefixed-Message).
 
-/// Bytes in front of each message.
+/// The number of bytes before each message.
 pub(super) const PREFIX: usize = 5;
 
-/// A message that is longer than it may be.
+/// The error of a message that exceeds the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooLarge;
 
-/// Counts the messages that pass, in whatever pieces they come.
+/// Counts the messages in a body that arrives in pieces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// Bytes that a message may have.
+    /// The maximum number of bytes of a message.
     most: usize,
     prefix: [u8; PREFIX],
-    /// Bytes of the prefix that have passed.
+    /// The number of prefix bytes that have passed.
     passed: usize,
-    /// Bytes of the content that are missing.
+    /// The number of missing content bytes.
     missing: usize,
     whole: u64,
 }
@@ -29,7 +29,7 @@ impl Messages {
     /// Passes a piece of the body.
     ///
     /// # Errors
-    /// [`TooLarge`] if a message in it says that it is too long.
+    /// Returns [`TooLarge`] if the prefix of a message announces too many bytes.
     pub(super) fn pass(&mut self, mut piece: &[u8]) -> Result<(), TooLarge> {
         while !piece.is_empty() {
             if self.passed < PREFIX {
@@ -56,17 +56,17 @@ impl Messages {
         Ok(())
     }
 
-    /// Messages that have passed whole.
+    /// Returns the number of complete messages.
     pub(super) fn whole(&self) -> u64 {
         self.whole
     }
 
-    /// Whether a second message has begun.
+    /// Reports whether a second message has begun.
     pub(super) fn are_several(&self) -> bool {
         self.whole > 1 || self.whole == 1 && self.passed > 0
     }
 
-    /// Whether no message is under way.
+    /// Reports whether the last piece ended between two messages.
     pub(super) fn is_between(&self) -> bool {
         self.passed == 0
     }
@@ -76,7 +76,7 @@ impl Messages {
 pub(super) mod tests {
     use super::*;
 
-    /// A message that is not compressed.
+    /// Returns a message without compression.
     pub(in crate::grpc) fn message(content: &[u8]) -> Vec<u8> {
         let mut out = vec![0];
         out.extend_from_slice(&(content.len() as u32).to_be_bytes());

@@ -1,4 +1,4 @@
-//! The end of the call stack for gRPC.
+//! The end of the gRPC call stack.
 
 use rpcgate_core::call::{Before, Calls, Settled};
 use std::convert::Infallible;
@@ -6,8 +6,8 @@ use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// Returns the call to the [`GrpcService`](super::GrpcService), which has its messages and sends it to a node if it is still
-/// open.
+/// Returns the call to the [`GrpcService`](super::GrpcService), which holds its messages and sends it to a node if it
+/// is still open.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pass;
 

@@ -52,7 +52,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// What all calls share.
+/// The state shared by all calls.
 #[derive(Clone, Debug)]
 struct Shared {
     pools: Arc<ArcSwap<Pools>>,
@@ -64,7 +64,7 @@ struct Shared {
     timers: Arc<TimerPool>,
 }
 
-/// Serves gRPC calls: `A` admits them, `C` decides about them.
+/// Serves gRPC calls. `A` admits them, and `C` decides about them.
 #[derive(Clone)]
 pub struct GrpcService<A, C: Clone> {
     admission: A,
@@ -73,8 +73,8 @@ pub struct GrpcService<A, C: Clone> {
 }
 
 impl<A, C: Clone> GrpcService<A, C> {
-    /// A service that calls the nodes in `pools`, also after they have been replaced. What it holds of messages is taken from
-    /// `room`; calls that last are among `streams`.
+    /// Creates a service that calls the nodes in `pools` and follows their replacement. Kept messages take memory from
+    /// `room`. Long calls are registered with `streams`.
     pub fn new(
         (admission, calls): (A, C),
         pools: Arc<ArcSwap<Pools>>,
@@ -88,14 +88,14 @@ impl<A, C: Clone> GrpcService<A, C> {
         GrpcService { admission, calls: ServicePool::new(calls), shared }
     }
 
-    /// The same service with other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn with_limits(mut self, limits: GrpcLimits) -> Self {
         Arc::make_mut(&mut self.shared).limits = limits;
         self
     }
 
-    /// The same service, which counts how its calls end in `counts`.
+    /// Counts the ends of calls in `counts`.
     #[must_use]
     pub fn with_counts(mut self, counts: Arc<GrpcCounts>) -> Self {
         Arc::make_mut(&mut self.shared).counts = counts;
@@ -151,7 +151,6 @@ where
 }
 
 impl Shared {
-    /// Answers an admitted call.
     async fn answer<B, C>(
         &self,
         known: Authenticated<B>,
@@ -167,7 +166,7 @@ impl Shared {
         let memory = || MemoryPermit::of_project(self.room.clone(), tally.caller.project);
         let body = Box::pin(body.map_err(|_| Gone));
         let feed = Feed::new(body, self.limits.message, memory());
-        // However the call ends, the node's side of it ends then.
+        // Ends the node's side of the call however the call ends.
         let mut guard = FeedGuard(Some(feed.clone()));
         tally.room = memory();
         let deadline = match timeout::read(&head.headers) {
@@ -189,7 +188,7 @@ impl Shared {
         tally.entries.push(Entry::open(call));
         let mut tally = match decide(tally, stack).await {
             Ok(tally) => tally,
-            // The stack has dropped the call, and with it the account.
+            // The stack has dropped the call and its tally.
             Err(refusal) => return alone(id, None, false, Ending::Refused(refusal)),
         };
         let mut exchange = GrpcExchange {
@@ -224,7 +223,7 @@ impl Shared {
         }
     }
 
-    /// The rule of a call that depends on its first message, which is awaited for it.
+    /// Waits for the first message and returns the rule of a call that depends on it.
     async fn narrowed(
         &self,
         call: &Call,
@@ -271,12 +270,12 @@ impl Shared {
         let noted: (&mut OnSent<'_>, _) = (&mut on_sent, tries);
         let answer = match pool.next_node_after().filter(|_| !exchange.is_broadcast) {
             None => pool.ask_grpc(left, Some(project), noted, exchange).await,
-            // In a box, so that other calls are no larger.
+            // Boxed, so that other calls stay small.
             Some(after) => Box::pin(ask_two(&pool, (after, left), project, noted, exchange)).await,
         };
         let (state, ending) = match answer {
             Ok(reply) => return Ok(reply),
-            // No other node could serve it either: the client gets what the node said.
+            // No other node could serve the call either, so the client gets this node's answer.
             Err(NodeRequestError::Fault(_))
                 if exchange.refusal.is_none()
                     && exchange.feed.refusal().is_none()
@@ -295,7 +294,7 @@ impl Shared {
             }
             Err(NodeRequestError::Fault(fault)) => match exchange.feed.refusal() {
                 Some(refusal) => (CallState::Refused(refusal), Ending::Refused(refusal)),
-                // The client chose this deadline: it has left, as one that does not wait for the answer.
+                // The client chose this deadline, so it counts as a client that disconnected.
                 None if fault.cause == Cause::Timeout && !exchange.is_slow => {
                     let state = if fault.sent { CallState::Sent } else { CallState::Failed(fault) };
                     (state, Ending::Late)
@@ -307,7 +306,7 @@ impl Shared {
         Err(ending)
     }
 
-    /// Passes a node's answer on: whole, or as it comes.
+    /// Passes a node's answer on, completely or as it arrives.
     async fn reply(
         &self,
         id: RequestId,
@@ -372,7 +371,6 @@ impl Shared {
         }
     }
 
-    /// Answers a call that ends here.
     async fn ended(&self, id: RequestId, tally: Box<Tally>, ending: Ending) -> Response<GrpcBody> {
         let chain = tally.chain.name();
         let answer = alone(id, Some(&tally), true, ending);
@@ -381,7 +379,6 @@ impl Shared {
         answer
     }
 
-    /// Answers a call that was not admitted.
     fn denied(&self, id: RequestId, denied: Denied) -> Response<GrpcBody> {
         let Denied { refusal, tally, rated, .. } = denied;
         let ending = Ending::Refused(refusal);
@@ -392,7 +389,7 @@ impl Shared {
     }
 }
 
-/// Sends the call to a second node as well if the first has not answered it within `after`.
+/// Sends the call to a second node as well if the first has not answered within `after`.
 async fn ask_two(
     pool: &Pool,
     (after, left): (Duration, Option<Duration>),
@@ -406,7 +403,7 @@ async fn ask_two(
     let mut other = exchange.another();
     let second = SecondExchange {
         exchange: &mut other,
-        // Only a call that the client has sent can be read by two nodes.
+        // Two nodes can read only a call that the client has sent completely.
         busy_node: || place.node().filter(|_| feed.share()),
         avoid: |other: &mut GrpcExchange<'_, '_>, node| other.avoid = Some(node),
     };
@@ -419,7 +416,7 @@ async fn ask_two(
     answer
 }
 
-/// Passes the call through the stack. Returns its account, in which it is open or refused.
+/// Passes the call through the stack. Returns its tally, in which it is open or refused.
 async fn decide<C>(tally: Box<Tally>, mut stack: PooledService<C>) -> Result<Box<Tally>, Refusal>
 where
     C: Service<Calls, Response = Calls<Settled>, Error: Into<Refusal>>,
@@ -435,14 +432,14 @@ where
     }
 }
 
-/// Closes the account of a call, and waits until its record is written, together with those of others.
+/// Closes the tally of a call and waits until its record is written, together with the records of other calls.
 async fn record(tally: Box<Tally>) {
     let receipt = tally.close();
     Coalesce::default().await;
     drop(receipt);
 }
 
-/// The metadata of an answer: the node's `own`, and what every answer of the gateway has.
+/// Returns the metadata of an answer: the node's `own`, and the headers of every gateway answer.
 fn metadata(id: RequestId, tally: Option<&Tally>, rated: bool, own: HeaderMap) -> HeaderMap {
     let metered = |tally: &Tally, windows| Metered {
         id,
@@ -464,7 +461,7 @@ fn metadata(id: RequestId, tally: Option<&Tally>, rated: bool, own: HeaderMap) -
     headers
 }
 
-/// An answer that is a status of the gateway's own.
+/// Returns an answer with a status of the gateway.
 fn alone(id: RequestId, tally: Option<&Tally>, rated: bool, ending: Ending) -> Response<GrpcBody> {
     let mut headers = ending.alone(metadata(id, tally, rated, HeaderMap::new()));
     if let Ending::Refused(refusal) = ending
@@ -481,7 +478,7 @@ fn response(headers: HeaderMap, body: GrpcBody) -> Response<GrpcBody> {
     response
 }
 
-/// Ends the client's messages when it is dropped before a node has answered.
+/// Ends the client's messages when dropped before a node has answered.
 struct FeedGuard(Option<Arc<Feed>>);
 
 impl Drop for FeedGuard {

@@ -1,4 +1,4 @@
-//! The status of a gRPC call: what a node says of it, and how the gateway writes its own.
+//! The status of a gRPC call, from a node or from the gateway.
 
 use crate::nodes::transport_health::Verdict;
 use crate::nodes::usefulness::MethodPlace;
@@ -11,23 +11,23 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// The number of a call that was answered as it should be (google.rpc.Code).
+/// The status of a successful call (google.rpc.Code).
 pub(super) const OK: u8 = 0;
-/// The number of a call whose client has left.
+/// The status of a call whose client has disconnected.
 pub(super) const CANCELLED: u8 = 1;
-/// The number that means that a node serves no call of the gateway: its credentials are the operator's matter.
+/// The status of a node that rejects the gateway's credentials, which only the operator can fix.
 pub(super) const UNAUTHENTICATED: u8 = Refusal::InvalidKey.grpc();
-/// The number that means that a node cannot answer now, and another may.
+/// The status of a node that cannot answer now; another node may.
 pub(super) const UNAVAILABLE: u8 = BackendFailure.grpc();
-/// Numbers of a node that is at a limit, that lacks the method, and that has failed within.
+/// The statuses of a node that is at a limit, that lacks the method, or that has an internal error.
 const RESOURCE_EXHAUSTED: u8 = 8;
 const UNIMPLEMENTED: u8 = 12;
 const INTERNAL: u8 = 13;
-/// Numbers from this on are not defined, and count as [`UNKNOWN`].
+/// The first undefined status. It and all higher ones count as [`UNKNOWN`].
 const NUMBERS: u8 = 17;
 const UNKNOWN: u8 = 2;
 
-/// Why the gateway ends a call itself.
+/// The reason why the gateway ends a call itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
     Refused(Refusal),
@@ -52,7 +52,7 @@ impl Ending {
         }
     }
 
-    /// Its trailers, among `headers`.
+    /// Adds the trailers to `headers`.
     pub(super) fn trailers(self, mut headers: HeaderMap) -> HeaderMap {
         headers.insert(STATUS, HeaderValue::from(u16::from(self.number())));
         if let Ok(message) = HeaderValue::try_from(escaped(self.message())) {
@@ -61,14 +61,14 @@ impl Ending {
         headers
     }
 
-    /// The headers of an answer that consists of them alone (gRPC, "PROTOCOL-HTTP2", Trailers-Only), among `headers`.
+    /// Adds to `headers` the headers of an answer without a body (gRPC, "PROTOCOL-HTTP2", Trailers-Only).
     pub(super) fn alone(self, mut headers: HeaderMap) -> HeaderMap {
         headers.insert(CONTENT_TYPE, GRPC);
         self.trailers(headers)
     }
 }
 
-/// Why a node with this status cannot serve the call now; `None` if the status is that of an answer.
+/// Returns why a node with this status cannot serve the call now; `None` if the status is an answer.
 pub(super) const fn unserved(status: u8) -> Option<Unserved> {
     match status {
         UNAVAILABLE | RESOURCE_EXHAUSTED => Some(Unserved::Node),
@@ -77,11 +77,11 @@ pub(super) const fn unserved(status: u8) -> Option<Unserved> {
     }
 }
 
-/// What a whole answer with this status says about its node.
+/// Returns the verdict about the node after a complete answer with this status.
 pub(super) fn verdict(status: u8, method: MethodPlace) -> Verdict {
     match unserved(status) {
         _ if status == OK => Verdict::Usable,
-        // Perhaps its caller has invented it.
+        // The caller may have invented the method.
         Some(_) if status == UNIMPLEMENTED && method == MethodPlace::OTHER => {
             Verdict::Unserved(Unserved::UnknownMethod)
         }
@@ -90,22 +90,21 @@ pub(super) fn verdict(status: u8, method: MethodPlace) -> Verdict {
     }
 }
 
-/// The status that a node gives in its trailers; `None` if there is none.
+/// Returns the status in a node's trailers; `None` if there is none.
 pub(super) fn of_node(trailers: &HeaderMap) -> Option<u8> {
     let text = trailers.get(STATUS)?.to_str().ok();
     Some(text.and_then(|text| text.parse().ok()).filter(|number| *number < NUMBERS).unwrap_or(UNKNOWN))
 }
 
-/// Whether this is the content type of a gRPC call: `application/grpc`, also with the format of its messages or a parameter.
-/// That of gRPC-Web, which has another framing, is none.
+/// Reports whether the content type is gRPC: `application/grpc`, also with a message format or a parameter. gRPC-Web is
+/// a different protocol.
 pub fn is_grpc(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let rest = value.get(..GRPC.len()).filter(|start| start.eq_ignore_ascii_case(GRPC.as_bytes()));
     rest.is_some_and(|_| matches!(value.get(GRPC.len()), None | Some(b'+' | b';' | b' ')))
 }
 
-/// The text with every byte percent-escaped that may not be in the message of a status (gRPC, "PROTOCOL-HTTP2",
-/// Percent-Encoded).
+/// Percent-escapes every byte that a status message may not contain (gRPC, "PROTOCOL-HTTP2", Percent-Encoded).
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

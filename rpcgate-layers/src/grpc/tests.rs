@@ -1,4 +1,4 @@
-//! Calls of every shape through the whole stack, to nodes of hyper that do what a test says.
+//! gRPC calls of every shape through the whole stack, to hyper nodes that a test scripts.
 
 mod charges;
 mod judging;
@@ -88,7 +88,7 @@ fn frames(frames: Vec<Frame<Bytes>>) -> Response<NodeBody> {
     head(StreamBody::new(futures_util::stream::iter(frames.into_iter().map(Ok::<_, Infallible>))))
 }
 
-/// The answer of one message.
+/// Returns an answer of one message.
 fn unary(content: &[u8]) -> Response<NodeBody> {
     frames(vec![data(content), trailers("0")])
 }
@@ -98,7 +98,7 @@ fn status_alone(status: &'static str) -> Response<NodeBody> {
     answer.header("grpc-status", status).body(Box::pin(http_body_util::Empty::new()) as NodeBody).unwrap()
 }
 
-/// A node that speaks HTTP/2; it is gone when dropped.
+/// A node that speaks HTTP/2. Dropping it stops it.
 struct Node {
     url: String,
     calls: Arc<AtomicUsize>,
@@ -141,7 +141,7 @@ impl Node {
         Node { url, calls, connections, heads, task }
     }
 
-    /// A node that answers every call with one message, whatever it gets.
+    /// Creates a node that answers every call with one message.
     async fn saying(content: &'static [u8]) -> Self {
         Node::serve(move |_| async move { unary(content) }).await
     }
@@ -174,7 +174,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// The status, wherever it is.
+    /// Returns the status, from the headers or the trailers.
     fn status(&self) -> &str {
         let of = |map: &'_ HeaderMap| map.get("grpc-status").is_some();
         let map = if of(&self.headers) { &self.headers } else { self.trailers.as_ref().unwrap() };
@@ -247,7 +247,6 @@ impl Gateway {
         whole(self.send(path, metadata, body).await).await
     }
 
-    /// A unary call.
     async fn unary(&self, method: &str) -> Answer {
         self.ask(&format!("/toy.Query/{method}"), &[("apikey", KEY)], Full::from(message(b"ask"))).await
     }
@@ -290,7 +289,7 @@ async fn whole(response: Response<GrpcBody>) -> Answer {
     answer
 }
 
-/// The next message of a body, which must come in one piece.
+/// Returns the next message of a body, which must come in one piece.
 async fn next(body: &mut GrpcBody) -> Bytes {
     body.frame().await.unwrap().unwrap().into_data().unwrap()
 }
@@ -735,7 +734,7 @@ async fn an_answer_that_is_none_is_a_failure_of_the_node() {
     }
 }
 
-/// A node that never answers, and tells when a call of it is over.
+/// Creates a node that never answers, and a channel that reports when a call of it is over.
 async fn silent() -> (Node, mpsc::UnboundedReceiver<()>) {
     struct Tells(mpsc::UnboundedSender<()>);
     impl Drop for Tells {
@@ -820,7 +819,7 @@ async fn the_chains_timeout_bounds_the_wait_for_an_answer() {
         ("14", &"backend request failed".parse().unwrap())
     );
     over.recv().await.unwrap();
-    // A client that has not sent all of its messages may take its time.
+    // A client that has not sent all of its messages has no time limit.
     let (pieces, body) = fed(1);
     let waiting = gateway.ask(READ, &[("apikey", KEY)], body);
     let slow = async {
@@ -836,7 +835,7 @@ async fn the_chains_timeout_bounds_the_wait_for_an_answer() {
 async fn a_client_that_leaves_ends_the_call_at_the_node() {
     let (node, mut over) = silent().await;
     let gateway = Gateway::new(&[&node.url]);
-    // Before the answer, with all sent and with more to come.
+    // Before the answer: with all messages sent, and with more to come.
     for is_whole in [true, false] {
         let (pieces, body) = fed(1);
         pieces.send(data(b"ask")).await.unwrap();
@@ -901,7 +900,6 @@ async fn a_node_that_breaks_off_ends_the_stream_with_a_status_and_within_a_messa
         pieces.send(Frame::data(begun.clone().into())).await.unwrap();
         let mut body = response.into_body();
         assert_eq!(next(&mut body).await, begun);
-        // Without trailers.
         drop(pieces);
         let answer = whole(Response::new(body)).await;
         assert_eq!((answer.is_broken, answer.trailers.is_some()), (is_broken, !is_broken));
@@ -956,7 +954,7 @@ async fn a_slow_reader_holds_back_its_node_and_no_other_call() {
 #[tokio::test]
 async fn a_client_that_sends_ahead_is_held_back() {
     let node = Node::serve(|request: Request<Incoming>| async move {
-        // It answers, and reads none of the messages.
+        // The node answers and reads none of the messages.
         let (pieces, body) = fed(1);
         tokio::spawn(async move {
             let _request = request;
@@ -992,7 +990,7 @@ async fn more_calls_than_a_connection_has_streams_open_further_connections() {
             tokio::spawn(async move { gateway.unary("Toy_Read").await })
         })
         .collect();
-    // The node allows eight streams, which it says once it is connected.
+    // The node allows eight streams per connection, which it announces after connecting.
     until(|| node.calls() >= 8).await;
     let connections = node.connections.load(SeqCst);
     assert!(connections <= 8, "{connections}");

@@ -1,13 +1,13 @@
-//! The header `grpc-timeout`: how long a client waits for its call (gRPC, "PROTOCOL-HTTP2", Timeout).
+//! The header `grpc-timeout`: the client's time limit for its call (gRPC, "PROTOCOL-HTTP2", Timeout).
 
 use crate::transport::h2::TIMEOUT;
 use http::{HeaderMap, HeaderValue};
 use std::time::Duration;
 
-/// The time that the client gives its call; `None` if it sets none.
+/// Returns the client's time limit; `None` if it sets none.
 ///
 /// # Errors
-/// [`BadTimeout`] if the header is there twice or is not one to eight digits and a unit.
+/// Returns [`BadTimeout`] if the header is present twice or is not one to eight digits and a unit.
 pub(super) fn read(metadata: &HeaderMap) -> Result<Option<Duration>, BadTimeout> {
     let mut values = metadata.get_all(TIMEOUT).iter();
     match (values.next(), values.next()) {
@@ -17,7 +17,7 @@ pub(super) fn read(metadata: &HeaderMap) -> Result<Option<Duration>, BadTimeout>
     }
 }
 
-/// A header that is no time.
+/// The error of a header that is not a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BadTimeout;
 
@@ -38,7 +38,7 @@ fn parse(value: &[u8]) -> Option<Duration> {
     })
 }
 
-/// The header for this time, in the finest unit that has room for it, rounded down.
+/// Returns the header for this time, rounded down to the finest unit that fits into eight digits.
 pub(super) fn write(left: Duration) -> HeaderValue {
     const ROOM: u128 = 99_999_999;
     let nanos = left.as_nanos();

@@ -1,4 +1,4 @@
-//! Which answers are charged, by how they end after their head has left.
+//! Charges by the end of an answer whose head has left.
 
 use super::*;
 use rpcgate_core::backend as counted;
@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicI64;
 /// The phase, outcome and cost of each record of a call.
 type Recorded = Vec<(Phase, Outcome, u32)>;
 
-/// The end of a call that is answered with a head and then these frames, and its records.
+/// Returns the end of a call that is answered with a head and then these frames, and its records.
 async fn ended(frames: Vec<Frame<Bytes>>) -> (Answer, Recorded) {
     let (pieces, body) = fed(1);
     let body = Arc::new(Mutex::new(Some(body)));
@@ -91,7 +91,7 @@ async fn a_stream_is_charged_from_its_second_message_on_however_it_ends() {
     assert!(answer.is_broken);
 }
 
-/// Counters that note which calls are in flight.
+/// Counters that track the calls in flight.
 #[derive(Debug, Default)]
 struct Noting {
     counters: MemoryCounters,

@@ -1,8 +1,9 @@
-//! Which answers improve the rank of a node, and which count against it.
+//! The effect of answers on the rank of a node.
 
 use super::*;
 
-/// A node that begins answers, and breaks them off soon afterwards if it `breaks`; else it sends nothing more.
+/// Creates a node that begins answers and, if `breaks` is set, aborts them soon afterwards. Otherwise it sends nothing
+/// more.
 async fn beginning(breaks: bool) -> Node {
     Node::serve(move |_| async move {
         let (pieces, body) = fed(1);
@@ -122,7 +123,7 @@ async fn a_node_that_answers_everything_with_errors_loses_its_calls() {
     assert!(lost.len() <= 1, "only the first, when no node has served a call: {lost:?}");
     assert!((1..=3).contains(&bad.calls()), "{}", bad.calls());
 
-    // It is tried again, and no call is lost by it.
+    // The node is tried again, and no call is lost by it.
     for trial in 1..=8 {
         gateway.fixture.clock.advance(Duration::from_secs(40));
         let before = bad.calls();

@@ -1,11 +1,11 @@
-//! Calls that last: what ends them, and how many there may be.
+//! Long calls: what ends them, and their limits.
 
 use super::*;
 use crate::websocket::OpenStreams;
 use rpcgate_core::chain::ChainName;
 
-/// A gateway whose keys are watched, with a node that answers a call of the method `toy_read` by its messages, without an
-/// end, and no other call.
+/// A gateway that watches keys, with a node that answers calls of `toy_read` message by message without an end, and no
+/// other calls.
 struct Watched {
     gateway: Gateway,
     directory: Arc<MemoryDirectory>,
@@ -53,7 +53,7 @@ impl Watched {
         Watched { gateway, directory, streams, node, watching }
     }
 
-    /// Makes a call of each shape, and returns how they end after `change`, which is made when the node has them all.
+    /// Makes a call of each shape and returns the end of each after `change`, which runs when the node has all calls.
     async fn ended(&self, change: impl AsyncFnOnce()) -> Vec<(String, String)> {
         let call = async |path: &str, is_whole: bool| {
             let (pieces, body) = fed(1);
@@ -102,7 +102,7 @@ async fn calls_of_every_shape_end_when_their_key_may_not_call_any_more() {
             })
             .await;
         assert_eq!(ended, all("16", "Invalid authentication credentials"));
-        // Two were answered, and ended; two had no answer.
+        // Two were answered and ended; two had no answer.
         let outcomes: Vec<_> =
             watched.gateway.records().iter().map(|r| (r.phase, r.lines[0].outcome, r.lines[0].cu)).collect();
         let of = |phase| outcomes.iter().filter(move |line| line.0 == phase).map(|line| (line.1, line.2));
@@ -151,7 +151,7 @@ async fn calls_that_last_are_bounded_by_the_plan_and_unary_calls_that_wait_are_n
     let gateway = &watched.gateway;
     let keyed = [("apikey", KEY)];
     let open = async || gateway.send(READ, &keyed, Full::from(message(b"ask"))).await.into_body();
-    // A unary call that its node takes long for is no stream.
+    // A unary call at a slow node is no stream.
     let (pieces, one) = fed(1);
     pieces.send(data(b"ask")).await.unwrap();
     drop(pieces);
@@ -161,7 +161,7 @@ async fn calls_that_last_are_bounded_by_the_plan_and_unary_calls_that_wait_are_n
         for body in &mut held {
             next(body).await;
         }
-        // Both count when they are polled and have lasted.
+        // Both count once they are polled and have become long.
         let lasting = async {
             let [one, two] = &mut held;
             tokio::join!(one.frame(), two.frame());
@@ -173,7 +173,7 @@ async fn calls_that_last_are_bounded_by_the_plan_and_unary_calls_that_wait_are_n
                 probe.count().is_err()
             };
             until(full).await;
-            // Another answer that goes on, and a client that has more to send.
+            // Another answer that continues, and a client that has more to send.
             let answered = whole(Response::new(open().await)).await;
             let (more, body) = fed(1);
             let sending = gateway.ask("/toy.Query/Other", &keyed, body).await;
