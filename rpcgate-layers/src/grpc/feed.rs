@@ -171,7 +171,7 @@ impl Feed {
         self.state.lock().ended
     }
 
-    /// Returns the refusal because of which the gateway reads no more messages.
+    /// Returns the refusal that ended the reading of messages, if any.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         self.state.lock().refusal
     }

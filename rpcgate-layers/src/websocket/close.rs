@@ -1,51 +1,51 @@
-//! Why streams end, and what their clients are told.
+//! The reasons for the end of a stream, and the close frames for its client.
 
 use fastwebsockets::CloseCode;
 
-/// Why a stream ended.
+/// The reason for the end of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// Its client closed it.
+    /// The client closed it.
     Client,
-    /// Its node closed it.
+    /// The node closed it.
     Node,
-    /// The connection of its client broke.
+    /// The connection to the client broke.
     ClientLost,
-    /// Its client sent nothing and answered no ping.
+    /// The client sent nothing and answered no ping.
     ClientSilent,
-    /// Its client read too slowly.
+    /// The client read too slowly.
     SlowReader,
-    /// Its client took too long for one message.
+    /// The client took too long for one message.
     SlowMessage,
-    /// Its client broke the protocol.
+    /// The client violated the protocol.
     ProtocolError,
-    /// Its client sent a text that is not UTF-8.
+    /// The client sent a text that is not UTF-8.
     InvalidText,
-    /// A message was larger than it may be.
+    /// A message exceeded the size limit.
     TooLarge,
     /// The gateway had no memory for a message.
     NoMemory,
-    /// The connection of its node broke, or the node broke the protocol.
+    /// The connection to the node broke, or the node violated the protocol.
     NodeLost,
-    /// Its node sent nothing and answered no ping.
+    /// The node sent nothing and answered no ping.
     NodeSilent,
-    /// Its API key was revoked, or is unknown by now.
+    /// The API key was revoked or no longer exists.
     KeyRevoked,
-    /// Its API key expired.
+    /// The API key expired.
     KeyExpired,
-    /// Its API key may no longer use the chain.
+    /// The API key may no longer use the chain.
     OutOfScope,
-    /// Its tenant was suspended.
+    /// The tenant was suspended.
     Suspended,
     /// The gateway shuts down.
     Shutdown,
-    /// An operator has drained its node.
+    /// An operator has drained the node.
     NodeDrained,
 }
 
 impl CloseReason {
-    /// All of them, in order.
+    /// All reasons, in order.
     pub const ALL: [CloseReason; 18] = [
         CloseReason::Client,
         CloseReason::Node,
@@ -67,7 +67,7 @@ impl CloseReason {
         CloseReason::NodeDrained,
     ];
 
-    /// Its name in metrics.
+    /// Returns the name in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             CloseReason::Client => "client",
@@ -91,8 +91,8 @@ impl CloseReason {
         }
     }
 
-    /// The close code (RFC 6455 section 7.4.1 and its registry) and the reason that the client gets from the gateway;
-    /// `None` where the two sides close by themselves, or there is no client any more.
+    /// Returns the close code (RFC 6455 section 7.4.1 and its registry) and the reason that the gateway sends to the
+    /// client; `None` if the two sides close by themselves, or the client has gone.
     pub(super) fn frame(self) -> Option<(CloseCode, &'static str)> {
         Some(match self {
             CloseReason::Client | CloseReason::Node | CloseReason::ClientLost => return None,

@@ -1,4 +1,4 @@
-//! The end of the admission of handshakes: opens a stream to a node, then answers the client.
+//! The end of the handshake admission: opens a stream to a node, then answers the client.
 
 use super::hold::StreamHold;
 use super::limits::StreamLimits;
@@ -34,10 +34,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tower_service::Service;
 
-/// How long the answer to a handshake may take to leave.
+/// The maximum time for the answer to a handshake to leave.
 const UPGRADE: Duration = Duration::from_secs(10);
 
-/// The end of the handshake stack: returns the handshake, to be answered.
+/// The end of the handshake stack. It returns the handshake, which is answered afterwards.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Admitted;
 
@@ -55,7 +55,7 @@ impl Service<Calls<Served>> for Admitted {
     }
 }
 
-/// What all streams of a gateway share.
+/// The state shared by all streams of a gateway.
 #[derive(Debug)]
 pub(crate) struct StreamContext {
     pub(crate) pools: Arc<ArcSwap<Pools>>,
@@ -67,7 +67,7 @@ pub(crate) struct StreamContext {
 
 /// Opens streams: the innermost service of the [WebSocket stack](crate::stack::websocket_stack).
 ///
-/// `H` are the layers that see a handshake, and `M` those that see the calls in a message.
+/// `H` is the stack for handshakes, and `M` the one for the calls in a message.
 #[derive(Clone, Debug)]
 pub struct OpenStreamService<H, M> {
     handshakes: H,
@@ -154,7 +154,7 @@ impl Opening {
         };
         let pool = context.pools.load().get(chain).cloned();
         let opened = match &pool {
-            // The node is asked before the client is answered, so that a dead one is an HTTP error.
+            // The node is contacted before the client gets its answer, so that a dead node is an HTTP error.
             Some(pool) => {
                 let project = Some(tally.caller.project);
                 tally.tries.set_calls([0]);
@@ -187,12 +187,12 @@ impl Opening {
         let (upgrade, hold, context) = (self.upgrade, self.hold, self.context.clone());
         let spawn = self.context.spawn.clone();
         spawn.spawn(Box::pin(async move {
-            // Without a connection, the account ends as one whose client has left.
+            // Without a connection, the account ends like that of a client that disconnected.
             if let Ok(Ok(client)) = timeout(UPGRADE, upgrade).await {
                 let sides = (TokioIo::new(client), node);
                 let stream = OpenStream::new(sides, source, messages, permit, context.limits, memory);
                 let stream = if is_multiplexed { stream.multiplexed() } else { stream };
-                // In work of its own: this one holds much that the stream does not need.
+                // A separate task, because this one holds much data that the stream does not need.
                 context.spawn.spawn(match hold {
                     None => Box::pin(stream.run()),
                     Some(hold) => Box::pin(async move {
@@ -216,13 +216,13 @@ impl Opening {
     }
 }
 
-/// The response to a handshake that a layer refused: that of an HTTP call.
+/// Returns the response to a handshake that a layer refused: that of an HTTP call.
 fn refused(tally: Box<Tally>) -> PendingResponse {
     join(Calls::new(tally).at::<Settled>(), usize::MAX)
 }
 
-/// The response to a handshake that no node takes. A JSON-RPC error with status 200 would open no stream either, and say so
-/// to no client.
+/// Returns the response to a handshake that no node accepts. A JSON-RPC error with status 200 would not tell the client
+/// that no stream was opened.
 fn failed(mut tally: Box<Tally>, fault: Fault) -> PendingResponse {
     let mut body = Vec::new();
     BackendFailure.write(Dialect::Rest, None, &mut body);

@@ -1,13 +1,14 @@
-//! What a server holds of a stream that shares its connection with others.
+//! A value that a server ties to a stream on a shared connection.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// A value that lives as long as a stream: the stream drops it once it has ended, and an unopened one with its request.
+/// A value that lives as long as a stream. It is dropped when the stream ends, or with the request if no stream is
+/// opened.
 ///
-/// A server puts it among the extensions of a handshake over HTTP/2, where the end of a stream is not the end of a connection:
-/// so it learns when the stream no longer needs the connection.
+/// A server puts it into the extensions of an HTTP/2 handshake, where the end of a stream is not the end of the
+/// connection. So the server learns when the stream no longer needs the connection.
 ///
 /// ```
 /// use rpcgate_layers::websocket::StreamHold;
@@ -26,7 +27,7 @@ pub struct StreamHold {
 }
 
 impl StreamHold {
-    /// A hold on this value.
+    /// Creates a hold on this value.
     pub fn new(held: impl Any + Send + Sync) -> Self {
         StreamHold { _held: Arc::new(held) }
     }

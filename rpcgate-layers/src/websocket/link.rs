@@ -1,4 +1,4 @@
-//! The two sides of a stream, as the directions and the upkeep of it share them.
+//! The two sides of a stream, shared by its directions and its upkeep.
 
 use super::close::CloseReason;
 use super::limits::StreamLimits;
@@ -19,25 +19,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use tokio::io::WriteHalf;
 
-/// Bytes for a slow client, or of a message that is not whole, that need no permit.
+/// The number of bytes for a slow client, or of an incomplete message, that need no memory permit.
 pub(super) const SMALL: usize = 64 << 10;
 
-/// Bytes that wait for their turn to be written; with more, a side is written to at once.
+/// The number of bytes that may wait for their turn. With more, a side is written to immediately.
 pub(super) const COALESCED: usize = 16 << 10;
 
-/// The payload of the gateway's own pings. Pongs with it are not passed on.
+/// The payload of the gateway's own pings. Pongs with it are not forwarded.
 pub(super) const OWN_PING: &[u8] = b"rpcgate keep-alive";
 
 /// A connection after its handshake.
 pub(super) type Io = TokioIo<Upgraded>;
 
-/// One side of a stream. Its locks are taken by the task of the stream alone.
+/// One side of a stream. Only the task of the stream takes its locks.
 pub(super) struct Side {
     pub(super) writer: Mutex<FrameWriter<WriteHalf<Io>>>,
     pub(super) progress: Arc<ReadProgress>,
-    /// Whether it has sent a close frame.
+    /// True if the side has sent a close frame.
     has_closed: AtomicBool,
-    /// Whether it was sent one.
+    /// True if the side was sent a close frame.
     was_told: AtomicBool,
 }
 
@@ -51,17 +51,16 @@ impl Side {
         }
     }
 
-    /// Whether it has sent a close frame.
     pub(super) fn has_closed(&self) -> bool {
         self.has_closed.load(Relaxed)
     }
 
-    /// Notes that it has sent a close frame.
+    /// Records that the side has sent a close frame.
     pub(super) fn closes(&self) {
         self.has_closed.store(true, Relaxed);
     }
 
-    /// Sends a close frame, the last frame of this side.
+    /// Sends a close frame, the last frame to this side.
     pub(super) fn tell(&self, payload: &[u8]) {
         if !self.was_told.swap(true, Relaxed) {
             self.writer.lock().push_copied(true, OpCode::Close, payload);
@@ -75,7 +74,7 @@ impl Side {
         }
     }
 
-    /// Writes what the connection takes.
+    /// Writes the bytes that the connection accepts.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         self.writer.lock().poll_flush(cx)
     }
@@ -90,26 +89,25 @@ pub(super) struct Link {
     /// The node at which the stream is open.
     pub(super) source: Arc<Node>,
     pub(super) limits: StreamLimits,
-    /// What is held for a slow client.
+    /// The memory held for a slow client.
     pub(super) backlog: Mutex<MemoryPermit>,
-    /// Whole messages of the client.
+    /// The number of complete client messages.
     pub(super) received: AtomicU64,
-    /// Whether the stream is closing, so that nothing passes any more.
+    /// True while the stream is closing, so that nothing passes.
     pub(super) is_closing: AtomicBool,
 }
 
 impl Link {
-    /// Whether nothing passes any more.
     pub(super) fn is_closing(&self) -> bool {
         self.is_closing.load(Relaxed)
     }
 
-    /// Whether one side has sent a close frame, and the stream waits for that of the other.
+    /// Reports whether one side has sent a close frame and the stream waits for the other's.
     pub(super) fn is_half_closed(&self) -> bool {
         self.client.has_closed() || self.node.has_closed()
     }
 
-    /// Waits until the node has taken what it was sent, or so much that the rest is little.
+    /// Waits until the queue for the node is short.
     pub(super) async fn node_room(&self) -> Result<(), CloseReason> {
         poll_fn(|cx| {
             let mut writer = self.node.writer.lock();
@@ -121,7 +119,7 @@ impl Link {
         .await
     }
 
-    /// Waits until the client has taken so much that more may be read for it.
+    /// Waits until the queue for the client is short enough to read more for it.
     pub(super) async fn client_room(&self) -> Result<(), CloseReason> {
         poll_fn(|cx| {
             let mut writer = self.client.writer.lock();
@@ -134,7 +132,7 @@ impl Link {
             backlog.keep(if queued > SMALL { queued } else { 0 });
             let is_held = queued <= SMALL || backlog.take_up_to(queued).is_ok();
             match polled {
-                // Without memory for it, no more than a little is held.
+                // Without memory for more, only a small queue is allowed.
                 Poll::Ready(Ok(())) if !is_held => writer.poll_below(SMALL, cx),
                 polled => polled,
             }
@@ -144,7 +142,7 @@ impl Link {
     }
 }
 
-/// Whether the payload of a close frame is valid (RFC 6455, section 5.5.1).
+/// Checks the payload of a close frame (RFC 6455, section 5.5.1).
 pub(super) fn check_close(payload: &[u8]) -> Result<(), CloseReason> {
     /// Registered later than the codes that the library knows.
     const BAD_GATEWAY: u16 = 1014;

@@ -1,5 +1,5 @@
-//! What happens to the messages of a stream: the call stack decides about each call of its client, and each answer of its
-//! node is accounted to its call.
+//! The messages of a stream. The call stack decides about each call of the client, and each answer of the node is
+//! charged to its call.
 
 use super::open_streams::KeyStreams;
 use super::pending::{Answered, PendingCalls, SentMessage};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// The end of the message stack: returns the calls, of which the open ones go to the node of the stream.
+/// The end of the message stack. It returns the calls, and the open ones go to the node of the stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Forward;
 
@@ -44,7 +44,8 @@ impl Service<Calls<Opened>> for Forward {
 
 /// The layers that decide about the calls of one stream.
 pub trait DecideCalls: Send {
-    /// Refuses the calls that may not pass; `None` if the layers would have to wait, which those of a stream do not.
+    /// Refuses the calls that may not pass. Returns `None` if the layers would have to wait, which stream layers never
+    /// do.
     fn decide(&mut self, calls: Calls) -> Option<Calls<Opened>>;
 }
 
@@ -58,59 +59,58 @@ where
     }
 }
 
-/// What all streams share that decide about messages.
+/// The settings shared by all streams for decisions about messages.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageRules {
     pub(crate) chains: Arc<ArcSwap<Chains>>,
     pub(crate) envelope: Limits,
     pub(crate) room: Arc<MemoryBudget>,
-    /// 0: any number.
+    /// 0 means no limit.
     pub(crate) calls_per_second: u32,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// What follows from a client's message.
+/// The result of a client's message.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
-    /// What the node gets.
+    /// The message for the node.
     pub(super) to_node: Option<ToNode>,
-    /// What the client gets from the gateway.
+    /// The gateway's message for the client.
     pub(super) to_client: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
 pub(super) enum ToNode {
-    /// The message as it came.
+    /// The original message.
     Unchanged,
-    /// An array without the calls that were refused.
+    /// An array without the refused calls.
     Rewritten(Vec<u8>),
 }
 
-/// What the client gets of a message of the node.
+/// The client's version of a message from the node.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum ToClient {
-    /// The message as it came.
+    /// The original message.
     Unchanged,
-    /// The array of answers, with those to the refused calls of the same array.
+    /// The array of answers, joined with the answers to the refused calls of the same array.
     Joined(Vec<u8>),
-    /// The message as it came, which answers one item of an array, and after it the answers to the refused ones.
+    /// The original message, which answers one item of an array, followed by the answers to the refused items.
     Followed(Vec<u8>),
 }
 
-/// The account of a stream and of the calls on it.
+/// The account of a stream and its calls.
 pub(super) struct Messages {
     pub(super) stream: StreamTally,
     pub(super) pending: PendingCalls,
     layers: Box<dyn DecideCalls>,
     rules: MessageRules,
-    /// The node of the stream.
     pub(super) node: Arc<Node>,
-    /// The second of the last call, and the calls in it.
+    /// The second of the last call, and the number of calls in it.
     rate: (u64, u32),
 }
 
 impl Messages {
-    /// The messages of `stream`, which is open at `node`.
+    /// Creates the account of `stream`, which is open at `node`.
     pub(super) fn new(
         stream: StreamTally,
         layers: Box<dyn DecideCalls>,
@@ -120,7 +120,7 @@ impl Messages {
         Messages { stream, pending: PendingCalls::default(), layers, rules, node, rate: (0, 0) }
     }
 
-    /// Decides about a message of the client, whose caller is in `key` by now.
+    /// Decides about a message of the client. `key` holds the current caller.
     pub(super) fn decide(&mut self, message: &Bytes, key: &KeyStreams) -> Verdict {
         let chains = self.rules.chains.load();
         if let Some(chain) = chains.get(self.stream.chain().name().as_str()) {
@@ -138,8 +138,8 @@ impl Messages {
             Ok(()) => read_calls(&mut tally, message.clone(), &envelope),
             Err(_) => Err(Refusal::Overloaded),
         };
-        // A node may find a call in a message that is not strict JSON, which no layer could decide about. Such a message is
-        // never forwarded.
+        // A lenient node may find a call in a message that is not strict JSON, and no layer could decide about that
+        // call. Such a message is never forwarded.
         if let Err(refusal) = read {
             let mut text = Vec::new();
             refusal.write_frame(dialect, None, &mut text);
@@ -160,7 +160,7 @@ impl Messages {
         self.forward(tally)
     }
 
-    /// Refuses the calls beyond those that a stream may send in a second.
+    /// Refuses the calls that exceed the limit per second of a stream.
     fn hold_rate(&mut self, tally: &mut Tally) {
         if self.rules.calls_per_second == 0 {
             return;
@@ -178,12 +178,12 @@ impl Messages {
         }
     }
 
-    /// Whether the node of the stream takes every method.
+    /// Reports whether the node of the stream accepts every method.
     fn takes_all(&self) -> bool {
         self.node.config.methods.is_all()
     }
 
-    /// Refuses the calls that the node of the stream does not take.
+    /// Refuses the calls whose method the node of the stream does not accept.
     fn hold_methods(&self, tally: &mut Tally) {
         if self.takes_all() {
             return;
@@ -196,7 +196,7 @@ impl Messages {
         }
     }
 
-    /// Refuses the calls beyond those that the node of the stream may get.
+    /// Refuses the calls that exceed the rate limit of the node.
     fn hold_allowance(&self, tally: &mut Tally) {
         if !self.node.has_allowance() {
             return;
@@ -208,7 +208,7 @@ impl Messages {
         }
     }
 
-    /// Marks the open calls as sent, and answers the refused ones: now, or together with the node's answers.
+    /// Marks the open calls as sent. The refused ones are answered now, or together with the node's answers.
     fn forward(&mut self, mut tally: Box<Tally>) -> Verdict {
         let (body, dialect) = (tally.body.clone(), tally.chain.facts().dialect);
         let (mut sent, mut awaited, mut refused) = (0, false, Vec::new());
@@ -226,7 +226,7 @@ impl Messages {
                 }
                 _ => {
                     sent += 1;
-                    // An answer without an id, or with null, cannot be told from a push.
+                    // An answer without an id, or with null, looks like a push.
                     let is_answered = entry.call.id(&body).is_some_and(|id| id != b"null");
                     entry.state = if is_answered {
                         awaited = true;
@@ -260,13 +260,13 @@ impl Messages {
         Verdict { to_node, to_client }
     }
 
-    /// Whether the next message of the node is needed whole: answers to refused calls wait for those of the node to the other
-    /// calls of their array, or an id in it is to name the node.
+    /// Reports whether the next message of the node is needed as a whole: because answers to refused calls must be
+    /// joined with it, or because ids in it must name the node.
     pub(super) fn joins(&self) -> bool {
         self.pending.has_refused() || self.pending.has_makers()
     }
 
-    /// Accounts for a message of the node, or, unless [answers are joined](Messages::joins), for the first fragment of one.
+    /// Records a message of the node, or only its first fragment if [answers are not joined](Messages::joins).
     pub(super) fn account(&mut self, message: &[u8]) -> ToClient {
         let answered = match self.pending.is_empty() {
             true => None,
@@ -297,7 +297,7 @@ impl Messages {
         }
     }
 
-    /// Ends the stream. Calls that still wait stay unanswered.
+    /// Ends the stream. Waiting calls remain unanswered.
     pub(super) fn end(mut self, outcome: Outcome) {
         for tally in self.pending.take() {
             self.stream.settle(tally);
@@ -306,17 +306,17 @@ impl Messages {
     }
 }
 
-/// The array of these answers, if there are any.
+/// Returns the array of these answers; `None` if it is empty.
 fn array_of(answers: &[u8]) -> Option<Vec<u8>> {
     if answers.is_empty() { None } else { Some([b"[", answers, b"]"].concat()) }
 }
 
-/// Whether the id that a call uses names the node, which the node must not see.
+/// Reports whether the id in a call names the node, which the node must not see.
 fn is_bound(entry: &Entry) -> bool {
     entry.call.at_node.is_some()
 }
 
-/// The message without its refused items and without names of nodes.
+/// Returns the message without its refused items and without names of nodes.
 fn for_node(tally: &Tally) -> Vec<u8> {
     let mut text = Vec::with_capacity(tally.body.len());
     let sent = tally.entries.iter().filter(|entry| !matches!(entry.state, CallState::Refused(_)));
@@ -345,7 +345,7 @@ fn write_call(entry: &Entry, body: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The array of a node's answers, or its one error for the whole array, and the answers to refused calls behind them.
+/// Joins the array of a node's answers, or its one error for the whole array, with the answers to the refused calls.
 fn joined(answers: &[u8], refused: &[u8]) -> Vec<u8> {
     let inner = answers.trim_ascii();
     let inner = inner.strip_suffix(b"]").unwrap_or(inner);

@@ -1,5 +1,5 @@
-//! Calls on a stream that make or use something at its node, such as a filter: ids have the same form as over HTTP, so that
-//! a client may use an id on either way to the same node.
+//! Calls on a stream that create or use state at its node, such as a filter. Ids have the same form as over HTTP, so
+//! that a client can use an id over both transports at the same node.
 
 use super::messages::Messages;
 use crate::nodes::node_digits::NodeDigits;
@@ -11,7 +11,7 @@ use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::Tally;
 
 impl Messages {
-    /// Refuses the calls that use what another node has made, and binds the others to the node of the stream.
+    /// Refuses the calls that use state of another node, and binds the others to the node of the stream.
     pub(super) fn hold_states(&self, tally: &mut Tally) {
         let Tally { entries, body, chain, .. } = tally;
         for entry in entries.iter_mut().filter(|entry| entry.is_open() && uses_state(&entry.call)) {
@@ -24,7 +24,8 @@ impl Messages {
         }
     }
 
-    /// A whole message of the node in which the ids that its calls have made name the node; `None` if it has none.
+    /// Returns a whole message of the node in which the ids created by its calls name the node; `None` if there are no
+    /// such ids.
     pub(super) fn with_named_ids(&self, message: &[u8]) -> Option<Vec<u8>> {
         if !self.pending.has_makers() {
             return None;

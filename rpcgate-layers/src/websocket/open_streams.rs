@@ -1,4 +1,4 @@
-//! The streams that are open: how many a project has, and how they are told to end.
+//! The open streams: their limits, and their early end.
 
 mod calls;
 
@@ -24,16 +24,16 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-/// How often the keys of open streams are looked up again. With the time in which a directory hears of a change, streams of
-/// a revoked key end within a second.
+/// The interval at which the keys of open streams are looked up. Together with the update delay of a directory, the
+/// streams of a revoked key end within a second.
 const CHECKED: Duration = Duration::from_millis(250);
 
 /// The open streams of a gateway.
 ///
-/// A project, and a key of it, have at most as many as the plan says ([`Refusal::TooManyStreams`]), and all projects together
-/// as many as the gateway can hold ([`StreamLimits::max_open`], [`Refusal::Overloaded`]). The streams of a key that is revoked or
-/// expires, that may no longer use the chain, or whose tenant is suspended, are closed with 1008: by
-/// [`watch`](OpenStreams::watch), which has to run. gRPC calls that last are bounded by the plan and ended with them.
+/// The plan limits the streams per project and per key ([`Refusal::TooManyStreams`]). The gateway limits all streams
+/// together ([`StreamLimits::max_open`], [`Refusal::Overloaded`]). [`watch`](OpenStreams::watch), which must run,
+/// closes streams with 1008 when their key is revoked or expires, may no longer use the chain, or belongs to a
+/// suspended tenant. Long gRPC calls are limited by the plan and ended in the same cases.
 pub struct OpenStreams {
     directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
@@ -44,32 +44,32 @@ pub struct OpenStreams {
 #[derive(Default)]
 struct Open {
     keys: HashMap<(KeyId, ChainName), Arc<KeyStreams>, RandomState>,
-    /// Streams by project and by key, gRPC calls that count as streams included.
+    /// The number of streams by project and by key, including gRPC calls that count as streams.
     projects: HashMap<ProjectId, u32, RandomState>,
     of_keys: HashMap<KeyId, u32, RandomState>,
-    /// WebSocket streams.
+    /// The number of WebSocket streams by chain.
     chains: HashMap<ChainName, usize, RandomState>,
-    /// Whether the gateway shuts down, and over which time its streams end.
+    /// The time over which streams end during a shutdown; `None` otherwise.
     shutdown: Option<Duration>,
 }
 
 /// The streams of one key on one chain.
 pub(super) struct KeyStreams {
     chain: ChainName,
-    /// The key itself, to look it up again; `None` if its streams were opened without one.
+    /// The key itself, for look-ups; `None` if its streams were opened without a key.
     text: Option<Box<str>>,
-    /// The current caller.
     caller: ArcSwap<Caller>,
     end: watch::Sender<Option<Ending>>,
-    /// How many hold this: streams, and gRPC calls whether they count or not. Written under the lock of all.
+    /// The number of streams and gRPC calls that hold this value, counted or not. Written under the lock of
+    /// [`OpenStreams`].
     held: AtomicU64,
 }
 
-/// That streams have to end.
+/// The order to end streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ending {
     pub(super) reason: CloseReason,
-    /// Over which time they end, so that their clients do not all return at once.
+    /// The time over which they end, so that their clients do not all reconnect at once.
     pub(super) spread: Duration,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Debug for OpenStreams {
 }
 
 impl OpenStreams {
-    /// No streams yet. Keys are looked up in `directory`, and expire by `clock`.
+    /// Creates an empty set. Keys are looked up in `directory` and expire by `clock`.
     pub fn new(directory: Arc<dyn Directory>, clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(OpenStreams {
             directory,
@@ -90,23 +90,23 @@ impl OpenStreams {
         })
     }
 
-    /// Streams that are open.
+    /// Returns the number of open streams.
     pub fn count(&self) -> usize {
         self.open.lock().total()
     }
 
-    /// Streams that are open, by chain. A chain that had some keeps its place.
+    /// Returns the number of open streams by chain. A chain that had streams stays in the list.
     pub fn by_chain(&self) -> Vec<(ChainName, usize)> {
         self.open.lock().chains.iter().map(|(chain, count)| (*chain, *count)).collect()
     }
 
-    /// Streams that have ended, by reason.
+    /// Returns the number of ended streams by reason.
     pub fn closed(&self) -> impl Iterator<Item = (CloseReason, u64)> + '_ {
         CloseReason::ALL.into_iter().zip(self.closed.iter().map(|count| count.load(Relaxed)))
     }
 
-    /// Closes all streams with 1001, each at its own time within `spread`. From now on none is opened. gRPC calls go on, since
-    /// most end by themselves; a `spread` of zero, now or in a second call, ends them too.
+    /// Closes all streams with 1001, at random times within `spread`, and refuses new ones. gRPC calls continue,
+    /// because most end by themselves. A `spread` of zero, in this or a later call, ends them too.
     pub fn shut_down(&self, spread: Duration) {
         let mut open = self.open.lock();
         open.shutdown = Some(spread);
@@ -115,7 +115,7 @@ impl OpenStreams {
         }
     }
 
-    /// Looks the keys of open streams up again and again, and ends the streams of those that may not have any.
+    /// Checks the keys of open streams periodically, and ends the streams of keys that lost access.
     pub async fn watch(&self) {
         let mut ticks = tokio::time::interval(CHECKED);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -125,13 +125,13 @@ impl OpenStreams {
         }
     }
 
-    /// Looks every key once.
+    /// Checks every key once.
     pub async fn check(&self) {
         let keys: Vec<_> = self.open.lock().keys.values().cloned().collect();
         for key in keys {
             let Some(text) = &key.text else { continue };
             let peek = match self.directory.peek(text) {
-                // What cannot be found out now stays as it is.
+                // If the directory does not answer, the streams stay open.
                 Peek::Miss => self.directory.fetch(text).await.ok(),
                 peek => Some(peek),
             };
@@ -153,7 +153,7 @@ impl OpenStreams {
         }
     }
 
-    /// Why this caller may have no streams on `chain`.
+    /// Returns the reason why this caller may have no streams on `chain`.
     fn reason(&self, caller: &Caller, chain: ChainName) -> Option<CloseReason> {
         if caller.suspended {
             Some(CloseReason::Suspended)
@@ -166,7 +166,7 @@ impl OpenStreams {
         }
     }
 
-    /// Counts one more stream of `caller`, whose key is `text`, beside at most `limits.max_open` others.
+    /// Counts a new stream of `caller`, whose key is `text`, within `limits.max_open`.
     pub(super) fn admit(
         self: &Arc<Self>,
         caller: &Arc<Caller>,
@@ -192,7 +192,7 @@ impl OpenStreams {
 }
 
 impl Open {
-    /// WebSocket streams.
+    /// Returns the number of WebSocket streams.
     fn total(&self) -> usize {
         self.chains.values().sum()
     }
@@ -201,7 +201,7 @@ impl Open {
         self.projects.get(&project).copied().unwrap_or_default()
     }
 
-    /// The streams of a key on a chain, held once more.
+    /// Returns the streams of a key on a chain and adds a hold.
     fn hold(&mut self, caller: &Arc<Caller>, text: Option<&str>, chain: ChainName) -> Arc<KeyStreams> {
         let ending = self.shutdown.map(|spread| Ending { reason: CloseReason::Shutdown, spread });
         let key = self.keys.entry((caller.key, chain)).or_insert_with(|| {
@@ -217,14 +217,14 @@ impl Open {
         key.clone()
     }
 
-    /// Ends one hold. A key that was ended has to go with its last: later streams of it begin anew.
+    /// Removes a hold. The last hold removes an ended key, so that its later streams start without the ending.
     fn release(&mut self, id: KeyId, key: &KeyStreams) {
         if key.held.fetch_sub(1, Relaxed) == 1 {
             self.keys.remove(&(id, key.chain));
         }
     }
 
-    /// Counts one more stream, within the plan of `caller`.
+    /// Counts a stream within the plan of `caller`.
     fn count(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let of_project = self.of_project(caller.project);
         let of_key = self.of_keys.get(&caller.key).copied().unwrap_or_default();
@@ -236,14 +236,13 @@ impl Open {
         Ok(())
     }
 
-    /// Takes a stream back that was counted.
     fn uncount(&mut self, project: ProjectId, key: KeyId) {
         subtract(&mut self.projects, project);
         subtract(&mut self.of_keys, key);
     }
 }
 
-/// Counts one less. What has none is removed.
+/// Decrements a count. A zero count is removed.
 fn subtract<K: Eq + Hash>(counts: &mut HashMap<K, u32, RandomState>, of: K) {
     if let Entry::Occupied(mut count) = counts.entry(of) {
         *count.get_mut() = count.get().saturating_sub(1);
@@ -264,7 +263,7 @@ impl KeyStreams {
         });
     }
 
-    /// The key may have streams again: those that are opened from now on do not end.
+    /// Withdraws the ending, because the key may have streams again. New streams do not end.
     fn reopen(&self) {
         self.end.send_if_modified(|now| {
             let was_ended = now.is_some_and(|now| now.reason != CloseReason::Shutdown);
@@ -275,33 +274,30 @@ impl KeyStreams {
         });
     }
 
-    /// The current caller.
     pub(super) fn caller(&self) -> arc_swap::Guard<Arc<Caller>> {
         self.caller.load()
     }
 
-    /// Is notified when the streams have to end.
+    /// Returns a receiver for the order to end the streams.
     pub(super) fn endings(&self) -> watch::Receiver<Option<Ending>> {
         self.end.subscribe()
     }
 }
 
-/// One stream's place among those that are open. It is returned when this is dropped.
+/// A counted stream. Dropping it returns the slot.
 pub(super) struct StreamPermit {
     streams: Arc<OpenStreams>,
     key: Arc<KeyStreams>,
     id: (KeyId, ProjectId, ChainName),
-    /// Why the stream ended; `None` for one that was not opened after all.
+    /// The reason for the end; `None` if the stream was not opened.
     reason: Option<CloseReason>,
 }
 
 impl StreamPermit {
-    /// The streams of the same key.
     pub(super) fn key(&self) -> &Arc<KeyStreams> {
         &self.key
     }
 
-    /// Notes why the stream ended.
     pub(super) fn ended(&mut self, reason: CloseReason) {
         self.reason = Some(reason);
     }

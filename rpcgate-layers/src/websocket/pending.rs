@@ -10,32 +10,32 @@ use rpcgate_core::reply::{Form, Reply, Source};
 use rpcgate_core::tally::Tally;
 use std::collections::VecDeque;
 
-/// Calls that may wait for their answers on one stream. A node that answers fewer has the oldest given up: they stay
-/// unanswered in the usage, and the refused calls of their array are answered alone.
+/// The maximum number of waiting calls per stream. Beyond it the oldest calls are given up: they stay unanswered in the
+/// usage, and the refused calls of their array are answered alone.
 const MAX_CALLS: usize = 1_024;
 
-/// Bytes of messages whose calls may wait, beside one message.
+/// The maximum number of bytes of messages with waiting calls, in addition to one message.
 const MAX_BYTES: usize = 1 << 20;
 
 /// A message whose calls were sent to the node.
 #[derive(Debug)]
 pub(super) struct SentMessage {
-    /// Its account.
+    /// The account of the message.
     pub(super) tally: Box<Tally>,
-    /// The answers to the calls of an array that were refused, joined by commas.
+    /// The answers to the refused calls of an array, joined by commas.
     pub(super) refused: Vec<u8>,
 }
 
-/// What a message of the node answers.
+/// The calls that a message of the node answers.
 #[derive(Debug)]
 pub(super) enum Answered {
     /// All calls of a message, which are settled.
     Message(SentMessage),
-    /// One item of an array whose items are answered one by one.
+    /// One item of an array whose items are answered separately.
     Item {
-        /// The account of the array if this was the last.
+        /// The account of the array, if this was the last answer.
         tally: Option<Box<Tally>>,
-        /// The answers to its refused calls, if this was the first.
+        /// The answers to the refused calls, if this was the first answer.
         refused: Vec<u8>,
     },
 }
@@ -46,27 +46,27 @@ pub(super) struct PendingCalls {
     messages: VecDeque<SentMessage>,
     calls: usize,
     bytes: usize,
-    /// The calls that make something at the node.
+    /// The number of calls that create state at the node.
     makers: usize,
 }
 
 impl PendingCalls {
-    /// Whether no call waits, so that whatever the node sends is a push.
+    /// Reports whether no call waits, so that every message of the node is a push.
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Whether the array of one of them had refused calls, whose answers wait as well.
+    /// Reports whether answers to refused calls of an array wait too.
     pub(super) fn has_refused(&self) -> bool {
         self.messages.iter().any(|message| !message.refused.is_empty())
     }
 
-    /// Whether one of them makes something at the node.
+    /// Reports whether a waiting call creates state at the node.
     pub(super) fn has_makers(&self) -> bool {
         self.makers > 0
     }
 
-    /// Whether the call with this id makes something at the node.
+    /// Reports whether the call with this id creates state at the node.
     pub(super) fn is_maker(&self, id: &[u8]) -> bool {
         let is_same = |known: &[u8]| known == id || is_same_json(known, id);
         self.messages.iter().any(|message| {
@@ -78,7 +78,7 @@ impl PendingCalls {
         })
     }
 
-    /// Waits for the answer to `message`. Returns messages for which there is no room any more.
+    /// Adds `message` to the waiting ones. Returns the messages given up because a limit is exceeded.
     pub(super) fn push(&mut self, message: SentMessage) -> Vec<SentMessage> {
         self.calls += message.tally.entries.len();
         self.bytes += message.tally.body.len();
@@ -91,7 +91,7 @@ impl PendingCalls {
         given_up
     }
 
-    /// What `text`, which has this id, answers. A message of which no call waits any more is removed.
+    /// Returns the calls that `text` with this id answers. A message without waiting calls is removed.
     pub(super) fn answered_by(&mut self, reply: &ReplyId, text: &[u8]) -> Option<Answered> {
         let id = reply.id.of(text);
         let is_same = |known: &[u8]| known == id || is_same_json(known, id);
@@ -108,7 +108,7 @@ impl PendingCalls {
             settle(&mut message.tally, reply, text);
             return Some(Answered::Message(message));
         }
-        // Some nodes answer the items of an array one by one.
+        // Some nodes answer the items of an array separately.
         let place = self.messages.iter().position(of(!reply.is_array)).filter(|_| !reply.is_array)?;
         let message = self.messages.get_mut(place)?;
         let item = waiting(message)?;
@@ -119,8 +119,8 @@ impl PendingCalls {
         Some(Answered::Item { tally, refused })
     }
 
-    /// The array that the node rejects as a whole with `text`, an error without an id (JSON-RPC 2.0, section 5.1); settled, and
-    /// removed. Arrays are answered in their order, so it is the oldest.
+    /// Returns the array that the node rejects as a whole with `text`, an error without an id (JSON-RPC 2.0, section
+    /// 5.1). The array is settled and removed. Arrays are answered in order, so it is the oldest one.
     pub(super) fn refused_by(&mut self, text: &[u8]) -> Option<SentMessage> {
         let place = self.messages.iter().position(|message| message.tally.batch)?;
         let is_refusal =
@@ -137,7 +137,6 @@ impl PendingCalls {
         Some(message)
     }
 
-    /// Removes all messages.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Box<Tally>> + use<> {
         std::mem::take(self).messages.into_iter().map(|message| message.tally)
     }
@@ -159,7 +158,7 @@ fn makers(message: &SentMessage) -> usize {
     message.tally.entries.iter().filter(|entry| makes_state(&entry.call)).count()
 }
 
-/// Puts the outcome of every call of the message into its account.
+/// Records the outcome of every call of the message.
 fn settle(tally: &mut Tally, reply: &ReplyId, text: &[u8]) {
     let body = tally.body.clone();
     if !reply.is_array {
@@ -170,7 +169,7 @@ fn settle(tally: &mut Tally, reply: &ReplyId, text: &[u8]) {
         return;
     }
     let Ok(Replies::Many(items)) = replies(text, DEEPEST) else {
-        // The first of several fragments does not tell how many answers there are.
+        // The first of several fragments does not show the number of answers.
         return answer_all(tally, reply.is_error, text.len());
     };
     for item in items {
@@ -184,7 +183,7 @@ fn settle(tally: &mut Tally, reply: &ReplyId, text: &[u8]) {
     }
 }
 
-/// Puts the same outcome into the account of every call that waits. The text counts as the answer of the first.
+/// Records the same outcome for every waiting call. The bytes of the text count for the first call.
 fn answer_all(tally: &mut Tally, is_error: bool, bytes: usize) {
     let waiting = tally.entries.iter_mut().filter(|entry| matches!(entry.state, CallState::Sent));
     for (place, entry) in waiting.enumerate() {
@@ -199,7 +198,7 @@ fn answer(entry: &mut Entry, is_error: bool, bytes: usize) {
     entry.bytes_out = u32::try_from(bytes).unwrap_or(u32::MAX);
 }
 
-/// Whether two ids are the same but for white space between tokens, as when a node writes an object anew.
+/// Reports whether two ids differ at most in white space between tokens, as when a node serializes an object again.
 fn is_same_json(one: &[u8], other: &[u8]) -> bool {
     let is_container = |id: &[u8]| matches!(id.first(), Some(b'{' | b'['));
     if !is_container(one) || !is_container(other) {

@@ -14,40 +14,40 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::AsyncRead;
 use tokio::task::coop::consume_budget;
 
-/// Fragments of a message whose boundaries are kept. The rest of a message of more fragments goes on as one.
+/// The maximum number of fragments whose boundaries are kept. The rest of a message with more fragments is forwarded as
+/// one fragment.
 const MAX_FRAGMENTS: usize = 4_096;
 
 /// A message of a client, while it arrives.
 struct Assembly {
     opcode: OpCode,
     payload: BytesMut,
-    /// Where its fragments end, except the last.
+    /// The end offsets of all fragments but the last.
     ends: SmallVec<[usize; 1]>,
 }
 
-/// Relays the client's frames until the stream ends, and says why in `ended`. The rest of a message that is not taken is read
-/// and dropped: a connection that is closed with bytes that nobody has read is reset, and the close frame may be lost.
+/// Relays the client's frames until the stream ends, and stores the reason in `ended`. The rest of a rejected message
+/// is read and dropped: closing a connection with unread bytes resets it, which may lose the close frame.
 pub(super) async fn from_client<R>(link: &Link, reader: &mut FrameReader<R>, ended: &OnceLock<CloseReason>)
 where
     R: AsyncRead + Unpin,
 {
     let reason = relay_client(link, reader).await;
-    // Nobody else says it.
     let _ = ended.set(reason);
     if matches!(reason, CloseReason::TooLarge | CloseReason::NoMemory) {
         reader.discard().await;
     }
 }
 
-/// Reads the client's frames until the stream ends. Calls are decided about when their message is whole; control frames pass
-/// at once.
+/// Reads the client's frames until the stream ends. Calls are decided once their message is complete. Control frames
+/// pass immediately.
 async fn relay_client<R>(link: &Link, reader: &mut FrameReader<R>) -> CloseReason
 where
     R: AsyncRead + Unpin,
 {
     let mut assembly: Option<Assembly> = None;
     loop {
-        // Thousands of small frames may arrive at once, and other streams must not wait for all of them.
+        // Thousands of small frames may arrive together, and other streams must not wait for all of them.
         consume_budget().await;
         let ReadFrame { fin, opcode, payload } = match reader.next().await {
             Ok(frame) => frame,
@@ -110,7 +110,7 @@ where
     }
 }
 
-/// Decides about a whole message, and sends what follows from it.
+/// Decides about a complete message, and sends the results.
 fn receive(link: &Link, message: Assembly) {
     let Assembly { opcode, payload, ends } = message;
     let payload = payload.freeze();
@@ -134,7 +134,7 @@ fn receive(link: &Link, message: Assembly) {
     }
 }
 
-/// A message of the node, while its fragments arrive: answers to refused calls are joined with it.
+/// A message of the node whose fragments are collected, to join answers to refused calls with it.
 struct HeldMessage {
     opcode: OpCode,
     payload: BytesMut,
@@ -142,7 +142,6 @@ struct HeldMessage {
 }
 
 impl HeldMessage {
-    /// Adds a fragment.
     fn add(&mut self, fragment: BytesMut) -> Result<(), CloseReason> {
         self.payload.unsplit(fragment);
         let len = self.payload.len();
@@ -153,8 +152,8 @@ impl HeldMessage {
     }
 }
 
-/// Reads the node's frames until the stream ends. They pass at once, and so do fragments unless answers to refused calls are
-/// to be joined with their message.
+/// Reads the node's frames until the stream ends. Frames and fragments pass immediately, unless answers to refused
+/// calls must be joined with their message.
 pub(super) async fn from_node<R>(link: &Link, reader: &mut FrameReader<R>) -> CloseReason
 where
     R: AsyncRead + Unpin,
@@ -162,7 +161,7 @@ where
     let mut held: Option<HeldMessage> = None;
     loop {
         consume_budget().await;
-        // A client that reads slowly slows its node.
+        // A slow client slows down its node.
         if let Err(reason) = link.client_room().await {
             return reason;
         }
@@ -218,7 +217,7 @@ where
     }
 }
 
-/// Accounts for a message of the node, or for its first fragment, and sends it to the client.
+/// Records a message of the node, or its first fragment, and sends it to the client.
 fn deliver(link: &Link, fin: bool, opcode: OpCode, payload: BytesMut) {
     let mut messages = link.messages.lock();
     let payload = match messages.with_named_ids(&payload) {

@@ -26,14 +26,15 @@ use tokio::io::{AsyncRead, ReadHalf};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-/// How long the connections of a stream may take to close.
+/// The maximum time to close the connections of a stream.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
-/// Bytes that an HTTP/2 stream is handed at a time. Hyper holds three such pieces beyond those that it sends: more would count as
-/// taken by a client that takes nothing.
+/// The number of bytes passed to an HTTP/2 stream at a time. Hyper buffers three such pieces in addition to those it
+/// sends; larger pieces would count as read by a client that reads nothing.
 const PIECE: usize = 16 << 10;
 
-/// A stream that is open on both sides. It is boxed: a future that holds its parts by value would be several times as large.
+/// A stream that is open on both sides. It is boxed, because a future that holds its parts by value would be several
+/// times as large.
 pub(super) struct OpenStream {
     link: Link,
     client: FrameReader<ReadHalf<Io>>,
@@ -42,7 +43,8 @@ pub(super) struct OpenStream {
 }
 
 impl OpenStream {
-    /// A stream between `client` and `node`. Memory for large messages and for slow clients comes from `memory`.
+    /// Creates a stream between `client` and `node`. Memory for large messages and for slow clients comes from
+    /// `memory`.
     pub(super) fn new(
         (client, node): (Io, Io),
         source: Arc<Node>,
@@ -69,13 +71,12 @@ impl OpenStream {
         Box::new(OpenStream { link, client, node, permit })
     }
 
-    /// The same stream, whose client shares its connection with other streams.
+    /// Prepares the stream for a client that shares its connection with other streams.
     pub(super) fn multiplexed(self: Box<Self>) -> Box<Self> {
         self.link.client.writer.lock().set_most(PIECE);
         self
     }
 
-    /// Serves the stream until it ends.
     pub(super) async fn run(mut self: Box<Self>) {
         let OpenStream { link, client, node, .. } = &mut *self;
         let reason = serve(link, client, node).await;
@@ -107,7 +108,7 @@ async fn serve<R: AsyncRead + Unpin>(
         let mut writes = StreamWrites::default();
         poll_fn(|cx| {
             task.register(cx);
-            // First, because the directions wait for room.
+            // Polled first, because the directions wait for free buffers.
             match writes.poll_due(link, cx) {
                 Due::Written { is_room_made: false } => {}
                 Due::Written { is_room_made: true } => {
@@ -117,7 +118,7 @@ async fn serve<R: AsyncRead + Unpin>(
                 Due::Later => return Poll::Pending,
                 Due::Broken(reason) => return Poll::Ready(reason),
             }
-            // What is written wakes the task as well, and then there is mostly nothing else to do.
+            // Writes wake the task too, and then there is usually nothing else to do.
             if !(from_client.is_woken() || from_node.is_woken() || told.is_woken() || upkeep.is_woken()) {
                 return Poll::Pending;
             }
@@ -144,7 +145,8 @@ async fn serve<R: AsyncRead + Unpin>(
     reason
 }
 
-/// Waits until the streams of the key, or all streams, have to end. With a spread, each stream ends at a time of its own.
+/// Waits until the streams of the key, or all streams, have to end. With a spread, each stream ends at a different
+/// time.
 async fn told_to_end(mut endings: watch::Receiver<Option<Ending>>, number: u128) -> CloseReason {
     loop {
         let ending = *endings.borrow_and_update();
@@ -160,7 +162,7 @@ async fn told_to_end(mut endings: watch::Receiver<Option<Ending>>, number: u128)
                 let wait = tokio::time::sleep(spread.mul_f64(share));
                 tokio::select! {
                     () = wait => return reason,
-                    // A reason that does not wait may follow one that does.
+                    // An immediate reason may follow a delayed one.
                     _ = endings.changed() => {}
                 }
             }
@@ -168,8 +170,8 @@ async fn told_to_end(mut endings: watch::Receiver<Option<Ending>>, number: u128)
     }
 }
 
-/// Says good-bye to both sides, and closes their connections. If what the client sends is being discarded, it may send more for a
-/// while, and is not waited for before its connection is closed in the other direction.
+/// Sends close frames to both sides and closes their connections. If the client's data is being discarded, the client
+/// may send more for a while; its connection is closed in the other direction without waiting for that.
 async fn close<F: Future>(
     link: &Link,
     reason: CloseReason,
@@ -187,14 +189,14 @@ async fn close<F: Future>(
         }
         link.client.tell(&[&u16::from(code).to_be_bytes()[..], text.as_bytes()].concat());
     }
-    // Either side gets an answer to its close frame, and the node learns of any other end.
+    // Each side gets an answer to its close frame, and the node is notified about any other end.
     link.client.tell(&[]);
     link.node.tell(if link.node.has_closed() { &[] } else { &GOING_AWAY });
     let is_client_gone = matches!(reason, CloseReason::ClientLost) || link.client.has_closed();
     let mut reading = reading.filter(|_| !is_client_gone);
     let mut poll = |cx: &mut Context<'_>| {
         task.register(cx);
-        // A client reads the close frame only if the bytes that it sends meanwhile are read as well.
+        // The client reads the close frame only if its own data is read meanwhile.
         if reading.as_mut().is_some_and(|reading| reading.poll().is_ready()) {
             reading = None;
         }
@@ -202,7 +204,7 @@ async fn close<F: Future>(
         let node = link.node.poll_flush(cx);
         (client.is_ready(), node.is_ready() && (is_discarding || reading.is_none()))
     };
-    // A client that reads slowly has messages to read before the close frame.
+    // A slow client has messages to read before the close frame.
     let until = Instant::now() + link.limits.dead_after;
     loop {
         let taken = link.client.writer.lock().taken();

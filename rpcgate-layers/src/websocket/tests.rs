@@ -1,4 +1,4 @@
-//! Streams from end to end: a client and a node of another implementation, real sockets, and this stack between them.
+//! End-to-end streams: a client and a node of another implementation, connected through this stack with real sockets.
 
 use super::*;
 use crate::nodes::{NodeConfig, NodeDrains, NodeSpending, NodeUrl, Pool, PoolLimits, Pools};
@@ -38,7 +38,7 @@ const KEY: &str = "0123456789abcdef";
 
 type Socket = WebSocketStream<TcpStream>;
 
-/// A node that does something with each stream.
+/// A node that runs a function for each stream.
 struct Node {
     url: String,
     _tasks: JoinSet<()>,
@@ -67,7 +67,7 @@ impl Node {
         Node { url, _tasks: tasks }
     }
 
-    /// A node that sends every message back.
+    /// Creates a node that echoes every message.
     async fn echo() -> Self {
         Node::serve(|mut socket| async move {
             while let Some(Ok(message)) = socket.next().await {
@@ -79,7 +79,7 @@ impl Node {
         .await
     }
 
-    /// A node that answers every message with these texts.
+    /// Creates a node that answers every message with these texts.
     async fn answering(texts: &'static [&'static str]) -> (Self, Arc<Mutex<Vec<String>>>) {
         let seen = Arc::<Mutex<Vec<String>>>::default();
         let log = seen.clone();
@@ -101,7 +101,7 @@ impl Node {
     }
 }
 
-/// The gateway's side of a client's connection, which counts the writes to it.
+/// The gateway's side of a client's connection. It counts the writes.
 struct CountedSocket {
     tcp: TcpStream,
     writes: Arc<AtomicUsize>,
@@ -147,7 +147,7 @@ impl AsyncWrite for CountedSocket {
 
 struct Gateway {
     address: SocketAddr,
-    /// Writes to clients.
+    /// The number of writes to clients.
     writes: Arc<AtomicUsize>,
     parts: Parts,
     fixture: Fixture,
@@ -182,7 +182,7 @@ impl Gateway {
             fixture.accounting(),
         );
         set(&mut parts);
-        // The kernel holds little for its clients.
+        // Small kernel buffers for clients.
         let listening = TcpSocket::new_v4().unwrap();
         listening.set_send_buffer_size(64 << 10).unwrap();
         listening.bind(([127, 0, 0, 1], 0).into()).unwrap();
@@ -211,7 +211,7 @@ impl Gateway {
         self.connect().await.unwrap()
     }
 
-    /// A stream for which the kernel holds little on its client's side.
+    /// Opens a stream with small kernel buffers on the client's side.
     async fn open_with_little_room(&self) -> Socket {
         let tcp = TcpSocket::new_v4().unwrap();
         tcp.set_recv_buffer_size(64 << 10).unwrap();
@@ -227,7 +227,7 @@ impl Gateway {
         }
     }
 
-    /// Method, calls, outcome and bytes of every record.
+    /// Returns method, calls, outcome and bytes of every record.
     fn lines(&self) -> Vec<(String, u32, Outcome, u32, u32)> {
         let records = self.fixture.sink.records();
         records
@@ -242,7 +242,7 @@ async fn next(socket: &mut Socket) -> Message {
     tokio::time::timeout(Duration::from_secs(20), socket.next()).await.unwrap().unwrap().unwrap()
 }
 
-/// The code and reason with which the stream ends.
+/// Returns the close code and reason of the stream.
 async fn end(socket: &mut Socket) -> (u16, String) {
     loop {
         match next(socket).await {
@@ -259,7 +259,7 @@ fn text(text: &str) -> Message {
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"toy_read"}"#;
 
-/// A call of this length.
+/// Returns a call of this length.
 fn padded(length: usize) -> Vec<u8> {
     let call = |pad: &str| format!(r#"{{"jsonrpc":"2.0","id":7,"method":"toy_read","params":["{pad}"]}}"#);
     call(&"x".repeat(length - call("").len())).into_bytes()
@@ -361,7 +361,7 @@ async fn what_is_written_for_several_streams_in_one_turn_reaches_each_its_own_cl
     let mut sockets = Vec::new();
     for _ in 0..STREAMS {
         sockets.push(gateway.open().await);
-        // Each is a request of the plan.
+        // Each handshake is a request of the plan.
         gateway.fixture.clock.advance(Duration::from_secs(60));
     }
     for round in 0..5 {
@@ -682,7 +682,7 @@ async fn a_message_beyond_the_limit_ends_the_stream_with_1009_fragments_added_up
 #[tokio::test]
 async fn a_message_beyond_the_limit_is_taken_and_dropped_so_that_its_client_learns_why_the_stream_ends() {
     let node = Node::echo().await;
-    // A frame with a mask, of 16 MiB: much more than all buffers between client and gateway take.
+    // A masked frame of 16 MiB, much more than all buffers between client and gateway hold.
     let head = [0x82, 0xff, 0, 0, 0, 0, 1, 0, 0, 0, 1, 2, 3, 4];
     for goes_on in [true, false] {
         let limits = |parts: &mut Parts| {
@@ -696,7 +696,7 @@ async fn a_message_beyond_the_limit_is_taken_and_dropped_so_that_its_client_lear
             socket.get_mut().write_all(&vec![0; 16 << 20]).await.unwrap();
         }
         assert_eq!(end(&mut socket).await, (1009, "message too large".into()));
-        // One that neither goes on nor closes is waited for only so long.
+        // A client that neither continues nor closes is waited for only `close_wait`.
         let open = (!goes_on).then_some(socket);
         gateway.all_closed().await;
         drop(open);
@@ -751,7 +751,7 @@ async fn a_shutdown_ends_streams_with_1001() {
     assert_eq!(response.status(), 503);
 }
 
-/// The node at this URL, for these methods.
+/// Returns the configuration of the node for these methods.
 fn taking(node: &Node, only: &[&str]) -> NodeConfig {
     let url = NodeUrl::parse(&node.url, Transport::Ws).unwrap();
     NodeConfig::new(url).with_methods(NodeMethods::new(only.iter().copied(), [""; 0]))
@@ -784,11 +784,11 @@ async fn a_stream_is_opened_where_every_method_is_taken_and_elsewhere_others_are
 
 #[tokio::test]
 async fn a_handshake_that_a_node_does_not_answer_moves_on_to_another_node_within_its_time() {
-    // The kernel accepts its connections, and nothing answers on them.
+    // The kernel accepts connections, and nothing answers on them.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (url, node) = (format!("ws://{}", silent.local_addr().unwrap()), Node::echo().await);
     let gateway = Gateway::before(&[&url, &node.url]).await;
-    // Nodes take turns, so one of two handshakes is made at the silent node first. A node has two seconds.
+    // Nodes take turns, so one of two handshakes goes to the silent node first. A node has two seconds.
     for _ in 0..2 {
         let opening = tokio::time::timeout(Duration::from_secs(4), gateway.open());
         let mut socket = opening.await.unwrap();
@@ -873,7 +873,7 @@ async fn ids_of_what_the_node_of_a_stream_makes_name_the_node_as_over_http() {
     let two = format!("[{},{}]", call(8, "toy_read", ""), call(9, "toy_make", ""));
     let named = format!("[{{\"id\":8,\"result\":\"0x1\"}},{{\"id\":9,\"result\":\"0x{digits}a1\"}}]");
     assert_eq!(ask(two).await, named);
-    // The node, which sends everything back, sees its own id.
+    // The node, which echoes everything, sees its own id.
     let used = ask(call(10, "toy_use", &format!("0x{digits}a0"))).await;
     assert_eq!(used, call(10, "toy_use", "0xa0"));
     let refused = r#"{"jsonrpc":"2.0","id":11,"error":{"code":-32000,"message":"filter not found"}}"#;
@@ -929,7 +929,8 @@ async fn an_opening_and_each_call_count_at_the_node_and_calls_beyond_what_it_may
     assert_eq!(seen.lock().len(), 3);
 }
 
-/// Messages that are not one well-formed call or array of calls, although a lenient node may find `toy_read` in them.
+/// Returns messages that are not one well-formed call or array of calls, although a lenient node may find `toy_read` in
+/// them.
 fn unreadable() -> Vec<Vec<u8>> {
     let deep = |levels: usize| {
         let nested = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
@@ -1077,12 +1078,12 @@ async fn what_a_node_gets_on_a_stream_is_what_was_admitted() {
     let last = || seen.lock().last().is_some_and(|last| last == CALL);
     while !last() {
         tokio::task::yield_now().await;
-        // Refusals are read, so that the stream goes on.
+        // Refusals are read, so that the stream continues.
         let _ = socket.next().now_or_never();
     }
     let seen = seen.lock();
     for message in &*seen {
-        // A reader that shares no code with the gateway finds calls alone, and none that is closed.
+        // An independent parser finds only calls, and no closed ones.
         let value: serde_json::Value = serde_json::from_str(message).unwrap();
         let calls = value.as_array().map_or(std::slice::from_ref(&value), Vec::as_slice);
         for call in calls {
@@ -1191,7 +1192,7 @@ async fn a_side_that_is_silent_is_pinged_and_given_up() {
     drop(node);
 }
 
-/// An array of a call that passes, one that is closed, and one that passes; and the answer to the closed one.
+/// An array of a call that passes, a closed one, and one that passes; and the answer to the closed one.
 const THREE: &str = concat!(
     r#"[{"jsonrpc":"2.0","id":1,"method":"toy_read"},{"jsonrpc":"2.0","id":2,"method":"admin_stop"},"#,
     r#"{"jsonrpc":"2.0","id":3,"method":"toy_id"}]"#
@@ -1236,7 +1237,7 @@ async fn answers_in_fragments_are_joined_with_those_to_refused_calls_and_pass_at
     const CUTS: [(usize, usize); 2] = [(1, 30), (40, 60)];
     let node = Node::serve(|mut socket| async move {
         for (first, second) in CUTS {
-            // Pongs come as well.
+            // Pongs may arrive too.
             while !socket.next().await.unwrap().unwrap().is_text() {}
             let parts = [&WHOLE[..first], &WHOLE[first..second], &WHOLE[second..]];
             for (number, part) in parts.into_iter().enumerate() {
@@ -1349,7 +1350,7 @@ async fn a_message_of_the_node_without_memory_for_it_ends_the_stream_with_1013()
     assert_eq!(gateway.parts.room.held(), 0);
 }
 
-/// A node that sends messages of 20 kB as fast as they are taken.
+/// Creates a node that sends messages of 20 kB as fast as they are read.
 async fn flooding() -> Node {
     Node::serve(|mut socket| async move {
         let _ = socket.next().await;
@@ -1358,8 +1359,8 @@ async fn flooding() -> Node {
     .await
 }
 
-/// A stream to a flooding node, of which everything is full that a gateway and the kernel hold for a client. It is closed
-/// because its key is revoked.
+/// Returns a stream to a flooding node after all buffers of the gateway and the kernel for its client are full. The
+/// stream is closed because its key is revoked.
 async fn closed_when_full(close_wait: Duration) -> (Gateway, Node, Socket) {
     let node = flooding().await;
     let limits = |parts: &mut Parts| {
@@ -1379,7 +1380,7 @@ async fn closed_when_full(close_wait: Duration) -> (Gateway, Node, Socket) {
 #[tokio::test]
 async fn a_client_that_reads_on_gets_its_close_frame_however_much_comes_before_it() {
     let (gateway, _node, mut socket) = closed_when_full(Duration::from_secs(3)).await;
-    // It takes several times as long as a client may read nothing.
+    // This takes several times the time that a client may read nothing.
     let mut messages = 0;
     let closed = loop {
         match next(&mut socket).await {

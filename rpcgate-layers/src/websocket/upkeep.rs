@@ -1,4 +1,4 @@
-//! What a stream does by itself: it records what is due, pings quiet sides and gives up dead ones.
+//! The periodic work of a stream: records due usage, pings silent sides and gives up dead ones.
 
 use super::close::CloseReason;
 use super::limits::StreamLimits;
@@ -13,41 +13,41 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Bytes a second that a client has to read while something waits for it.
+/// The minimum read rate of a client with queued data, in bytes per second.
 const SLOWEST: u64 = 1_024;
 
-/// The upkeep of one stream. It has a single timer, which is not asked before it has fired: the task is polled several times for
-/// each message.
+/// The upkeep of one stream. It has one timer, which is polled only after it has fired, because the task is polled
+/// several times per message.
 pub(super) struct Upkeep {
     timer: Woken<Pin<Box<Sleep>>>,
     next_tick: Instant,
-    /// When calls and pushes have to be recorded, if some wait.
+    /// The time at which calls and pushes must be recorded, if some wait.
     flush: Option<Instant>,
-    /// When the answer to a close frame has to be there, if one side has sent one.
+    /// The deadline for the answer to a close frame, if one side has sent one.
     give_up: Option<Instant>,
     client: Seen,
     node: Seen,
-    /// Whole messages of the client at the last tick.
+    /// The number of complete client messages at the last tick.
     received: u64,
-    /// Ticks in which a message of the client did not become whole.
+    /// The number of ticks in which a message of the client was not completed.
     unfinished: u32,
 }
 
-/// What was seen of one side at the last tick.
+/// The state of one side at the last tick.
 #[derive(Default)]
 struct Seen {
-    /// Ticks without a byte from it.
+    /// The number of ticks without data from the side.
     silent: u32,
-    /// Bytes that it had taken.
+    /// The number of bytes that the side had accepted.
     taken: u64,
-    /// Bytes that waited for it.
+    /// The number of bytes queued for the side.
     queued: u64,
-    /// Ticks in which it took hardly any.
+    /// The number of ticks in which it accepted almost nothing.
     slow: u32,
 }
 
 impl Upkeep {
-    /// The upkeep of a stream, as a part of its task.
+    /// Creates the upkeep of a stream as a part of its task.
     pub(super) fn new(task: &PartsTask, limits: &StreamLimits) -> Self {
         let next_tick = Instant::now() + limits.tick();
         Upkeep {
@@ -62,12 +62,12 @@ impl Upkeep {
         }
     }
 
-    /// Whether its timer has fired.
+    /// Reports whether its timer has fired.
     pub(super) fn is_woken(&self) -> bool {
         self.timer.is_woken()
     }
 
-    /// Ready when the stream has to end. To be polled after every poll of a direction as well.
+    /// Returns the reason once the stream has to end. Poll it also after every poll of a direction.
     pub(super) fn poll(&mut self, link: &Link) -> Poll<CloseReason> {
         if self.flush.is_none() && link.messages.lock().stream.due().is_some() {
             self.flush = Some(self.wake_after(SUMMED));
@@ -96,7 +96,7 @@ impl Upkeep {
         Poll::Pending
     }
 
-    /// Has the timer fire after this time at the latest. Returns when that is.
+    /// Lets the timer fire after this time at the latest. Returns the time of that.
     fn wake_after(&mut self, time: Duration) -> Instant {
         let at = Instant::now() + time;
         if at < self.timer.get_mut().deadline() {
@@ -110,12 +110,12 @@ impl Upkeep {
         self.timer.touch();
     }
 
-    /// Looks after both sides.
+    /// Checks both sides.
     fn tick(&mut self, link: &Link) -> Option<CloseReason> {
         if link.is_half_closed() {
             return None;
         }
-        // Each stream has ticks of its own, so the clients do not all return at once.
+        // Each stream has its own ticks, so the clients do not all reconnect at once.
         if link.source.is_out() {
             return Some(CloseReason::NodeDrained);
         }
@@ -142,7 +142,7 @@ impl Upkeep {
 }
 
 impl Seen {
-    /// Pings the side if it is quiet. Whether it has been quiet for too long.
+    /// Pings the side if it is silent. Returns whether it has been silent for too long.
     fn is_silent(&mut self, side: &Side, ping: u32, dead: u32) -> bool {
         if side.progress.take_alive() {
             self.silent = 0;
@@ -155,9 +155,9 @@ impl Seen {
         self.silent >= dead
     }
 
-    /// Whether the side has hardly taken anything for two ticks although something waited for it, as its `written` says: the bytes
-    /// that it has taken in all, and those that wait. What waits now may have been queued a moment ago, and be written in its turn:
-    /// what waited at the last tick must still wait.
+    /// Reports whether the side has accepted almost nothing for two ticks although data was queued. `written` is the
+    /// total number of bytes accepted and the number of bytes queued. Data queued now may be new and still wait for its
+    /// turn, so the data queued at the last tick must still be there.
     fn is_slow(&mut self, written: (u64, u64), tick: Duration) -> bool {
         let (taken, queued) = (written.0 - self.taken, written.1);
         let enough = SLOWEST * tick.as_secs().max(1);
@@ -168,7 +168,7 @@ impl Seen {
     }
 }
 
-/// The bytes that a side has taken in all, and those that wait for it.
+/// Returns the total number of bytes that a side has accepted, and the number of bytes queued for it.
 fn written(side: &Side) -> (u64, u64) {
     let writer = side.writer.lock();
     (writer.taken(), writer.queued() as u64)
@@ -178,8 +178,8 @@ fn written(side: &Side) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// Whether a side is slow at each of these ticks, of 15 seconds: the bytes that it has taken since the last one, and those that
-    /// wait for it.
+    /// Reports for each 15-second tick whether a side is slow. A tick is the number of bytes accepted since the last
+    /// one, and the number of bytes queued.
     fn slow<const N: usize>(ticks: [(u64, u64); N]) -> [bool; N] {
         let (mut seen, mut taken) = (Seen::default(), 0);
         ticks.map(|(more, queued)| {

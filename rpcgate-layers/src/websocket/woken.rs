@@ -1,7 +1,7 @@
-//! A part of a task that is polled only when it was woken itself.
+//! A part of a task that is polled only after its own wake.
 //!
-//! The task of a stream is woken for either of its directions, for what it writes and for its timers. Polling all of them each
-//! time would cost as much as the message that woke it.
+//! The task of a stream wakes for both directions, its writes and its timers. Polling all of them each time would cost
+//! as much as the message that woke the task.
 
 use parking_lot::Mutex;
 use std::future::Future;
@@ -13,14 +13,14 @@ use std::task::{Context, Poll, Wake, Waker};
 /// The task that parts belong to.
 #[derive(Default)]
 pub(super) struct PartsTask {
-    /// What the parts wake.
+    /// The waker that the parts wake.
     task: Arc<Mutex<Option<Waker>>>,
-    /// The same. The waker of a task stays the same, and comparing it here needs no lock.
+    /// A copy of the waker. A task keeps the same waker, and comparing it here needs no lock.
     known: Option<Waker>,
 }
 
 impl PartsTask {
-    /// Has the wakes of the parts wake this task. To be called before the parts are polled, in each poll of the task.
+    /// Directs the wakes of the parts to this task. Call it before the parts are polled, in each poll of the task.
     pub(super) fn register(&mut self, cx: &Context<'_>) {
         if !self.known.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
             self.known = Some(cx.waker().clone());
@@ -28,14 +28,14 @@ impl PartsTask {
         }
     }
 
-    /// A part of the task, which counts as woken.
+    /// Creates a part of the task, which counts as woken.
     pub(super) fn part<F>(&self, inner: F) -> Woken<F> {
         let signal = Arc::new(Signal { is_woken: AtomicBool::new(true), task: self.task.clone() });
         Woken { inner, waker: signal.clone().into(), signal }
     }
 }
 
-/// A future that its task may poll as often as it likes: only a poll after a wake of the future itself reaches it.
+/// A future that its task may poll at any time. Only a poll after a wake of the future itself reaches it.
 pub(super) struct Woken<F> {
     inner: F,
     signal: Arc<Signal>,
@@ -55,7 +55,7 @@ impl Wake for Signal {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Release);
-        // A waker is foreign code, and runs without the lock.
+        // A waker is external code, so it runs without the lock.
         let task = self.task.lock().clone();
         if let Some(task) = task {
             task.wake();
@@ -64,17 +64,17 @@ impl Wake for Signal {
 }
 
 impl<F> Woken<F> {
-    /// Whether the next poll reaches the future.
+    /// Reports whether the next poll reaches the future.
     pub(super) fn is_woken(&self) -> bool {
         self.signal.is_woken.load(Acquire)
     }
 
-    /// Lets the next poll reach the future: something has changed for it that does not wake it.
+    /// Lets the next poll reach the future, after a change that does not wake it.
     pub(super) fn touch(&self) {
         self.signal.is_woken.store(true, Release);
     }
 
-    /// The future. If it has to be polled after a change, it has to be [touched](Woken::touch).
+    /// Returns the future. If it must be polled after a change, [touch](Woken::touch) it.
     pub(super) fn get_mut(&mut self) -> &mut F {
         &mut self.inner
     }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(polls, 2);
     }
 
-    /// A part that ends after as many messages as it is told to, and how often it was polled.
+    /// Returns a part that ends after `messages` messages, and the number of its polls.
     fn counted(task: &PartsTask, messages: usize) -> (mpsc::UnboundedSender<()>, Arc<AtomicUsize>, Part) {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let polls = Arc::<AtomicUsize>::default();
@@ -209,7 +209,7 @@ mod tests {
                         tokio::task::yield_now().await;
                     }
                 }
-                // The end of a channel would be a wake of its own.
+                // The end of a channel would be another wake.
                 std::future::pending::<()>().await;
                 drop(sender);
             });

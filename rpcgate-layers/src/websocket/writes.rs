@@ -1,5 +1,6 @@
-//! When the frames of a stream are written: in one turn of the runtime with those of other streams, so that a node or a client
-//! that waits for many of them is woken once ([decision 12](https://github.com/rpcgate/rpcgate/blob/main/docs/decisions/0012-answers-leave-together.md)).
+//! Coalesced writes of a stream. Frames are written in one turn of the runtime with the frames of other streams, so
+//! that a node or client that waits for many of them wakes up once ([decision
+//! 12](https://github.com/rpcgate/rpcgate/blob/main/docs/decisions/0012-answers-leave-together.md)).
 
 use super::close::CloseReason;
 use super::link::{COALESCED, Link, SMALL, Side};
@@ -8,21 +9,21 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The writes of one stream. Frames wait in their [`Side`] until their turn; what the connection does not take then is written
-/// as soon as there is room.
+/// The writes of one stream. Frames wait in their [`Side`] until their turn. Bytes that the connection does not accept
+/// then are written once it is writable.
 #[derive(Default)]
 pub(super) struct StreamWrites {
     client: SideWrites,
     node: SideWrites,
-    /// Whether a side with more than a little to write was written to, since a direction was told.
+    /// True if a side with a large queue was flushed since the directions were last notified.
     is_room_made: bool,
 }
 
-/// What the writes of a stream have come to.
+/// The result of polling the writes of a stream.
 pub(super) enum Due {
-    /// Frames wait for their turn, which wakes the task soon. Until then its other futures need not be polled.
+    /// Frames wait for their turn, which wakes the task soon. Until then its other futures need no poll.
     Later,
-    /// What was due is written, as far as there was room. Whether a direction may have waited for that.
+    /// All due frames were written if possible. `is_room_made` is true if a direction may have waited for that.
     Written { is_room_made: bool },
     /// A connection is broken.
     Broken(CloseReason),
@@ -48,7 +49,7 @@ impl StreamWrites {
         Due::Written { is_room_made: std::mem::take(&mut self.is_room_made) }
     }
 
-    /// Has the frames that were queued since wait for their turn, which wakes the task.
+    /// Schedules a turn for newly queued frames. The turn wakes the task.
     pub(super) fn begin(&mut self, link: &Link, cx: &mut Context<'_>) {
         self.client.begin(&link.client, cx);
         self.node.begin(&link.node, cx);
@@ -58,12 +59,12 @@ impl StreamWrites {
 #[derive(Default)]
 struct SideWrites {
     turn: Option<Coalesce>,
-    /// Whether the connection has no room, and wakes the task once it has.
+    /// True if the connection is full. It wakes the task once it is writable.
     is_blocked: bool,
 }
 
 impl SideWrites {
-    /// Writes if it is time to. Whether a direction may have waited for that.
+    /// Writes if due. Returns whether a direction may have waited for that.
     fn poll_due(&mut self, side: &Side, cx: &mut Context<'_>) -> io::Result<bool> {
         match &mut self.turn {
             Some(turn) => {

@@ -1,4 +1,4 @@
-//! gRPC calls among the open streams: they end for the same reasons, and have the same bounds if they are streams.
+//! gRPC calls among the open streams. They end for the same reasons, and have the same limits if they are streams.
 
 use super::{CloseReason, KeyStreams, OpenStreams};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId};
@@ -16,8 +16,8 @@ pub(crate) struct CallPermit {
 }
 
 impl OpenStreams {
-    /// Follows a call of `caller`, whose key is `text`, on `chain`, so that it ends when streams of the key do. It does not count as one
-    /// yet.
+    /// Registers a call of `caller`, whose key is `text`, on `chain`, so that it ends when the streams of the key do.
+    /// It does not count as a stream yet.
     pub(crate) fn follow(
         self: &Arc<Self>,
         caller: &Arc<Caller>,
@@ -33,7 +33,7 @@ impl CallPermit {
     /// Counts the call as a stream, once.
     ///
     /// # Errors
-    /// [`Refusal::TooManyStreams`] if the key or its project has as many as its plan says.
+    /// Returns [`Refusal::TooManyStreams`] if the key or its project has reached the limit of its plan.
     pub(crate) fn count(&mut self) -> Result<(), Refusal> {
         if !self.is_counted {
             let caller = self.key.caller();
@@ -43,12 +43,11 @@ impl CallPermit {
         Ok(())
     }
 
-    /// Whether it counts as a stream.
     pub(crate) fn is_counted(&self) -> bool {
         self.is_counted
     }
 
-    /// Waits until the call has to end at once. A shutdown that gives streams some time gives calls all of it.
+    /// Waits until the call has to end immediately. If a shutdown gives streams some time, calls get all of it.
     pub(crate) fn told_to_end(&self) -> impl Future<Output = CloseReason> + Send + 'static {
         let mut endings = self.key.endings();
         async move {
