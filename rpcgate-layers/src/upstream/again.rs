@@ -1,16 +1,16 @@
-//! Reads that are sent once more because the first node could not serve them.
+//! Second requests for reads that the first node could not serve.
 //!
-//! - A node that no longer has what was asked for: the call goes to an archive, if the pool has one.
-//! - A node that cannot serve the call now, as its error says: the call goes to another node. If the node does not know the
-//!   method, and no table has it either, the caller may have invented it: then only spare retries are used, and the node is
-//!   remembered as one without it once another one has served the call.
-//! - A node that gave only errors lately, or ever, gives one more: the call goes to a node that has served others lately, with
-//!   spare retries. If that one serves it, the first is remembered as one that fails at the method.
-//! - A node that does not have the block that the call names: the call goes to a node that is known to have reached its
+//! - The node no longer has the requested history: the call goes to an archive, if the pool has one.
+//! - The node cannot serve the call now, according to its error: the call goes to another node. If the node does not
+//!   know the method and no table lists it either, the client may have invented it. Then only spare retries are used.
+//!   If another node serves the call, the first node is remembered as one without the method.
+//! - The node gave only errors lately, or ever, and gives one more: the call goes to a node that has served other calls
+//!   lately, with spare retries. If that node serves it, the first one is remembered as one that fails at the method.
+//! - The node does not have the block that the call names: the call goes to a node that is known to have reached its
 //!   height.
 //!
-//! The second sending needs retries of the chain's [budget](crate::nodes::RetryPolicy::budget), one for each request, and
-//! shares the deadline of the first. If it brings no better answer, the client gets the first one.
+//! The second request needs a retry of the chain's [budget](crate::nodes::RetryPolicy::budget), and shares the deadline
+//! of the first. If it brings no better answer, the client gets the first one.
 
 use super::limits::ReplyLimits;
 use super::round::Round;
@@ -28,17 +28,17 @@ use rpcgate_core::tally::{Tally, Transport};
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// Sends the open calls of a set to some of these nodes, and those of them once more that another node may serve.
+/// Sends the open calls of a set to nodes in `among`, and then sends those again that another node may serve better.
 pub(super) async fn send_all(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, among: NodeSet) {
     let until = pool.deadline();
     send(pool, tally, limits, Round { among, ..Round::FIRST }).await;
     if tally.entries.iter().any(may_need_another) {
-        // In a box, so that other calls are no larger.
+        // Boxed, so that the future of other calls does not grow.
         Box::pin(send_again(pool, tally, limits, (among, until))).await;
     }
 }
 
-/// Whether the answer may be one that another node would improve: an error, or nothing.
+/// Reports whether another node might have a better answer: this one is an error or empty.
 fn may_need_another(entry: &Entry) -> bool {
     match &entry.state {
         CallState::Answered(reply) if reply.from == Source::Unserved => true,
@@ -47,7 +47,7 @@ fn may_need_another(entry: &Entry) -> bool {
     }
 }
 
-/// Whether a node gave the answer to this set.
+/// Reports whether a node gave the answer to this set.
 fn is_own(reply: &Reply) -> bool {
     matches!(reply.from, Source::Node | Source::NodeForAll | Source::Unserved)
 }
@@ -56,7 +56,6 @@ fn is_empty(reply: &Reply) -> bool {
     reply.form.content().is_some_and(|content| content.trim_ascii() == b"null")
 }
 
-/// Calls that are sent again together.
 struct Group {
     among: NodeSet,
     choice: NodeChoice,
@@ -91,7 +90,7 @@ async fn send_again(
         let allowed = (0..requests).take_while(|_| take()).count();
         places.truncate(allowed.saturating_mul(per_request));
         if !places.is_empty() {
-            // That an answer was empty shows nothing: the block may have come meanwhile.
+            // Empty answers are not counted: the block may have arrived in the meantime.
             let doubted =
                 places.iter().filter(|place| may_be_callers(tally, place) && is_error(tally, **place));
             let doubted: SmallVec<[_; 1]> =
@@ -108,7 +107,8 @@ async fn send_again(
     }
 }
 
-/// The nodes that may serve a call better than the one that answered it, and why; `None` if its answer stays.
+/// Returns the nodes that may serve a call better than the one that answered it, and the reason. `None` if the answer
+/// stays.
 fn other_nodes(pool: &Pool, tally: &Tally, place: usize, among: NodeSet) -> Option<(NodeSet, NodeChoice)> {
     let entry = &tally.entries[place];
     let CallState::Answered(reply) = &entry.state else { return None };
@@ -143,7 +143,6 @@ fn other_nodes(pool: &Pool, tally: &Tally, place: usize, among: NodeSet) -> Opti
     pool.has_usable(better).then_some((better, NodeChoice::Elsewhere))
 }
 
-/// Sends the answered calls at `places` again.
 async fn send_places(
     pool: &Pool,
     tally: &mut Tally,
@@ -166,15 +165,14 @@ async fn send_places(
     tally.deadline = deadline;
 }
 
-/// Calls that are sent again, and their first answers, which are those of the client if no better ones come.
+/// Calls that are sent again, with their first answers. The client gets the first answer if no better one comes.
 struct Again<'t> {
     tally: &'t mut Tally,
     answers: SmallVec<[(usize, CallState); 1]>,
 }
 
 impl Again<'_> {
-    /// Gives the calls that were not answered again, or by a node that could not serve them either, their first answers.
-    /// Whether there was such a call.
+    /// Restores the first answer of the calls without a better one. Returns whether there was such a call.
     fn restore(mut self) -> bool {
         let mut is_unanswered = false;
         for (place, before) in std::mem::take(&mut self.answers) {
@@ -191,7 +189,7 @@ impl Again<'_> {
 }
 
 impl Drop for Again<'_> {
-    /// A client that leaves while its calls are sent again has made them: they are charged.
+    /// If the client leaves while its calls are sent again, the calls were made: they are charged.
     fn drop(&mut self) {
         for (place, _) in &self.answers {
             let state = &mut self.tally.entries[*place].state;
@@ -202,7 +200,6 @@ impl Drop for Again<'_> {
     }
 }
 
-/// The error of a node's answer.
 fn error(reply: &Reply) -> Option<&[u8]> {
     match &reply.form {
         Form::Whole(whole) => match &whole.inner {
@@ -215,14 +212,13 @@ fn error(reply: &Reply) -> Option<&[u8]> {
     }
 }
 
-/// Whether the caller may be the cause of an answer.
+/// Reports whether the client may be the cause of an answer.
 fn may_be_callers(tally: &Tally, place: usize) -> bool {
     let entry = &tally.entries[place];
     let is_served = matches!(&entry.state, CallState::Answered(reply) if reply.from != Source::Unserved);
     is_served || is_unknown_method(tally, place)
 }
 
-/// The node that answered a call.
 fn answered_by(pool: &Pool, tally: &Tally, place: usize) -> Option<NodeIndex> {
     let mut tries = tally.tries.as_slice().iter().rev();
     let answered = tries.find(|one| one.calls.has(place) && one.end == TryEnd::Answered)?;
@@ -233,7 +229,7 @@ fn is_error(tally: &Tally, place: usize) -> bool {
     matches!(&tally.entries[place].state, CallState::Answered(reply) if reply.form.is_error())
 }
 
-/// Whether the node that answered a call does not know its method, which is in no table of the chain.
+/// Reports whether the node that answered a call does not know its method, which is in no table of the chain.
 fn is_unknown_method(tally: &Tally, place: usize) -> bool {
     let entry = &tally.entries[place];
     let CallState::Answered(reply) = &entry.state else { return false };
@@ -250,7 +246,6 @@ fn is_unknown_method(tally: &Tally, place: usize) -> bool {
     })
 }
 
-/// The nodes at which a call was tried.
 fn tried(pool: &Pool, tally: &Tally, place: usize) -> NodeSet {
     let tries = tally.tries.as_slice().iter();
     tries
@@ -259,7 +254,6 @@ fn tried(pool: &Pool, tally: &Tally, place: usize) -> NodeSet {
         .collect()
 }
 
-/// Whether an archive has answered the call already.
 fn was_at_archive(pool: &Pool, tally: &Tally, place: usize) -> bool {
     tally.tries.as_slice().iter().any(|one| {
         one.calls.has(place)

@@ -1,4 +1,4 @@
-//! What a node's answer to JSON-RPC calls means: whether it is an answer at all, and which call each part of it answers.
+//! The classification of a node's answer to JSON-RPC calls: whether it is usable, and the call of each reply.
 
 use super::head::strip;
 use super::index::{first_index, is_in_set};
@@ -21,19 +21,18 @@ use rpcgate_core::reply::{Form, Inner, Reply, Source, Streamed, Whole};
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
 
-/// The answer that a request to a node expects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     /// A reply to the call with this number.
     Single { number: usize },
-    /// An array of replies to calls of the set whose first number this is, or one error for all calls.
+    /// An array of replies to calls of the set with this first number, or one error for all calls.
     Array { first: usize },
-    /// None, because there are only notifications in it.
+    /// No reply, because the request has only notifications.
     Nothing,
 }
 
 impl Expected {
-    /// The number of the only call, or of the first one.
+    /// Returns the number of the only call, or of the first one.
     pub(super) fn number(self) -> Option<usize> {
         match self {
             Expected::Single { number } | Expected::Array { first: number } => Some(number),
@@ -41,7 +40,7 @@ impl Expected {
         }
     }
 
-    /// Whether these replies are of the expected form, and none of them is that to a call of another request.
+    /// Reports whether these replies have the expected form, and none of them belongs to a different request.
     fn is_met_by(self, answer: &NodeAnswer, body: &[u8], replies: &Replies) -> bool {
         let is_of_set = |reply: &ReplyMembers, first: usize| {
             let id = reply.id.map(|id| id.of(body)).filter(|id| *id != b"null");
@@ -63,7 +62,6 @@ impl Expected {
     }
 }
 
-/// A usable answer of a node to JSON-RPC calls.
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -78,16 +76,16 @@ impl Judged for Answer {
     }
 }
 
-/// What decides whether an error says that a node cannot serve a call now.
+/// The criteria for whether an error means that a node cannot serve a call now.
 #[derive(Clone, Copy)]
 pub(super) struct ErrorJudge<'a> {
     pub(super) adapter: &'a dyn Adapter,
-    /// Whether the method is listed, if it is one call.
+    /// True if the request is a single call of a listed method.
     pub(super) is_listed: bool,
 }
 
 impl ErrorJudge<'_> {
-    /// Why the node cannot serve the call; `None` if it has answered it.
+    /// Returns the reason why the node cannot serve the call; `None` if it has answered it.
     fn unserved(self, reply: &ReplyMembers, body: &[u8], status: StatusCode) -> Option<Unserved> {
         let answer = match (reply.error, reply.result) {
             (Some(error), _) => error.of(body),
@@ -98,7 +96,7 @@ impl ErrorJudge<'_> {
         self.adapter.cannot_serve(&error)
     }
 
-    /// What replies say about their node.
+    /// Returns the verdict of the replies about their node.
     fn verdict(self, replies: &Replies, body: &[u8], status: StatusCode) -> Verdict {
         let is_usable = |reply: &ReplyMembers| {
             let result = reply.result.filter(|_| reply.error.is_none()).map(|result| result.of(body));
@@ -116,19 +114,18 @@ impl ErrorJudge<'_> {
     }
 }
 
-/// The body of a node's answer.
 enum Content {
     /// Replies, completely read.
     Replies(Replies),
-    /// The beginning of a reply, and what follows.
+    /// The start of a reply, and the rest.
     Stream { is_error: bool, reply: Box<StreamedReply> },
-    /// Nothing at all.
+    /// An empty body.
     Empty,
 }
 
 impl Answer {
-    /// A JSON answer of the expected form counts at any status but those by which a node rejects the gateway itself. Nothing
-    /// else counts, save an empty answer to notifications. `must_fit`: it must be held whole.
+    /// Accepts a JSON answer of the expected form with any status, except those by which a node rejects the gateway
+    /// itself, and an empty answer to notifications. `must_fit`: the whole answer must fit the buffer.
     pub(super) fn classify(
         mut answer: NodeAnswer,
         (expected, must_fit): (Expected, bool),
@@ -158,7 +155,7 @@ impl Answer {
             AnswerBody::Larger { .. } if must_fit => return Err(Fault::sent(Cause::Oversize)),
             AnswerBody::Larger { prefix, rest } => match reply_head(&prefix) {
                 ReplyKind::Bad => return Err(unusable_body(status)),
-                // If this many bytes do not show its kind, no client could determine it either.
+                // If this many bytes do not show the kind of the reply, no client could determine it either.
                 ReplyKind::Undecided => return Err(Fault::sent(Cause::Undecodable)),
                 head => {
                     let Expected::Single { number } = expected else {
@@ -185,13 +182,13 @@ impl Answer {
         Ok(Answer { status, headers: answer.headers, body, content, verdict })
     }
 
-    /// The origin of the answer to a call that was sent alone.
+    /// Returns the origin of the answer to a call that was sent alone.
     pub(super) fn source(&self) -> Source {
         if matches!(self.verdict, Verdict::Unserved(_)) { Source::Unserved } else { Source::Node }
     }
 
-    /// The reply to a call of the client's `request` that was sent alone, and the headers that pass with it. `is_whole`: the
-    /// client gets only this reply.
+    /// Returns the reply to a call of the client's `request` that was sent alone, and the headers for the client.
+    /// `is_whole`: the client gets only this reply.
     pub(super) fn single(
         mut self,
         chain: &Chain,
@@ -218,8 +215,8 @@ impl Answer {
         };
         let inner = inner(&self.body, &reply, chain.adapter())?;
         strip(&mut self.headers, chain.adapter());
-        // Only a number as it was sent shows where the client's id belongs; other answers are written again, and so is one that
-        // may be cached, so that a client gets the same bytes from the node and from the cache.
+        // Only a number in the form that was sent shows where the client's id belongs. Other answers are rewritten. So
+        // are answers that may be cached, so that a client gets the same bytes from the node and from the cache.
         let is_as_sent = match reply.id {
             _ if call.rule.cache.is_cached() => false,
             Some(id) => has_id && parse_index(id.of(&self.body)).is_some(),
@@ -279,7 +276,7 @@ impl Answer {
                     },
                 };
                 next = at + 1;
-                // With two answers to one call it is unknown which one is meant.
+                // With two answers to one call it is unknown which one is right.
                 found[at] = Some(if found[at].is_none() { Some(reply) } else { None });
             }
         }
@@ -300,7 +297,8 @@ impl Answer {
         }
     }
 
-    /// The state of a call with this reply, whose node could not serve it if there is a reason.
+    /// Returns the state of a call with this reply. `unserved` is the reason why its node could not serve it, if there
+    /// is one.
     fn state(
         &self,
         reply: &ReplyMembers,

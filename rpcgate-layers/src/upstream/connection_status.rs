@@ -1,8 +1,7 @@
-//! Statuses with which a node, or a proxy before it, answers about the connection to it.
-
 use http::StatusCode;
 
-/// Whether a status is about the connection to a node, and not about the call: a proxy's own time-outs and credentials.
+/// Reports whether a status is about the connection to a node and not about the call: timeouts and credentials of a
+/// proxy.
 pub(super) fn is_about_connection(status: StatusCode) -> bool {
     matches!(
         status,

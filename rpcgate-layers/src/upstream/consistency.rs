@@ -1,8 +1,8 @@
-//! Calls whose client must not be shown an older head than it has seen: they go to nodes that are known to have reached its
-//! height, and their response says how far the nodes that answered are known to be.
+//! Calls of a client that must not see an older head than before. They go to nodes that are known to have reached its
+//! height, and their response has the lowest known height of the nodes that answered.
 //!
-//! If no node is known to have reached the height, the calls wait for a round of probes that shows one, as calls in flight,
-//! for a second at most. Then they are refused.
+//! If no node is known to have reached the height, the calls wait for a round of probes that shows one, as calls in
+//! flight, for at most a second. Then they are refused.
 
 use super::again::send_all;
 use super::limits::ReplyLimits;
@@ -17,7 +17,6 @@ use rpcgate_core::reply::Source;
 use rpcgate_core::tally::{HeadConsistency, Tally};
 use smallvec::SmallVec;
 
-/// Sends the open calls to nodes that have reached the height that the client names.
 pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
     let Some(HeadConsistency { least, .. }) = tally.consistency else { return };
     let takers = |entry: &Entry, among: NodeSet, body: &[u8]| {
@@ -47,7 +46,7 @@ fn refuse(tally: &mut Tally, why: impl Fn(&Entry, &[u8]) -> Option<Refusal>) {
     }
 }
 
-/// The lowest height among the nodes that answered; `None` if none did, or one of them is unknown.
+/// Returns the lowest height of the nodes that answered; `None` if no node did, or if one of the heights is unknown.
 fn shown(pool: &Pool, tally: &Tally) -> Option<u64> {
     let tries = tally.tries.as_slice();
     if tally.tries.left_out() > 0 {
@@ -64,7 +63,7 @@ fn shown(pool: &Pool, tally: &Tally) -> Option<u64> {
     heights.reduce(|lowest, height| lowest.zip(height).map(|(one, other)| one.min(other))).flatten()
 }
 
-/// The height that a node's answer tells: the call was the one by which nodes are probed.
+/// Returns the height in a node's answer, if the call was the one that also probes nodes.
 fn told(tally: &Tally, entry: &Entry) -> Option<u64> {
     let CallState::Answered(reply) = &entry.state else { return None };
     let Probe::Rpc { method, .. } = tally.chain.adapter().probe() else { return None };

@@ -1,5 +1,3 @@
-//! The headers of a node's answer that may pass to a client.
-
 use crate::headers::stays_behind;
 use http::{HeaderMap, HeaderName};
 use rpcgate_core::adapter::Adapter;
@@ -8,7 +6,7 @@ use smallvec::SmallVec;
 /// Removes the headers of a node that the chain's API does not define.
 pub(super) fn strip(headers: &mut HeaderMap, adapter: &dyn Adapter) {
     let allowed = adapter.reply_headers();
-    // Most nodes send no others, and removing each of many names costs more than clearing the table.
+    // Most nodes send no others. Then clearing the table costs less than removing each of many names.
     if allowed.is_empty() || !headers.keys().any(|name| may_pass(name, allowed)) {
         headers.clear();
         return;
@@ -19,8 +17,8 @@ pub(super) fn strip(headers: &mut HeaderMap, adapter: &dyn Adapter) {
     }
 }
 
-/// Whether a node's header reaches the client: `allowed` has its name, or a beginning of it with `*`, and it is not one that
-/// [stays behind](stays_behind) on every chain.
+/// Reports whether a node's header is forwarded to the client: `allowed` has its name, or a prefix of it with `*`, and
+/// it is not one that [stays behind](stays_behind) on every chain.
 fn may_pass(name: &HeaderName, allowed: &[&str]) -> bool {
     let is_allowed = |allowed: &&str| match allowed.strip_suffix('*') {
         Some(begin) => name.as_str().starts_with(begin),

@@ -1,15 +1,14 @@
-//! The numbers under which calls travel: no call is sent under the id of its client.
+//! The numbers that replace the ids of clients in calls to nodes.
 
 use crate::transport::h1::NUMBERS;
 use rpcgate_core::tally::Tally;
 
-/// The number of the call at place 0 of a set. It is random, so that an answer that a node meant for an earlier call on the same
-/// connection is not taken for this one's, and no client can know the numbers of others.
+/// Returns the number of the call at position 0 of a set. It is random, so that a late answer to an earlier call on the
+/// same connection is not mistaken for that to this call, and so that no client can know the numbers of others.
 pub(super) fn first_index(tally: &Tally) -> usize {
     (tally.request.0 as u32 as usize) * NUMBERS
 }
 
-/// Whether `number` is that of a call in the set whose first one is `first`.
 pub(super) fn is_in_set(number: usize, first: usize) -> bool {
     (first..first + NUMBERS).contains(&number)
 }

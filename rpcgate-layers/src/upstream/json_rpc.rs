@@ -1,4 +1,4 @@
-//! JSON-RPC calls at the nodes: they are sent in as few requests as possible, and settled according to their answers.
+//! JSON-RPC calls to the nodes: they are sent in as few requests as possible, and settled according to their answers.
 
 use super::classify::{Answer, ErrorJudge, Expected};
 use super::limits::ReplyLimits;
@@ -18,7 +18,6 @@ use rpcgate_core::tally::{Entries, Tally};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Sends the open calls of a set and settles them.
 pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, round: Round) {
     let path = tally.chain.adapter().rpc_path();
     let mut requests = split(pool, tally, round);
@@ -107,11 +106,11 @@ async fn forward_all(
     }
 }
 
-/// Calls of a request that is not settled. If it is dropped although a byte of it may have reached a node, because its client
-/// left, the calls are marked: they were made, and are charged.
+/// The calls of a request that is not settled. If this is dropped after a byte may have reached a node, because the
+/// client left, the calls are marked as sent: they were made, and are charged.
 struct Unsettled<F: FnMut()> {
     is_sent: bool,
-    /// Whether they were sent in an earlier request.
+    /// True if the calls were sent in an earlier request.
     was_sent: bool,
     mark: F,
 }
@@ -121,12 +120,12 @@ impl<F: FnMut()> Unsettled<F> {
         Unsettled { is_sent: false, was_sent, mark }
     }
 
-    /// Is notified whether a byte may have reached a node.
+    /// Returns the callback for whether a byte may have reached a node.
     fn on_sent(&mut self) -> impl FnMut(bool) + use<'_, F> {
         |is_sent| self.is_sent = is_sent
     }
 
-    /// The calls are about to be settled.
+    /// Ends the guard before the calls are settled.
     fn end(mut self) {
         (self.is_sent, self.was_sent) = (false, false);
     }
@@ -148,7 +147,7 @@ fn mark_sent(entries: &mut Entries, places: &[usize]) {
     }
 }
 
-/// The places of the calls in a request, whether they are an array, and the request as a node of the chain gets it.
+/// Returns the positions of the calls in a request, whether they are an array, and the request for the node.
 fn node_request(
     (pool, chain): (&Pool, &Arc<Chain>),
     (request, expected): (OutgoingRequest, Expected),
@@ -189,7 +188,6 @@ fn reader(pool: &Pool, chain: &Arc<Chain>, is_broadcast: bool) -> Option<Recepti
     is_for_several.then(|| ReceptionReader { chain: chain.clone(), is_rest: false })
 }
 
-/// Settles the calls at `places` with the answer to their request.
 fn settle(tally: &mut Tally, places: &[usize], is_array: bool, answer: Result<Answer, NodeRequestError>) {
     let answer = match answer {
         Ok(answer) => answer,

@@ -1,19 +1,19 @@
-//! How much of an answer is held in memory, and how long and large a streamed one may be.
-
 use std::time::Duration;
 
-/// How much of an answer is held in memory, and how long and large a streamed one may be.
+/// The limits of answers: the memory of a buffered one, and the size and time of a streamed one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ReplyLimits {
-    /// Bytes of the answer to a set of one. A larger one passes to the client as it comes, and is never cached.
+    /// The maximum size of a buffered answer to a single call, in bytes. A larger one is streamed to the client, and is
+    /// never cached.
     pub buffer: usize,
-    /// Bytes of an answer that must be held whole: that to a node request for several calls, or to a call that may be cached.
-    /// A larger one is a backend failure.
+    /// The maximum size in bytes of an answer that must be buffered as a whole: to a node request with several calls,
+    /// or to a call that may be cached. A larger one is a backend failure.
     pub max: usize,
-    /// Bytes of an answer that is streamed. The connection to the client of a larger one is cut.
+    /// The maximum size of a streamed answer in bytes. Beyond it, the connection to the client is closed.
     pub stream_max: u64,
-    /// The time from the first byte of a streamed answer to its last. After it, the connection to the client is cut.
+    /// The maximum time from the first byte of a streamed answer to its last. After it, the connection to the client is
+    /// closed.
     pub stream_time: Duration,
 }
 
@@ -30,21 +30,21 @@ impl Default for ReplyLimits {
 }
 
 impl ReplyLimits {
-    /// The same with another number of bytes that are buffered.
+    /// Sets the maximum size of a buffered answer in bytes.
     #[must_use]
     pub const fn with_buffer(mut self, buffer: usize) -> Self {
         self.buffer = buffer;
         self
     }
 
-    /// The same with another largest size in bytes.
+    /// Sets the maximum size in bytes of an answer that must be buffered as a whole.
     #[must_use]
     pub const fn with_max(mut self, max: usize) -> Self {
         self.max = max;
         self
     }
 
-    /// The same with another size and time of streamed answers.
+    /// Sets the maximum size and time of streamed answers.
     #[must_use]
     pub const fn with_streams(mut self, bytes: u64, time: Duration) -> Self {
         (self.stream_max, self.stream_time) = (bytes, time);
@@ -53,7 +53,7 @@ impl ReplyLimits {
 }
 
 impl ReplyLimits {
-    /// Bytes to buffer of an answer; `is_held`: it must be held whole.
+    /// Returns the buffer limit in bytes. `is_held`: the answer must be buffered as a whole.
     pub(super) fn buffer(&self, is_held: bool) -> usize {
         if is_held { self.max } else { self.buffer }
     }

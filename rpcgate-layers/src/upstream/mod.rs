@@ -1,7 +1,7 @@
-//! The service at the end of the call stack: it writes the calls that are still open, sends them to the chain's nodes and
-//! settles their entries according to the answers.
+//! The service at the end of the call stack: it sends the open calls to the chain's nodes and settles their entries
+//! with the answers.
 //!
-//! Which node gets a call, and how often, is decided in [`nodes`](crate::nodes).
+//! [`nodes`](crate::nodes) decides which node gets a call, and how often.
 
 mod again;
 mod classify;

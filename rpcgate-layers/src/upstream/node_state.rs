@@ -1,4 +1,4 @@
-//! Calls that make or use something at one node: each use goes to its node, and each id that a node makes is named after it.
+//! Calls that create or use state at one node: each use goes to its node, and each new id names its node.
 
 use crate::nodes::Pool;
 use crate::nodes::node_state::{makes_state, named_node, uses_state};
@@ -8,7 +8,7 @@ use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply};
 use rpcgate_core::tally::{Entries, Tally, Transport};
 
-/// Binds the open calls that use something to the node that has it, and refuses those whose node does not exist.
+/// Binds the open calls that use state to the node that has it, and refuses those whose node does not exist.
 pub(super) fn bind(pool: &Pool, tally: &mut Tally) {
     let Tally { entries, body, chain, .. } = tally;
     for entry in entries.iter_mut().filter(|entry| entry.is_open() && uses_state(&entry.call)) {
@@ -24,7 +24,7 @@ pub(super) fn bind(pool: &Pool, tally: &mut Tally) {
     }
 }
 
-/// Names the ids that the calls at `places` have got after the node that made them, which is that of the last of `tries`.
+/// Adds the node's digits to the ids in the answers at `places`. The node is that of the last of `tries`.
 pub(super) fn name_ids(pool: &Pool, entries: &mut Entries, places: &[usize], tries: &NodeTries) {
     for place in places {
         let Some(entry) = entries.get_mut(*place).filter(|entry| makes_state(&entry.call)) else { continue };

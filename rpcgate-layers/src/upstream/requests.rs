@@ -1,5 +1,3 @@
-//! The requests in which the open JSON-RPC calls of a set travel to the nodes.
-
 use super::classify::Expected;
 use super::index::first_index;
 use super::round::Round;
@@ -12,29 +10,29 @@ use rpcgate_core::envelope::WireId;
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
 
-/// One request to a node: its body, and the places of the calls in it.
+/// A request to a node: its body, and the positions of its calls.
 pub(super) struct OutgoingRequest {
     pub(super) places: SmallVec<[usize; 1]>,
     pub(super) body: Vec<u8>,
     /// The nodes that take all of the calls.
     pub(super) among: NodeSet,
-    /// Its listed method, if it is one call.
+    /// The listed method, if the request is one call.
     pub(super) method: Option<&'static str>,
-    /// Its method, if it is one call that may be hedged; empty: one that is not listed.
+    /// The method, if the request is one call that may be hedged; empty for an unlisted method.
     pub(super) hedge: Option<&'static str>,
     pub(super) is_broadcast: bool,
-    /// Whether it is never repeated once a byte of it was sent, and never sent with the calls of other clients.
+    /// True if it is never repeated after a byte of it was sent, and never sent with the calls of other clients.
     pub(super) is_sent_once: bool,
-    /// Whether the body is an array of calls.
+    /// True if the body is an array of calls.
     pub(super) is_array: bool,
-    /// Whether the answer must be held whole.
+    /// True if the answer must be buffered as a whole.
     pub(super) is_held: bool,
-    /// The call as it travels in an array with those of other clients, if it may.
+    /// The form of the call for an array with those of other clients, if it may be batched.
     pub(super) batchable: Option<Box<BatchableCall>>,
 }
 
 impl OutgoingRequest {
-    /// The answer that is expected from the node.
+    /// Returns the answer that is expected from the node.
     pub(super) fn expected(&self, tally: &Tally) -> Expected {
         let is_notification = |place: &usize| tally.entries[*place].call.is_notification(&tally.body);
         let first = first_index(tally);
@@ -46,8 +44,8 @@ impl OutgoingRequest {
     }
 }
 
-/// Splits the open calls into requests, in arrays of at most as many calls as the nodes of the pool take where the chain
-/// takes arrays. Calls that other nodes take are in other arrays.
+/// Splits the open calls into requests: into arrays up to the size that all nodes take, if the chain supports arrays.
+/// Calls that only other nodes take are in separate arrays.
 pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[OutgoingRequest; 1]> {
     let max_batch = pool.max_batch();
     let takes_arrays = tally.chain.facts().batch && max_batch > 1;
@@ -68,8 +66,8 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         if is_sent_once || !takes_arrays || !tally.batch {
             let mut body = Vec::with_capacity(entry.call.len() + 32);
             write(tally, place, &mut body);
-            // Others may wait for an answer that can be cached, and cannot wait for a stream. An id that names its node is written
-            // into a whole answer.
+            // Other clients may wait for a cacheable answer, and cannot wait for a stream. An id that names its node is
+            // written into a buffered answer.
             let is_held = tally.batch || entry.call.rule.cache.is_cached() || flags.has(Flags::MAKES_STATE);
             let places = SmallVec::from_buf([place]);
             let hedge = if is_sent_once { None } else { hedge(tally, place, round) };
@@ -125,8 +123,8 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
     requests
 }
 
-/// An array for `among` that begins with the call at `place`. If all calls that follow go to the same nodes, it has room for all
-/// that it may take; if not, its room grows with its calls.
+/// Creates an array for `among` that begins with the call at `place`. If all later calls go to the same nodes, its
+/// capacity is the final one. Otherwise the capacity grows with its calls.
 fn new_array(
     tally: &Tally,
     (place, among): (usize, NodeSet),
@@ -153,11 +151,12 @@ fn new_array(
     }
 }
 
-/// The most bytes of a call that travels in an array with those of other clients.
+/// The maximum size in bytes of a call that may be batched with those of other clients.
 const MAX_BATCHABLE: usize = 4 << 10;
 
-/// The call at `place` for an array with the calls of other clients, if nothing in it may have a node refuse the whole array and
-/// it is not heavy: an array is answered when the last of its calls is.
+/// Returns the form of the call at `place` for an array with the calls of other clients. `None` for a call with a
+/// feature for which a node might refuse the whole array, and for a heavy call: an array is answered only when the last
+/// of its calls is.
 fn batchable(tally: &Tally, place: usize) -> Option<Box<BatchableCall>> {
     let call = &tally.entries[place].call;
     let Payload::JsonRpc(envelope) = &call.payload else { return None };
@@ -175,18 +174,18 @@ fn batchable(tally: &Tally, place: usize) -> Option<Box<BatchableCall>> {
     Some(Box::new(BatchableCall { number, body: written.into(), path: tally.chain.adapter().rpc_path() }))
 }
 
-/// The method of the call at `place`, which only reads, if it may be hedged.
+/// Returns the method of the call at `place`, which only reads, if it may be hedged.
 fn hedge(tally: &Tally, place: usize, round: Round) -> Option<&'static str> {
     round.choice.is_none().then(|| tally.entries[place].call.metered.unwrap_or_default())
 }
 
-/// Whether an id is neither a string, a number nor null (JSON-RPC 2.0, section 4). Nodes refuse such ids: geth does not accept
-/// a call with an object or an array as its id.
+/// Reports whether an id is neither a string, a number nor null (JSON-RPC 2.0, section 4). Nodes refuse such ids: geth
+/// does not accept a call with an object or an array as its id.
 fn is_odd(id: &[u8]) -> bool {
     matches!(id.first(), Some(b'{' | b'[' | b't' | b'f'))
 }
 
-/// Writes the call at `place` for a node, under its number. A notification has none.
+/// Writes the call at `place` for a node, with its number as the id. A notification has no id.
 fn write(tally: &Tally, place: usize, out: &mut Vec<u8>) {
     let call = &tally.entries[place].call;
     let Payload::JsonRpc(envelope) = &call.payload else { return };
@@ -197,7 +196,7 @@ fn write(tally: &Tally, place: usize, out: &mut Vec<u8>) {
         envelope.write(&tally.body, WireId::Index(first_index(tally) + place), out);
     }
     if let (Some(at), Some(params)) = (&call.at_node, envelope.params) {
-        // The params and a brace are the end of what was written.
+        // The params and a brace are the end of the written text.
         let from = out.len() + at.name.start() - params.end() - 1;
         out.drain(from..from + at.name.len());
     }

@@ -1,10 +1,11 @@
-//! REST calls at the nodes.
+//! REST calls to the nodes.
 //!
-//! A node's HTTP status is part of its answer and passes. An answer that is about the way to the node rather than about the chain
-//! is unusable: a redirection, a rejection of the gateway itself, a 5xx without JSON, and a success that is an HTML page or JSON
-//! that is cut. A 4xx without a usable body says that the chain's API does not have what the client asks for. Another node
-//! would say the same, so its status passes, with a body of the gateway's own: pages of a node's proxy are not shown. Where a cut
-//! shows only while an answer is streamed, the client gets no clean end.
+//! A node's HTTP status is part of its answer and is forwarded. Unusable are answers that come from the way to the node
+//! and not from the chain: a redirection, a rejection of the gateway itself, a 5xx without JSON, and a success with an
+//! HTML page or truncated JSON. A 4xx without a usable body means that the chain's API does not have the requested
+//! resource. Another node would say the same, so the status is forwarded with a body of the gateway's own: pages of a
+//! node's proxy are not shown. If a truncation shows only while an answer is streamed, the client's stream ends with an
+//! error.
 
 use super::classify::ErrorJudge;
 use super::connection_status::is_about_connection;
@@ -30,7 +31,6 @@ use rpcgate_core::json::{Cursor, DEEPEST};
 use rpcgate_core::reply::{Form, Reply, Rest, Source, Streamed};
 use rpcgate_core::tally::Tally;
 
-/// Sends the one call of a set that is a REST call, and settles it.
 pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, round: Round) {
     let Some(entry) = tally.entries.first_mut() else { return };
     if !entry.is_open() {
@@ -83,7 +83,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
     }
 }
 
-/// A usable answer of a node to a REST call, and what it says about the node.
+/// A usable answer of a node to a REST call, and its verdict about the node.
 struct RestAnswer {
     form: Form,
     verdict: Verdict,
@@ -129,7 +129,7 @@ fn classify(
         return Err(Fault::sent(Cause::Status(answer.status.as_u16())));
     }
     let NodeAnswer { status, mut headers, body, framed, .. } = answer;
-    // The path led elsewhere than to the chain's API, which says nothing about the node.
+    // The path led outside the chain's API, which says nothing about the node.
     let elsewhere =
         || if status.is_server_error() { unusable_body(status) } else { Fault::sent(Cause::Unanswered) };
     if status.is_redirection() || status.is_informational() || is_about_connection(status) {
@@ -156,7 +156,7 @@ fn classify(
             };
             let is_whole = is_bodiless
                 || match kind {
-                    // An empty answer counts if it declares that it is empty.
+                    // An empty answer counts if it declares its length.
                     Kind::Json => (body.is_empty() && framed && status.is_success()) || is_json(),
                     _ if status.is_server_error() || !framed => is_json(),
                     _ => true,
@@ -181,7 +181,7 @@ fn classify(
     }
 }
 
-/// The answer of a node that has nothing but this status.
+/// Returns an answer that has only this status of the node.
 fn status_alone(status: StatusCode, is_bodiless: bool) -> Form {
     let reason = status.canonical_reason().unwrap_or("client error").to_lowercase();
     let body = if is_bodiless { Bytes::new() } else { format!(r#"{{"message":"{reason}"}}"#).into() };
@@ -193,7 +193,7 @@ fn status_alone(status: StatusCode, is_bodiless: bool) -> Form {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Json,
-    /// HTML, which proxies answer with, but no node's API.
+    /// HTML: proxies send it, but no node's API.
     Page,
     Other,
 }
@@ -240,7 +240,7 @@ mod tests {
     use tower_layer::Layer;
     use tower_service::Service;
 
-    /// A chain whose calls are paths: `stock` is kept for 2 s, `order` is a broadcast.
+    /// A chain whose calls are paths: `stock` is cached for 2 s, `order` is a broadcast.
     #[derive(Debug)]
     struct Depot;
 
@@ -511,7 +511,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_that_a_node_cannot_serve_now_is_asked_of_another_and_not_charged_if_none_can() {
-        // In JSON, so that the answer is the chain's and not that of a broken way to the node.
+        // JSON, so that the answer is the chain's and not that of a broken proxy.
         let busy = answer(&JSON.replace("200 OK", "503 Later"), r#"{"code":14}"#);
         let (one, well) =
             (ScriptedNode::always(busy.clone()).await, ScriptedNode::always(answer(JSON, "{}")).await);

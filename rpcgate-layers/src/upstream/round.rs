@@ -1,5 +1,3 @@
-//! To which nodes the open calls of a set are sent, and why.
-
 use crate::nodes::node_set::NodeSet;
 use crate::nodes::node_state::makes_state;
 use crate::nodes::{NodeIndex, Pool};
@@ -8,22 +6,21 @@ use rpcgate_core::node_try::NodeChoice;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::{Tally, Transport};
 
-/// One time that open calls are sent.
+/// One sending of the open calls.
 #[derive(Clone, Copy)]
 pub(super) struct Round {
-    /// The nodes that may get them, as far as they take them.
+    /// The nodes that may get the calls.
     pub(super) among: NodeSet,
-    /// Why these nodes, if there is a reason of its own.
+    /// The reason for these nodes, if it is a special one.
     pub(super) choice: Option<NodeChoice>,
-    /// Whether a node has received them before: they are charged whatever follows.
+    /// True if a node has already received the calls: they are charged in any case.
     pub(super) was_sent: bool,
 }
 
 impl Round {
-    /// The usual one.
     pub(super) const FIRST: Round = Round { among: NodeSet::ALL, choice: None, was_sent: false };
 
-    /// The nodes that may get this call.
+    /// Returns the nodes that may get this call.
     pub(super) fn takers(&self, pool: &Pool, call: &Call, body: &[u8]) -> NodeSet {
         let among = match &call.at_node {
             Some(at) => self.among.and(NodeSet::bound(NodeIndex::new(at.node))),
@@ -37,7 +34,7 @@ impl Round {
     }
 }
 
-/// Refuses the open calls that none of the nodes takes.
+/// Refuses the open calls that no node takes.
 pub(super) fn refuse_untaken(pool: &Pool, tally: &mut Tally) {
     let Tally { entries, body, .. } = tally;
     for entry in entries.iter_mut().filter(|entry| entry.is_open()) {

@@ -1,5 +1,3 @@
-//! Sending the open calls of a set, of whichever protocol.
-
 use super::json_rpc;
 use super::limits::ReplyLimits;
 use super::rest;
@@ -8,7 +6,7 @@ use crate::nodes::Pool;
 use rpcgate_core::call::Payload;
 use rpcgate_core::tally::Tally;
 
-/// Sends the open calls of a set once, as often as that needs tries.
+/// Sends the open calls of a set once, with retries, whatever their protocol.
 pub(super) async fn send(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, round: Round) {
     if let [entry] = &tally.entries[..]
         && matches!(entry.call.payload, Payload::Rest(_))

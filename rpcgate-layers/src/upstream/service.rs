@@ -1,25 +1,27 @@
-//! Upstream: the service at the end of the stack, which sends the calls that are still open to a node.
+//! The service at the end of the stack, which sends the open calls to a node.
 //!
-//! Every call travels under a number of its own, by which its answer is recognised: an answer with another number is that to
-//! another call, and a failed try. A node's answer to a set of one passes with its client's id in the place of the number, and is
-//! otherwise unchanged. A call that may be cached, for whose answer others may be waiting, carries nothing of its client but
-//! method and parameters. Calls of a larger set are sent together where the chain and its nodes take arrays; a broadcast
-//! always travels alone. It refuses with [`Refusal::Overloaded`](rpcgate_core::refusal::Refusal::Overloaded) when the chain has too many calls in
-//! flight. Every other failure is a [`Fault`] of the call it happened to, never of its neighbours.
+//! Every call has a number of its own as its id at the node, by which its answer is recognised: an answer with another
+//! number belongs to another call, and the try fails. In the answer to a single call, the client's id replaces the
+//! number, and the rest is forwarded unchanged. A call that may be cached, for whose answer other clients may be
+//! waiting, contains only the method and parameters of its client. The calls of a larger set are sent together if the
+//! chain and its nodes support arrays; a broadcast is always sent alone. If the chain has reached its limit of calls in
+//! flight, calls are refused with [`Refusal::Overloaded`](rpcgate_core::refusal::Refusal::Overloaded). Every other
+//! failure is a [`Fault`] of the call in question and does not affect the rest of the set.
 //!
-//! Where nodes differ in the methods that they take, a set is split accordingly, and a call that none of them takes is refused
-//! with [`Refusal::Closed`](rpcgate_core::refusal::Refusal::Closed). A read that its node cannot serve is sent once more:
-//! to an archive if the node lacks the history for it, to a node that is ahead if it lacks the block, and to any other node
-//! if its error says that it cannot serve the call now. If no node can, the client gets the error and is not charged.
+//! If nodes take different methods, a set is split accordingly. A call that no node takes is refused with
+//! [`Refusal::Closed`](rpcgate_core::refusal::Refusal::Closed). A read that its node cannot serve is sent once more: to
+//! an archive if the node lacks the history, to a node that is ahead if it lacks the block, and to any other node if
+//! its error says that it cannot serve the call now. If no node can, the client gets the error and is not charged.
 //!
-//! A call that uses something that exists at one node alone, such as a filter, goes to that node, and is refused with
-//! [`Refusal::FilterNotFound`](rpcgate_core::refusal::Refusal::FilterNotFound) if there is no such node. The id of what a call
-//! makes names its node.
+//! A call that uses state of one node, such as a filter, goes to that node. It is refused with
+//! [`Refusal::FilterNotFound`](rpcgate_core::refusal::Refusal::FilterNotFound) if no such node exists. The id of new
+//! state names its node.
 //!
-//! A set whose client names a height that it has seen goes to nodes that are known to have reached it, and is refused with
-//! [`Refusal::HeadNotReached`](rpcgate_core::refusal::Refusal::HeadNotReached) if a second of waiting shows none.
+//! If the client names a height that it has seen, the set goes to nodes that are known to have reached it. It is
+//! refused with [`Refusal::HeadNotReached`](rpcgate_core::refusal::Refusal::HeadNotReached) if no such node is known
+//! after a second.
 //!
-//! It promises no order between the calls of a set: a node may work on them at the same time.
+//! The order of the calls in a set is not guaranteed: a node may work on them at the same time.
 //!
 //! ```
 //! use rpcgate_core::envelope::{Limits, ParsedBody, WireId, parse};
@@ -49,7 +51,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// Sends calls to nodes.
+/// The service that sends calls to nodes.
 #[derive(Clone, Debug)]
 pub struct Upstream {
     pools: Arc<ArcSwap<Pools>>,
@@ -57,12 +59,12 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// A service that uses `pools`, also after they have been replaced.
+    /// Creates a service that uses the current `pools`, which may be replaced at any time.
     pub fn new(pools: Arc<ArcSwap<Pools>>) -> Self {
         Upstream { pools, limits: ReplyLimits::default() }
     }
 
-    /// The same service with other limits.
+    /// Sets the limits of answers.
     #[must_use]
     pub fn with_limits(mut self, limits: ReplyLimits) -> Self {
         self.limits = limits;
@@ -99,7 +101,6 @@ impl<A: Before<Settled>> Service<Calls<A>> for Upstream {
     }
 }
 
-/// Sends the open calls of a set and settles them.
 async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
     node_state::bind(pool, tally);
     if pool.is_selective() {
@@ -109,7 +110,7 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
         return;
     }
     if tally.consistency.is_some() {
-        // In a box, so that other calls are no larger.
+        // Boxed, so that the future of other calls does not grow.
         return Box::pin(consistency::forward(pool, tally, limits)).await;
     }
     again::send_all(pool, tally, limits, NodeSet::ALL).await;

@@ -1,8 +1,8 @@
-//! An answer that is too large to be buffered: it is checked while it streams to the client.
+//! Answers that are too large for the buffer: they are checked while they stream to the client.
 //!
-//! An answer counts as whole only if its content is: a body whose framing is right may end before its JSON does, or go on with
-//! the error page of a proxy. Then the last item of the stream is a fault, so that the client gets no clean end, and the
-//! call is not charged.
+//! An answer is complete only if its content is: a body with correct framing may end before its JSON does, or continue
+//! with the error page of a proxy. Then the last item of the stream is a fault, so that the client's stream does not
+//! end cleanly, and the call is not charged.
 
 use super::limits::ReplyLimits;
 use crate::transport::h1::NodeBody;
@@ -17,31 +17,31 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::time::{Sleep, sleep};
 
-/// A streamed answer, from its first byte on.
+/// A streamed answer from its first byte.
 pub(super) struct StreamedAnswer {
     rest: Box<NodeBody>,
     content: StreamContent,
-    /// Checked pieces that the client gets next.
+    /// Checked pieces for the client.
     ready: VecDeque<Bytes>,
-    /// The id that the client gets, if it gets one.
+    /// The client's id, if it has one.
     id: Option<Bytes>,
-    /// Whether the length for the client differs from that of the node's answer by a known number.
+    /// True if the client's body length differs from the node's by a known number.
     is_length_known: bool,
     bytes_left: u64,
     deadline: Pin<Box<Sleep>>,
-    /// Whether the answer has ended, cleanly or not.
+    /// True after the end of the answer, with or without an error.
     is_over: bool,
-    /// Whether all of it was found to be right.
+    /// True if the whole answer was checked and is correct.
     is_whole: bool,
 }
 
-/// What is checked.
+/// The expected content.
 enum StreamContent {
-    /// A reply to one call. `needs_id`: one without an id is that to another call.
+    /// A reply to one call. `needs_id`: a reply without an id belongs to another call.
     Reply { reply: Box<ReplyStream>, needs_id: bool },
     /// One JSON text.
     Json(Box<JsonStream>),
-    /// Nothing: bytes of another type.
+    /// Bytes that are not JSON, which are not checked.
     Bytes,
 }
 
@@ -55,7 +55,7 @@ impl StreamedReply {
     /// Reads the prefix of the reply to the call with this number.
     ///
     /// # Errors
-    /// It is no reply, or that to another call.
+    /// If the prefix is not that of a reply, or if the reply belongs to another call.
     pub(super) fn new(
         (prefix, rest): (Bytes, Box<NodeBody>),
         (number, needs_id): (usize, bool),
@@ -69,7 +69,7 @@ impl StreamedReply {
         Ok(StreamedReply { answer, parts })
     }
 
-    /// The body for a client with this id.
+    /// Returns the body for a client with this id.
     pub(super) fn for_client(self, id: Option<Bytes>) -> Result<Flow, Fault> {
         let StreamedReply { mut answer, parts } = self;
         answer.id = id;
@@ -81,10 +81,10 @@ impl StreamedReply {
 }
 
 impl StreamedAnswer {
-    /// The answer to a REST call; `is_json`: it must be one JSON text.
+    /// Creates the answer to a REST call. `is_json`: it must be one JSON text.
     ///
     /// # Errors
-    /// The prefix is that of no JSON text.
+    /// If the prefix cannot start a JSON text.
     pub(super) fn rest(
         (prefix, rest): (Bytes, Box<NodeBody>),
         is_json: bool,
@@ -136,7 +136,6 @@ impl StreamedAnswer {
         Ok(())
     }
 
-    /// Makes the parts of a reply ready.
     fn push(&mut self, parts: ReplyParts) -> Result<(), Fault> {
         for part in parts {
             match (part, &self.id) {
@@ -208,7 +207,8 @@ impl Body for StreamedAnswer {
                 return Poll::Ready(None);
             }
             if let Err(fault) = ready!(this.poll_piece(cx)) {
-                // What was ready with the bad piece is dropped as well: it may be the last of the answer.
+                // Pieces that were ready before the bad one are dropped as well, because one of them may be the last of
+                // the answer.
                 this.ready.clear();
                 (this.is_over, this.is_whole) = (true, false);
                 return Poll::Ready(Some(Err(fault)));

@@ -111,7 +111,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.is_flushed = false;
     }
 
-    /// Removes all frames that are not written in part.
+    /// Removes all frames that are still completely unwritten.
     pub(crate) fn discard(&mut self) {
         // A frame that is written in part must be completed, or the next one could not be read.
         let kept = match self.queue.iter().position(|piece| piece.ends_frame) {

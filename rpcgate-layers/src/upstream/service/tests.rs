@@ -114,7 +114,7 @@ impl Site {
         (pending.status.as_u16(), text(&pending))
     }
 
-    /// Cu, status and outcome of every call so far.
+    /// The CU, the status and the outcome of every call so far.
     fn lines(&self) -> Vec<(u32, u16, Outcome)> {
         let records = self.fixture.sink.records();
         records.iter().flat_map(|record| &record.lines).map(|l| (l.cu, l.status, l.outcome)).collect()
@@ -126,7 +126,6 @@ fn text(pending: &PendingResponse) -> String {
     String::from_utf8(pending.body.to_vec()).unwrap()
 }
 
-/// The entries' states in short.
 fn states<A>(calls: &Calls<A>) -> Vec<String> {
     let text = |bytes: &bytes::Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     let tell = |state: &CallState| match state {
@@ -142,7 +141,6 @@ fn states<A>(calls: &Calls<A>) -> Vec<String> {
     calls.tally().entries.iter().map(|entry| tell(&entry.state)).collect()
 }
 
-/// The bodies of the requests that a node has seen.
 fn bodies(node: &ScriptedNode) -> Vec<String> {
     node.seen().iter().map(|seen| seen.split_once("\r\n\r\n").unwrap().1.to_owned()).collect()
 }
@@ -161,7 +159,7 @@ async fn echo() -> ScriptedNode {
     .await
 }
 
-/// What an echoing node says to `body`; `turn` changes the order of its answers.
+/// The answer of an echoing node to `body`; `turn` changes the order of its replies.
 fn echoed(body: &str, turn: usize) -> String {
     let reply = |call: &rpcgate_core::envelope::Envelope| {
         let of = |span: rpcgate_core::json::Span| std::str::from_utf8(span.of(body.as_bytes())).unwrap();
@@ -189,7 +187,7 @@ fn echoed(body: &str, turn: usize) -> String {
     }
 }
 
-/// What an echoing node answers to a call: `"result":…`, or `"error":…`.
+/// The answer of an echoing node to a call: `"result":…`, or `"error":…`.
 fn content(method: &str, params: &str) -> String {
     let params = if params.is_empty() { "\"none\"" } else { params };
     match method {
@@ -355,7 +353,7 @@ const GOOD: &str = r#"{"jsonrpc":"2.0","id":0,"result":1}"#;
 const READ: &str = r#"{"id":0,"method":"toy_scan"}"#;
 const SEND: &str = r#"{"id":0,"method":"toy_send"}"#;
 
-/// Unusable answers to a call, and the cause of the fault that each is.
+/// Unusable answers to a call, and the cause of the fault of each.
 fn no_answers() -> Vec<(String, Cause)> {
     let chunked =
         |end: &str| format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{{\"id\"{end}");
@@ -387,7 +385,7 @@ fn no_answers() -> Vec<(String, Cause)> {
     ]
 }
 
-/// A node that sends `reply` once on each connection, which it then closes.
+/// A node that sends `reply` once on each connection and then closes it.
 async fn closing(reply: String) -> ScriptedNode {
     ScriptedNode::serve(move |_, mut wire: Wire| {
         let reply = reply.clone();
@@ -769,7 +767,7 @@ async fn a_client_that_leaves_a_batch_is_charged_for_answered_calls_too() {
 
 #[tokio::test]
 async fn a_client_that_leaves_before_there_is_a_connection_is_not_charged() {
-    // It accepts and says nothing, so the handshake never ends.
+    // The node accepts and sends nothing, so the handshake never ends.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
     for body in [
@@ -834,7 +832,7 @@ async fn a_call_has_one_deadline_over_all_its_tries() {
     let limits = PoolLimits::default();
     let pool = PoolFixture::with(&[one.url(), two.url()], limits);
     let site = Site::of(Fixture::new(), pool);
-    // Either may come first: the late one is given up for the other, with the rest of the time.
+    // Either may come first. The late one is abandoned, and the other gets the rest of the time.
     for _ in 0..2 {
         let began = tokio::time::Instant::now();
         let clock = site.pool.clock.clone();
@@ -874,7 +872,7 @@ async fn a_call_that_has_waited_for_another_has_the_rest_of_its_time() {
     assert!(node.seen().is_empty());
 }
 
-/// One item of a batch, and its answer: a notification has none.
+/// One item of a batch, and its answer, which a notification does not have.
 #[derive(Clone, Debug)]
 struct Asked {
     text: String,
@@ -941,7 +939,7 @@ fn answered(id: &str, method: &str, params: &str) -> String {
         Refusal::Closed.write_item(Dialect::JsonRpc2, Some(id.as_bytes()), &mut out);
         return String::from_utf8(out).unwrap();
     }
-    // White space between the tokens of an answer that is kept or shared is dropped.
+    // White space between the tokens of an answer that is cached or shared is dropped.
     let is_kept = Chain::deployed(Arc::new(Toy)).look_up(method).rule.cache.is_cached();
     let params = if is_kept { params.replace(' ', "") } else { params.to_owned() };
     format!(r#"{{"jsonrpc":"2.0","id":{id},{}}}"#, content(method, &params))

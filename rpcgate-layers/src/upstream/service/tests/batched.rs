@@ -1,11 +1,11 @@
-//! Single reads of several clients that travel in one array.
+//! Single reads of several clients that are sent in one array.
 
 use super::*;
 use crate::nodes::BatchingPolicy;
 use futures_util::future::join_all;
 use rpcgate_core::caller::RequestId;
 
-/// Arrays that are not given up because the machine is busy.
+/// A timeout that a busy machine does not reach.
 fn limits() -> PoolLimits {
     let policy = BatchingPolicy::default().with_timeout(std::time::Duration::from_secs(60));
     PoolLimits::default().with_batching(Some(policy))
@@ -16,7 +16,7 @@ fn batching(nodes: &[&ScriptedNode]) -> Site {
     Site::of(Fixture::new(), PoolFixture::of(nodes, limits()))
 }
 
-/// Sends each call as a request of its own, all at the same time.
+/// Sends each call as a separate request, all at the same time.
 async fn together(site: &Site, bodies: &[&'static str]) -> Vec<(u16, String)> {
     let sent = bodies.iter().enumerate().map(|(number, body)| {
         let mut calls = site.fixture.calls(body.as_bytes());

@@ -1,5 +1,3 @@
-//! Transactions that are sent to several nodes at once.
-
 use super::*;
 use rpcgate_core::node_try::{NodeChoice, TryEnd};
 
@@ -8,7 +6,7 @@ const TAKEN: &str = r#"{"jsonrpc":"2.0","id":0,"result":"0xab"}"#;
 const KNOWN: &str = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"already known"}}"#;
 const REJECTED: &str = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32000,"message":"nonce too low"}}"#;
 
-/// A node that reads requests and answers none.
+/// A node that reads requests and never answers.
 async fn silent() -> ScriptedNode {
     ScriptedNode::serve(|_, mut wire: Wire| async move {
         wire.request().await;
@@ -34,7 +32,7 @@ async fn a_transaction_goes_to_as_many_nodes_as_are_configured_and_is_metered_on
         assert_eq!(site.send(SEND).await, (200, TAKEN.to_owned()));
         assert_eq!(site.lines(), [(20, 200, Outcome::Answered)]);
     }
-    // The first answer does not wait until the others have read what was written to them.
+    // The first answer does not wait until the other nodes have read their copies.
     let counts = || [one.seen().len(), two.seen().len(), three.seen().len()];
     PoolFixture::new(&[&one]).until(|_| counts() == [3, 3, 3]).await;
     let site = site(&[&one, &others, &others], 2);
@@ -82,7 +80,7 @@ async fn the_first_node_that_takes_it_answers_and_what_became_of_the_others_is_e
 
 #[tokio::test]
 async fn the_copies_at_other_nodes_run_to_their_end_when_the_first_node_has_taken_it() {
-    // It stops working when its client goes, and notes what became of a transaction.
+    // The node stops when its client leaves, and notes the result for the transaction.
     let slow = ScriptedNode::serve(|_, mut wire: Wire| async move {
         while wire.request().await.is_some() {
             tokio::select! {

@@ -1,11 +1,11 @@
-//! Calls whose client must not be shown an older head than it has seen.
+//! Calls of a client that must not see an older head than before.
 
 use super::*;
 use crate::nodes::watch_head;
 use rpcgate_core::tally::HeadConsistency;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The states of the calls of a client that has seen the height `least`, and the height that it is shown.
+/// Returns the states of the calls of a client that has seen the height `least`, and the height in the response.
 async fn seen(site: &Site, least: u64, body: &'static str) -> (Vec<String>, Option<u64>) {
     let mut calls = site.fixture.calls(body.as_bytes());
     calls.tally_mut().consistency = Some(HeadConsistency { least, shown: None });

@@ -1,4 +1,4 @@
-//! Chains whose answers have a form of their own.
+//! Chains with their own answer format.
 
 use super::*;
 

@@ -1,11 +1,11 @@
-//! What explains calls at nodes: the tries, and the part of the cache.
+//! Explanations of calls at nodes: the tries, and the part of the cache.
 
 use super::*;
 use rpcgate_core::node_try::{NodeChoice, NodeTry, TryEnd};
 use rpcgate_core::recent::{CacheUse, RecentRequest};
 
 impl Site {
-    /// Answers a request through the cache, and returns what is remembered of it.
+    /// Answers a request through the cache, and returns the record of it.
     async fn remembered(&self, cache: &CacheLayer, body: &'static str) -> RecentRequest {
         let Ok(calls) = cache.layer(self.upstream.clone()).call(self.fixture.calls(body.as_bytes())).await;
         let request = calls.tally().request;
@@ -22,7 +22,7 @@ fn uses(request: &RecentRequest) -> Vec<CacheUse> {
     request.calls.iter().map(|call| call.facts.cache).collect()
 }
 
-/// The calls and the node of a try.
+/// Returns the calls and the node of a try.
 fn places(one: &NodeTry) -> (Vec<usize>, u16) {
     ((0..100).filter(|place| one.calls.has(*place)).collect(), one.node)
 }

@@ -1,11 +1,9 @@
-//! Reads that are sent to a second node because the first takes unusually long.
-
 use super::*;
 use crate::nodes::HedgePolicy;
 use rpcgate_core::node_try::{NodeChoice, TryEnd};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A node that answers its first `good` requests like any other, and then none.
+/// A node that answers its first `good` requests, and then none.
 async fn lasting(good: usize) -> ScriptedNode {
     let answered = Arc::new(AtomicUsize::new(0));
     ScriptedNode::serve(move |_, mut wire: Wire| {

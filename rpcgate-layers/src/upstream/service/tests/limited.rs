@@ -1,10 +1,10 @@
-//! Nodes that may not get any number of calls.
+//! Nodes with limits.
 
 use super::*;
 use crate::nodes::NodeSpending;
 use rpcgate_core::chain::NodeAllowance;
 
-/// A node of this address that gets no more than so many calls in a month.
+/// A node at this address with a hard limit of `calls` calls per month.
 fn budgeted(node: &ScriptedNode, calls: u64) -> NodeConfig {
     let allowance = NodeAllowance { monthly_calls: Some(calls), ..NodeAllowance::default() };
     NodeConfig::new(node.url().parse().unwrap()).with_allowance(allowance, NodeSpending::default())

@@ -5,7 +5,7 @@ use crate::nodes::{RetryBudget, RetryPolicy};
 use rpcgate_core::chain::NodeMethods;
 use rpcgate_core::node_try::{NodeChoice, NodeTries, TryEnd};
 
-/// A node of this address that takes the methods of `only`, or all, but none of `except`.
+/// A node at this address that takes the methods of `only`, or all, except those of `except`.
 fn taking(node: &ScriptedNode, only: &[&str], except: &[&str]) -> NodeConfig {
     let methods = NodeMethods::new(only.iter().copied(), except.iter().copied());
     NodeConfig::new(node.url().parse().unwrap()).with_methods(methods)
@@ -42,7 +42,7 @@ pub(super) async fn erring(error: &'static str) -> ScriptedNode {
 
 const PRUNED: &str = r#"{"code":-32000,"message":"it is pruned"}"#;
 
-/// Why each try was made, and where, and how it ended.
+/// Returns the reason, the node and the end of each try.
 fn tries(tries: &NodeTries) -> Vec<(NodeChoice, u16, TryEnd)> {
     tries.as_slice().iter().map(|one| (one.choice, one.node, one.end)).collect()
 }
@@ -107,7 +107,7 @@ async fn health_and_retries_are_among_the_nodes_that_take_the_call() {
     assert_eq!(alone, ["Status(500)"], "the other node is no alternative for it");
 }
 
-/// What becomes of a call that only a failing node takes, beside one that takes others.
+/// Returns the state of a call that only a failing node takes, in a pool with a node for the other methods.
 async fn site_of_bad(bad: &ScriptedNode) -> Vec<String> {
     let other = echo().await;
     let site = site(vec![taking(bad, &["toy_scan"], &[]), taking(&other, &[], &["toy_scan"])]);

@@ -1,4 +1,4 @@
-//! Calls that make or use something at one node, such as filters.
+//! Calls that create or use state at one node, such as filters.
 
 use super::*;
 use crate::nodes::{HedgePolicy, NodeDrains, NodeUrl};
@@ -7,7 +7,7 @@ use rpcgate_core::chain::ChainName;
 use rpcgate_core::tally::Transport;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// A node that keeps what it makes under ids of its own, which begin with `mark`.
+/// A node that stores its state under ids that begin with `mark`.
 async fn keeping(mark: &'static str) -> ScriptedNode {
     ScriptedNode::serve_on(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), keeper(mark))
 }
@@ -50,7 +50,7 @@ fn using(id: &str) -> &'static str {
     format!(r#"{{"jsonrpc":"2.0","id":1,"method":"toy_use","params":["{id}"]}}"#).leak()
 }
 
-/// Makes something, and returns its id.
+/// Creates a filter, and returns its id.
 async fn make(site: &Site) -> String {
     let (status, text) = site.send(MAKE).await;
     let id =
@@ -81,7 +81,7 @@ async fn what_a_node_has_made_is_used_there_and_each_id_names_its_node() {
             is_at(&site, id, mark).await;
         }
     }
-    // Another gateway whose file has the nodes in another order, and the same one after a restart.
+    // Another gateway that lists the nodes in another order, and the same gateway after a restart.
     let other = Site::new(&[&b, &a]);
     for (id, mark) in ids.iter().zip(&marks) {
         is_at(&other, id, mark).await;
@@ -125,7 +125,7 @@ async fn an_id_that_names_no_node_is_not_found_and_reaches_no_node() {
     );
     let refused: Vec<_> = site.lines().into_iter().filter(|line| line.2 == Outcome::Refused).collect();
     assert_eq!(refused, [(0, 200, Outcome::Refused); 14]);
-    // A node that has forgotten it says so itself.
+    // A node that has forgotten the filter says so itself.
     let forgotten = format!("{}ff", &id[..10]);
     let (_, text) = site.send(using(&forgotten)).await;
     assert!(text.contains("unknown at the node"), "{text}");
@@ -155,7 +155,7 @@ async fn the_items_of_a_batch_go_each_to_its_node_and_the_others_as_usual() {
     let made = states[2].trim_matches('"').to_owned();
     let mark = if &made[10..11] == "a" { "a" } else { "b" };
     is_at(&site, &made, mark).await;
-    // More than there are tries that are kept of a set.
+    // More calls than the number of tries that a set records.
     let many: Vec<_> = (0..100).map(|n| item(n, "toy_make", "")).collect();
     let states = site.states_of(format!("[{}]", many.join(",")).leak()).await;
     for id in &states {

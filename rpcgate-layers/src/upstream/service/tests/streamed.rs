@@ -1,4 +1,4 @@
-//! Answers that are too large to be buffered, and bytes that belong to no answer.
+//! Answers that are too large for the buffer, and bytes that belong to no answer.
 
 use super::*;
 use crate::reply_body::ReplyBody;
@@ -7,7 +7,7 @@ use rpcgate_core::caller::RequestId;
 const LIMITS: ReplyLimits =
     ReplyLimits { buffer: 1_000, max: 2_000, stream_max: 1 << 20, stream_time: Duration::from_secs(600) };
 
-/// Sends a call as the program does, and reads the whole answer.
+/// Sends a call as the gateway does, and reads the whole answer.
 async fn streamed(site: &Site, call: &'static str, limits: ReplyLimits) -> Result<String, Fault> {
     let Ok(calls) = site.upstream.clone().with_limits(limits).call(site.fixture.calls(call.as_bytes())).await;
     let pending = join(calls, usize::MAX);
@@ -112,7 +112,7 @@ async fn a_streamed_answer_is_bounded_in_time() {
 
 #[tokio::test]
 async fn a_late_answer_is_never_that_to_another_call() {
-    // Behind each answer, in the same packet or later, comes the one before it once more.
+    // After each answer, in the same packet or later, the previous one comes again.
     let node = ScriptedNode::serve(|_, mut wire: Wire| async move {
         let mut last = None;
         while let Some(request) = wire.request().await {
@@ -133,7 +133,7 @@ async fn a_late_answer_is_never_that_to_another_call() {
         let Ok(calls) = site.upstream.clone().call(calls).await;
         let body = super::text(&join(calls, usize::MAX));
         let own = format!(r#"{{"id":1,"result":["toy_scan",[{call}]],"jsonrpc":"2.0"}}"#);
-        // As long as there are retries, each gets its own.
+        // While retries last, each call gets its own answer.
         assert!(body == own || call >= 20 && body.contains("-32603"), "{call}: {body}");
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes that answer, and cannot serve the calls.
+//! Nodes that answer, but cannot serve the calls.
 
 use super::selective::erring;
 use super::*;
@@ -99,7 +99,7 @@ async fn an_invented_method_uses_spare_retries_alone_and_counts_against_no_node(
         site.send(r#"{"jsonrpc":"2.0","id":1,"method":"invented"}"#).await;
     }
     let again = one.seen().len() + two.seen().len() - 40;
-    // Every ten requests that are sent earn one.
+    // Every ten sent requests earn one retry.
     assert_eq!(again, 15 + (40 + again) / 10, "half of the reserve of 30 is left");
     assert_eq!(site.lines(), vec![(0, 200, Outcome::NodeError); 40]);
     site.send(r#"{"jsonrpc":"2.0","id":1,"method":"toy_block"}"#).await;
@@ -144,7 +144,7 @@ async fn reads_are_asked_again_within_the_retry_budget_alone() {
 
 #[tokio::test]
 async fn a_node_that_is_broken_for_one_method_keeps_the_others() {
-    // It answers `toy_scan`, and fails at `toy_id`.
+    // The node answers `toy_scan`, and fails at `toy_id`.
     let (half, well) = (erring(BROKEN).await, echo().await);
     let site = site(&[&half, &well]);
     for _ in 0..40 {
