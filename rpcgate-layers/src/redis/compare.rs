@@ -1,13 +1,20 @@
-//! Counters are compared with the recorded usage, and corrected, when they may be wrong: a gateway was killed together with
-//! its slices, Redis lost its counters, or the connection broke after Redis had counted and before its answer arrived.
+//! Comparisons of the counters with the recorded usage, and corrections. Counters may be wrong if a gateway was killed
+//! together with its slices, if Redis lost its counters, or if the connection broke after Redis had counted and before
+//! its answer arrived.
 //!
-//! One gateway compares for all. A counter is too low if it is below the recorded usage. It is too high if it exceeds the
-//! recorded usage, once everything that it had counted is recorded, plus the units that gateways have reserved and not
-//! used. This is determined in the following order: every gateway has [reported](super::report) its unused units; the
-//! counters are read; every gateway reports that all it had counted by then is recorded, and the units that have become
-//! unused meanwhile; the recorded usage is read. So nothing that a connected gateway has counted is subtracted. Usage that
-//! is recorded meanwhile hides an excess of the same size, so comparisons are repeated, some of them when another hour has
-//! begun and no call is recorded any more in the hour of the failure.
+//! One gateway compares for all. A counter is too low if it is below the recorded usage. It is too high if, after
+//! everything that it had counted is recorded, it exceeds the recorded usage plus the units that gateways have reserved
+//! and not used. The steps are:
+//!
+//! 1. Every gateway has [reported](super::report) its unused units.
+//! 2. The comparison reads the counters.
+//! 3. Every gateway reports that all it had counted by then is recorded, and the units that have become unused in the
+//!   meantime.
+//! 4. The comparison reads the recorded usage.
+//!
+//! So nothing that a connected gateway has counted is subtracted. Usage that is recorded during a comparison hides an
+//! excess of the same size. So comparisons are repeated, some of them in a later hour, when no call is recorded in the
+//! hour of the failure any more.
 
 use super::heartbeat::{Heartbeat, ONLY_RAISE};
 use super::known::numbers;
@@ -29,24 +36,24 @@ use tokio::time::{sleep, timeout};
 
 /// The number of seconds for which a report is kept.
 const REPORT_KEPT: u64 = 120;
-/// The largest number of projects in one pipeline of a report.
+/// The maximum number of projects in one pipeline of a report.
 const PROJECTS_PER_PIPELINE: usize = 200;
-/// The number of comparisons, the last ones, that are made after long pauses.
+/// The number of comparisons, the last ones, that follow long pauses.
 const RARE: u64 = 3;
-/// The seconds between two comparisons, and between two of the last ones, which reach into the next hour.
+/// The seconds between two comparisons. `RARE_PAUSE` is that of the last ones, which reach into the next hour.
 const PAUSE: u64 = 12;
 const RARE_PAUSE: u64 = 1_900;
-/// The seconds until the next attempt when the recorded usage could not be read or must not be compared.
+/// The seconds until the next attempt if the recorded usage could not be read or must not be compared.
 const RECORD_PAUSE: u64 = 60;
-/// The time that a comparison may take.
+/// The time limit of a comparison.
 const WHOLE: Duration = Duration::from_secs(50);
 /// The seconds without a sign of life after which a comparison counts as abandoned, because its gateway was killed.
 const GIVEN_UP: u64 = 20;
-/// The time that one answer of Redis may take. No call waits for it.
+/// The time limit of one answer of Redis. No call waits for it.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The time between two reads of the gateways' reports.
+/// The interval at which the gateways' reports are read.
 const LOOK: Duration = Duration::from_millis(200);
-/// The largest number of counters in one script, or of commands in one pipeline.
+/// The maximum number of counters in one script, or of commands in one pipeline.
 const CHUNK: usize = 200;
 
 /// The reason why counters were not compared.
@@ -64,10 +71,9 @@ enum Uncompared {
     Replaced,
 }
 
-/// A counter in Redis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Counter {
-    /// A key's window: 1 hour, 2 day, and its number.
+    /// A key's window: 1 for the hour, 2 for the day; and the number of the window.
     Window(KeyId, usize, u64),
     /// A project's units in an hour.
     Units(ProjectId, u64),
@@ -75,7 +81,6 @@ enum Counter {
 
 type Counts = HashMap<Counter, u64>;
 
-/// A counter that must be corrected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Correction {
     counter: Counter,
@@ -98,7 +103,7 @@ impl Link {
         }
         let now = self.shared.micros();
         let behind = i64::try_from(recording.behind.as_micros()).unwrap_or(i64::MAX);
-        // This is read before the unused units: a call that is over has returned its unused units.
+        // Read before the unused units: a call that is over has returned its unused units.
         let known = self.report.recorded_up_to(self.shared.in_flight.advance(now), now, behind);
         let names = &self.shared.names;
         let unused_units = names.unused(comparison);
@@ -118,7 +123,7 @@ impl Link {
         self.send(connection, &pipe).await.map(drop)
     }
 
-    /// Reports to the running comparison, or makes one if one is due.
+    /// Reports to the running comparison, or starts one if one is due.
     pub(super) async fn compare(
         &mut self,
         connection: &mut MultiplexedConnection,
@@ -158,7 +163,6 @@ impl Link {
     }
 }
 
-/// One comparison.
 struct Comparison {
     shared: Arc<Shared>,
     seed: Arc<dyn Seed>,
@@ -203,7 +207,7 @@ impl Comparison {
         }
     }
 
-    /// Whether this is the running comparison.
+    /// Tries to become the running comparison. Returns whether it is.
     async fn begin(&mut self) -> Result<bool, Broken> {
         let mut pipe = Pipeline::with_capacity(1);
         let comparing = self.shared.names.comparing();
@@ -211,7 +215,7 @@ impl Comparison {
         Ok(self.send(&pipe).await?.pop() != Some(Value::Nil))
     }
 
-    /// Returns how many counters were raised and lowered.
+    /// Corrects the counters. Returns the numbers of raised and of lowered counters.
     async fn correct(&mut self) -> Result<(u64, u64), Uncompared> {
         let corrections =
             if self.left <= ONLY_RAISE { self.too_low().await? } else { self.out_of_step().await? };
@@ -266,7 +270,7 @@ impl Comparison {
         self.seed.recorded().await.map_err(|_| Uncompared::NoRecord)
     }
 
-    /// The windows and the projects that are recorded or known to this gateway.
+    /// Returns the windows and the projects that are recorded or known to this gateway.
     fn counters(&self, recorded: &Restored) -> (Vec<Counter>, Vec<ProjectId>) {
         let numbers = numbers(recorded.now);
         let mut keys: HashSet<KeyId> = recorded.windows.iter().map(|(key, _)| *key).collect();
@@ -277,7 +281,7 @@ impl Comparison {
         (keys.into_iter().flat_map(spans).collect(), projects.into_iter().collect())
     }
 
-    /// The counts of Redis.
+    /// Reads counters from Redis.
     async fn read(&mut self, windows: &[Counter], projects: &[ProjectId]) -> Result<Counts, Broken> {
         let mut counts = Counts::new();
         for chunk in windows.chunks(CHUNK) {
@@ -305,7 +309,7 @@ impl Comparison {
         Ok(counts)
     }
 
-    /// The units that gateways have reserved and not used.
+    /// Reads the units that gateways have reserved and not used.
     async fn unused(&mut self) -> Result<Counts, Broken> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("HGETALL").arg(self.shared.names.unused(&self.name));
@@ -352,7 +356,7 @@ impl Comparison {
         }
     }
 
-    /// The time of Redis.
+    /// Returns the time of Redis in microseconds.
     async fn time(&mut self) -> Result<i64, Broken> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("TIME");
@@ -380,8 +384,8 @@ impl Comparison {
     }
 }
 
-/// The counters that must be corrected. Everything that had been counted when they were `read` is either `recorded`, which
-/// is the usage at `now`, or `unused`.
+/// Returns the counters that must be corrected. Everything that had been counted when they were `read` is either
+/// `recorded`, which is the usage at `now`, or `unused`.
 fn corrections(recorded: &Counts, read: &Counts, unused: &Counts, now: Time) -> Vec<Correction> {
     let of = |counts: &Counts, counter: &Counter| counts.get(counter).copied().unwrap_or(0);
     let counters: HashSet<Counter> = recorded.keys().chain(read.keys()).copied().collect();
@@ -398,7 +402,7 @@ fn corrections(recorded: &Counts, read: &Counts, unused: &Counts, now: Time) -> 
     counters.into_iter().filter(is_told).filter_map(correction).collect()
 }
 
-/// The recorded usage by counter. Minutes are over before anything is compared.
+/// Returns the recorded usage by counter, without minutes: they are over before anything is compared.
 fn counts(recorded: &Restored) -> Counts {
     let numbers = numbers(recorded.now);
     let windows = recorded
@@ -409,7 +413,6 @@ fn counts(recorded: &Restored) -> Counts {
     windows.chain(units).collect()
 }
 
-/// The fields of a hash with their values.
 fn fields(value: Value) -> Vec<(Value, Value)> {
     match value {
         Value::Map(fields) => fields,

@@ -1,15 +1,16 @@
-//! What Redis answers to a gateway's sign of life, and how many comparisons of the counters with the recorded usage are due.
+//! The answer of Redis to a gateway's heartbeat, and the number of due comparisons of the counters with the recorded
+//! usage.
 
-/// The number of comparisons when counters may be too high or too low. The last one only raises them.
+/// The number of comparisons if counters may be too high or too low. The last one only raises them.
 pub(super) const COMPARISONS: u64 = 6;
-/// The number of comparisons when counters can only be too low.
+/// The number of comparisons if counters can only be too low.
 pub(super) const ONLY_RAISE: u64 = 1;
 
-/// The answer to a gateway's sign of life.
+/// The answer to a gateway's heartbeat.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Heartbeat {
-    /// The number of comparisons with the recorded usage that are still to be made, if one is due.
+    /// The number of remaining comparisons with the recorded usage, if one is due.
     pub(super) left: u64,
-    /// The running comparison; empty: none.
+    /// The name of the running comparison; empty if none runs.
     pub(super) comparison: String,
 }

@@ -1,4 +1,4 @@
-//! One look at a Redis server, for operators: whether it can keep counters.
+//! A check of a Redis server, for operators: whether it is suitable for counters.
 
 use super::BadRedis;
 use super::link::connect;
@@ -7,41 +7,41 @@ use rpcgate_core::clock::Time;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The time that the server may take for its answers.
+/// The time limit of the server's answers.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a Redis server says about itself.
+/// The condition of a Redis server, according to the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RedisCondition {
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// Whether it is one of a cluster.
+    /// True if the server belongs to a cluster.
     pub is_clustered: bool,
-    /// Whether it follows another server, and takes no writes.
+    /// True if the server is a replica, which takes no writes.
     pub is_replica: bool,
-    /// Which keys it removes when its memory is full (`maxmemory-policy`).
+    /// The policy for evicting keys when the memory is full (`maxmemory-policy`).
     pub policy: String,
-    /// Bytes of memory that it uses.
+    /// The used memory in bytes.
     pub used: u64,
-    /// Bytes of memory that it may use; 0 for no limit.
+    /// The memory limit in bytes; 0 for no limit.
     pub most: u64,
-    /// The time by its clock.
+    /// The time of the server's clock.
     pub now: Time,
 }
 
-/// Why the condition of a server is unknown.
+/// The reason why the condition of a server is unknown.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotInspected {
     /// The URL, or a file that it names, cannot be used.
     #[error(transparent)]
     Settings(#[from] BadRedis),
-    /// It cannot be reached, or refuses to answer.
+    /// The server cannot be reached, or refuses to answer.
     #[error("{0}")]
     Silent(String),
 }
 
-/// Asks the server at `url` about itself. Changes nothing there, and takes four seconds at most.
+/// Queries the condition of the server at `url`. It changes nothing there, and takes at most four seconds.
 ///
 /// # Errors
 /// [`NotInspected`].
@@ -61,7 +61,7 @@ pub async fn inspect(url: &str) -> Result<RedisCondition, NotInspected> {
     condition(&info, now).ok_or_else(|| silent("is no Redis: its answer to INFO cannot be read".into()))
 }
 
-/// Reads the lines `name:value` of INFO. A server that leaves out what it has no limit or policy for has none.
+/// Reads the lines `name:value` of INFO. A missing limit or policy means that the server has none.
 fn condition(info: &str, now: Time) -> Option<RedisCondition> {
     let value =
         |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);

@@ -1,5 +1,5 @@
-//! Joining the shared counters: a gateway seeds lost counters, raises those for which it knows a higher count, and sends
-//! the counts that it made alone.
+//! Joining the shared counters: a gateway seeds lost counters, raises those for which it knows a higher count, and
+//! sends the counts that it made alone.
 
 use super::Standing;
 use super::heartbeat::{COMPARISONS, Heartbeat, ONLY_RAISE};
@@ -15,9 +15,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The largest number of counters in one script.
+/// The maximum number of counters in one script.
 const CHUNK: usize = 200;
-/// The time that a [`Seed`] may take.
+/// The time limit of a [`Seed`].
 const TELLING: Duration = Duration::from_secs(10);
 /// The number of seconds after which another gateway may seed if the first one has not finished.
 const SEEDING: u64 = 20;
@@ -36,19 +36,20 @@ impl Link {
         if before != era {
             // Counts that may have been sent to the lost counters are among the known counts.
             self.unsettled.clear();
-            // A gateway that starts knows the recorded usage. Other gateways may still have to send a part of it to Redis,
-            // and would add it to the raised counts.
+            // A gateway that starts knows the recorded usage. Other gateways may still have to send a part of it to
+            // Redis, and would add it to the raised counts.
             if !is_new || self.seed.recording().is_none() {
                 self.raise(connection, self.shared.known()).await?;
             }
             self.shared.era.store(era, Relaxed);
         }
-        // Redis may have counted a call whose answer an earlier connection did not deliver, and which was counted again.
+        // Redis may have counted a call whose answer an earlier connection did not deliver, and which was counted
+        // again.
         self.beat(connection, if is_new { ONLY_RAISE } else { COMPARISONS }).await?;
         self.settle(connection, false).await
     }
 
-    /// The number of the counters' era, if they have one.
+    /// Returns the number of the counters' era, if they have one.
     async fn era(&self, connection: &mut MultiplexedConnection) -> Result<Option<u64>, Broken> {
         let mut pipe = Pipeline::new();
         pipe.cmd("GET").arg(self.shared.names.era());
@@ -68,7 +69,7 @@ impl Link {
         let items = match timeout(TELLING, self.seed.tell()).await {
             Ok(Ok(restored)) => reported(&self.shared, &restored),
             _ => {
-                // The next attempt, by any gateway, need not wait.
+                // Releases the lock, so that the next attempt of any gateway does not wait.
                 let mut pipe = Pipeline::new();
                 pipe.cmd("DEL").arg(self.shared.names.seeding());
                 self.send(connection, &pipe).await?;
@@ -134,7 +135,8 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a sign of life and returns the state of the counters. Asks for `comparisons` with the recorded usage.
+    /// Sends a heartbeat and returns the state of the counters. Requests `comparisons` comparisons with the recorded
+    /// usage.
     pub(super) async fn beat(
         &mut self,
         connection: &mut MultiplexedConnection,
@@ -151,7 +153,7 @@ impl Link {
         let mut next = || numbers.next().unwrap_or(0);
         let (left, lowered, is_new) = (next(), next(), next() == 1);
         if self.lowered.replace(lowered).is_some_and(|before| before != lowered) {
-            // The known counts may be higher than the counters now.
+            // The known counts may now be higher than the counters.
             self.shared.doubt();
             if is_new {
                 // This gateway was silent for so long that its slices were taken back.
@@ -161,7 +163,7 @@ impl Link {
         Ok(Heartbeat { left, comparison: String::from_utf8_lossy(answered.text(4)).into_owned() })
     }
 
-    /// Signs this gateway off; it holds no slices any more.
+    /// Removes this gateway from the connected ones; it holds no slices any more.
     pub(super) async fn leave(&self, connection: &mut MultiplexedConnection) -> Result<(), Broken> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("ZREM").arg(self.shared.names.gateways()).arg(self.gateway);
@@ -178,8 +180,8 @@ fn hour(item: &Item) -> String {
     item.hour.map(|hour| hour.to_string()).unwrap_or_default()
 }
 
-/// The counts in `restored` without those that this gateway made alone: these are included, because they are shipped within
-/// moments, and are sent to Redis separately.
+/// Returns the counts in `restored` without those that this gateway made alone. The restored counts include these,
+/// because they are recorded within moments, but they are sent to Redis separately.
 fn reported(shared: &Shared, restored: &Restored) -> Vec<Item> {
     let mut items = Vec::new();
     for (key, used) in &restored.windows {

@@ -5,12 +5,12 @@ use rpcgate_core::plan::Plan;
 use rpcgate_core::window::Windows;
 use smallvec::SmallVec;
 
-/// The numbers of the minute, the hour and the day of a moment.
+/// Returns the numbers of the minute, the hour and the day of a moment.
 pub(super) const fn numbers(now: Time) -> [u64; 3] {
     [now.minute(), now.hour(), now.day()]
 }
 
-/// The count of one span, which has this number.
+/// The count of the minute, hour or day with this number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Spot {
     pub(super) number: u64,
@@ -18,7 +18,7 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// The count for an arrival in the span `number`. Late arrivals count in the newest span, as in
+    /// Returns the count for an arrival in the span `number`. Late arrivals count in the newest span, as in
     /// [`Fixed`](rpcgate_core::window::Fixed).
     const fn used(self, number: u64) -> u64 {
         if number > self.number { 0 } else { self.count }
@@ -44,36 +44,36 @@ impl Spot {
 /// Counts that were made alone and are still to be sent to Redis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Owed {
-    /// 0: minute, 1: hour, 2: day.
+    /// 0 for the minute, 1 for the hour, 2 for the day.
     pub(super) span: usize,
     pub(super) number: u64,
     pub(super) count: u64,
 }
 
-/// One key's windows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
     spots: [Spot; 3],
     owed: SmallVec<[Owed; 3]>,
-    /// Redis may have lowered the hour and the day since it returned them.
+    /// True if Redis may have lowered the hour and the day since it returned them.
     doubted: bool,
 }
 
 impl Known {
-    /// The state of the windows of `plan`.
+    /// Returns the state of the windows of `plan`.
     pub(super) fn peek(&self, plan: &Plan, now: Time) -> Windows {
         let numbers = numbers(now);
         Windows::of(plan, std::array::from_fn(|span| self.spots[span].used(numbers[span])), now)
     }
 
-    /// The numbers of the spans in which an arrival at `arrival` counts: its own, or newer ones if those are over.
+    /// Returns the numbers of the spans in which an arrival at `arrival` counts: its own, or newer ones if those are
+    /// over.
     pub(super) fn numbers(&self, arrival: Time) -> [u64; 3] {
         let own = numbers(arrival);
         std::array::from_fn(|span| own[span].max(self.spots[span].number))
     }
 
-    /// Applies counts from Redis, or from a database at start-up: at least this much is counted in the windows with these
-    /// numbers.
+    /// Applies counts from Redis, or from a database at start-up: the windows with these numbers have at least these
+    /// counts.
     pub(super) fn raise(&mut self, used: [u64; 3], numbers: [u64; 3]) {
         if std::mem::take(&mut self.doubted) {
             for span in [1, 2] {
@@ -85,7 +85,8 @@ impl Known {
         }
     }
 
-    /// Counts without Redis, on the known counts: in all three windows or in none. `Err` contains the seconds to wait.
+    /// Counts on the known counts, without Redis: in all three windows or in none. `Err` is the number of seconds to
+    /// wait.
     pub(super) fn take(&mut self, plan: &Plan, weight: u64, now: Time) -> (Windows, Result<(), u64>) {
         let before = self.peek(plan, now);
         if let Some(wait) = before.exhausted(weight) {
@@ -108,13 +109,12 @@ impl Known {
         std::mem::take(&mut self.owed)
     }
 
-    /// The owed count of one span.
     pub(super) fn owed(&self, span: usize, number: u64) -> u64 {
         let owed = self.owed.iter().filter(|owed| (owed.span, owed.number) == (span, number));
         owed.map(|owed| owed.count).sum()
     }
 
-    /// The counts of Redis as far as known: without the owed ones.
+    /// Returns the known counts of Redis, without the owed ones.
     pub(super) fn reported(&self) -> [Spot; 3] {
         std::array::from_fn(|span| {
             let Spot { number, count } = self.spots[span];
@@ -123,13 +123,13 @@ impl Known {
         })
     }
 
-    /// The known counts of the hour and the day may be too high by now. They are kept until Redis returns new ones, but no
-    /// call is refused by them while Redis is reachable.
+    /// Marks the known counts of the hour and the day as possibly too high. They are kept until Redis returns new ones,
+    /// but they refuse no call while Redis is reachable.
     pub(super) fn doubt(&mut self) {
         self.doubted = true;
     }
 
-    /// Whether Redis must decide even if a window seems to be full.
+    /// Reports whether Redis must decide even if a window seems to be full.
     pub(super) fn is_doubted(&self) -> bool {
         self.doubted
     }
@@ -143,7 +143,7 @@ impl Known {
         }
     }
 
-    /// Whether it can be removed at `present`.
+    /// Reports whether the entry can be removed at `present`.
     pub(super) fn is_over(&self, present: Time) -> bool {
         self.owed.is_empty() && present.day() > self.spots[2].number
     }

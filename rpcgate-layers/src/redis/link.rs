@@ -1,6 +1,6 @@
-//! The link to Redis: one task that owns the connection. Commands that arrive while answers are pending are sent together
-//! in one pipeline. The link is a circuit breaker: once an answer does not arrive in time, no call waits for Redis until it
-//! was tried again.
+//! The link to Redis: one task that owns the connection. Commands that arrive while answers are pending are sent
+//! together in one pipeline. The link is a circuit breaker: after an answer has not arrived in time, no call waits for
+//! Redis until another attempt has succeeded.
 
 use super::report::Report;
 use super::script::{Answered, BadAnswer, Code, Digests};
@@ -20,13 +20,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-/// The interval at which owed counts and idle slices are sent to Redis, and its presence is checked.
+/// The interval at which owed counts and idle slices are sent to Redis, and the connection is checked.
 const TICK: Duration = Duration::from_millis(500);
 /// The time between two attempts to reach Redis.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The time that connecting may take.
+/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(1);
-/// The largest number of commands in one pipeline.
+/// The maximum number of commands in one pipeline.
 const TOGETHER: usize = 256;
 
 /// The reason why the link is broken.
@@ -61,7 +61,7 @@ pub(super) struct Link {
     client: Client,
     pub(super) shared: Arc<Shared>,
     pub(super) seed: Arc<dyn Seed>,
-    /// The id of this gateway, for as long as it runs.
+    /// The id of this gateway, which is valid until it stops.
     pub(super) gateway: u64,
     pub(super) receipts: u64,
     /// Counts that may or may not have been added: they are sent again under the same number.
@@ -119,7 +119,7 @@ impl Link {
         }
     }
 
-    /// One connection, until it breaks. `None`: it was closed.
+    /// Runs one connection until it breaks. Returns `None` if it was closed.
     async fn life(&mut self, orders: &mut Orders, reported: &mut String) -> Option<Broken> {
         let mut connection = match alone(orders, connect(self.client.clone())).await? {
             Ok(connection) => connection,
@@ -187,8 +187,8 @@ impl Link {
         }
     }
 
-    /// Sends the waiting commands in one pipeline and distributes the answers. Returns the sender of an order to close, if
-    /// there is one.
+    /// Sends the waiting commands in one pipeline and distributes the answers. Returns the sender of an order to close,
+    /// if there is one.
     async fn together(
         &self,
         connection: &mut MultiplexedConnection,
@@ -210,7 +210,7 @@ impl Link {
         let (answers, in_time) = match self.send_timed(connection, &pipe).await {
             Ok(answers) => answers,
             Err(broken) => {
-                // This comes first: a caller that learns now that it gets no answer must not send the command again.
+                // Must come first: a caller that learns now that it gets no answer must not send the command again.
                 self.shared.stand(Standing::Alone);
                 waiting.into_iter().for_each(|then| then(None));
                 return Err(broken);
@@ -248,7 +248,8 @@ impl Link {
         Ok(self.send_timed(connection, pipe).await?.0)
     }
 
-    /// Like [`send`](Self::send), and whether the answers were read as soon as they arrived: only then is their time exact.
+    /// As [`send`](Self::send). Also returns whether the answers were read as soon as they arrived: only then is their
+    /// time exact.
     async fn send_timed(
         &self,
         connection: &mut MultiplexedConnection,
@@ -284,7 +285,7 @@ impl Link {
     }
 }
 
-/// Waits for `what` while no order can be executed. `None`: the link was closed.
+/// Waits for `what` while no order can be executed. Returns `None` if the link was closed.
 async fn alone<T>(orders: &mut Orders, what: impl Future<Output = T>) -> Option<T> {
     let mut what = pin!(what);
     loop {
@@ -311,13 +312,12 @@ impl Drop for Link {
 }
 
 pub(super) async fn connect(client: Client) -> Result<MultiplexedConnection, Broken> {
-    // The link has deadlines of its own.
+    // The link has its own deadlines.
     let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     Ok(timeout(CONNECT, connecting).await.map_err(|_| Broken::Silent)??)
 }
 
-/// The scripts of `answers`.
 pub(super) fn digests(answers: Vec<Value>) -> Result<Digests, Broken> {
     Digests::read(answers).map_err(Broken::from)
 }

@@ -1,20 +1,21 @@
-//! Counters that several gateways share in Redis.
+//! Counters in Redis that several gateways share.
 //!
-//! Plan windows and requests per second are counted by one script per request; scripts that are ready together are sent
-//! together. Compute Units are spent from a slice that is reserved in advance, so that they need no round trip. Once less
-//! than a slice for each gateway is left, every call is reserved in Redis, so that a ceiling is overrun by one call at
-//! most. A call that is certain to be refused (by a window that is known to be full) does not reach Redis.
+//! One script per request counts plan windows and requests per second; scripts that are ready together are sent
+//! together. Compute Units are spent from a slice that is reserved in advance, so that they need no round trip. When
+//! less than a slice for each gateway is left, every call is reserved in Redis, so that a ceiling is overrun by at most
+//! one call. A call that is certain to be refused, because a window is known to be full, does not reach Redis.
 //!
-//! While Redis is unreachable or does not answer, each gateway counts alone, starting from its last known counts: no call
-//! fails, and a limit may be overrun by up to one limit for each further gateway. Counts made alone are added when Redis is
-//! back. If Redis has lost its counters, they are seeded: with the counts that the gateways know, and with those of a
+//! While Redis is unreachable or does not answer, each gateway counts alone, starting from its last known counts: no
+//! call fails, and each further gateway may overrun a limit by up to that limit. Counts made alone are added when Redis
+//! is back. If Redis has lost its counters, they are seeded with the counts that the gateways know, and with those of a
 //! [`Seed`] for other keys. Calls that were counted alone while the counters were lost may then count twice.
 //!
-//! A gateway that shuts down returns the rest of its slices. The slices of one that is killed stay counted, at most a 64th
-//! of a ceiling for each project. After that, after Redis has lost its counters, and after the connection to it broke, the
-//! counters are compared with the recorded usage: see [`Seed::recording`]. Minutes and seconds are not corrected.
+//! A gateway that shuts down returns the rest of its slices. The slices of a killed gateway stay counted: at most 1/64
+//! of a ceiling for each project. After a kill, after Redis has lost its counters, and after the connection to it
+//! broke, the counters are compared with the recorded usage: see [`Seed::recording`]. Minutes and seconds are not
+//! corrected.
 //!
-//! Redis must not evict: `maxmemory-policy noeviction`. A cluster of Redis servers is not supported.
+//! Redis must not evict keys: `maxmemory-policy noeviction`. A cluster of Redis servers is not supported.
 
 mod compare;
 mod heartbeat;
@@ -66,12 +67,12 @@ const MOST_SLICE: u64 = 100_000;
 /// The address and the settings of Redis.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisSettings {
-    /// `redis://…`, or `rediss://…` for TLS. With TLS, `?sslrootcert=/file` names the authorities that are trusted instead
-    /// of the public ones, `sslcert=/file` and `sslkey=/file` a client certificate.
+    /// `redis://…`, or `rediss://…` for TLS. With TLS, `?sslrootcert=/file` names the CAs that are trusted instead of
+    /// the public ones, `sslcert=/file` and `sslkey=/file` a client certificate.
     pub url: String,
     /// The prefix of all key names.
     pub prefix: String,
-    /// The time that Redis may take for an answer before this gateway counts alone.
+    /// The time limit of an answer of Redis. After it, this gateway counts alone.
     pub patience: Duration,
 }
 
@@ -85,7 +86,7 @@ impl fmt::Debug for RedisSettings {
     }
 }
 
-/// The URL is not valid for Redis, or a file that it names cannot be used.
+/// An error for a URL that is not valid for Redis, or that names a file that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("redis.url: {0}")]
 pub struct BadRedis(String);
@@ -93,8 +94,8 @@ pub struct BadRedis(String);
 /// The place in which a gateway's calls are recorded, and the delay of the records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recording {
-    /// The name of the place. Counters are compared with the recorded usage only if it is the same at all gateways and
-    /// contains the records of all of them.
+    /// The name of the place. Counters are compared with the recorded usage only if all gateways have the same name and
+    /// the place contains the records of all of them.
     pub place: Arc<str>,
     /// Records that are older than this have arrived there.
     pub behind: Duration,
@@ -107,22 +108,22 @@ pub trait Seed: Send + Sync + fmt::Debug {
         Box::pin(std::future::ready(()))
     }
 
-    /// The counts that are still valid.
+    /// Returns the counts that are still valid.
     fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>>;
 
-    /// The place in which all gateways record their calls. `None`: there is none, or it is unknown; then counters are never
-    /// compared with the recorded usage.
+    /// Returns the place in which all gateways record their calls. `None` if no such place exists or it is unknown;
+    /// then counters are never compared with the recorded usage.
     fn recording(&self) -> Option<Recording> {
         None
     }
 
-    /// The recorded usage of the hour, the day and the last 24 hours. Minutes may be missing.
+    /// Returns the recorded usage of the hour, the day and the last 24 hours. Minutes may be missing.
     fn recorded(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         self.tell()
     }
 }
 
-/// A source without counts, for gateways that keep no usage.
+/// A source without counts, for gateways that record no usage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NoSeed;
 
@@ -132,7 +133,7 @@ impl Seed for NoSeed {
     }
 }
 
-/// Whether a gateway's counters are shared.
+/// The state of a gateway's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Standing {
@@ -152,11 +153,11 @@ pub struct RedisCounters {
 }
 
 impl RedisCounters {
-    /// Counters in the Redis of `settings`, which is connected in the background; until then this gateway counts alone. Must
-    /// be called inside a tokio runtime. The connection ends with the last clone.
+    /// Creates counters in the Redis of `settings`. The connection is made in the background; until then this gateway
+    /// counts alone. Must be called inside a tokio runtime. The connection ends with the last clone.
     ///
     /// # Errors
-    /// [`BadRedis`] when the URL is not valid for Redis, or a file that it names cannot be used.
+    /// [`BadRedis`] if the URL is not valid for Redis, or if a file that it names cannot be used.
     pub fn new(settings: &RedisSettings, seed: Arc<dyn Seed>) -> Result<Self, BadRedis> {
         let shared = Arc::new(Shared::new(&settings.prefix, settings.patience));
         let (orders, taken) = mpsc::unbounded_channel();
@@ -168,12 +169,12 @@ impl RedisCounters {
     /// Checks the settings like [`new`](Self::new).
     ///
     /// # Errors
-    /// [`BadRedis`] when the URL is not valid for Redis, or a file that it names cannot be used.
+    /// [`BadRedis`] if the URL is not valid for Redis, or if a file that it names cannot be used.
     pub fn check(settings: &RedisSettings) -> Result<(), BadRedis> {
         tls::client(&settings.url).map(drop)
     }
 
-    /// Whether the counters are shared now.
+    /// Returns the current state of the counters.
     pub fn standing(&self) -> Standing {
         self.shared.standing()
     }
@@ -191,7 +192,7 @@ impl RedisCounters {
         }
     }
 
-    /// The number of gateways that count together, as last reported by Redis.
+    /// Returns the number of gateways that count together, as last reported by Redis.
     pub fn gateways(&self) -> u64 {
         self.shared.gateways.load(Relaxed)
     }
@@ -206,17 +207,17 @@ impl RedisCounters {
         }
     }
 
-    /// The Compute Units of a project in the 24 hours up to `now`, as far as this gateway knows.
+    /// Returns the Compute Units of a project in the 24 hours up to `now` that this gateway knows.
     pub fn used(&self, project: ProjectId, now: Time) -> u64 {
         self.shared.units.look(project, |units| units.map_or(0, |units| units.used(now.hour())))
     }
 
-    /// Returns unused reservations, sends the counts made alone to Redis, and counts alone from then on. To be called after
-    /// the last call; takes no longer than a few answers of Redis.
+    /// Returns unused reservations, sends the counts made alone to Redis, and then counts alone. Must be called after
+    /// the last call. It takes no longer than a few answers of Redis.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.orders.send(Order::Close(done)).is_ok() {
-            // The link has ended already.
+            // The link may have ended already.
             let _ = closed.await;
         }
     }
@@ -228,7 +229,7 @@ impl RedisCounters {
         }
     }
 
-    /// The size of a slice below this ceiling.
+    /// Returns the size of a slice below this ceiling.
     fn slice(&self, ceiling: u64) -> u64 {
         let slice = (ceiling / (64 * self.gateways().max(1))).min(MOST_SLICE);
         if slice < LEAST_SLICE { 0 } else { slice }
@@ -263,7 +264,7 @@ impl RedisCounters {
                     units.spent(hour)
                 });
                 grant.used = spent.saturating_sub(grant.units);
-                // The caller may have gone, or go before it reads the answer.
+                // The caller may have gone, or may go before it reads the answer.
                 let _ = sender.send(Unclaimed { shared, project, mask, grant });
             }
         });
@@ -271,7 +272,7 @@ impl RedisCounters {
     }
 }
 
-/// Units that Redis has granted, until the caller takes them. If this is dropped before that, the units are returned.
+/// Units that Redis has granted, until the caller takes them. Dropping this before then returns the units.
 #[derive(Debug)]
 struct Unclaimed {
     shared: Arc<Shared>,
@@ -294,7 +295,7 @@ impl Drop for Unclaimed {
     }
 }
 
-/// The costs that were granted.
+/// Returns the granted costs.
 fn reserved(answered: &Answered, costs: &[u32], hour: u64) -> (Mask, Grant) {
     let (mut mask, mut grant) = (Mask::default(), Grant { hour, units: 0, used: 0 });
     for (index, cost) in costs.iter().enumerate() {
@@ -336,7 +337,7 @@ impl Counters for RedisCounters {
             command.arg(shared.names.window(caller.key, span, number));
         }
         if second.is_some() {
-            // This counts nothing; it sets the newest second in which a request arrived.
+            // Counts nothing, but sets the newest second in which a request arrived.
             let newest = shared.seconds.with(caller.project, |second| second.add(0, now));
             command.arg(shared.names.second(caller.project, newest));
         }
@@ -409,7 +410,7 @@ impl Counters for RedisCounters {
     }
 }
 
-/// The result of a request that Redis has decided.
+/// Returns the result of a request that Redis has decided.
 fn taken(
     shared: &Shared,
     caller: &Caller,

@@ -1,8 +1,9 @@
-//! Calls that several gateways have sent to nodes, in Redis.
+//! The calls that several gateways have sent to nodes, in Redis.
 //!
-//! Each gateway says how many it has sent by itself, and the sum is everyone's. So what is said twice counts once, nothing is lost
-//! while Redis is away, and a Redis that has lost everything has it back within a second. What gateways have sent that are long
-//! gone is one number. If one of them comes back nevertheless, its calls count twice, and never too little.
+//! Each gateway reports its own total, and the sum of all totals is the shared count. So a repeated report counts once,
+//! nothing is lost while Redis is unreachable, and a Redis that has lost everything has it back within a second. The
+//! totals of gateways that have been silent for long are one number. If such a gateway comes back nevertheless, its
+//! calls count twice, but never too little.
 
 use super::link::connect;
 use super::tls::client;
@@ -13,18 +14,19 @@ use std::fmt;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The time that Redis may take to answer. No call waits for it.
+/// The time limit of an answer of Redis. No call waits for it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a month is kept, in seconds: longer than it lasts.
+/// The seconds for which a month is kept: longer than the month.
 const KEPT: u64 = 40 * 86_400;
-/// The largest number of nodes that are asked for at once.
+/// The maximum number of nodes in one request.
 const TOGETHER: usize = 64;
-/// Tells Redis and adds up. It is sent whole each time, which is once a second, so that Redis need not know it.
+/// The script that stores the totals and returns the sums. It is sent as a whole each time, which is once a second, so
+/// that Redis need not know it.
 const EXCHANGE: &str = include_str!("lua/node_months.lua");
-/// The seconds without a word after which a gateway may be taken for one that does not come back,
+/// The seconds of silence after which a gateway may be gone for good.
 const SILENCE: u64 = 3_600;
-/// and the gateways that are still told apart then. A gateway has a new name if it is started without its former journal: what
-/// the oldest of them have sent is kept as one number.
+/// The number of gateways with a total of their own. A gateway has a new name if it is started without its former
+/// journal. Beyond this number, the totals of the oldest silent ones are kept as one number.
 const APART: u64 = 64;
 
 /// Counts that one gateway shares with others.
@@ -43,17 +45,17 @@ impl fmt::Debug for SharedNodeMonths {
     }
 }
 
-/// Why counts were not shared.
+/// The reason why counts were not shared.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotShared(String);
 
 impl SharedNodeMonths {
-    /// Counts in the Redis of `settings`, of the gateway with this name, which no other one may have. Nothing is connected before
-    /// the first question.
+    /// Creates counts in the Redis of `settings` for the gateway with this name, which must be unique. It connects
+    /// before the first request, not earlier.
     ///
     /// # Errors
-    /// [`BadRedis`] for an invalid URL, or one that names files which cannot be used.
+    /// [`BadRedis`] for an invalid URL, or one that names files that cannot be used.
     pub fn new(settings: &RedisSettings, gateway: &str) -> Result<Self, BadRedis> {
         Ok(SharedNodeMonths {
             client: client(&settings.url)?,
@@ -67,12 +69,12 @@ impl SharedNodeMonths {
         format!("{}node-month:{name}", self.prefix)
     }
 
-    /// When each gateway has said something about it.
+    /// Returns the key for the times of each gateway's last report.
     fn seen_key(&self, name: &str) -> String {
         format!("{}node-month-seen:{name}", self.prefix)
     }
 
-    /// What this gateway has said before of each of these: a month of a node.
+    /// Returns the totals that this gateway has reported earlier. Each name is a month of a node.
     ///
     /// # Errors
     /// [`NotShared`].
@@ -89,7 +91,7 @@ impl SharedNodeMonths {
         whole(all, names.len())
     }
 
-    /// Says how many calls this gateway has sent, by month and node, and returns how many the others have.
+    /// Reports the total of this gateway for each month and node, and returns the sum of the others' totals.
     ///
     /// # Errors
     /// [`NotShared`].

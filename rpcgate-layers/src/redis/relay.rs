@@ -1,7 +1,8 @@
-//! Changes of the management database, published from gateway to gateway: a gateway that cannot reach the database receives
-//! them from gateways that have read them.
+//! Changes of the management database, published from gateway to gateway. A gateway that cannot reach the database
+//! receives them from gateways that have read them.
 //!
-//! Nothing depends on the arrival of a message: each gateway reads all changes from the database, in order, when it can.
+//! Nothing depends on the arrival of a message: each gateway reads all changes from the database, in order, when it
+//! can.
 
 use super::link::{Broken, connect};
 use super::script::BadAnswer;
@@ -17,14 +18,14 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 /// The time between two attempts to reach Redis.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The time that Redis may take to answer. No call waits for it.
+/// The time limit of an answer of Redis. No call waits for it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The interval of pings: a broken connection may give no sign.
+/// The interval of pings, because a broken connection may give no sign.
 const ALIVE: Duration = Duration::from_secs(10);
-/// The largest number of changes that are published in one pipeline.
+/// The maximum number of changes in one pipeline.
 const TOGETHER: usize = 256;
 
-/// Publishes changes to other gateways and receives theirs.
+/// A relay that publishes changes to other gateways and receives theirs.
 pub struct ChangeRelay {
     client: Client,
     channel: String,
@@ -38,16 +39,16 @@ impl fmt::Debug for ChangeRelay {
 }
 
 impl ChangeRelay {
-    /// A relay between all gateways with these settings.
+    /// Creates a relay between all gateways with these settings.
     ///
     /// # Errors
-    /// [`BadRedis`] for an invalid URL, or one that names files which cannot be used.
+    /// [`BadRedis`] for an invalid URL, or one that names files that cannot be used.
     pub fn new(settings: &RedisSettings) -> Result<Self, BadRedis> {
         Ok(ChangeRelay { client: client(&settings.url)?, channel: format!("{}changes", settings.prefix) })
     }
 
-    /// Publishes the changes from `outgoing`, and passes all published changes, including its own, to `incoming`, until the
-    /// sender of `outgoing` is dropped. Changes are lost while Redis is unreachable or `incoming` is full.
+    /// Publishes the changes from `outgoing`, and passes all published changes, including its own, to `incoming`, until
+    /// the sender of `outgoing` is dropped. Changes are lost while Redis is unreachable or `incoming` is full.
     pub async fn run(self, mut outgoing: mpsc::Receiver<Numbered>, incoming: mpsc::Sender<Numbered>) {
         let mut why = String::new();
         loop {
@@ -112,7 +113,7 @@ impl ChangeRelay {
     }
 }
 
-/// The published form of a change. `None` if the change is meaningless without the database.
+/// Returns the published form of a change. `None` if the change is meaningless without the database.
 fn line(Numbered { number, change }: &Numbered) -> Option<String> {
     Some(match change {
         Change::Key(id) => format!("{number} key {id}"),

@@ -1,17 +1,17 @@
-//! The report of a gateway for a comparison of counters with the recorded usage: the time up to which all that it counted
-//! is recorded, and the units of its reservations that no call has used.
+//! The report of a gateway for a comparison of counters with the recorded usage: the time up to which all that it
+//! counted is recorded, and the units of its reservations that no call has used.
 
 use super::units::Unused;
 use rpcgate_core::caller::ProjectId;
 use std::collections::{HashMap, VecDeque};
 
-/// The largest number of moments that wait until everything before them is recorded. Beyond it no further one is added.
+/// The maximum number of moments that wait until everything before them is recorded. Beyond it no further one is added.
 const MOST_MOMENTS: usize = 128;
 
 /// The report for one comparison.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Report {
-    /// The comparison; empty: none.
+    /// The name of the comparison; empty if none runs.
     comparison: String,
     recorded: RecordedUpTo,
     unused: HashMap<(ProjectId, u64), MostUnused>,
@@ -19,29 +19,27 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// An empty report for `comparison`.
     pub(super) fn new(comparison: &str) -> Self {
         Report { comparison: comparison.to_owned(), ..Report::default() }
     }
 
-    /// Whether it is the report for `comparison`.
     pub(super) fn is_for(&self, comparison: &str) -> bool {
         self.comparison == comparison
     }
 
-    /// The time up to which all that was counted is recorded: at `now` all calls that began before `oldest` are over, and
-    /// calls that were over `behind` ago are recorded.
+    /// Returns the time up to which all that was counted is recorded. At `now` all calls that began before `oldest` are
+    /// over, and calls that were over `behind` ago are recorded.
     pub(super) fn recorded_up_to(&mut self, oldest: i64, now: i64, behind: i64) -> i64 {
         self.recorded.look(oldest, now, behind)
     }
 
-    /// The units of projects and hours that have become unused since the last call, where there are any.
+    /// Returns the units, by project and hour, that have become unused since the last call.
     pub(super) fn grow(
         &mut self,
         unused: impl IntoIterator<Item = (ProjectId, u64, Unused)>,
     ) -> Vec<(ProjectId, u64, u64)> {
-        // Units that a project has at the first call count as they are. Of a project that is seen later, all units count that
-        // have ever become unused.
+        // At the first call, a project's currently unused units count. For a project that appears later, all units
+        // count that have ever become unused.
         let is_first = !std::mem::replace(&mut self.has_grown, true);
         let mut grown = Vec::new();
         for (project, hour, unused) in unused {
@@ -60,7 +58,7 @@ impl Report {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct RecordedUpTo {
     known: i64,
-    /// A moment, and the time at which all calls that began before it were found to be over.
+    /// Each moment with the time at which all calls that began before it were found to be over.
     waiting: VecDeque<(i64, i64)>,
 }
 
@@ -71,7 +69,7 @@ impl Default for RecordedUpTo {
 }
 
 impl RecordedUpTo {
-    /// At `now` all calls that began before `oldest` are over, and calls that were over `behind` ago are recorded.
+    /// See [`recorded_up_to`](Report::recorded_up_to).
     fn look(&mut self, oldest: i64, now: i64, behind: i64) -> i64 {
         if self.waiting.len() < MOST_MOMENTS {
             self.waiting.push_back((oldest, now));
@@ -86,16 +84,16 @@ impl RecordedUpTo {
     }
 }
 
-/// The largest number of units of a project and hour that can have been unused at any time since the report began.
+/// The maximum number of units of a project and hour that can have been unused at any time since the report began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct MostUnused {
-    /// The units that were unused at first, and the units that had ever become unused by then.
+    /// The units that were unused at the start, and the units that had ever become unused by then.
     first: Unused,
     reported: u64,
 }
 
 impl MostUnused {
-    /// The growth since the last call.
+    /// Returns the growth since the last call.
     fn grow(&mut self, unused: Unused) -> u64 {
         let most = self.first.now.saturating_add(unused.ever.saturating_sub(self.first.ever));
         let by = most.saturating_sub(self.reported);

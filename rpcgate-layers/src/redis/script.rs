@@ -1,4 +1,4 @@
-//! The scripts that count in Redis, the names of the keys, and reading the answer of a script.
+//! The Lua scripts that count in Redis, the names of the keys, and the parsing of a script's answer.
 
 use redis::{Cmd, Pipeline, ServerError, Value, cmd};
 use rpcgate_core::caller::{KeyId, ProjectId};
@@ -19,7 +19,6 @@ const TEXTS: [&str; 7] = [
     include_str!("lua/compared.lua"),
 ];
 
-/// One of the scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Script {
     Take,
@@ -36,7 +35,7 @@ pub(super) enum Script {
 pub(super) struct Digests(Vec<String>);
 
 impl Digests {
-    /// Commands that load all scripts.
+    /// Returns the commands that load all scripts.
     pub(super) fn load() -> Pipeline {
         let mut pipe = Pipeline::with_capacity(TEXTS.len());
         for text in TEXTS {
@@ -48,7 +47,7 @@ impl Digests {
     /// Reads the answer to [`load`](Self::load).
     ///
     /// # Errors
-    /// [`BadAnswer::Refused`] if Redis loads no scripts for us, as without a log-in; [`BadAnswer::Strange`].
+    /// [`BadAnswer::Refused`] if Redis refuses to load scripts, for example without a login; [`BadAnswer::Strange`].
     pub(super) fn read(answers: Vec<Value>) -> Result<Self, BadAnswer> {
         let digests = answers.into_iter().map(|answer| match answer {
             Value::BulkString(digest) => String::from_utf8(digest).map_err(|_| BadAnswer::Strange),
@@ -60,7 +59,7 @@ impl Digests {
         if digests.len() == TEXTS.len() { Ok(Digests(digests)) } else { Err(BadAnswer::Strange) }
     }
 
-    /// A command that runs `script` on `keys` keys. The caller appends keys and arguments.
+    /// Returns a command that runs `script` on `keys` keys. The caller appends keys and arguments.
     pub(super) fn run(&self, script: Script, keys: usize) -> Cmd {
         let digest = self.0.get(script as usize).map_or("", String::as_str);
         let mut command = cmd("EVALSHA");
@@ -76,7 +75,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The era: a random number, drawn when the counters are seeded, so that all gateways notice when they are lost.
+    /// The era: the time of Redis when the counters were seeded. A missing or new value shows all gateways that the
+    /// counters were lost.
     pub(super) fn era(&self) -> String {
         format!("{}era", self.prefix)
     }
@@ -91,17 +91,17 @@ impl Names {
         format!("{}gateways", self.prefix)
     }
 
-    /// The number of comparisons with the recorded usage that are still to be made.
+    /// The number of remaining comparisons with the recorded usage.
     pub(super) fn comparisons(&self) -> String {
         format!("{}comparisons", self.prefix)
     }
 
-    /// The running comparison.
+    /// The name of the running comparison.
     pub(super) fn comparing(&self) -> String {
         format!("{}comparing", self.prefix)
     }
 
-    /// Exists while no comparison may begin.
+    /// A key that exists while no comparison may begin.
     pub(super) fn pause(&self) -> String {
         format!("{}pause", self.prefix)
     }
@@ -126,7 +126,7 @@ impl Names {
         format!("{}r:{gateway:x}:{number:x}", self.prefix)
     }
 
-    /// A key's window; 0: minute, 1: hour, 2: day.
+    /// A key's window; `span` is 0 for the minute, 1 for the hour, 2 for the day.
     pub(super) fn window(&self, key: KeyId, span: usize, number: u64) -> String {
         let mut name = String::with_capacity(self.prefix.len() + 48);
         // Writing to a string cannot fail.
@@ -134,7 +134,7 @@ impl Names {
         name
     }
 
-    /// A project's second.
+    /// The requests of a project in a second.
     pub(super) fn second(&self, project: ProjectId, second: u64) -> String {
         format!("{}s:{:x}:{second}", self.prefix, project.0)
     }
@@ -148,25 +148,23 @@ impl Names {
 /// The meaning of a script's first number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Code {
-    /// Done.
     Done,
-    /// The script came too late and did nothing: no call waits for it any more.
+    /// The script ran too late and did nothing: no call waits for it any more.
     Late,
     /// The script did nothing: the era has changed.
     OtherEra,
-    /// The second is full.
+    /// The limit per second is reached.
     Second,
     /// A window is full.
     Window,
 }
 
-/// A script's answer.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Answered {
     pub(super) code: Code,
     /// The time of Redis, in microseconds.
     pub(super) time: i64,
-    /// The rest of it.
+    /// The rest of the answer.
     pub(super) more: Vec<Value>,
 }
 
@@ -180,7 +178,6 @@ pub(super) enum BadAnswer {
 }
 
 impl Answered {
-    /// Reads the answer of a script.
     pub(super) fn read(value: Value) -> Result<Self, BadAnswer> {
         let mut more = match value {
             Value::Array(more) => more,
@@ -205,13 +202,13 @@ impl Answered {
         Ok(Answered { code, time, more: rest })
     }
 
-    /// The numbers of the rest from `index` on; anything else counts as 0.
+    /// Returns the numbers of the rest from `index`; anything else counts as 0.
     pub(super) fn numbers(&self, index: usize) -> impl Iterator<Item = u64> {
         let values = self.more.get(index..).unwrap_or_default();
         values.iter().map(|value| number(value).and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
     }
 
-    /// The text at `index` of the rest.
+    /// Returns the text at `index` of the rest.
     pub(super) fn text(&self, index: usize) -> &[u8] {
         match self.more.get(index) {
             Some(Value::BulkString(text)) => text,
@@ -225,7 +222,7 @@ fn reported(error: &ServerError) -> String {
     words.join(" ").trim().to_owned()
 }
 
-/// A number that Redis returned as a number or as a text.
+/// Reads a number that Redis returned as a number or as a text.
 pub(super) fn number(value: &Value) -> Option<i64> {
     match value {
         Value::Int(number) => Some(*number),

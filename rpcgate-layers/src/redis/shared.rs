@@ -21,17 +21,16 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-/// A command for Redis, and the sender of its answer; `None` as answer: the command was not executed, or it is unknown
-/// whether it was.
+/// A command for Redis, and the callback for its answer. `None` as answer: the command was not executed, or it is
+/// unknown whether it was.
 pub(super) struct Ask {
     pub(super) command: Cmd,
     pub(super) then: Box<dyn FnOnce(Option<Answered>) + Send>,
 }
 
-/// An order to the link.
 pub(super) enum Order {
     Ask(Ask),
-    /// Return unused units, send owed counts, and end.
+    /// Returns unused units, sends owed counts, and ends the link.
     Close(oneshot::Sender<()>),
 }
 
@@ -51,22 +50,21 @@ pub(super) struct Item {
     /// The hour, for a project's units.
     pub(super) hour: Option<u64>,
     pub(super) value: i64,
-    /// For how many seconds it is kept.
+    /// The seconds for which the counter is kept.
     pub(super) kept: u64,
 }
 
-/// The known counts, and the state of the link.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) names: Names,
-    /// The time that Redis may take for an answer.
+    /// The time limit of an answer of Redis.
     pub(super) patience: Duration,
     pub(super) keys: Sharded<KeyId, Known>,
     pub(super) seconds: Sharded<ProjectId, Fixed<1>>,
     pub(super) units: Sharded<ProjectId, Units>,
     /// The calls that may have been counted and are not in the usage sink yet.
     pub(super) in_flight: Arc<InFlight>,
-    /// Whether counts were made alone and are still to be sent to Redis.
+    /// True if counts were made alone and are still to be sent to Redis.
     pub(super) owes: AtomicBool,
     /// The number of gateways that count together.
     pub(super) gateways: AtomicU64,
@@ -74,7 +72,7 @@ pub(super) struct Shared {
     pub(super) digests: RwLock<Option<Arc<Digests>>>,
     /// The number of known lowerings of counters. Answers to commands from before a lowering may be too high.
     pub(super) doubts: AtomicU64,
-    /// Whether the warning that gateways record in different databases was logged.
+    /// True if the warning that gateways record in different databases was logged.
     pub(super) is_warned: AtomicBool,
     standing: AtomicU8,
     /// Notified whenever the state of the link changes.
@@ -120,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// The digests of the scripts, if Redis is in use.
+    /// Returns the digests of the scripts, if Redis is in use.
     pub(super) fn together(&self) -> Option<Arc<Digests>> {
         if self.standing() != Standing::Together {
             return None;
@@ -133,24 +131,24 @@ impl Shared {
         self.ahead.store(time.saturating_sub(self.micros()), Relaxed);
     }
 
-    /// The time of Redis's clock after which an answer would come too late: no call waits for it any more, and the request
-    /// is decided without it.
+    /// Returns the time of Redis's clock after which an answer would come too late: no call waits for it any more, and
+    /// the request is decided without it.
     pub(super) fn not_after(&self) -> i64 {
         let patience = i64::try_from(self.patience.as_micros()).unwrap_or(i64::MAX);
         self.micros().saturating_add(self.ahead.load(Relaxed)).saturating_add(patience)
     }
 
-    /// Our time `micros` on Redis's clock; never later than the real time.
+    /// Converts our time `micros` to Redis's clock. The result is never later than the real time.
     pub(super) fn at_redis(&self, micros: i64) -> i64 {
         micros.saturating_add(self.ahead.load(Relaxed))
     }
 
-    /// The microseconds since these counters were created.
+    /// Returns the microseconds since these counters were created.
     pub(super) fn micros(&self) -> i64 {
         i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// Counts without Redis, on the known counts.
+    /// Counts on the known counts, without Redis.
     pub(super) fn take_alone(&self, caller: &Caller, weight: u64, now: Time) -> Taken {
         let counted = caller.quota.rps_limit.map(|limit| {
             self.seconds.with(caller.project, |second| {
@@ -174,7 +172,7 @@ impl Shared {
         Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
     }
 
-    /// Reserves without Redis, on the known counts.
+    /// Reserves on the known counts, without Redis.
     pub(super) fn reserve_alone(
         &self,
         project: ProjectId,
@@ -220,7 +218,7 @@ impl Shared {
         self.keys.each(|_, known| known.doubt());
     }
 
-    /// The units that Redis has counted and no call has used, by project and hour.
+    /// Returns the units that Redis has counted and no call has used, by project and hour.
     pub(super) fn unused(&self) -> Vec<(ProjectId, u64, Unused)> {
         let mut all = Vec::new();
         self.units.each(|project, units| {
@@ -229,7 +227,7 @@ impl Shared {
         all
     }
 
-    /// The counts of Redis as far as known.
+    /// Returns the known counts of Redis.
     pub(super) fn known(&self) -> Vec<Item> {
         let mut items = Vec::new();
         self.keys.each(|key, known| {

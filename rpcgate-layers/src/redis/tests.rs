@@ -1,4 +1,4 @@
-//! Counters that reach no Redis. Package `rpcgate-tests` tests them with one.
+//! Counters without Redis. Package `rpcgate-tests` tests them with one.
 
 use super::*;
 use rpcgate_core::backend::suite;

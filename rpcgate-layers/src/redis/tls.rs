@@ -1,8 +1,8 @@
-//! TLS to Redis: `rediss://`, and the files that parameters of the URL may name.
+//! TLS to Redis: `rediss://`, and the files that URL parameters may name.
 //!
-//! A server is trusted if its certificate is for the name in the URL and signed by one of the public authorities, which are
-//! compiled in, or, with `?sslrootcert=/file`, by one of the authorities in that file and no other. `sslcert` and `sslkey`
-//! name the client certificate for servers that request one.
+//! A server is trusted if its certificate is for the name in the URL and signed by one of the public CAs, which are
+//! compiled in. With `?sslrootcert=/file`, only the CAs in that file are trusted. `sslcert` and `sslkey` name the
+//! client certificate for servers that request one.
 
 use super::BadRedis;
 use redis::{Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, TlsCertificates};
@@ -14,22 +14,22 @@ const ROOTS: &str = "sslrootcert";
 const CERTIFICATE: &str = "sslcert";
 const KEY: &str = "sslkey";
 
-/// The value of `sslrootcert` that means the public authorities.
+/// The value of `sslrootcert` that means the public CAs.
 const SYSTEM: &str = "system";
 
-/// A text that every file of certificates contains.
+/// A text that every certificate file contains.
 const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
-/// The client for `url`. Files are read once, here.
+/// Returns the client for `url`. Files are read once, here.
 pub(super) fn client(url: &str) -> Result<Client, BadRedis> {
     let (url, files) = Files::take(url);
-    // The library's message about a bad URL may contain its password.
+    // The redis crate's message about a bad URL may contain its password.
     let bad = |error: redis::RedisError| BadRedis(format!("not a Redis URL ({:?})", error.kind()));
     let info = url.into_connection_info().map_err(bad)?;
     match info.addr() {
         ConnectionAddr::TcpTls { .. } => {
             if CryptoProvider::get_default().is_none() {
-                // Another thread may have installed one meanwhile, which is just as good.
+                // Another thread may have installed one in the meantime, which works as well.
                 let _ = ring::default_provider().install_default();
             }
             let certificates = files.read()?;
@@ -41,7 +41,6 @@ pub(super) fn client(url: &str) -> Result<Client, BadRedis> {
     }
 }
 
-/// The files that a URL names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Files {
     roots: Option<String>,
@@ -50,7 +49,7 @@ struct Files {
 }
 
 impl Files {
-    /// Removes the parameters from a URL.
+    /// Splits these parameters from a URL.
     fn take(url: &str) -> (Cow<'_, str>, Self) {
         let mut files = Files::default();
         let Some((head, query)) = url.split_once('?') else { return (url.into(), files) };
@@ -90,7 +89,7 @@ fn bytes(name: &str, file: &str) -> Result<Vec<u8>, BadRedis> {
     fs::read(file).map_err(|error| BadRedis(format!("{name}={file}: {error}")))
 }
 
-/// An empty file would mean that no authority is trusted.
+/// Reads a file of certificates. Refuses one without a certificate, which would mean that no CA is trusted.
 fn certificates(name: &str, file: &str) -> Result<Vec<u8>, BadRedis> {
     let bytes = bytes(name, file)?;
     let has_any = bytes.windows(BEGIN.len()).any(|part| part == BEGIN);

@@ -8,64 +8,62 @@ use smallvec::SmallVec;
 /// Units by the number of their hour; owed units may be negative.
 pub(super) type Owed = SmallVec<[(u64, i64); 2]>;
 
-/// One project's units.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Units {
-    /// The last counts from Redis, with those made alone since.
+    /// The last counts from Redis, including those made alone since then.
     hours: Vec<(u64, u64)>,
     /// Units that are counted in Redis in `hour` and not used.
     rest: u64,
     hour: u64,
-    /// Whether the rest may be spent. Near the ceiling it may not: then it returns to Redis.
+    /// True if the rest may be spent. Near the ceiling it may not: then it returns to Redis.
     spendable: bool,
     /// The ceiling below which the newest slice was reserved. A call with a lower ceiling may not spend the rest.
     ceiling: u64,
-    /// Whether a slice was requested and has not arrived.
+    /// True if a slice was requested and has not arrived.
     asked: bool,
-    /// Whether it was spent from since the last check.
+    /// True if it was spent from since the last check.
     touched: bool,
     owed: Owed,
-    /// Units on their way back to Redis, with a reservation of the newest hour or of the one before.
+    /// Units that are being returned to Redis, with a reservation of the newest hour or of the previous one.
     returning: u64,
-    /// All units that have ever become unused in an hour: slices that arrived and reservations that were returned. Never
-    /// falls.
+    /// All units that have ever become unused in an hour: slices that arrived and reservations that were returned.
+    /// Never falls.
     freed: SmallVec<[(u64, u64); 2]>,
 }
 
 /// Units that Redis has counted and no call has used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Unused {
-    /// Their number now.
+    /// The current number.
     pub(super) now: u64,
-    /// All that have ever become unused. Between two times, the number of unused units grows at most by the growth of this.
+    /// All units that have ever become unused. Between two times, the number of unused units grows at most by the
+    /// growth of this.
     pub(super) ever: u64,
 }
 
-/// A request to Redis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Want {
-    /// The size of the slice; 0: none.
+    /// The size of the slice; 0 for none.
     pub(super) slice: u64,
-    /// Units of this hour that are returned before anything else.
+    /// Units of this hour that are returned first.
     pub(super) back: u64,
     /// The ceiling below which the slice is reserved.
     pub(super) ceiling: u64,
 }
 
-/// The result of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Spent {
-    /// Paid from the slice, of which enough is left.
+    /// Paid from the slice, which is large enough for more.
     Yes,
-    /// Paid from the slice; it is time to request the next.
+    /// Paid from the slice; it is time to request the next one.
     Low(Want),
     /// The slice is too small: Redis must decide.
     No(Want),
 }
 
 impl Units {
-    /// Spends `units` of the slice, if it is large enough and was not reserved below a higher ceiling than the project has
-    /// now. `slice` is the size to request from Redis.
+    /// Spends `units` of the slice if it is large enough and was not reserved below a higher ceiling than the project's
+    /// current one. `slice` is the size to request from Redis.
     pub(super) fn spend(&mut self, units: u64, slice: u64, ceiling: u64, now: Time) -> Spent {
         self.roll(now.hour());
         let is_slice = self.is_spendable(now.hour(), ceiling);
@@ -113,14 +111,14 @@ impl Units {
         self.touched = true;
     }
 
-    /// Redis did not answer `want` of `hour`.
+    /// Records that Redis did not answer `want` of `hour`.
     pub(super) fn unreported(&mut self, want: Want, hour: u64) {
         self.asked &= want.slice == 0;
         self.returning = self.returning.saturating_sub(want.back);
         self.put_back(hour, want.back);
     }
 
-    /// Reserves without Redis, on the known counts.
+    /// Reserves on the known counts, without Redis.
     pub(super) fn reserve(&mut self, costs: &[u32], ceiling: u64, now: Time) -> (Mask, Grant) {
         let hour = now.hour();
         let total = costs.iter().map(|cost| u64::from(*cost)).sum();
@@ -182,8 +180,8 @@ impl Units {
         }
     }
 
-    /// Takes the counts to be sent to Redis; they are no longer owed. A slice that was not spent from since the last time is
-    /// returned too, so that other gateways may have it; with `all`, any slice is.
+    /// Takes the counts to be sent to Redis; they are no longer owed. Also returns a slice that was not spent from
+    /// since the last call, so that other gateways may have it; with `all`, returns any slice.
     pub(super) fn pay(&mut self, all: bool) -> Owed {
         let idle = !std::mem::take(&mut self.touched) || !self.spendable;
         if self.rest > 0 && (all || idle) {
@@ -192,8 +190,8 @@ impl Units {
         std::mem::take(&mut self.owed)
     }
 
-    /// The units that Redis has counted and no call has used, by hour. This may be too high: units on their way back are
-    /// included in two hours.
+    /// Returns the units that Redis has counted and no call has used, by hour. The result may be too high: units that
+    /// are being returned are included in two hours.
     pub(super) fn unused(&self) -> SmallVec<[(u64, Unused); 2]> {
         let mut all = SmallVec::<[(u64, Unused); 2]>::new();
         let mut add = |hour: u64, now: u64, ever: u64| {
@@ -223,19 +221,18 @@ impl Units {
         self.spendable = false;
     }
 
-    /// The counts of Redis as far as known: without the owed ones.
+    /// Returns the known counts of Redis, without the owed ones.
     pub(super) fn known(&self) -> impl Iterator<Item = (u64, u64)> {
         self.hours
             .iter()
             .map(|(hour, units)| (*hour, units.saturating_add_signed(self.owed(*hour).saturating_neg())))
     }
 
-    /// The owed units of one hour.
     pub(super) fn owed(&self, hour: u64) -> i64 {
         self.owed.iter().filter(|(at, _)| *at == hour).map(|(_, by)| *by).sum()
     }
 
-    /// The units in the hour of `now` and the 23 hours before.
+    /// Returns the units in `hour` and the 23 hours before it.
     pub(super) fn used(&self, hour: u64) -> u64 {
         self.hours
             .iter()
@@ -244,12 +241,12 @@ impl Units {
             .fold(0, u64::saturating_add)
     }
 
-    /// The same without what is left of the slice, which Redis counts already and no call has used.
+    /// As [`used`](Self::used), without the rest of the slice, which Redis already counts and no call has used.
     pub(super) fn spent(&self, hour: u64) -> u64 {
         self.used(hour).saturating_sub(self.rest)
     }
 
-    /// Whether it can be removed at `now`.
+    /// Reports whether the entry can be removed at `now`.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.owed.is_empty()
             && self.rest == 0
@@ -257,7 +254,7 @@ impl Units {
             && self.hours.iter().all(|(at, _)| at + 23 < now.hour())
     }
 
-    /// Whether a call of `hour` below this ceiling may be paid from the rest of the slice.
+    /// Reports whether a call of `hour` below this ceiling may be paid from the rest of the slice.
     fn is_spendable(&self, hour: u64, ceiling: u64) -> bool {
         self.spendable && self.hour == hour && self.ceiling <= ceiling
     }
@@ -493,7 +490,7 @@ mod tests {
             }
         }
 
-        /// A call is over: its units are recorded, or returned because no node answered.
+        /// Ends a call: its units are recorded, or returned because no node answered.
         fn end(&mut self, is_answered: bool) {
             match self.granted.pop() {
                 Some(units) if is_answered => self.recorded += units,
