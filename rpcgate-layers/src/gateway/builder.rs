@@ -1,5 +1,3 @@
-//! Builds a gateway from defaults and the backends and settings of its embedder.
-
 use super::{GatewayService, Housekeeping, Running};
 use crate::call::body::BodyLimits;
 use crate::nodes::{BadUrl, NodeConfig, Pool, PoolLimits};
@@ -29,8 +27,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Builds a [`GatewayService`]. Every backend and limit has a default and a setter; only the chains, with the URLs of
-/// their nodes, and the callers (keys, a directory, or [`open`](GatewayBuilder::open)) have to be given.
+/// A builder of a [`GatewayService`]. Every backend and limit has a default and a setter. Required are only the chains
+/// with the URLs of their nodes, and the callers: keys, a directory, or [`open`](GatewayBuilder::open).
 #[derive(Debug)]
 #[must_use = "it builds nothing before `build`"]
 pub struct GatewayBuilder {
@@ -54,7 +52,7 @@ pub struct GatewayBuilder {
     memory: usize,
 }
 
-/// A chain and its nodes; an error is kept until the gateway is built, so that setters can be chained.
+/// A chain and its nodes. An error is kept until the gateway is built, so that setters can be chained.
 type GivenChain = (Arc<Chain>, Result<Vec<NodeConfig>, BadNode>);
 
 #[derive(Debug)]
@@ -63,11 +61,11 @@ struct BadNode {
     error: BadUrl,
 }
 
-/// Why a gateway cannot be built.
+/// The reason why a gateway cannot be built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// It has no chain.
+    /// The gateway has no chain.
     NoChain,
     /// Two chains have this name.
     ChainTwice(ChainName),
@@ -75,18 +73,18 @@ pub enum BuildError {
     NoNode(ChainName),
     /// The URL of a node cannot be used.
     NodeUrl {
-        /// Its chain.
+        /// The chain of the node.
         chain: ChainName,
-        /// The text that was given.
+        /// The text of the URL.
         url: String,
         /// The error.
         error: BadUrl,
     },
-    /// It has no key and no directory, and is not open, so no request could pass.
+    /// The gateway has no key and no directory, and is not open, so no request could pass.
     NoCaller,
-    /// It has keys and a directory beside them, which would hide them.
+    /// The gateway has both keys and a directory, which would hide the keys.
     KeysBesideDirectory,
-    /// It is built outside a tokio runtime, and no other [`Spawn`] was given.
+    /// The gateway is built outside a tokio runtime, and no other [`Spawn`] was given.
     NoRuntime,
 }
 
@@ -109,7 +107,7 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 
 impl GatewayBuilder {
-    /// A builder with the system's clock, everything in memory, usage that is not kept, and the default limits.
+    /// Creates a builder with the system's clock, everything in memory, discarded usage, and the default limits.
     pub fn new() -> Self {
         GatewayBuilder {
             chains: Vec::new(),
@@ -164,49 +162,50 @@ impl GatewayBuilder {
         self
     }
 
-    /// Looks keys up in your own directory.
+    /// Looks keys up in this directory.
     pub fn directory(mut self, directory: Arc<dyn Directory>) -> Self {
         self.directory = Some(directory);
         self
     }
 
-    /// Accepts requests without a key, all of them as one caller on this plan: for a gateway behind something else
-    /// that knows its callers, or for cache, batches and node pool alone.
+    /// Accepts requests without a key, all of them as one caller on this plan. It is meant for a gateway behind a proxy
+    /// that authenticates its callers, or for the cache, batches and node pool alone.
     pub fn open(self, plan: Plan) -> Self {
         self.directory(Arc::new(OpenDirectory::new(caller(0, plan))))
     }
 
-    /// The clock of windows, quotas and latencies. Default: the system's.
+    /// Sets the clock of windows, quotas and latencies. Default: the system's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Counts windows and quotas. Default: in memory.
+    /// Sets the counters of windows and quotas. Default: in memory.
     pub fn counters(mut self, counters: Arc<dyn Counters>) -> Self {
         self.counters = counters;
         self
     }
 
-    /// Receives the record of every request before its response leaves. Default: usage is metered and discarded.
+    /// Sets the sink that receives the record of every request before its response leaves. Default: usage is metered
+    /// and discarded.
     pub fn usage_sink(mut self, sink: Arc<dyn UsageSink>) -> Self {
         self.usage_sink = sink;
         self
     }
 
-    /// Stores cached answers. Default: 64 MiB in memory.
+    /// Sets the store of cached answers. Default: 64 MiB in memory.
     pub fn reply_store(mut self, replies: Arc<dyn ReplyStore>) -> Self {
         self.reply_store = Some(replies);
         self
     }
 
-    /// Runs the work that continues beside requests. Default: tasks of the tokio runtime that the gateway is built in.
+    /// Sets the executor of background work. Default: tasks of the tokio runtime in which the gateway is built.
     pub fn spawn(mut self, spawn: Arc<dyn Spawn>) -> Self {
         self.spawn = Some(spawn);
         self
     }
 
-    /// How often each node is probed. Default: every 5 s.
+    /// Sets the interval at which each node is probed. Default: 5 s.
     pub fn probe_interval(mut self, every: Duration) -> Self {
         self.probe_interval = every;
         self
@@ -218,59 +217,59 @@ impl GatewayBuilder {
         self
     }
 
-    /// When a chain is overloaded, and whose calls are then refused first; `None`: no chain ever is. Default:
-    /// [`LoadRules::default`].
+    /// Sets the rules for when a chain is overloaded and whose calls are then refused first; `None` for no overload
+    /// protection. Default: [`LoadRules::default`].
     pub fn overload(mut self, rules: impl Into<Option<LoadRules>>) -> Self {
         self.overload = rules.into();
         self
     }
 
-    /// Limits of every pool of nodes.
+    /// Sets the limits of every pool of nodes.
     pub fn pool_limits(mut self, limits: PoolLimits) -> Self {
         self.pool = limits;
         self
     }
 
-    /// Limits of a request's head.
+    /// Sets the limits of a request's head.
     pub fn head_limits(mut self, limits: HeadLimits) -> Self {
         self.head = limits;
         self
     }
 
-    /// Limits of a request's body.
+    /// Sets the limits of a request's body.
     pub fn body_limits(mut self, limits: BodyLimits) -> Self {
         self.body = limits;
         self
     }
 
-    /// Limits of the content of a body: depth, and calls of a batch.
+    /// Sets the limits of the content of a body: its depth, and the calls of a batch.
     pub fn envelope_limits(mut self, limits: Limits) -> Self {
         self.envelope = limits;
         self
     }
 
-    /// How a batch is counted in the plan windows. Default: as one request.
+    /// Sets how a batch is counted in the plan windows. Default: as one request.
     pub fn batch_counts(mut self, batch: BatchCounts) -> Self {
         self.batch = batch;
         self
     }
 
-    /// How much of an answer is held.
+    /// Sets the limits of buffered and streamed answers.
     pub fn reply_limits(mut self, limits: ReplyLimits) -> Self {
         self.reply = limits;
         self
     }
 
-    /// Bytes of all bodies in memory together. Default: 256 MiB.
+    /// Sets the memory budget of all bodies together, in bytes. Default: 256 MiB.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Builds the gateway and spawns its housekeeping, which stops when its last clone is dropped.
+    /// Builds the gateway and spawns its housekeeping, which stops when the last clone of the gateway is dropped.
     ///
     /// # Errors
-    /// [`BuildError`]: something is missing, or cannot be used.
+    /// [`BuildError`] if a required part is missing or cannot be used.
     pub fn build(self) -> Result<GatewayService, BuildError> {
         let spawn: Arc<dyn Spawn> = match &self.spawn {
             Some(spawn) => spawn.clone(),
@@ -280,16 +279,16 @@ impl GatewayBuilder {
         let (gateway, housekeeping) = self.build_apart()?;
         let (work, handle) = abortable(housekeeping.run());
         spawn.spawn(Box::pin(async move {
-            // It has no other end than that of the gateway.
+            // It ends only together with the gateway.
             let _ = work.await;
         }));
         Ok(GatewayService { _running: Some(Arc::new(Running(handle))), ..gateway })
     }
 
-    /// Builds the gateway, whose housekeeping the embedder runs, for as long as the gateway serves.
+    /// Builds the gateway and its housekeeping, which the embedder must run while the gateway serves.
     ///
     /// # Errors
-    /// [`BuildError`]: something is missing, or cannot be used.
+    /// [`BuildError`] if a required part is missing or cannot be used.
     pub fn build_apart(self) -> Result<(GatewayService, Housekeeping), BuildError> {
         let directory = callers(self.keys, self.directory)?;
         let mut served: Vec<(Arc<Chain>, Arc<Pool>)> = Vec::new();

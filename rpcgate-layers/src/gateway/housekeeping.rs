@@ -1,5 +1,3 @@
-//! The background work of a stack: sweeps and probes.
-
 use crate::call::heavy::Heavy;
 use crate::call::pace::Pace;
 use crate::nodes::{Pool, watch_head};
@@ -19,12 +17,13 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The number of reads between two sweeps while the clock goes forward.
 const SWEEP: u32 = 30;
 
-/// Sweeps counters in memory, so that idle callers use none, and probes the nodes, so that the cache knows which answers
-/// are final and the pools which node to use, and ends the streams of keys that may not have any. Without it a stack works, but
-/// grows with its callers, does not know the height of its chains, and keeps streams open.
+/// The background work of a stack. It sweeps counters in memory, so that idle callers use none. It probes the nodes, so
+/// that the cache knows which answers are final and the pools know which node to use. And it ends the streams of keys
+/// that may not have any. A stack also works without it, but then its memory grows with its callers, it does not know
+/// the height of its chains, and it keeps such streams open.
 ///
-/// A [`GatewayBuilder`](super::GatewayBuilder) spawns it itself. An embedder that builds a stack from [`Parts`] spawns
-/// [`run`](Housekeeping::run), and drops or aborts that task together with the stack.
+/// A [`GatewayBuilder`](super::GatewayBuilder) spawns the housekeeping itself. An embedder that builds a stack from
+/// [`Parts`] spawns [`run`](Housekeeping::run), and drops or aborts that task together with the stack.
 #[derive(Debug)]
 #[must_use = "it does nothing unless it runs"]
 pub struct Housekeeping {
@@ -38,7 +37,7 @@ pub struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// The sweeps of a stack that is built from `parts`.
+    /// Creates the housekeeping of a stack that is built from `parts`.
     pub fn of(parts: &Parts) -> Self {
         Housekeeping {
             clock: parts.accounting.clock.clone(),
@@ -51,21 +50,21 @@ impl Housekeeping {
         }
     }
 
-    /// Also probes the nodes of `pool`, which are those of `chain`, every `every`. For pools that stay as they are; those
-    /// that are replaced have their own tasks ([`watch_head`]).
+    /// Also probes the nodes of `pool`, which belongs to `chain`, every `every`. This is for pools that are never
+    /// replaced; others have their own tasks ([`watch_head`]).
     pub fn with_probes(mut self, pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) -> Self {
         self.probes.push((pool, chain, every));
         self
     }
 
-    /// Runs all of this until it is dropped. It needs tokio's timer.
+    /// Runs until it is dropped. It needs tokio's timer.
     pub async fn run(mut self) {
         let probes = std::mem::take(&mut self.probes);
         let probes = join_all(probes.into_iter().map(|(pool, chain, every)| watch_head(pool, chain, every)));
         join3(probes, self.sweeps(), self.streams.watch()).await;
     }
 
-    /// Sweeps at intervals, and as soon as it sees that the clock was set back.
+    /// Sweeps at intervals, and as soon as it notices that the clock was set back.
     async fn sweeps(&self) {
         let mut tick = interval(LOOK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

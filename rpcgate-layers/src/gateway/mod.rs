@@ -40,7 +40,7 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 /// A gateway: from an HTTP request to its response. All clones share the state of its backends; a server keeps one
-/// for each connection. When the last clone is dropped, its probes and sweeps stop.
+/// clone for each connection. When the last clone is dropped, its probes and sweeps stop.
 #[derive(Clone)]
 pub struct GatewayService {
     stack: HttpStack,
@@ -48,7 +48,7 @@ pub struct GatewayService {
 }
 
 impl GatewayService {
-    /// A builder with a default for everything but the chains and their callers.
+    /// Returns a builder with a default for everything except the chains and their callers.
     pub fn builder() -> GatewayBuilder {
         GatewayBuilder::new()
     }
