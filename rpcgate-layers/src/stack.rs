@@ -1,5 +1,4 @@
-//! The stacks: every layer in the one order in which they are right, for every transport. This file alone knows that
-//! order.
+//! The stacks: all layers in the required order, for every transport. Only this file defines the order.
 //!
 //! | stack | from → to | used by |
 //! |---|---|---|
@@ -12,9 +11,9 @@
 //! | [`message_stack`] | the calls in a message → those that may pass | WebSocket streams, for each message |
 //!
 //! Admission is the same for every transport; only the answer to a refused request differs
-//! ([`AdmissionResponse`](crate::request::admission::AdmissionResponse)). Of the call layers a stream needs fewer: its
-//! handshake is the request that the plan windows count, its messages are free, and its answers are pushed by the node
-//! it is connected to.
+//! ([`AdmissionResponse`](crate::request::admission::AdmissionResponse)). A stream needs fewer of the call layers: the
+//! plan windows count its handshake as the request, its messages are free, and the node that it is connected to pushes
+//! its answers.
 
 use crate::call::batch::{Batch, BatchLayer};
 use crate::call::body::BodyLimits;
@@ -55,23 +54,23 @@ use rpcgate_core::tally::Accounting;
 use std::sync::Arc;
 use tower_layer::{Layer, layer_fn};
 
-/// What the stacks are built from: backends and values, no configuration.
+/// The parts of the stacks: backends and values, no configuration.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Parts {
     /// The chains, replaced as a whole when one changes.
     pub chains: Arc<ArcSwap<Chains>>,
-    /// Their nodes.
+    /// The node pools of the chains.
     pub pools: Arc<ArcSwap<Pools>>,
-    /// The keys.
+    /// The directory of the keys.
     pub directory: Arc<dyn Directory>,
     /// Clock, counters and sink. The safeguard must [observe](Accounting::observed_by) the sink.
     pub accounting: Arc<Accounting>,
-    /// Where answers are kept.
+    /// The store of cached answers.
     pub replies: Arc<dyn ReplyStore>,
-    /// What runs a call that others wait for when its own client has left.
+    /// The executor of calls that other clients wait for when their own client has left.
     pub spawn: Arc<dyn Spawn>,
-    /// The bound on all bodies in memory.
+    /// The memory budget of all bodies together.
     pub room: Arc<MemoryBudget>,
     /// Limits of a request's head.
     pub head: HeadLimits,
@@ -79,15 +78,15 @@ pub struct Parts {
     pub body: BodyLimits,
     /// Limits of the content of the body.
     pub envelope: Limits,
-    /// What a batch counts as.
+    /// The way in which a batch is counted.
     pub batch: BatchCounts,
-    /// How much of an answer is held.
+    /// Limits of buffered and streamed answers.
     pub reply: ReplyLimits,
     /// Limits of gRPC calls.
     pub grpc: GrpcLimits,
-    /// How gRPC calls ended.
+    /// Counts of ended gRPC calls by result.
     pub grpc_counts: Arc<GrpcCounts>,
-    /// How much each chain has under way, and how much it may have.
+    /// The load of each chain, and its limits.
     pub loads: Arc<ChainLoads>,
     /// The heavy budget, shared with its sweeper.
     pub heavy: Arc<Heavy>,
@@ -102,8 +101,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Parts with default limits, 64 MiB of cached answers, 256 MiB of bodies, limits under overload by the default rules, and a
-    /// safeguard without a rule.
+    /// Creates parts with default limits, 64 MiB of cached answers, 256 MiB of bodies, the default overload rules, and
+    /// a safeguard without a rule.
     pub fn new(
         chains: Arc<ArcSwap<Chains>>,
         pools: Arc<ArcSwap<Pools>>,
@@ -135,7 +134,7 @@ impl Parts {
     }
 }
 
-/// All layers of a WebSocket stream: its handshake passes them, and each of its messages the [`MessageStack`].
+/// All layers of a WebSocket stream: the handshake passes them, and each message passes the [`MessageStack`].
 pub type WebSocketStack =
     Respond<AdmissionStack<OpenStreamService<HandshakeStack<Admitted>, MessageStack<Forward>>>>;
 
@@ -145,28 +144,29 @@ pub type GrpcStack = GrpcService<AdmissionStack<Admit>, CallStack<Pass>>;
 /// All layers of an HTTP request.
 pub type HttpStack = Respond<AdmissionStack<Batch<CallStack>>>;
 
-/// The layers that see a request before its body is read, around `S`.
+/// The layers before the body is read, around `S`.
 pub type AdmissionStack<S> = Route<Authenticate<Safeguarded<Enforce<Enforce<S, ChainScope>, Suspend>>>>;
 
-/// The layers that see calls, in front of `S`, which sends the remaining ones to a node.
+/// The layers for calls, in front of `S`, which sends the remaining ones to a node.
 pub type CallStack<S = Upstream> =
     Gate<Overload<Window<Gate<Gate<Gate<Gate<Quota<Cache<S>>, Closed>, Heavy>, Pace>, Served>>>, Lists>;
 
-/// The layers that see the handshake of a stream, in front of `S`, which opens it.
+/// The layers for the handshake of a stream, in front of `S`, which opens it.
 pub type HandshakeStack<S> = Window<Gate<S, Served>>;
 
-/// The layers that see the messages of a stream, in front of `S`, which forwards them.
+/// The layers for the messages of a stream, in front of `S`, which forwards them.
 pub type MessageStack<S> = Gate<Gate<Gate<Gate<Gate<S, Closed>, Heavy>, Pace>, Served>, Lists>;
 
-/// The whole stack of HTTP. Every clone of it shares the state of the backends; a server keeps one per connection.
+/// Returns the complete HTTP stack. All clones share the state of the backends; a server keeps one clone per
+/// connection.
 pub fn http_stack(parts: &Parts) -> HttpStack {
     let upstream = Upstream::new(parts.pools.clone()).with_limits(parts.reply);
     let layers = (
-        // Every response leaves through this layer, so each carries its id and its headers.
+        // Every response leaves through this layer, so each has its id and its headers.
         RespondLayer::new(parts.accounting.clock.clone()),
-        // Behind the admission the caller is known and its record is certain.
+        // After the admission the caller is known and its record is certain.
         layer_fn(|inner| admission_stack(parts, Entrance::HTTP, inner)),
-        // The body is read and parsed once; behind this layer there are only calls.
+        // The body is read and parsed once. After this layer there are only calls.
         BatchLayer::new()
             .with_body(parts.body)
             .with_envelope(parts.envelope)
@@ -176,9 +176,9 @@ pub fn http_stack(parts: &Parts) -> HttpStack {
     layers.layer(call_stack(parts, upstream))
 }
 
-/// The whole stack of WebSocket streams: handshakes in, responses out, each with status 101, or 200 over HTTP/2, once its
-/// stream is open. The requests must be able to be upgraded, as those of a hyper server that serves connections with upgrades,
-/// or HTTP/2 with the extended CONNECT of RFC 8441. Streams run as work of [`Parts::spawn`].
+/// Returns the complete stack of WebSocket streams. It takes handshakes; each response has status 101, or 200 over
+/// HTTP/2, after its stream is open. The requests must be upgradable, as those of a hyper server that serves
+/// connections with upgrades, or HTTP/2 with the extended CONNECT of RFC 8441. Streams run as work of [`Parts::spawn`].
 ///
 /// ```
 /// use arc_swap::ArcSwap;
@@ -219,15 +219,15 @@ pub fn websocket_stack(parts: &Parts) -> WebSocketStack {
     };
     let (handshakes, messages) = (handshake_stack(parts, Admitted), message_stack(parts, Forward));
     let layers = (
-        // The reasons are those of `http_stack`. There is no body.
+        // The reasons are those of `http_stack`. A handshake has no body.
         RespondLayer::new(parts.accounting.clock.clone()),
         layer_fn(|inner| admission_stack(parts, Entrance::WS, inner)),
     );
     layers.layer(OpenStreamService::new(handshakes, messages, context))
 }
 
-/// The whole stack of gRPC, over HTTP/2: the admission and the call stack of HTTP. The service around them writes refusals in
-/// the form of gRPC, and sends calls to nodes that take gRPC.
+/// Returns the complete gRPC stack, over HTTP/2: the admission and the call stack of HTTP. The service around them
+/// writes refusals in the format of gRPC, and sends calls to nodes that take gRPC.
 pub fn grpc_stack(parts: &Parts) -> GrpcStack {
     let admission = admission_stack(parts, Entrance::GRPC, Admit);
     let (pools, clock) = (parts.pools.clone(), parts.accounting.clock.clone());
@@ -237,39 +237,39 @@ pub fn grpc_stack(parts: &Parts) -> GrpcStack {
         .with_counts(parts.grpc_counts.clone())
 }
 
-/// The layers before the body, in front of `inner`, for requests that come by `entrance`. Its transport is in every
-/// tally from the start.
+/// Returns the layers before the body, in front of `inner`, for requests through `entrance`. Every tally has the
+/// transport of the entrance from the start.
 pub fn admission_stack<S>(parts: &Parts, entrance: Entrance, inner: S) -> AdmissionStack<S> {
     let layers = (
         // Costs nothing and needs no caller: a request for a wrong path is refused before any look-up.
         RouteLayer::new(parts.chains.clone()).with_limits(parts.head).with_entrance(entrance),
         // From here on there is a caller, and a tally that records the outcome in any case.
         AuthenticateLayer::new(parts.directory.clone(), parts.accounting.clone()),
-        // A caller that was in a storm of refusals has smaller limits, and every answer from here on says so.
+        // A caller in a storm of refusals has smaller limits, and every answer from here on says so.
         SafeguardLayer::by(parts.safeguard.clone()),
-        // Every request of a suspended tenant is refused, before its body is read.
+        // Every request of a suspended tenant is refused before its body is read.
         SuspendLayer::new(),
-        // A key's scope needs the chain alone.
+        // A key's scope needs only the chain.
         ScopeLayer::new(),
     );
     layers.layer(inner)
 }
 
-/// The layers that see calls, in front of `upstream`: for the calls of an HTTP body, and for a gRPC call.
+/// Returns the layers for calls, in front of `upstream`: for the calls of an HTTP body, and for a gRPC call.
 pub fn call_stack<S>(parts: &Parts, upstream: S) -> CallStack<S> {
     let Accounting { counters, clock, .. } = &*parts.accounting;
     let layers = (
         // A method that the project may not call must not use up its requests.
         ListsLayer::new(),
-        // A chain that cannot follow turns sets away before they are counted anywhere or wait for anything.
+        // An overloaded chain refuses sets before they are counted or wait anywhere.
         OverloadLayer::by(parts.loads.clone(), clock.clone()),
         // The plan's requests, counted before anything that costs more.
         WindowLayer::new(counters.clone()).with_batches(parts.batch),
-        // A request for a chain that is disabled counts as a request, but uses nothing else.
+        // A request for a disabled chain counts as a request, but uses nothing else.
         ServedLayer::new(),
-        // One call a minute of paced methods, before the budget that it would use.
+        // One call per minute of paced methods, before the budget that it would use.
         PaceLayer::by(parts.pace.clone()),
-        // The heavy budget, consulted even for closed methods.
+        // The heavy budget, checked even for closed methods.
         HeavyLayer::by(parts.heavy.clone()),
         // Closed methods are refused before they could be reserved.
         ClosedLayer::new(),
@@ -281,31 +281,31 @@ pub fn call_stack<S>(parts: &Parts, upstream: S) -> CallStack<S> {
     layers.layer(upstream)
 }
 
-/// The layers that see the handshake of a stream, in front of `open`. The handshake is the one entry of its tally, a call
-/// that was not read, and refusals are answered as over HTTP ([`join`](crate::call::join::join)).
+/// Returns the layers for the handshake of a stream, in front of `open`. The handshake is the only entry of its tally,
+/// a call that was not read. Refusals are answered as over HTTP ([`join`](crate::call::join::join)).
 pub fn handshake_stack<S>(parts: &Parts, open: S) -> HandshakeStack<S> {
     let layers = (
-        // A handshake is a request of the plan like any other; the messages of the stream afterwards are not.
+        // A handshake is a request of the plan; the later messages of the stream are not.
         WindowLayer::new(parts.accounting.counters.clone()),
-        // A request for a chain that is disabled counts as a request, but uses nothing else. It is refused by its status.
+        // A request for a disabled chain counts as a request, but uses nothing else. It is refused by its status.
         ServedLayer::for_handshakes(),
     );
     layers.layer(open)
 }
 
-/// The layers that see the calls in a message of a stream, in front of `forward`. Messages are free and are answered
-/// by the node that the stream is connected to: no windows, no quota, no cache. What is refused reaches `forward` as a
-/// refused entry, to be answered by [`Refusal::write_frame`](rpcgate_core::refusal::Refusal::write_frame).
+/// Returns the layers for the calls in a message of a stream, in front of `forward`. Messages are free, and the node
+/// that the stream is connected to answers them: no windows, no quota, no cache. Refused calls reach `forward` as
+/// refused entries, which [`Refusal::write_frame`](rpcgate_core::refusal::Refusal::write_frame) answers.
 ///
 /// The layers decide by the chain and the caller in the message's tally. A stream outlives changes to both, so its
 /// [`StreamTally`](rpcgate_core::stream_tally::StreamTally) is refreshed before each message.
 pub fn message_stack<S>(parts: &Parts, forward: S) -> MessageStack<S> {
     let layers = (
-        // Every reason below is that of `call_stack`, whose order this is.
+        // The order and the reasons are those of `call_stack`.
         ListsLayer::new(),
-        // A chain that is turned off while a stream is open gets no further calls.
+        // A chain that is disabled while a stream is open gets no further calls.
         ServedLayer::new(),
-        // Pace and budget protect nodes, whichever way a call comes.
+        // Pace and budget protect nodes, whatever the transport of a call.
         PaceLayer::by(parts.pace.clone()),
         HeavyLayer::by(parts.heavy.clone()),
         // Closed methods are not forwarded.

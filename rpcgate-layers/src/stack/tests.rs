@@ -1,4 +1,4 @@
-//! Tests of the stacks: their order, and what enters and leaves them.
+//! Tests of the stacks: their order, and their inputs and outputs.
 
 use super::*;
 use crate::request::admit::{Admission, Admit};
@@ -16,7 +16,7 @@ use tower_service::Service;
 
 mod streams;
 
-/// The layers that a function of the source above mounts, in order.
+/// Returns the layers that a function of `stack.rs` mounts, in order.
 fn layers(stack: &str) -> Vec<&'static str> {
     let source = include_str!("../stack.rs");
     let body = source.split(&format!("pub fn {stack}")).nth(1).unwrap();
@@ -54,7 +54,7 @@ fn parts(fixture: &Fixture) -> Parts {
     )
 }
 
-/// A gRPC call names a service of its chain's package; this is the one of the toy chain.
+/// Routes gRPC calls: a call names a service of its chain's package, here that of the toy chain.
 fn place_service(chains: &Chains, _: &Method, path: &str) -> RouteMatch {
     let is_toy = path.starts_with("/toy.");
     place(chains, &Method::POST, if is_toy { "/toy" } else { "/" })

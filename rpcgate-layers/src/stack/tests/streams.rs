@@ -1,4 +1,4 @@
-//! What the stacks of a stream decide: real handshakes beside HTTP requests, and real messages.
+//! The decisions of the stacks of a stream: real handshakes and HTTP requests, and real messages.
 
 use super::*;
 use crate::call::join::join;
@@ -29,8 +29,8 @@ fn open() -> Open {
     service_fn(|calls| ready(Ok(calls)))
 }
 
-/// The end of the admission of handshakes, as a listener has it: the handshake passes its stack and begins a stream, or is
-/// answered like a refused HTTP request.
+/// The end of the admission of handshakes, as a listener has it: the handshake passes its stack and begins a stream, or
+/// is answered like a refused HTTP request.
 #[derive(Clone)]
 struct Handshakes {
     stack: HandshakeStack<Open>,
@@ -71,7 +71,7 @@ struct Gateway {
     streams: Arc<Mutex<Vec<StreamTally>>>,
 }
 
-/// Everything of a response but its id.
+/// A response without its id.
 type Seen = (StatusCode, HeaderMap, Bytes);
 
 impl Gateway {
@@ -101,15 +101,15 @@ impl Gateway {
         seen(http_stack(&self.parts).oneshot(request("POST", &path, key, body)).await).await
     }
 
-    /// A stream that has begun.
+    /// Opens a stream.
     async fn stream(&self) -> StreamTally {
         let (status, ..) = self.handshake(KEY).await;
         assert_eq!(status, 101);
         self.streams.lock().pop().unwrap()
     }
 
-    /// Sends a message through the message stack. Returns the methods that reached the node, and what the client gets for
-    /// the calls that did not.
+    /// Sends a message through the message stack. Returns the methods that reached the node, and the client's answers
+    /// for the other calls.
     async fn message(&self, stream: &StreamTally, body: &str) -> (Vec<String>, Vec<String>) {
         let forward = service_fn(async |mut calls: Calls<Opened>| {
             let tally = calls.tally_mut();
@@ -133,7 +133,7 @@ impl Gateway {
         (forwarded, tally.entries.iter().filter_map(frame).collect())
     }
 
-    /// The same about a message of one call of `method` with id 7.
+    /// Sends a message with one call of `method`, with id 7. Returns the same as `message`.
     async fn call(&self, stream: &StreamTally, method: &str) -> (Vec<String>, Vec<String>) {
         self.message(stream, &format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}"}}"#)).await
     }
@@ -162,7 +162,7 @@ fn error(code: i32, message: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":{code},"message":"{message}"}}}}"#)
 }
 
-/// A call that reached the node, and one that was refused with this answer.
+/// The expected result for a call that reached the node.
 fn forwarded(method: &str) -> (Vec<String>, Vec<String>) {
     (vec![method.to_owned()], vec![])
 }
