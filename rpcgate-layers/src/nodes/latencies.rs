@@ -1,7 +1,7 @@
 //! The latencies of calls by method.
 //!
-//! A call costs a few atomic additions. The memory is bounded: methods beyond the number of slots share the last one. So
-//! do methods that the chain does not list, whose names clients choose.
+//! A call costs a few atomic additions. The memory is bounded: methods beyond the number of slots share the last one.
+//! So do methods that the chain does not list, whose names clients choose.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;

@@ -9,7 +9,7 @@
 //! 1. Every gateway has [reported](super::report) its unused units.
 //! 2. The comparison reads the counters.
 //! 3. Every gateway reports that all it had counted by then is recorded, and the units that have become unused in the
-//!   meantime.
+//!    meantime.
 //! 4. The comparison reads the recorded usage.
 //!
 //! So nothing that a connected gateway has counted is subtracted. Usage that is recorded during a comparison hides an
