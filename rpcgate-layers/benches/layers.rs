@@ -1,6 +1,6 @@
-//! The cost of each layer over an inner service that answers at once, the cost of the whole stack, and the cost of calling
-//! an ordinary service for every call instead of iterating over the set. And the cost of a read at a node with others beside
-//! it: each in a request of its own, and in arrays.
+//! Benchmarks of each layer over an inner service that answers immediately, of the whole stack, and of an ordinary
+//! service called per call instead of iterating over the set. Also benchmarks concurrent reads at a node, as single
+//! requests and in arrays.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use arc_swap::ArcSwap;
@@ -61,7 +61,7 @@ use tower::service_fn;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Answers every open call at once.
+/// Answers every open call immediately.
 #[derive(Clone)]
 struct Null;
 
@@ -113,7 +113,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A fixture whose caller is never refused, and whose sink stores nothing.
+    /// Creates a fixture whose caller is never refused, and whose sink stores nothing.
     fn new() -> Self {
         let clock = Arc::new(SystemClock::new());
         let counters = Arc::new(MemoryCounters::default());
@@ -187,8 +187,9 @@ fn body(method: &str, calls: usize, batch: bool) -> Bytes {
 
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
-/// Measures `service` from a prepared request to an answer whose tally is settled. The difference to `null` is the cost of
-/// the layer. Requests are made in small batches, so that waiting ones do not evict each other from the processor's caches.
+/// Measures `service` from a prepared request to an answer whose tally is settled. The difference to `null` is the cost
+/// of the layer. Requests are created in small batches, so that waiting ones do not evict each other from the CPU
+/// caches.
 fn measure<R, S>(group: &mut Group<'_>, name: &str, mut service: S, mut make: impl FnMut() -> R)
 where
     S: Service<R, Error = Infallible>,
@@ -202,7 +203,7 @@ where
     });
 }
 
-/// Loads of which the toy chain has a limit, and nothing under way.
+/// Returns loads that limit the toy chain, with nothing in flight.
 fn overloaded() -> Arc<ChainLoads> {
     let loads = Arc::new(ChainLoads::new(LoadRules::default()));
     let (chain, caller) = (ChainName::new("toy"), suite::caller(1));
@@ -289,7 +290,7 @@ fn layers_of_requests(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The stack of `rpcgate_layers::stack`, with a service that answers at once instead of nodes.
+/// The stack of `rpcgate_layers::stack`, with a service that answers immediately instead of nodes.
 fn stack(criterion: &mut Criterion) {
     let fixture = Fixture::new();
     let chains = Arc::new(ArcSwap::from_pointee([fixture.chain.clone()].into_iter().collect()));
@@ -326,7 +327,7 @@ fn stack(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Answers every request on a connection, a call or an array of calls whose ids are numbers.
+/// Answers every request on a connection: a call or an array of calls whose ids are numbers.
 async fn serve(mut stream: TcpStream) {
     let mut read = Vec::new();
     loop {
@@ -358,7 +359,7 @@ async fn serve(mut stream: TcpStream) {
     }
 }
 
-/// 64 reads of as many clients at one node, which is on the same machine.
+/// 64 reads from 64 clients at one node on the same machine.
 fn reads_at_a_node(criterion: &mut Criterion) {
     const READS: usize = 64;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,13 +1,15 @@
-//! Coalesced resumption: futures that become ready within a few polls of the runtime resume together, so that their bytes
-//! are written in a row and the reader is woken once ([decision 12](https://github.com/rpcgate/rpcgate/blob/main/docs/decisions/0012-answers-leave-together.md)).
+//! Coalesced resumption: futures that become ready within a few polls of the runtime resume together. Their bytes are
+//! then written in a row, and the reader is woken once ([decision
+//! 12](https://github.com/rpcgate/rpcgate/blob/main/docs/decisions/0012-answers-leave-together.md)).
 //!
-//! Calls to a node and responses to a client wait in one queue per thread. The first future in the queue is the leader: it
-//! yields to the runtime once, and again as long as a yield brought others, and then all resume. No follower depends on the
-//! leader, whose owner may not poll it for a while: a follower yields too, and resumes after three yields in any case.
+//! Calls to a node and responses to a client wait in one queue per thread. The first future in the queue is the leader.
+//! It yields to the runtime once, and again while each yield adds futures; then all resume. Followers do not depend on
+//! the leader, whose owner may not poll it for a while: a follower yields too, and resumes after three yields in any
+//! case.
 //!
-//! A future that yields is woken by the thread on which it yielded. Code that finds threads of the runtime blocked, for
-//! example by a disk, calls [`resume_everywhere`], so that other threads resume the futures that wait there. tokio moves
-//! neither these futures nor the wait for its sockets from a blocked thread to another.
+//! A future that yields is woken by the thread on which it yielded. tokio moves neither such a future nor the wait for
+//! its sockets away from a blocked thread. So code that finds threads of the runtime blocked, for example by a disk,
+//! calls [`resume_everywhere`], and other threads resume the futures that wait there.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::mem;
@@ -16,9 +18,9 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use tokio::runtime::Handle;
 
-/// The largest number of yields that a future waits.
+/// The maximum number of yields of a future.
 const YIELDS: u8 = 3;
-/// The largest number of followers. The next one makes all resume.
+/// The maximum number of followers. The next one resumes all.
 const FOLLOWERS: usize = 128;
 
 /// The queues of all threads that have one.
@@ -34,16 +36,16 @@ thread_local! {
     };
 }
 
-/// Resumes the futures that wait on any thread, also on one that is blocked and would not resume them itself, and has
-/// another thread of its runtime wait for the sockets, where there is one.
+/// Resumes the futures that wait on any thread, even a blocked one that would not resume them itself. Lets another
+/// thread of the runtime, if any, wait for the sockets.
 pub fn resume_everywhere() {
     let queues: Vec<_> = EVERYWHERE.lock().iter().filter_map(Weak::upgrade).collect();
     queues.iter().for_each(|queue| resume_with_leader(queue));
 }
 
 fn resume_with_leader(queue: &Mutex<Queue>) {
-    // The blocked thread may have been the one that waited for the sockets: any task at all wakes another, which waits for
-    // them when it has done the task.
+    // The blocked thread may have been the one that waited for the sockets. Any task wakes another thread, which waits
+    // for them after the task.
     let runtime = queue.lock().runtime.clone();
     if let Some(runtime) = runtime {
         runtime.spawn(std::future::ready(()));
@@ -56,21 +58,21 @@ fn resume_with_leader(queue: &Mutex<Queue>) {
 /// The futures that wait on one thread.
 #[derive(Debug, Default)]
 struct Queue {
-    /// The runtime whose thread this is.
+    /// The runtime of this thread.
     runtime: Option<Handle>,
-    /// How many groups have resumed. A waiting future resumes when this number has changed.
+    /// The number of groups that have resumed. A waiting future resumes when it changes.
     resumed: u64,
-    /// Of the first future of the group. Its own yield wakes it; this is for [`resume_everywhere`].
+    /// The waker of the first future of the group. Its own yield wakes it; this waker is for [`resume_everywhere`].
     leader: Option<Waker>,
-    /// Whether the leader is polled whenever it is woken.
+    /// True if the leader is polled after each of its wakes.
     is_prompt: bool,
     followers: Vec<Waker>,
-    /// An empty list that has its memory already.
+    /// An empty list with allocated memory.
     spare: Vec<Waker>,
 }
 
-/// Resumes all futures that wait in `queue`, except the leader, which is returned: its own yield wakes it. The wakers run
-/// without the lock, because they are foreign code.
+/// Resumes all futures that wait in `queue` except the leader, which is returned because its own yield wakes it. The
+/// wakers are external code, so they run without the lock.
 fn resume_all(queue: &Mutex<Queue>, mut here: MutexGuard<'_, Queue>) -> Option<Waker> {
     here.resumed += 1;
     let leader = here.leader.take();
@@ -82,7 +84,7 @@ fn resume_all(queue: &Mutex<Queue>, mut here: MutexGuard<'_, Queue>) -> Option<W
     leader
 }
 
-/// Waits for one yield to the runtime, or for up to [`YIELDS`] while other futures join. On a runtime other than tokio's, a
+/// Waits for one yield to the runtime, or up to [`YIELDS`] while other futures join. On a runtime other than tokio's, a
 /// yield lasts until the next poll.
 #[derive(Debug, Default)]
 pub(crate) struct Coalesce {
@@ -92,8 +94,9 @@ pub(crate) struct Coalesce {
 
 #[cfg(feature = "upstream")]
 impl Coalesce {
-    /// For an owner that has one task and polls this in every poll of the task, until it is ready or dropped. Such followers of
-    /// such a leader need not yield themselves: they are polled when it resumes.
+    /// Creates a future for an owner that has one task and polls this future in every poll of the task, until it is
+    /// ready or dropped. If leader and followers are all of this kind, the followers need not yield: they are polled
+    /// when the leader resumes.
     pub(crate) const fn prompt() -> Self {
         Coalesce { waiting: None, is_prompt: true }
     }
@@ -102,11 +105,11 @@ impl Coalesce {
 #[derive(Debug)]
 struct Waiting {
     queue: Arc<Mutex<Queue>>,
-    /// The queue's `resumed` when this one joined.
+    /// The queue's `resumed` at the time of joining.
     group: u64,
     yields: u8,
     leads: bool,
-    /// Whether it waits for its leader alone.
+    /// True if the future relies on its leader and does not yield.
     relies: bool,
     /// The number of followers at the last poll.
     seen: usize,
@@ -132,7 +135,7 @@ impl Waiting {
         Waiting { queue, group, yields: 0, leads, relies, seen: 0 }
     }
 
-    /// Whether it may resume; called once per yield, or more often if it relies on its leader.
+    /// Reports whether the future may resume. Called once per yield, or more often if it relies on its leader.
     fn may_resume(&mut self) -> bool {
         let here = self.queue.lock();
         if here.resumed != self.group || self.relies {
@@ -185,7 +188,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::task::Wake;
 
-    /// Counts how often it is woken.
+    /// Counts the wakes of a waker.
     #[derive(Default)]
     struct WakeCount(AtomicUsize);
 
@@ -195,7 +198,7 @@ mod tests {
         }
     }
 
-    /// A waiting future that is polled by hand: without a runtime, yielding wakes it at once.
+    /// A waiting future that is polled by hand. Without a runtime, a yield wakes it immediately.
     #[derive(Default)]
     struct Waits {
         turn: Coalesce,
@@ -309,7 +312,7 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// Polls this. Whether it resumes, and whether it has yielded instead.
+    /// Polls the future. Returns whether it resumes, and whether it has yielded instead.
     fn polled(turn: &mut Coalesce) -> (bool, bool) {
         let wakes = Arc::<WakeCount>::default();
         let waker = Waker::from(wakes.clone());

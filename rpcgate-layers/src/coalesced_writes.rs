@@ -1,7 +1,7 @@
 //! A socket that writes small pieces as one.
 //!
-//! HTTP passes head and body as two pieces, for `writev`. If both are small, copying them together and calling `send` takes
-//! the kernel a twentieth less time than collecting them itself.
+//! HTTP passes head and body as two pieces to `writev`. If both are small, copying them together and calling `send`
+//! takes a twentieth less kernel time.
 
 use smallvec::SmallVec;
 use std::io::{self, IoSlice};
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The largest number of bytes that are copied. Most answers of nodes are smaller, with their headers.
+/// The maximum number of copied bytes. Most answers of nodes are smaller, with their headers.
 const SMALL: usize = 2048;
 
 /// A writer that writes small pieces to `T` together.
@@ -35,12 +35,12 @@ const SMALL: usize = 2048;
 pub struct CoalescedWrites<T>(T);
 
 impl<T> CoalescedWrites<T> {
-    /// The socket.
+    /// Returns the socket.
     pub fn get_ref(&self) -> &T {
         &self.0
     }
 
-    /// Writes to `inner`.
+    /// Creates a writer to `inner`.
     pub fn new(inner: T) -> Self {
         CoalescedWrites(inner)
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
-    /// Records the pieces of each write, and accepts at most `takes` bytes of one.
+    /// Records the pieces of each write, and accepts at most `takes` bytes of each.
     struct Wire {
         writes: Vec<Vec<Vec<u8>>>,
         takes: usize,
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// The lengths of the pieces that were written, and how many bytes of them were accepted.
+    /// Returns the lengths of the written pieces, and the number of accepted bytes.
     fn written(pieces: &[usize], takes: usize) -> (Vec<usize>, usize) {
         let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(pieces.iter().sum()).collect();
         let mut rest = &bytes[..];

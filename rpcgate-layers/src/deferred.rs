@@ -1,8 +1,8 @@
-//! A future that lets others go first.
+//! A future that yields to other tasks first.
 //!
-//! Many tasks hand frames to the task of one HTTP/2 connection, each of which wakes it. tokio runs a task that was woken by the
-//! running one next, so the connection would write the frame of each call by itself. If it lets the tasks go first that are
-//! ready already, it writes the frames of all of them at once, and its peer is woken once.
+//! Many tasks pass frames to the task of one HTTP/2 connection, and each wakes it. tokio runs a task that the running
+//! task woke next, so the connection would write the frame of each call separately. If the connection first yields to
+//! the tasks that are ready already, it writes all their frames together and wakes its peer once.
 
 use pin_project_lite::pin_project;
 use std::future::Future;
@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pin_project! {
-    /// Polls `F` whenever it is woken, but only after the tasks that were ready before.
+    /// Polls `F` after each wake, but only after the tasks that were ready before.
     ///
     /// ```
     /// use rpcgate_layers::deferred::Deferred;
@@ -30,7 +30,7 @@ pin_project! {
 }
 
 impl<F> Deferred<F> {
-    /// Defers `inner`.
+    /// Creates a future that defers `inner`.
     pub const fn new(inner: F) -> Self {
         Deferred { inner, has_yielded: false }
     }
@@ -71,7 +71,7 @@ mod tests {
         let calls = tokio::spawn({
             let order = order.clone();
             async move {
-                // The connection waits by now.
+                // The connection is waiting at this point.
                 tokio::task::yield_now().await;
                 tokio::task::yield_now().await;
                 let calls: Vec<_> = (0..3)

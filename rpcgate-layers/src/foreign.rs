@@ -1,9 +1,9 @@
-//! The requirements of a layer for requests and responses of other types than rpcgate's own, so that it fits any tower stack.
+//! Support for requests and responses of any type, so that a layer fits any tower stack.
 //!
-//! A layer of rpcgate's own stack is [`Native`]: everything that it needs travels with the calls. In any other stack it is
-//! [`Foreign`]: a function of the embedder reads the caller and the call from a request. What the function returns for the
-//! caller is a [`CallerRef`], borrowed from the request or shared with a table. A request that is refused is answered as
-//! its type says ([`RejectWith`]), or by a function of the embedder (`refusing`, `with_refusal_body`).
+//! A layer of rpcgate's own stack is [`Native`]: everything that it needs travels with the calls. In any other stack it
+//! is [`Foreign`]: a function of the embedder reads the caller and the call from a request. It returns the caller as a
+//! [`CallerRef`], borrowed from the request or shared with a table. A refused request is answered according to its type
+//! ([`RejectWith`]), or by a function of the embedder (`refusing`, `with_refusal_body`).
 //!
 //! ```
 //! use rpcgate_core::backend::{counters::MemoryCounters, suite};
@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 /// A request that can be answered with a refusal.
 pub trait RejectWith<Res> {
-    /// The response to a refused request.
+    /// Returns the response to a refused request.
     fn refuse(self, refusal: Refusal) -> Res;
 }
 
@@ -57,8 +57,8 @@ impl<B, Body: From<Bytes>> RejectWith<http::Response<Body>> for http::Request<B>
     }
 }
 
-/// The HTTP response to a refused request: status, body, `Retry-After` and `Allow` as in the gateway's own responses, errors
-/// in the form of JSON-RPC 2.0. `body` makes a body of its bytes.
+/// Returns the HTTP response to a refused request: status, body, `Retry-After` and `Allow` as in the gateway's own
+/// responses, with errors in JSON-RPC 2.0 form. `body` builds the body from its bytes.
 pub fn refused_response<B>(refusal: Refusal, body: impl FnOnce(Bytes) -> B) -> http::Response<B> {
     let mut bytes = Vec::new();
     refusal.write_alone(Dialect::JsonRpc2, None, &mut bytes);
@@ -87,8 +87,8 @@ impl<B> SetRateLimit for http::Response<B> {
     }
 }
 
-/// The caller that an authentication in front has put into the request's extensions, as an `Arc<Caller>`. It fits
-/// `with_caller`:
+/// Returns the caller that an earlier authentication layer put into the request's extensions as an `Arc<Caller>`. Use
+/// it with `with_caller`:
 ///
 /// ```
 /// use rpcgate_core::backend::suite;
@@ -108,8 +108,8 @@ pub fn caller_of<B>(request: &http::Request<B>) -> Option<CallerRef<'_>> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
-/// Marks a layer of a foreign stack. `tell` reads what the layer needs from a request, `clock` is a clock where the layer
-/// needs one and `()` elsewhere, and `reject` answers refused requests.
+/// Marks a layer of a foreign stack. `tell` reads the layer's data from a request, `clock` is a clock if the layer
+/// needs one and `()` otherwise, and `reject` answers refused requests.
 #[derive(Clone)]
 pub struct Foreign<F, C = Arc<dyn Clock>, J = RejectAsRequest> {
     pub(crate) tell: F,
@@ -128,7 +128,7 @@ impl<F, C, J> Foreign<F, C, J> {
         Foreign { tell: self.tell, clock: self.clock, reject }
     }
 
-    /// What becomes of a request about which a layer has decided at once: `pass` passes it on, or it is answered with the refusal.
+    /// Passes a request on with `pass`, or answers it with the refusal.
     pub(crate) fn pass<R, T, P, Res, E>(
         &self,
         request: R,
@@ -154,11 +154,11 @@ impl<F, C, J> fmt::Debug for Foreign<F, C, J> {
 
 /// Answers the requests that a layer refuses.
 pub trait Reject<R, Res> {
-    /// The response to `request`.
+    /// Returns the response to `request`.
     fn reject(&self, request: R, refusal: Refusal) -> Res;
 }
 
-/// Answers as the request's type says: by [`RejectWith`].
+/// Answers according to the request's type, with [`RejectWith`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RejectAsRequest;
 
@@ -168,7 +168,7 @@ impl<R: RejectWith<Res>, Res> Reject<R, Res> for RejectAsRequest {
     }
 }
 
-/// Answers by a function of request and refusal.
+/// Answers with a function of request and refusal.
 #[derive(Clone, Copy)]
 pub struct RejectFn<F>(pub(crate) F);
 
@@ -184,8 +184,8 @@ impl<F> fmt::Debug for RejectFn<F> {
     }
 }
 
-/// Answers an HTTP request with [`refused_response`], the body made by a function of its bytes: a boxed body, or one that is
-/// compressed.
+/// Answers an HTTP request with [`refused_response`], and a function builds the body from its bytes, for example a
+/// boxed or a compressed one.
 #[derive(Clone, Copy)]
 pub struct RejectBody<F>(pub(crate) F);
 
@@ -201,9 +201,9 @@ impl<F> fmt::Debug for RejectBody<F> {
     }
 }
 
-/// Decides by a response, for instance whether it is charged.
+/// A decision about a response, for example whether it is charged.
 pub trait Accepts<Res> {
-    /// Whether the response is accepted.
+    /// Reports whether the response is accepted.
     fn accepts(&self, response: &Res) -> bool;
 }
 
@@ -233,11 +233,11 @@ impl<F> fmt::Debug for AcceptFn<F> {
     }
 }
 
-/// Writes `refusing` and `with_refusal_body` of a layer whose marker is [`Foreign`] and which has `map_way`.
+/// Defines `refusing` and `with_refusal_body` for a layer whose marker is [`Foreign`] and which has `map_way`.
 macro_rules! refusing {
     ($layer:ident) => {
         impl<F, C, J> $layer<$crate::foreign::Foreign<F, C, J>> {
-            /// The same layer, which answers refused requests with the result of `refusing` for request and refusal.
+            /// Answers refused requests with `refusing(request, refusal)`.
             pub fn refusing<R, Res, G>(
                 self,
                 refusing: G,
@@ -248,8 +248,7 @@ macro_rules! refusing {
                 self.map_way(|way| way.rejecting($crate::foreign::RejectFn(refusing)))
             }
 
-            /// The same layer, which answers HTTP requests that it refuses as the gateway does, in a body that `body` makes
-            /// of its bytes.
+            /// Answers refused HTTP requests as the gateway does, with a body that `body` builds from its bytes.
             pub fn with_refusal_body<B, G>(
                 self,
                 body: G,

@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pin_project! {
-    /// The response of a layer: that of its inner service, or the layer's own. `F` is the future of the
-    /// inner service. Only a layer that waits for a backend allocates.
+    /// The response of a layer: that of its inner service, or the layer's own. `F` is the future of the inner service.
+    /// Only a layer that waits for a backend allocates.
     pub struct ResponseFuture<F>
     where
         F: Future,
@@ -32,17 +32,16 @@ pin_project! {
 }
 
 impl<F: Future> ResponseFuture<F> {
-    /// The inner service's response.
     pub(crate) fn inner(inner: F) -> Self {
         ResponseFuture { state: State::Inner { inner } }
     }
 
-    /// The layer's own response, at once.
+    /// Returns the layer's own response immediately.
     pub(crate) fn own(response: F::Output) -> Self {
         ResponseFuture { state: State::Own { response: Some(response) } }
     }
 
-    /// The result of a future that waits for a backend first.
+    /// Waits for a backend first.
     pub(crate) fn waiting(waiting: impl Future<Output = F::Output> + Send + 'static) -> Self {
         ResponseFuture { state: State::Waiting { waiting: Box::pin(waiting) } }
     }

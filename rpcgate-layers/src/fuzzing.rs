@@ -1,5 +1,5 @@
-//! Readers of bytes from outside that are private to this crate, for the fuzz targets in `tests/fuzz`. Built only with
-//! `--cfg fuzzing`, which cargo-fuzz sets.
+//! Private parsers of external bytes, for the fuzz targets in `tests/fuzz`. Built only with `--cfg fuzzing`, which
+//! cargo-fuzz sets.
 
 use crate::transport::ws::incoming::ReadError;
 use crate::transport::ws::read_all::{Whole, read_all};
@@ -8,25 +8,25 @@ use bytes::Bytes;
 
 pub use crate::grpc::fuzzing::{FedMessages, fed_messages, grpc_timeout, grpc_timeout_text};
 
-/// What the frame reader makes of bytes.
+/// The result of the frame reader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FramesRead {
-    /// Of each frame: whether it is the last one of its message, its opcode, its payload.
+    /// Each frame with its `fin` flag, opcode and payload.
     pub frames: Vec<(bool, u8, Vec<u8>)>,
-    /// The messages and control frames of these, up to a close frame: opcode and payload. A close frame is there without its
-    /// payload.
+    /// The messages and control frames up to a close frame, with opcode and payload. The payload of a close frame is
+    /// omitted.
     pub messages: Vec<(u8, Vec<u8>)>,
-    /// Whether it was the end of the bytes that ended the frames, and no error.
+    /// True if the frames ended with the bytes, without an error.
     pub is_end: bool,
-    /// Whether it was want of memory.
+    /// True if the frames ended for lack of memory.
     pub is_starved: bool,
-    /// Bytes that it took from the memory of all bodies, at most after a frame.
+    /// The maximum number of bytes held in the memory of all bodies after a frame.
     pub held: usize,
-    /// The same when the reader was gone.
+    /// The number of bytes held after the reader was dropped.
     pub left: usize,
 }
 
-/// Reads the pieces of what a client sends, or a node, with this much memory for bodies.
+/// Reads frames of a client or a node from `pieces`, with `room` bytes of memory for bodies.
 pub fn frames_read(pieces: &[Bytes], is_client: bool, max_message: usize, room: usize) -> FramesRead {
     let role = if is_client { Role::Server } else { Role::Client };
     let all = read_all(pieces, role, max_message, room);

@@ -1,5 +1,5 @@
-//! Gates: layers that make one plain decision about one call. The code here walks the open calls of a set, so a decision is
-//! written once and serves single calls and batches alike.
+//! Gates: layers that make one simple decision about one call. The code here iterates over the open calls of a set, so
+//! one decision serves single calls and batches.
 
 use crate::foreign::{Foreign, Native, Reject};
 use crate::future::ResponseFuture;
@@ -17,22 +17,22 @@ pub trait CallPolicy: Send + Sync + 'static {
     /// The position in the stack.
     type At;
 
-    /// Lets the call pass or returns why not. `now` is the time of the request's arrival.
+    /// Lets the call pass, or refuses it. `now` is the arrival time of the request.
     ///
     /// # Errors
-    /// The refusal that answers the call.
+    /// Returns the refusal that answers the call.
     fn decide(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal>;
 
-    /// The same about a call of a foreign request, for which [`concerns`](CallPolicy::concerns) is not asked because there is
-    /// no tally.
+    /// Decides about a call of a foreign request. [`concerns`](CallPolicy::concerns) is not called for it, because
+    /// there is no tally.
     ///
     /// # Errors
-    /// The refusal that answers the call.
+    /// Returns the refusal that answers the call.
     fn decide_foreign(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal> {
         self.decide(call, caller, now)
     }
 
-    /// Whether there is anything to decide for this caller on this chain; `false` skips the whole set.
+    /// Reports whether there is anything to decide for this caller on this chain. `false` skips the whole set.
     fn concerns(&self, tally: &Tally) -> bool {
         let _ = tally;
         true
@@ -48,7 +48,7 @@ pub struct Gate<S, D, W = Native> {
 }
 
 impl<S, D, W> Gate<S, D, W> {
-    /// Puts `decide` in front of `inner`.
+    /// Creates a gate that checks `decide` before `inner`.
     pub fn new(inner: S, decide: Arc<D>, way: W) -> Self {
         Gate { inner, decide, way }
     }
@@ -115,7 +115,7 @@ where
     }
 }
 
-/// Writes the layer of a gate: `by`, which takes the decision, and `with_call` for foreign requests.
+/// Defines the layer of a gate: `by`, which takes the decision, and `with_call` for foreign requests.
 macro_rules! gate_layer {
     ($(#[$doc:meta])* $layer:ident, $decision:ident) => {
         $(#[$doc])*
@@ -138,13 +138,13 @@ macro_rules! gate_layer {
         }
 
         impl $layer {
-            /// A layer that decides by `decision`. Every service that it wraps decides by the same one.
+            /// Creates a layer that decides by `decision`. All services that it wraps share the decision.
             pub fn by(decision: std::sync::Arc<$decision>) -> Self {
                 Self { decide: decision, way: $crate::foreign::Native }
             }
 
-            /// The same layer for foreign requests: `tell` returns the caller and the call of a request, and `clock` the time
-            /// of its arrival. A request for which `tell` returns `None` is refused with
+            /// Adapts the layer to foreign requests. `tell` returns the caller and the call of a request, and `clock`
+            /// gives the time of its arrival. A request without a call (`None`) is refused with
             /// [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
             pub fn with_call<R, F>(
                 self,

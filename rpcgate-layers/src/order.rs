@@ -1,14 +1,14 @@
-//! A check of a stack's order whose message can be read.
+//! A check of the order of a stack, for readable compiler messages.
 //!
-//! Layers of calls in a wrong order do not compile, because the service that they make takes no calls. Where such a service
-//! is called as a method (`.call(…)`, `.oneshot(…)`), the compiler only says that it has no such method (E0599). Where a
-//! function takes the service as an argument, as [`check_order`] does, and axum and hyper too, the message names the two
-//! layers that are in the wrong order.
+//! Layers of calls in a wrong order do not compile, because the resulting service accepts no calls. If such a service
+//! is called as a method (`.call(…)`, `.oneshot(…)`), the compiler only says that the method does not exist (E0599). If
+//! it is the argument of a function, such as [`check_order`] or those of axum and hyper, the message names the two
+//! layers in the wrong order.
 
 use tower_service::Service;
 
-/// Returns `service`, which takes requests of type `R`. If it does not because its layers are in a wrong order, the compiler
-/// names the two layers:
+/// Returns `service`, which accepts requests of type `R`. If its layers are in a wrong order, the compiler names the
+/// two layers:
 ///
 /// ```compile_fail,E0277
 /// use rpcgate_core::backend::counters::MemoryCounters;
@@ -23,7 +23,7 @@ use tower_service::Service;
 /// check_order::<Calls<Parsed>, _>((quota, HeavyLayer::new()).layer(end));
 /// ```
 ///
-/// In the right order it compiles:
+/// In the correct order it compiles:
 ///
 /// ```
 /// use rpcgate_core::backend::counters::MemoryCounters;

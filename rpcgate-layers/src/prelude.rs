@@ -1,5 +1,4 @@
-//! The layers, and what they and a gateway are made with, in one import. `rpcgate_core::prelude` has the names that they work
-//! on.
+//! Imports the layers and their parts in one line. `rpcgate_core::prelude` has the types that they work on.
 
 pub use crate::call::batch::BatchLayer;
 pub use crate::call::cache::{BoundedReplies, CacheLayer};

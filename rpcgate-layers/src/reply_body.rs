@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 
 /// The body of a response.
 ///
-/// A body that flows ends cleanly only when all of it has arrived from the node. If it breaks, its last item is the fault,
+/// A streamed body ends cleanly only if all of it has arrived from the node. If it breaks, its last item is the fault,
 /// the server aborts the connection, and the call is not charged.
 pub struct ReplyBody(Content);
 
@@ -26,13 +26,13 @@ enum Content {
 }
 
 impl ReplyBody {
-    /// A complete body.
+    /// Creates a complete body.
     pub const fn whole(body: Bytes) -> Self {
         ReplyBody(Content::Whole(body))
     }
 
-    /// A complete body in pieces. If it is large, the memory in `held` is taken and stays held until the last of the body was
-    /// written or dropped.
+    /// Creates a complete body in pieces. A large body keeps the memory in `held` until its last piece was written or
+    /// dropped.
     pub(crate) fn held(first: Bytes, mut rest: Vec<Bytes>, held: &mut MemoryPermit) -> Self {
         let length = first.len() + bytes(&rest);
         if length < HELD && rest.is_empty() {
@@ -51,19 +51,18 @@ impl ReplyBody {
         ReplyBody(Content::Pieces(pieces))
     }
 
-    /// A body that is still arriving. `account` is closed before its last piece is returned.
+    /// Creates a body that is still arriving. `account` is closed before the last piece is returned.
     pub const fn flowing(flow: Flow, account: Option<Box<Tally>>) -> Self {
         ReplyBody(Content::Flowing { flow, account, sent: 0 })
     }
 }
 
-/// Bytes of all these pieces.
 fn bytes<'a>(pieces: impl IntoIterator<Item = &'a Bytes>) -> usize {
     pieces.into_iter().map(Bytes::len).sum()
 }
 
-/// Bytes for which memory is held as long as they exist: a server may write a piece long after it took it from its
-/// body.
+/// Bytes that hold their memory permit while they exist: a server may write a piece long after it took the piece from
+/// the body.
 struct HeldBytes {
     bytes: Bytes,
     _held: MemoryPermit,
@@ -105,7 +104,7 @@ fn close(account: &mut Option<Box<Tally>>, sent: u64, fault: Option<Fault>) {
 }
 
 impl Drop for ReplyBody {
-    /// A client that leaves is recorded with the bytes that were returned until then.
+    /// Records a client that disconnected, with the bytes returned so far.
     fn drop(&mut self) {
         if let Content::Flowing { account, sent, .. } = &mut self.0 {
             close(account, *sent, None);

@@ -1,13 +1,13 @@
-//! Respond: the outermost layer. It stamps a request on its way in and writes the headers that every response carries on its
-//! way out: `x-request-id`, CORS, the nine rate headers, `X-Cache`, `x-compute-units`, and those of a refusal
-//! (`Retry-After`, `Allow`, `WWW-Authenticate`). The tally is closed here, before the response leaves. A response with a
-//! tally waits for one yield to the runtime, or a few: the records of all responses that are ready by then are written
-//! together, and the responses one after another, which wakes a client that waits for many of them once.
+//! The outermost layer. It stamps each request with an id and its arrival time, and writes the headers that every
+//! response carries: `x-request-id`, CORS, the nine rate headers, `X-Cache`, `x-compute-units`, and those of a refusal
+//! (`Retry-After`, `Allow`, `WWW-Authenticate`). It closes the tally before the response leaves. A response with a
+//! tally waits for one to three yields to the runtime. The records of all responses ready at that time are written
+//! together, and the responses in a row, which wakes a client that waits for many of them once.
 //!
-//! It refuses nothing itself, and it does not change a body. An error of the service behind it becomes a refusal. A service
-//! that fails to become ready must be discarded (tower). HTTP servers take services without errors, so this layer cannot pass
-//! the error on to be discarded too. Instead it refuses every request with `Connection: close`: the next connection has a new
-//! clone of the stack.
+//! The layer refuses nothing itself and does not change a body. An error of the inner service becomes a refusal. Tower
+//! requires that a service which fails to become ready is discarded, but HTTP servers expect a service without errors,
+//! so this layer cannot pass the error on. Instead it refuses every request with `Connection: close`, and the next
+//! connection gets a new clone of the stack.
 //!
 //! ```
 //! use rpcgate_core::clock::{ManualClock, Time};
@@ -61,7 +61,7 @@ pub struct RespondLayer {
     writes: Writes,
 }
 
-/// The headers that are optional.
+/// The optional headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Writes {
     cors: bool,
@@ -69,20 +69,20 @@ struct Writes {
 }
 
 impl RespondLayer {
-    /// A layer that stamps by `clock`.
+    /// Creates a layer that stamps by `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         RespondLayer { clock, writes: Writes { cors: true, rates: true } }
     }
 
-    /// The same layer, which writes no CORS headers, and removes those of the answer to a preflight: another layer writes
-    /// them, or browsers of other origins are not wanted.
+    /// Omits the CORS headers, and removes those of the answer to a preflight, if another layer writes them or browsers
+    /// of other origins are not allowed.
     #[must_use]
     pub fn without_cors(mut self) -> Self {
         self.writes.cors = false;
         self
     }
 
-    /// The same layer, which writes no rate limit headers.
+    /// Omits the rate limit headers.
     #[must_use]
     pub fn without_rates(mut self) -> Self {
         self.writes.rates = false;
@@ -98,18 +98,18 @@ impl<S> Layer<S> for RespondLayer {
     }
 }
 
-/// The outermost layer around `inner`.
+/// The outermost service around `inner`.
 #[derive(Debug)]
 pub struct Respond<S> {
     inner: S,
     clock: Arc<dyn Clock>,
     writes: Writes,
-    /// Why the inner service will never be ready again.
+    /// The refusal of all requests after the inner service failed to become ready.
     failed: Option<Refusal>,
 }
 
 impl<S: Clone> Clone for Respond<S> {
-    /// A clone has an inner service of its own, which has not failed.
+    /// Clones with a new inner service, which has not failed.
     fn clone(&self) -> Self {
         Respond { inner: self.inner.clone(), clock: self.clock.clone(), writes: self.writes, failed: None }
     }
@@ -125,7 +125,7 @@ where
     type Future = RespondFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // A service that fails to become ready may be neither polled nor called again: requests are refused.
+        // A service that failed to become ready may be neither polled nor called again, so requests are refused.
         if self.failed.is_none()
             && let Err(error) = ready!(self.inner.poll_ready(cx))
         {
@@ -146,7 +146,7 @@ where
 }
 
 pin_project! {
-    /// A request on its way.
+    /// The response to a request.
     #[derive(Debug)]
     pub struct RespondFuture<F> {
         #[pin]
@@ -161,7 +161,7 @@ pin_project! {
     enum CallState<F> {
         Inside { #[pin] inner: F, id: RequestId },
         Failed { refusal: Refusal, id: RequestId },
-        // A receipt that is dropped has the record written, also when the client leaves in that moment.
+        // Dropping a receipt writes the record, also when the client disconnects at that moment.
         Waiting { turn: Coalesce, answer: Option<Response<ReplyBody>>, receipt: Option<Receipt> },
     }
 }
@@ -234,7 +234,7 @@ fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<
     }
     let (body, receipt) = match flow {
         Some(flow) => {
-            // How long the rest takes is the client's matter too.
+            // The duration of the rest also depends on the client, so it is no measure of load.
             if let Some(tally) = &mut tally {
                 tally.leave_load();
             }

@@ -1,5 +1,5 @@
-//! A pool of clones of an inner service. A layer that waits before it calls its inner service takes one from the pool
-//! when it starts to wait, instead of cloning the whole stack for each request.
+//! A pool of clones of an inner service. A layer that waits before it calls its inner service takes a clone when the
+//! wait starts, instead of cloning the whole stack for each request.
 
 use parking_lot::Mutex;
 use std::fmt;
@@ -13,16 +13,16 @@ pub struct ServicePool<S> {
     model: S,
 }
 
-/// Idle clones beyond this many are dropped.
+/// The maximum number of idle clones; more are dropped.
 const KEPT: usize = 8;
 
 impl<S: Clone> ServicePool<S> {
-    /// A pool of clones of `service`.
+    /// Creates a pool of clones of `service`.
     pub fn new(service: S) -> Self {
         ServicePool { idle: Arc::default(), model: service }
     }
 
-    /// Takes a clone. It returns to the pool when the value is dropped.
+    /// Takes a clone. It returns to the pool when dropped.
     pub fn get(&self) -> PooledService<S> {
         let service = self.idle.lock().pop().unwrap_or_else(|| self.model.clone());
         PooledService { service: Some(service), home: self.idle.clone(), is_idle: true }
@@ -30,7 +30,7 @@ impl<S: Clone> ServicePool<S> {
 }
 
 impl<S: Clone> Clone for ServicePool<S> {
-    /// A new pool: a clone serves another connection, and the two must not wait for each other's lock.
+    /// Creates a new pool. A clone serves another connection, and the two must not wait for each other's lock.
     fn clone(&self) -> Self {
         ServicePool::new(self.model.clone())
     }
@@ -42,12 +42,12 @@ impl<S> fmt::Debug for ServicePool<S> {
     }
 }
 
-/// A service taken from a pool. Like any tower service it is polled ready before it is called.
+/// A service taken from a pool. Like any tower service it must be polled ready before it is called.
 pub struct PooledService<S> {
     service: Option<S>,
     home: Arc<Mutex<Vec<S>>>,
-    /// Whether it holds nothing for a call to come. A service that was polled and not called may hold a permit, or a place
-    /// in the queue for one; in the pool it would withhold that from all others.
+    /// True if the service holds nothing for a future call. A service that was polled and not called may hold a permit,
+    /// or a place in the queue for one, and in the pool it would withhold that from all others.
     is_idle: bool,
 }
 
@@ -55,7 +55,7 @@ impl<S> PooledService<S> {
     /// Polls the service ready.
     ///
     /// # Errors
-    /// The service's own. It is not returned to the pool then.
+    /// Returns the error of the service, which then does not return to the pool.
     pub fn poll_ready<R>(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>>
     where
         S: Service<R>,
@@ -64,7 +64,7 @@ impl<S> PooledService<S> {
         self.service.as_mut().map_or(Poll::Pending, |service| service.poll_ready(cx))
     }
 
-    /// Calls the service, which has been polled ready, and returns it to the pool.
+    /// Calls the service, which must have been polled ready, and returns it to the pool.
     pub fn call<R>(mut self, request: R) -> Option<S::Future>
     where
         S: Service<R>,

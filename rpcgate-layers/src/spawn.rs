@@ -1,4 +1,4 @@
-//! Work that continues after the request that began it has ended.
+//! Work that continues after its request has ended.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -7,8 +7,8 @@ use std::pin::Pin;
 /// Work that no request waits for.
 pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs work that no request waits for. A server implements it with tasks that its shutdown waits for: the work is a call
-/// that others wait for, or that is charged, and its record is written when it ends.
+/// Runs work that no request waits for. A server implements it with tasks that its shutdown waits for: the work is a
+/// call that others wait for, or that is charged, and its record is written at its end.
 ///
 /// ```
 /// use rpcgate_layers::spawn::{Spawn, Work};

@@ -1,7 +1,7 @@
-//! The headers of a response to an authenticated caller, written at once.
+//! Builds the headers of a response to an authenticated caller.
 //!
-//! Every such response carries the same fifteen names, and finding places for them in an empty table costs more than
-//! the values do. So the table is cloned from one that is filled already, and only the values are replaced.
+//! Every such response carries the same fifteen names, and inserting them into an empty table costs more than the
+//! values do. So a filled table is cloned, and only its values are replaced.
 
 use super::{CACHE, COMPUTE_UNITS, EXPOSED, RATE, REQUEST_ID, rates};
 use bytes::Bytes;
@@ -19,17 +19,17 @@ use std::sync::LazyLock;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Metered {
-    /// Its request.
+    /// The id of the request.
     pub id: RequestId,
-    /// The state of its caller's windows, where the rate headers are due.
+    /// The state of the caller's windows, if the rate headers are written.
     pub windows: Option<Windows>,
-    /// Compute Units charged.
+    /// The Compute Units charged.
     pub units: u64,
-    /// Whether all of its answers were stored before the request arrived.
+    /// True if all answers were stored before the request arrived.
     pub hit: bool,
-    /// Whether its body is JSON; then its own headers have no content type.
+    /// True if the body is JSON. Then the response's own headers have no content type.
     pub is_json: bool,
-    /// Whether it answers a gRPC call. No browser reads those, so they have no CORS headers.
+    /// True for the answer to a gRPC call, which has no CORS headers because no browser reads it.
     pub is_grpc: bool,
 }
 
@@ -45,7 +45,7 @@ enum Field {
     Rate(usize),
 }
 
-/// A filled table, and the meaning of each of its places.
+/// A filled table, and the meaning of each of its entries.
 type Sheet = (HeaderMap, Vec<Field>);
 
 static SHEET: LazyLock<Sheet> = LazyLock::new(|| sheet(true));
@@ -74,8 +74,8 @@ fn sheet(has_cors: bool) -> Sheet {
 }
 
 impl Metered {
-    /// The headers of the response: those written here, and `own`, which has none of their names except the content
-    /// type.
+    /// Returns the headers of the response: the ones written here, and `own`, which must contain none of their names
+    /// except the content type.
     pub fn headers(&self, own: HeaderMap) -> HeaderMap {
         let (sheet, fields) = if self.is_grpc { &*GRPC_SHEET } else { &*SHEET };
         let Some(windows) = &self.windows else {
@@ -90,7 +90,7 @@ impl Metered {
         let mut others = None;
         let mut last = None;
         for (name, value) in own {
-            // The iterator gives a repeated name only once.
+            // The iterator returns a repeated name only once.
             if name.is_some() {
                 last = name;
             }
@@ -101,8 +101,8 @@ impl Metered {
             }
         }
         let is_typed = self.is_json || content_type.is_some();
-        // HPACK adds every value to the table of its connection unless it is "never indexed" (RFC 7541, section 6.2.3). Values
-        // that are new in each answer would drive out those that repeat, and all of them are compared with the next.
+        // HPACK adds every value to the table of its connection unless it is "never indexed" (RFC 7541, section 6.2.3).
+        // Values that are new in each answer would evict those that repeat, and would slow down each later comparison.
         let is_literal = self.is_grpc;
         LIMITS.with_borrow_mut(|limits| {
             for (field, value) in fields.iter().zip(headers.values_mut()) {
@@ -140,7 +140,7 @@ impl Metered {
     }
 }
 
-/// The headers of any response: `own`, and those that do not depend on a caller.
+/// Returns the headers of any response: `own`, and the ones that do not depend on a caller.
 pub fn plain(id: RequestId, hit: bool, is_json: bool, own: HeaderMap) -> HeaderMap {
     let mut headers = own;
     headers.reserve(8);
@@ -162,7 +162,7 @@ fn cache_value(hit: bool) -> HeaderValue {
     HeaderValue::from_static(if hit { "HIT" } else { "MISS" })
 }
 
-/// The texts that are unique to one response, in one allocation: the request's id, and large numbers of remaining
+/// The texts that are unique to one response, in one allocation: the request id, and large numbers of remaining
 /// requests.
 struct Texts {
     all: Bytes,
@@ -170,12 +170,12 @@ struct Texts {
     numbers: [(u8, u8); PLACES],
 }
 
-/// The rate headers.
+/// The number of rate headers.
 const PLACES: usize = 9;
-/// Digits of the largest number.
+/// The maximum number of digits of a `u64`.
 const LONGEST: usize = 20;
 
-/// Whether this place has a limit. Limits are the same for many responses, remaining numbers are not.
+/// Reports whether this header is a limit. Limits repeat in many responses; remaining numbers do not.
 const fn is_limit(place: usize) -> bool {
     place.is_multiple_of(2) && place < PLACES - 1
 }
@@ -197,12 +197,12 @@ impl Texts {
     }
 
     fn id(&mut self) -> HeaderValue {
-        // A single text takes the whole allocation: sharing it would allocate more.
+        // A single text takes the whole allocation, because sharing it would allocate again.
         let is_alone = self.all.len() == self.id;
         value(if is_alone { std::mem::take(&mut self.all) } else { self.all.slice(..self.id) })
     }
 
-    /// `None` if the number has no text here.
+    /// Returns `None` if the number is not in this allocation.
     fn number(&self, place: usize) -> Option<HeaderValue> {
         let (start, end) = *self.numbers.get(place)?;
         (start < end).then(|| value(self.all.slice(usize::from(start)..end.into())))
@@ -213,7 +213,7 @@ fn value(text: Bytes) -> HeaderValue {
     HeaderValue::from_maybe_shared(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// The number that was last written in a place.
+/// The last number written into a header.
 struct Memory(Option<(u64, HeaderValue)>);
 
 impl Memory {
@@ -232,7 +232,7 @@ thread_local! {
     static LIMITS: RefCell<[Memory; PLACES]> = const { RefCell::new([const { Memory(None) }; PLACES]) };
 }
 
-/// Numbers below it have a text in memory already.
+/// Numbers below it have a static text.
 const COMMON: u64 = 10_000;
 const DIGITS: usize = 4;
 
@@ -251,7 +251,7 @@ static TEXTS: [u8; COMMON as usize * DIGITS] = {
     texts
 };
 
-/// A number as the value of a header, which takes no memory below [`COMMON`].
+/// Returns a number as a header value. Below [`COMMON`] it does not allocate.
 pub(crate) fn number(number: u64) -> HeaderValue {
     let leading = match number {
         0..10 => 3,
@@ -265,13 +265,13 @@ pub(crate) fn number(number: u64) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from_static(text)).unwrap_or_else(|_| large(number))
 }
 
-/// The text of a number, in an allocation of exactly its length.
+/// Returns the text of a number, in an allocation of exactly its length.
 fn large(number: u64) -> HeaderValue {
     let mut text = [b'0'; LONGEST];
     HeaderValue::from_bytes(digits(number, &mut text)).unwrap_or_else(|_| HeaderValue::from(number))
 }
 
-/// The digits of a number, written at the end of `text`, which is all zeros.
+/// Writes the digits of a number to the end of `text`, which must be all zeros.
 fn digits(number: u64, text: &mut [u8; LONGEST]) -> &[u8] {
     let (mut left, mut at) = (number, text.len());
     while left > 0 {

@@ -1,4 +1,4 @@
-//! Names and values of the headers that the gateway writes.
+//! The names and values of the headers that the gateway writes.
 
 pub(crate) mod metered;
 
@@ -9,16 +9,16 @@ use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::HeadConsistency;
 use rpcgate_core::window::Windows;
 
-/// The request's id.
+/// The request id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Compute Units charged, all calls of a request together.
+/// The Compute Units charged for all calls of a request.
 pub const COMPUTE_UNITS: HeaderName = HeaderName::from_static("x-compute-units");
-/// `HIT` when every answer was in the cache before the request arrived.
+/// `HIT` if every answer was in the cache before the request arrived.
 pub const CACHE: HeaderName = HeaderName::from_static("x-cache");
 
-/// The height that the client has seen: nodes that are not known to have reached it do not answer.
+/// The height that the client has seen. Only nodes known to have reached it answer.
 pub const CONSISTENCY: HeaderName = HeaderName::from_static("x-rpcgate-consistency");
-/// The height that all nodes that answered are known to have reached, for requests with [`CONSISTENCY`].
+/// The height that all answering nodes are known to have reached, for requests with [`CONSISTENCY`].
 pub const HEAD: HeaderName = HeaderName::from_static("x-rpcgate-head");
 
 const RATE: [HeaderName; 9] = [
@@ -33,7 +33,7 @@ const RATE: [HeaderName; 9] = [
     HeaderName::from_static("ratelimit-reset"),
 ];
 
-/// The headers of a response that a browser's script may read (`Access-Control-Expose-Headers`).
+/// The response headers that a browser script may read (`Access-Control-Expose-Headers`).
 pub const EXPOSED: HeaderValue = HeaderValue::from_static(
     "x-request-id, x-compute-units, x-cache, retry-after, x-ratelimit-limit-minute, x-ratelimit-remaining-minute, \
      x-ratelimit-limit-hour, x-ratelimit-remaining-hour, x-ratelimit-limit-day, x-ratelimit-remaining-day, \
@@ -43,7 +43,7 @@ pub const EXPOSED: HeaderValue = HeaderValue::from_static(
 /// Reads [`CONSISTENCY`].
 ///
 /// # Errors
-/// [`Refusal::InvalidRequest`] if its value is no height, or there are several, of which it is unknown which one is meant.
+/// Returns [`Refusal::InvalidRequest`] if the value is not a height, or if the header is repeated.
 pub fn consistency(headers: &HeaderMap) -> Result<Option<HeadConsistency>, Refusal> {
     let mut values = headers.get_all(CONSISTENCY).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -55,7 +55,7 @@ pub fn consistency(headers: &HeaderMap) -> Result<Option<HeadConsistency>, Refus
     Ok(Some(HeadConsistency { least, shown: None }))
 }
 
-/// The numbers of the nine rate headers, in order. The three short headers describe the tightest window.
+/// Returns the numbers of the nine rate headers, in order. The three short headers describe the tightest window.
 fn rates(windows: &Windows) -> [u64; 9] {
     let tightest = windows.tightest();
     [
@@ -78,7 +78,7 @@ pub fn write_rates(windows: &Windows, headers: &mut HeaderMap) {
     }
 }
 
-/// [`EXPOSED`] and the names of `own`, the headers of a node that pass; `None` if it has none.
+/// Returns [`EXPOSED`] and the names of `own`, the node's headers that pass; `None` if there are no such names.
 pub(crate) fn exposed_with(own: &HeaderMap) -> Option<HeaderValue> {
     let mut names = own.keys().filter(|name| *name != CONTENT_TYPE).map(HeaderName::as_str).peekable();
     names.peek()?;
@@ -90,9 +90,9 @@ pub(crate) fn exposed_with(own: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::try_from(all).ok()
 }
 
-/// Whether a node's header is dropped on every chain: those of one connection (RFC 9110, section 7.6.1), those about the
-/// node's host (its caching, its security policy, other places that a client should go to), those that reveal details of the
-/// node, and those that the gateway writes itself.
+/// Reports whether a node's header is dropped on every chain. Dropped are headers of one connection (RFC 9110, section
+/// 7.6.1), headers about the node's host (caching, security policy, redirects), headers that reveal details of the
+/// node, and headers that the gateway writes itself.
 pub fn stays_behind(name: &HeaderName) -> bool {
     let name = name.as_str();
     matches!(

@@ -1,4 +1,4 @@
-//! A fixture for tests of layers: a toy chain, a caller, a clock that does not move, readable accounting.
+//! A fixture for tests of layers: a toy chain, a caller, a manual clock, readable accounting.
 
 #[cfg(feature = "upstream")]
 pub(crate) mod scripted_node;
@@ -76,7 +76,7 @@ impl Fixture {
 
     pub(crate) fn tally_in(&self, accounting: Arc<Accounting>) -> Box<Tally> {
         Box::new(Tally::new(
-            // Its numbers towards nodes start at 0.
+            // With this id the numbers in calls to nodes start at 0.
             RequestId(7 << 76),
             Transport::Http,
             self.chain.clone(),
@@ -95,7 +95,7 @@ impl Fixture {
     }
 }
 
-/// The calls in `body`, under this tally.
+/// Returns the calls in `body` with this tally.
 pub(crate) fn set(mut tally: Box<Tally>, body: Bytes) -> Calls<Parsed> {
     let items = match envelope::parse(&body, &Limits::default()).unwrap() {
         envelope::ParsedBody::Single(item) => vec![item],
@@ -183,7 +183,7 @@ impl<B> Service<Calls<B>> for Echo<B> {
     }
 }
 
-/// The end of a stack: answers every open call with `"<method>"` as the result, at once.
+/// The end of a stack. It answers every open call immediately, with `"<method>"` as the result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct End;
 

@@ -1,5 +1,5 @@
-//! Every layer polls its inner service ready before it calls it: behind each of them is a strict mock, which panics when
-//! it is called without, and the limits of tower.
+//! Checks that every layer polls its inner service ready before it calls it. Each layer wraps a strict mock, which
+//! panics if it is called without, and the limits of tower.
 
 use super::{End, Fixture};
 use crate::call::batch::BatchLayer;
@@ -61,8 +61,8 @@ fn once<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Sends `request` through `layer` to a mock that becomes ready late, and has `respond` decide the answer of the mock. A layer
-/// that `waits` itself is ready at once and polls the mock later.
+/// Sends `request` through `layer` to a mock that becomes ready late, and lets `respond` choose the answer of the mock.
+/// A layer with `waits` is ready immediately and polls the mock later.
 async fn sees_to_readiness<L, Req, In, Out>(
     layer: L,
     request: Req,
@@ -180,7 +180,7 @@ async fn every_layer_of_calls_polls_its_inner_service_ready() {
     sees_to_readiness(cache, calls(), false, settle).await;
 }
 
-/// A foreign request, with a caller in its extensions and its key in the query.
+/// Returns a foreign request, with a caller in its extensions and its key in the query.
 fn foreign(fixture: &Fixture) -> Request<Full<Bytes>> {
     let mut request = Request::get("/toy?apikey=key").body(Full::from(READ)).unwrap();
     request.extensions_mut().insert(fixture.caller.clone());
@@ -237,7 +237,7 @@ async fn every_layer_over_foreign_requests_polls_its_inner_service_ready() {
     sees_to_readiness(split, foreign(&fixture), false, answered).await;
 }
 
-/// An end of the stack that answers when it is allowed to, and knows how many calls it works on.
+/// The end of a stack. It answers when permitted, and counts its calls in progress.
 #[derive(Clone)]
 struct Slow {
     gate: Arc<Semaphore>,
@@ -304,7 +304,7 @@ async fn a_client_that_leaves_while_its_request_waits_frees_its_place() {
     }
     slow.gate.add_permits(2);
     assert!(first.await.is_ok());
-    // Another connection: a permit that stayed with an idle service of the first one would be missing here.
+    // Another connection: a permit held by an idle service of the first one would be missing here.
     let response = tokio::time::timeout(Duration::from_secs(1), batch(limited, &fixture, READ)).await;
     assert_eq!(response.unwrap().status, 200);
 }
@@ -374,7 +374,7 @@ async fn a_set_whose_leader_was_lost_polls_ready_again_before_it_leads_itself() 
     let (mock, mut handle) = pair::<Calls<rpcgate_core::call::Cached>, Calls<Settled>>();
     let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), fixture.clock.clone()).layer(mock);
     let mut tasks = Vec::new();
-    // A batch leads, and has an answer that says nothing of either call; a single call follows it.
+    // A batch leads, and its answer says nothing about either call; a single call follows it.
     for body in [&br#"[{"id":1,"method":"toy_read","params":[1]},{"id":2,"method":"toy_id"}]"#[..], READ] {
         let calls = fixture.calls(body).at::<Reserved>();
         tasks.push(tokio::spawn(cache.clone().oneshot(calls)));

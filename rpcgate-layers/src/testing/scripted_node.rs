@@ -1,4 +1,4 @@
-//! Nodes that speak raw bytes, for tests of node clients.
+//! Nodes that send and receive raw bytes, for tests of node clients.
 
 use crate::nodes::{NodeConfig, NodeRequestError, Pool, PoolLimits, RetryPolicy};
 use crate::transport::h1::{AnswerBody, NodeRequest};
@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A listening node; it is gone when dropped.
+/// A listening node. Dropping it stops it.
 pub(crate) struct ScriptedNode {
     pub(crate) address: SocketAddr,
     conns: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ pub(crate) struct Wire {
 }
 
 impl ScriptedNode {
-    /// A node that does `serve` with each connection; connections are numbered from 0.
+    /// Starts a node that runs `serve` for each connection. Connections are numbered from 0.
     pub(crate) async fn serve<F, R>(serve: F) -> Self
     where
         F: Fn(usize, Wire) -> R + Send + 'static,
@@ -41,7 +41,7 @@ impl ScriptedNode {
         ScriptedNode::serve_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), serve)
     }
 
-    /// The same on an existing listener.
+    /// Starts a node on an existing listener.
     pub(crate) fn serve_on<F, R>(listener: TcpListener, serve: F) -> Self
     where
         F: Fn(usize, Wire) -> R + Send + 'static,
@@ -61,7 +61,7 @@ impl ScriptedNode {
         ScriptedNode { address, conns, seen, task }
     }
 
-    /// A node that answers every request with `answer`.
+    /// Starts a node that answers every request with `answer`.
     pub(crate) async fn always(answer: impl Into<Vec<u8>>) -> Self {
         let answer = Arc::new(answer.into());
         ScriptedNode::serve(move |_, mut wire| {
@@ -79,12 +79,12 @@ impl ScriptedNode {
         format!("http://{}", self.address)
     }
 
-    /// Connections accepted so far.
+    /// Returns the number of accepted connections.
     pub(crate) fn conns(&self) -> usize {
         self.conns.load(SeqCst)
     }
 
-    /// Requests read so far, head and body.
+    /// Returns the requests read so far, head and body.
     pub(crate) fn seen(&self) -> Vec<String> {
         self.seen.lock().clone()
     }
@@ -97,7 +97,7 @@ impl Drop for ScriptedNode {
 }
 
 impl Wire {
-    /// The next request, or `None` when the connection ends.
+    /// Returns the next request; `None` when the connection ends.
     pub(crate) async fn request(&mut self) -> Option<String> {
         let mut read = Vec::new();
         let mut byte = [0];
@@ -119,24 +119,22 @@ impl Wire {
         let _ = self.stream.write_all(bytes.as_ref()).await;
     }
 
-    /// Adds a line to the record of requests.
     pub(crate) fn note(&self, what: &str) {
         self.seen.lock().push(what.to_owned());
     }
 
-    /// Closes with a reset instead of an orderly end.
+    /// Closes the connection with a reset.
     pub(crate) fn reset(self) {
         self.stream.set_zero_linger().unwrap();
     }
 
-    /// Waits until the other side closes.
     pub(crate) async fn closed(&mut self) {
         let mut rest = Vec::new();
         let _ = self.stream.read_to_end(&mut rest).await;
     }
 }
 
-/// A pool over scripted nodes, with a clock that does not move.
+/// A pool over scripted nodes, with a manual clock.
 pub(crate) struct PoolFixture {
     pub(crate) pool: Arc<Pool>,
     pub(crate) clock: Arc<ManualClock>,
@@ -154,12 +152,12 @@ impl PoolFixture {
 
     pub(crate) fn of(nodes: Vec<NodeConfig>, limits: PoolLimits) -> Self {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_700_000_000)));
-        // The clock does not move, so no connection would ever have rested.
+        // The clock does not move, so no connection would ever have rested long enough.
         let limits = limits.with_rest(Duration::ZERO);
         PoolFixture { pool: Pool::new(Toy.facts(), nodes, limits, clock.clone()), clock }
     }
 
-    /// The body of the answer to `ask`, which must be whole.
+    /// Returns the body of the answer to `ask`, which must be complete.
     pub(crate) async fn whole(&self, ask: NodeRequest) -> Result<String, NodeRequestError> {
         match self.pool.ask(&ask, &mut MemoryPermit::default()).await?.body {
             AnswerBody::Whole(body) => Ok(String::from_utf8(body.to_vec()).unwrap()),
@@ -175,7 +173,6 @@ impl PoolFixture {
         self.whole(NodeRequest { broadcast: true, ..call("send") }).await
     }
 
-    /// Runs the tasks until `so` is true.
     pub(crate) async fn until(&self, so: impl Fn(&Pool) -> bool) {
         let wait = async {
             while !so(&self.pool) {
@@ -185,7 +182,7 @@ impl PoolFixture {
         tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it never became so");
     }
 
-    /// Connections that wait for a call, those that the node closed left out.
+    /// Returns the number of idle connections, without those that the node closed.
     pub(crate) fn idle(&self) -> usize {
         self.pool.sweep();
         self.pool.nodes().map(|node| node.idle).sum()
@@ -196,7 +193,7 @@ pub(crate) fn call(body: &'static str) -> NodeRequest {
     NodeRequest::json_rpc(Bytes::from_static(body.as_bytes()))
 }
 
-/// A node that refuses connections: it holds a port on which it does not listen, so that nothing else can.
+/// A node that refuses connections. It reserves a port without listening, so that no other process can use the port.
 pub(crate) struct Refusing(TcpSocket);
 
 impl Refusing {
@@ -215,7 +212,6 @@ impl Refusing {
     }
 }
 
-/// An answer with a length.
 pub(crate) fn answer(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
@@ -228,7 +224,7 @@ pub(crate) const fn undecodable() -> NodeRequestError {
     NodeRequestError::Fault(Fault::sent(Cause::Undecodable))
 }
 
-/// A node that answers the first `good` requests of each connection and does `then` with the next.
+/// Starts a node that answers the first `good` requests of each connection and runs `then` for the next.
 pub(crate) async fn failing<R: Future<Output = ()> + Send + 'static>(
     good: usize,
     then: impl Fn(Wire) -> R + Clone + Send + Sync + 'static,
@@ -250,7 +246,7 @@ pub(crate) async fn failing<R: Future<Output = ()> + Send + 'static>(
     .await
 }
 
-/// Limits of calls that end after this many milliseconds.
+/// Returns limits for calls that end after `millis` milliseconds.
 pub(crate) fn ending_after(millis: u64) -> PoolLimits {
     let retry = RetryPolicy { deadline: Duration::from_millis(millis), ..RetryPolicy::default() };
     PoolLimits { retry, ..PoolLimits::default() }
