@@ -18,7 +18,6 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use tokio::runtime::Handle;
 
-/// The maximum number of yields of a future.
 const YIELDS: u8 = 3;
 /// The maximum number of followers. The next one resumes all.
 const FOLLOWERS: usize = 128;
@@ -55,10 +54,8 @@ fn resume_with_leader(queue: &Mutex<Queue>) {
     }
 }
 
-/// The futures that wait on one thread.
 #[derive(Debug, Default)]
 struct Queue {
-    /// The runtime of this thread.
     runtime: Option<Handle>,
     /// The number of groups that have resumed. A waiting future resumes when it changes.
     resumed: u64,
@@ -111,7 +108,6 @@ struct Waiting {
     leads: bool,
     /// True if the future relies on its leader and does not yield.
     relies: bool,
-    /// The number of followers at the last poll.
     seen: usize,
 }
 
@@ -188,7 +184,6 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::task::Wake;
 
-    /// Counts the wakes of a waker.
     #[derive(Default)]
     struct WakeCount(AtomicUsize);
 

@@ -61,7 +61,6 @@ pub struct RespondLayer {
     writes: Writes,
 }
 
-/// The optional headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Writes {
     cors: bool,

@@ -31,9 +31,7 @@ pub(super) enum AnswerEnd {
     Node(u8),
     /// The gateway refuses the rest.
     Refused(Refusal),
-    /// The node has failed.
     Failed(Cause),
-    /// The client's deadline has passed.
     Late,
     /// The client has disconnected.
     Left,

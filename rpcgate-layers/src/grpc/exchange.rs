@@ -41,7 +41,6 @@ const HELD: usize = 256 << 10;
 /// begun to answer.
 const HEAD_HELD: Duration = Duration::from_millis(500);
 
-/// One call, sent to nodes.
 pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) uri: &'a Uri,
     pub(super) metadata: &'a HeaderMap,
@@ -60,7 +59,6 @@ pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) place: Option<Arc<TryPlace>>,
     /// The node that already has the call, if this is the second exchange of it.
     pub(super) avoid: Option<NodeIndex>,
-    /// The nodes that serve the call.
     pub(super) among: NodeSet,
     /// The position of the method in a node's statistics.
     pub(super) method: MethodPlace,
@@ -72,7 +70,6 @@ pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) unserved: Option<NodeReply>,
     /// True if the nodes exceeded `timeout`.
     pub(super) is_slow: bool,
-    /// The maximum number of bytes of a message.
     pub(super) most: usize,
     pub(super) clock: &'a Arc<dyn Clock>,
 }
@@ -82,7 +79,6 @@ pub(super) struct NodeReply {
     pub(super) headers: HeaderMap,
     /// The pieces of the body that arrived with the head.
     pub(super) pieces: SmallVec<[Bytes; 2]>,
-    /// The messages in `pieces`.
     pub(super) messages: Messages,
     pub(super) rest: Rest,
     pub(super) method: MethodPlace,
@@ -100,13 +96,11 @@ impl Judged for NodeReply {
 }
 
 impl NodeReply {
-    /// Reports whether the node says that it cannot serve the call now.
     pub(super) fn is_unserved(&self) -> bool {
         matches!(self.verdict(), Verdict::Unserved(_))
     }
 }
 
-/// The rest of an answer after its beginning.
 pub(super) enum Rest {
     /// Nothing: the trailers have arrived, or the headers are the trailers.
     Whole { status: u8, trailers: Option<HeaderMap> },
@@ -245,7 +239,7 @@ impl Exchange for GrpcExchange<'_, '_> {
                 let fault = Fault::sent(Cause::Status(503));
                 let failure = match reply.verdict() {
                     Verdict::Unserved(why) => Some(TryFailure::Unserved { why, fault }),
-                    // The answer of another node shows whether the call is the cause.
+                    // Another node's answer shows whether the call is the cause.
                     Verdict::Neutral if self.is_doubted(client.node().index) => {
                         Some(TryFailure::DoubtedError(fault))
                     }
@@ -285,7 +279,6 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
         self.feed.refusal()
     }
 
-    /// Returns another exchange of the same call, for a second node.
     pub(super) fn another(&self) -> GrpcExchange<'a, 'l> {
         GrpcExchange {
             lasting: self.lasting.another(),
@@ -304,7 +297,6 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
         (is_on_trial || self.doubted.has(index)) && self.may_repeat()
     }
 
-    /// Returns the failure of an interrupted try.
     fn interrupted(&mut self, interrupted: Interrupted) -> Rejected {
         match interrupted {
             Interrupted::Late => {
@@ -313,7 +305,7 @@ impl<'a, 'l> GrpcExchange<'a, 'l> {
             }
             Interrupted::Refused(refusal) => {
                 self.refusal = Some(refusal);
-                // The node has not failed, and no other node is tried.
+                // The node has not failed; no other node is tried.
                 TryFailure::Busy.into()
             }
         }

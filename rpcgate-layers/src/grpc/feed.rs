@@ -22,15 +22,11 @@ use tokio::time::Instant;
 /// The maximum number of bytes that are kept for a retry. Calls that only read have small messages.
 const KEPT: usize = 256 << 10;
 
-/// The error of a body whose client has disconnected.
 pub(super) struct Gone;
 
-/// A client's body of any type.
 pub(super) type ClientBody = Pin<Box<dyn Body<Data = Bytes, Error = Gone> + Send>>;
 
-/// The messages of one call.
 pub(super) struct Feed {
-    /// The number of bytes received from the client.
     received: Arc<AtomicUsize>,
     state: Mutex<State>,
 }
@@ -53,7 +49,6 @@ struct State {
     is_complete: bool,
     /// True if two nodes read the pieces, which are then kept until the call is over.
     is_shared: bool,
-    /// The time of the client's last byte.
     ended: Option<Instant>,
     refusal: Option<Refusal>,
     /// The piece after the kept ones, for which no memory was left. The first reader gets it.
@@ -161,12 +156,10 @@ impl Feed {
         state.is_complete || state.not_kept.is_some()
     }
 
-    /// Reports whether the client has disconnected or sent more than allowed.
     pub(super) fn is_broken(&self) -> bool {
         self.state.lock().is_broken
     }
 
-    /// Returns the time of the client's last byte.
     pub(super) fn ended(&self) -> Option<Instant> {
         self.state.lock().ended
     }
@@ -285,7 +278,6 @@ impl fmt::Debug for Feed {
 /// The messages as read by one node.
 pub(super) struct NodeMessages {
     feed: Arc<Feed>,
-    /// The number of the next piece.
     next: usize,
 }
 

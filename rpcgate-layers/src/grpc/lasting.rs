@@ -24,7 +24,6 @@ use tokio::time::{Instant, Sleep, sleep};
 /// after its key, regardless of its age.
 const LASTS: Duration = Duration::from_millis(500);
 
-/// A call that is registered with [`OpenStreams`].
 struct Followed {
     permit: CallPermit,
     told: Pin<Box<dyn Future<Output = CloseReason> + Send>>,
@@ -63,12 +62,9 @@ pub(super) struct Lasting<'a> {
     followed: Option<Box<Followed>>,
 }
 
-/// The reason why work on a call was interrupted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Interrupted {
-    /// The time limit is over.
     Late,
-    /// The call has to end.
     Refused(Refusal),
 }
 
@@ -135,7 +131,6 @@ impl<'a> Lasting<'a> {
         done
     }
 
-    /// Registers the call as long.
     fn lasts(&mut self, is_stream: bool) -> Result<(), Refusal> {
         let followed = match &mut self.followed {
             Some(followed) => followed,

@@ -4,19 +4,16 @@
 /// The number of bytes before each message.
 pub(super) const PREFIX: usize = 5;
 
-/// The error of a message that exceeds the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooLarge;
 
 /// Counts the messages in a body that arrives in pieces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// The maximum number of bytes of a message.
     most: usize,
     prefix: [u8; PREFIX],
     /// The number of prefix bytes that have passed.
     passed: usize,
-    /// The number of missing content bytes.
     missing: usize,
     whole: u64,
 }
@@ -56,7 +53,6 @@ impl Messages {
         Ok(())
     }
 
-    /// Returns the number of complete messages.
     pub(super) fn whole(&self) -> u64 {
         self.whole
     }
@@ -76,7 +72,6 @@ impl Messages {
 pub(super) mod tests {
     use super::*;
 
-    /// Returns a message without compression.
     pub(in crate::grpc) fn message(content: &[u8]) -> Vec<u8> {
         let mut out = vec![0];
         out.extend_from_slice(&(content.len() as u32).to_be_bytes());

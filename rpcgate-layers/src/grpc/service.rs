@@ -52,7 +52,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// The state shared by all calls.
 #[derive(Clone, Debug)]
 struct Shared {
     pools: Arc<ArcSwap<Pools>>,

@@ -52,7 +52,6 @@ impl Ending {
         }
     }
 
-    /// Adds the trailers to `headers`.
     pub(super) fn trailers(self, mut headers: HeaderMap) -> HeaderMap {
         headers.insert(STATUS, HeaderValue::from(u16::from(self.number())));
         if let Ok(message) = HeaderValue::try_from(escaped(self.message())) {
@@ -77,7 +76,6 @@ pub(super) const fn unserved(status: u8) -> Option<Unserved> {
     }
 }
 
-/// Returns the verdict about the node after a complete answer with this status.
 pub(super) fn verdict(status: u8, method: MethodPlace) -> Verdict {
     match unserved(status) {
         _ if status == OK => Verdict::Usable,
@@ -90,7 +88,7 @@ pub(super) fn verdict(status: u8, method: MethodPlace) -> Verdict {
     }
 }
 
-/// Returns the status in a node's trailers; `None` if there is none.
+/// Returns the status in a node's trailers, or `None`.
 pub(super) fn of_node(trailers: &HeaderMap) -> Option<u8> {
     let text = trailers.get(STATUS)?.to_str().ok();
     Some(text.and_then(|text| text.parse().ok()).filter(|number| *number < NUMBERS).unwrap_or(UNKNOWN))

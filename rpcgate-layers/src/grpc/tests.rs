@@ -88,7 +88,6 @@ fn frames(frames: Vec<Frame<Bytes>>) -> Response<NodeBody> {
     head(StreamBody::new(futures_util::stream::iter(frames.into_iter().map(Ok::<_, Infallible>))))
 }
 
-/// Returns an answer of one message.
 fn unary(content: &[u8]) -> Response<NodeBody> {
     frames(vec![data(content), trailers("0")])
 }
@@ -174,7 +173,6 @@ struct Answer {
 }
 
 impl Answer {
-    /// Returns the status, from the headers or the trailers.
     fn status(&self) -> &str {
         let of = |map: &'_ HeaderMap| map.get("grpc-status").is_some();
         let map = if of(&self.headers) { &self.headers } else { self.trailers.as_ref().unwrap() };
@@ -255,7 +253,6 @@ impl Gateway {
         self.fixture.sink.records()
     }
 
-    /// Waits until no call is in flight.
     async fn quiet(&self) {
         let pool = self.pool.clone();
         until(move || pool.in_flight() == 0 && pool.nodes().all(|node| node.in_flight == 0)).await;

@@ -17,7 +17,6 @@ pub(super) fn read(metadata: &HeaderMap) -> Result<Option<Duration>, BadTimeout>
     }
 }
 
-/// The error of a header that is not a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BadTimeout;
 

@@ -143,7 +143,7 @@ impl RouteLayer {
         RouteLayer { chains, limits: HeadLimits::default(), entrance: Entrance::HTTP }
     }
 
-    /// Sets the entrance, for requests of another transport.
+    /// Sets the entrance, for requests over a different transport.
     #[must_use]
     pub fn with_entrance(mut self, entrance: Entrance) -> Self {
         self.entrance = entrance;

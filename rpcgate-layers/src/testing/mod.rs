@@ -95,7 +95,6 @@ impl Fixture {
     }
 }
 
-/// Returns the calls in `body` with this tally.
 pub(crate) fn set(mut tally: Box<Tally>, body: Bytes) -> Calls<Parsed> {
     let items = match envelope::parse(&body, &Limits::default()).unwrap() {
         envelope::ParsedBody::Single(item) => vec![item],

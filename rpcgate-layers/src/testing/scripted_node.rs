@@ -25,7 +25,6 @@ pub(crate) struct ScriptedNode {
     task: JoinHandle<()>,
 }
 
-/// The node's end of a connection.
 pub(crate) struct Wire {
     pub(crate) stream: TcpStream,
     seen: Arc<Mutex<Vec<String>>>,
@@ -41,7 +40,6 @@ impl ScriptedNode {
         ScriptedNode::serve_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), serve)
     }
 
-    /// Starts a node on an existing listener.
     pub(crate) fn serve_on<F, R>(listener: TcpListener, serve: F) -> Self
     where
         F: Fn(usize, Wire) -> R + Send + 'static,
@@ -79,12 +77,10 @@ impl ScriptedNode {
         format!("http://{}", self.address)
     }
 
-    /// Returns the number of accepted connections.
     pub(crate) fn conns(&self) -> usize {
         self.conns.load(SeqCst)
     }
 
-    /// Returns the requests read so far, head and body.
     pub(crate) fn seen(&self) -> Vec<String> {
         self.seen.lock().clone()
     }
@@ -123,7 +119,6 @@ impl Wire {
         self.seen.lock().push(what.to_owned());
     }
 
-    /// Closes the connection with a reset.
     pub(crate) fn reset(self) {
         self.stream.set_zero_linger().unwrap();
     }
@@ -134,7 +129,6 @@ impl Wire {
     }
 }
 
-/// A pool over scripted nodes, with a manual clock.
 pub(crate) struct PoolFixture {
     pub(crate) pool: Arc<Pool>,
     pub(crate) clock: Arc<ManualClock>,
@@ -246,7 +240,6 @@ pub(crate) async fn failing<R: Future<Output = ()> + Send + 'static>(
     .await
 }
 
-/// Returns limits for calls that end after `millis` milliseconds.
 pub(crate) fn ending_after(millis: u64) -> PoolLimits {
     let retry = RetryPolicy { deadline: Duration::from_millis(millis), ..RetryPolicy::default() };
     PoolLimits { retry, ..PoolLimits::default() }

@@ -55,7 +55,6 @@ impl Service<Calls<Served>> for Admitted {
     }
 }
 
-/// The state shared by all streams of a gateway.
 #[derive(Debug)]
 pub(crate) struct StreamContext {
     pub(crate) pools: Arc<ArcSwap<Pools>>,
@@ -128,7 +127,6 @@ fn refused_unread(
     Box::pin(ready(Ok(PendingResponse::refused_unread(tally, refusal))))
 }
 
-/// A valid handshake of a known caller.
 struct Opening {
     handshake: ClientHandshake,
     key: Option<Box<str>>,

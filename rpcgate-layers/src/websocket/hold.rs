@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// A value that lives as long as a stream. It is dropped when the stream ends, or with the request if no stream is
+/// A value with the lifetime of a stream. It is dropped when the stream ends, or with the request if no stream is
 /// opened.
 ///
 /// A server puts it into the extensions of an HTTP/2 handshake, where the end of a stream is not the end of the

@@ -28,14 +28,12 @@ pub(super) const COALESCED: usize = 16 << 10;
 /// The payload of the gateway's own pings. Pongs with it are not forwarded.
 pub(super) const OWN_PING: &[u8] = b"rpcgate keep-alive";
 
-/// A connection after its handshake.
 pub(super) type Io = TokioIo<Upgraded>;
 
 /// One side of a stream. Only the task of the stream takes its locks.
 pub(super) struct Side {
     pub(super) writer: Mutex<FrameWriter<WriteHalf<Io>>>,
     pub(super) progress: Arc<ReadProgress>,
-    /// True if the side has sent a close frame.
     has_closed: AtomicBool,
     /// True if the side was sent a close frame.
     was_told: AtomicBool,
@@ -55,7 +53,6 @@ impl Side {
         self.has_closed.load(Relaxed)
     }
 
-    /// Records that the side has sent a close frame.
     pub(super) fn closes(&self) {
         self.has_closed.store(true, Relaxed);
     }
@@ -74,26 +71,20 @@ impl Side {
         }
     }
 
-    /// Writes the bytes that the connection accepts.
     pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         self.writer.lock().poll_flush(cx)
     }
 }
 
-/// A stream between a client and a node.
 pub(super) struct Link {
     pub(super) client: Side,
     pub(super) node: Side,
     pub(super) messages: Mutex<Messages>,
     pub(super) key: Arc<KeyStreams>,
-    /// The node at which the stream is open.
     pub(super) source: Arc<Node>,
     pub(super) limits: StreamLimits,
-    /// The memory held for a slow client.
     pub(super) backlog: Mutex<MemoryPermit>,
-    /// The number of complete client messages.
     pub(super) received: AtomicU64,
-    /// True while the stream is closing, so that nothing passes.
     pub(super) is_closing: AtomicBool,
 }
 
@@ -144,7 +135,7 @@ impl Link {
 
 /// Checks the payload of a close frame (RFC 6455, section 5.5.1).
 pub(super) fn check_close(payload: &[u8]) -> Result<(), CloseReason> {
-    /// Registered later than the codes that the library knows.
+    /// This code was registered later than those that the library knows.
     const BAD_GATEWAY: u16 = 1014;
     match payload {
         [] => Ok(()),

@@ -70,18 +70,14 @@ pub(crate) struct MessageRules {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// The result of a client's message.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
-    /// The message for the node.
     pub(super) to_node: Option<ToNode>,
-    /// The gateway's message for the client.
     pub(super) to_client: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
 pub(super) enum ToNode {
-    /// The original message.
     Unchanged,
     /// An array without the refused calls.
     Rewritten(Vec<u8>),
@@ -98,7 +94,6 @@ pub(super) enum ToClient {
     Followed(Vec<u8>),
 }
 
-/// The account of a stream and its calls.
 pub(super) struct Messages {
     pub(super) stream: StreamTally,
     pub(super) pending: PendingCalls,
@@ -110,7 +105,6 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Creates the account of `stream`, which is open at `node`.
     pub(super) fn new(
         stream: StreamTally,
         layers: Box<dyn DecideCalls>,
@@ -178,12 +172,10 @@ impl Messages {
         }
     }
 
-    /// Reports whether the node of the stream accepts every method.
     fn takes_all(&self) -> bool {
         self.node.config.methods.is_all()
     }
 
-    /// Refuses the calls whose method the node of the stream does not accept.
     fn hold_methods(&self, tally: &mut Tally) {
         if self.takes_all() {
             return;
@@ -306,7 +298,6 @@ impl Messages {
     }
 }
 
-/// Returns the array of these answers; `None` if it is empty.
 fn array_of(answers: &[u8]) -> Option<Vec<u8>> {
     if answers.is_empty() { None } else { Some([b"[", answers, b"]"].concat()) }
 }
@@ -316,7 +307,7 @@ fn is_bound(entry: &Entry) -> bool {
     entry.call.at_node.is_some()
 }
 
-/// Returns the message without its refused items and without names of nodes.
+/// Returns the message without its refused items and names of nodes.
 fn for_node(tally: &Tally) -> Vec<u8> {
     let mut text = Vec::with_capacity(tally.body.len());
     let sent = tally.entries.iter().filter(|entry| !matches!(entry.state, CallState::Refused(_)));

@@ -11,7 +11,7 @@ use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::Tally;
 
 impl Messages {
-    /// Refuses the calls that use state of another node, and binds the others to the node of the stream.
+    /// Refuses the calls that use another node's state, and binds the others to the node of the stream.
     pub(super) fn hold_states(&self, tally: &mut Tally) {
         let Tally { entries, body, chain, .. } = tally;
         for entry in entries.iter_mut().filter(|entry| entry.is_open() && uses_state(&entry.call)) {

@@ -53,7 +53,6 @@ struct Open {
     shutdown: Option<Duration>,
 }
 
-/// The streams of one key on one chain.
 pub(super) struct KeyStreams {
     chain: ChainName,
     /// The key itself, for look-ups; `None` if its streams were opened without a key.
@@ -153,7 +152,6 @@ impl OpenStreams {
         }
     }
 
-    /// Returns the reason why this caller may have no streams on `chain`.
     fn reason(&self, caller: &Caller, chain: ChainName) -> Option<CloseReason> {
         if caller.suspended {
             Some(CloseReason::Suspended)
@@ -192,7 +190,6 @@ impl OpenStreams {
 }
 
 impl Open {
-    /// Returns the number of WebSocket streams.
     fn total(&self) -> usize {
         self.chains.values().sum()
     }
@@ -224,7 +221,6 @@ impl Open {
         }
     }
 
-    /// Counts a stream within the plan of `caller`.
     fn count(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let of_project = self.of_project(caller.project);
         let of_key = self.of_keys.get(&caller.key).copied().unwrap_or_default();

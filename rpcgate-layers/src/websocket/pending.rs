@@ -17,10 +17,8 @@ const MAX_CALLS: usize = 1_024;
 /// The maximum number of bytes of messages with waiting calls, in addition to one message.
 const MAX_BYTES: usize = 1 << 20;
 
-/// A message whose calls were sent to the node.
 #[derive(Debug)]
 pub(super) struct SentMessage {
-    /// The account of the message.
     pub(super) tally: Box<Tally>,
     /// The answers to the refused calls of an array, joined by commas.
     pub(super) refused: Vec<u8>,
@@ -40,7 +38,6 @@ pub(super) enum Answered {
     },
 }
 
-/// The calls of one stream that wait for their answers.
 #[derive(Debug, Default)]
 pub(super) struct PendingCalls {
     messages: VecDeque<SentMessage>,
@@ -61,12 +58,10 @@ impl PendingCalls {
         self.messages.iter().any(|message| !message.refused.is_empty())
     }
 
-    /// Reports whether a waiting call creates state at the node.
     pub(super) fn has_makers(&self) -> bool {
         self.makers > 0
     }
 
-    /// Reports whether the call with this id creates state at the node.
     pub(super) fn is_maker(&self, id: &[u8]) -> bool {
         let is_same = |known: &[u8]| known == id || is_same_json(known, id);
         self.messages.iter().any(|message| {
@@ -158,7 +153,6 @@ fn makers(message: &SentMessage) -> usize {
     message.tally.entries.iter().filter(|entry| makes_state(&entry.call)).count()
 }
 
-/// Records the outcome of every call of the message.
 fn settle(tally: &mut Tally, reply: &ReplyId, text: &[u8]) {
     let body = tally.body.clone();
     if !reply.is_array {

@@ -18,7 +18,6 @@ use tokio::task::coop::consume_budget;
 /// one fragment.
 const MAX_FRAGMENTS: usize = 4_096;
 
-/// A message of a client, while it arrives.
 struct Assembly {
     opcode: OpCode,
     payload: BytesMut,
@@ -110,7 +109,6 @@ where
     }
 }
 
-/// Decides about a complete message, and sends the results.
 fn receive(link: &Link, message: Assembly) {
     let Assembly { opcode, payload, ends } = message;
     let payload = payload.freeze();

@@ -26,7 +26,6 @@ use tokio::io::{AsyncRead, ReadHalf};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-/// The maximum time to close the connections of a stream.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
 /// The number of bytes passed to an HTTP/2 stream at a time. Hyper buffers three such pieces in addition to those it

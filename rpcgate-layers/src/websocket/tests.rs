@@ -1,4 +1,4 @@
-//! End-to-end streams: a client and a node of another implementation, connected through this stack with real sockets.
+//! End-to-end streams: an independent client and node implementation, connected through this stack with real sockets.
 
 use super::*;
 use crate::nodes::{NodeConfig, NodeDrains, NodeSpending, NodeUrl, Pool, PoolLimits, Pools};
@@ -147,7 +147,6 @@ impl AsyncWrite for CountedSocket {
 
 struct Gateway {
     address: SocketAddr,
-    /// The number of writes to clients.
     writes: Arc<AtomicUsize>,
     parts: Parts,
     fixture: Fixture,
@@ -220,7 +219,6 @@ impl Gateway {
         client_async(url, tcp).await.unwrap().0
     }
 
-    /// Waits until no stream is open.
     async fn all_closed(&self) {
         while self.parts.streams.count() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -259,7 +257,6 @@ fn text(text: &str) -> Message {
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"toy_read"}"#;
 
-/// Returns a call of this length.
 fn padded(length: usize) -> Vec<u8> {
     let call = |pad: &str| format!(r#"{{"jsonrpc":"2.0","id":7,"method":"toy_read","params":["{pad}"]}}"#);
     call(&"x".repeat(length - call("").len())).into_bytes()

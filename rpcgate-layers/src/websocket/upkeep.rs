@@ -33,7 +33,6 @@ pub(super) struct Upkeep {
     unfinished: u32,
 }
 
-/// The state of one side at the last tick.
 #[derive(Default)]
 struct Seen {
     /// The number of ticks without data from the side.
@@ -47,7 +46,6 @@ struct Seen {
 }
 
 impl Upkeep {
-    /// Creates the upkeep of a stream as a part of its task.
     pub(super) fn new(task: &PartsTask, limits: &StreamLimits) -> Self {
         let next_tick = Instant::now() + limits.tick();
         Upkeep {
@@ -62,7 +60,6 @@ impl Upkeep {
         }
     }
 
-    /// Reports whether its timer has fired.
     pub(super) fn is_woken(&self) -> bool {
         self.timer.is_woken()
     }
@@ -110,7 +107,6 @@ impl Upkeep {
         self.timer.touch();
     }
 
-    /// Checks both sides.
     fn tick(&mut self, link: &Link) -> Option<CloseReason> {
         if link.is_half_closed() {
             return None;

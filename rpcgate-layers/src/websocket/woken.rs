@@ -1,7 +1,7 @@
 //! A part of a task that is polled only after its own wake.
 //!
-//! The task of a stream wakes for both directions, its writes and its timers. Polling all of them each time would cost
-//! as much as the message that woke the task.
+//! The task of a stream wakes for both directions, its writes and its timers. Polling all of them each time would double
+//! the cost of a message.
 
 use parking_lot::Mutex;
 use std::future::Future;
@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The task that parts belong to.
 #[derive(Default)]
 pub(super) struct PartsTask {
     /// The waker that the parts wake.
@@ -102,7 +101,6 @@ mod tests {
 
     type Part = Woken<Pin<Box<dyn Future<Output = ()> + Send>>>;
 
-    /// Counts the wakes of a task.
     #[derive(Default)]
     struct TaskWakes(AtomicUsize);
 

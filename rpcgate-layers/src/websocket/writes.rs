@@ -19,18 +19,15 @@ pub(super) struct StreamWrites {
     is_room_made: bool,
 }
 
-/// The result of polling the writes of a stream.
 pub(super) enum Due {
     /// Frames wait for their turn, which wakes the task soon. Until then its other futures need no poll.
     Later,
     /// All due frames were written if possible. `is_room_made` is true if a direction may have waited for that.
     Written { is_room_made: bool },
-    /// A connection is broken.
     Broken(CloseReason),
 }
 
 impl StreamWrites {
-    /// Writes the frames whose turn has come.
     pub(super) fn poll_due(&mut self, link: &Link, cx: &mut Context<'_>) -> Due {
         let Ok(has_client_room) = self.client.poll_due(&link.client, cx) else {
             return Due::Broken(CloseReason::ClientLost);

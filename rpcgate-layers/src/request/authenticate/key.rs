@@ -13,9 +13,7 @@ use http::{HeaderMap, Request, Uri};
 use rpcgate_core::adapter::KeyPlaces;
 use std::borrow::Cow;
 
-/// The headers that may carry the key on every chain, in order.
 const HEADERS: [&str; 2] = ["apikey", "x-api-key"];
-/// The query parameter that may carry the key on every chain.
 const PARAMETER: &str = "apikey";
 /// A key that no directory has. It replaces a header value or credentials that are not text.
 const NO_TEXT: &str = "\u{fffd}";

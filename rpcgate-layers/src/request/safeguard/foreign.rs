@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tower_service::Service;
 
-/// The refusal whose status is counted.
 const LIMITED: Refusal = Refusal::Window { retry_after: 0 };
 
 impl SafeguardLayer {

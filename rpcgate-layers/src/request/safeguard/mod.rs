@@ -116,9 +116,7 @@ where
 pub struct Safeguard {
     rule: ArcSwap<Option<SafeguardRule>>,
     keys: Sharded<KeyId, Standing>,
-    /// The number of keys that are cooled down.
     cooled: AtomicU64,
-    /// The number of storms so far.
     storms: AtomicU64,
 }
 
@@ -242,7 +240,6 @@ impl Safeguard {
         });
     }
 
-    /// Ends the cool-down of the key, if it is in one.
     fn restore(&self, standing: &mut Standing) {
         if standing.storm.is_cooled() {
             (standing.storm, standing.scaled) = (Storm::default(), None);
