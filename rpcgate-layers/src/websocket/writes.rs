@@ -24,6 +24,7 @@ pub(super) enum Due {
     Later,
     /// All due frames were written if possible. `is_room_made` is true if a direction may have waited for that.
     Written { is_room_made: bool },
+    /// A connection is broken.
     Broken(CloseReason),
 }
 
