@@ -29,7 +29,7 @@ pub struct BatchingPolicy {
 }
 
 impl Default for BatchingPolicy {
-    /// No wait, at most 8 calls, and a timeout of 200 ms.
+    /// Returns a policy without a wait, with at most 8 calls and a timeout of 200 ms.
     fn default() -> Self {
         BatchingPolicy { wait: Duration::ZERO, max_calls: 8, timeout: Duration::from_millis(200) }
     }

@@ -29,7 +29,7 @@ impl Candidates {
 }
 
 impl From<[Option<NodeIndex>; 2]> for Candidates {
-    /// All nodes except `avoid`, for calls over HTTP.
+    /// Returns all nodes except `avoid`, for calls over HTTP.
     fn from(avoid: [Option<NodeIndex>; 2]) -> Self {
         Candidates { among: NodeSet::ALL, avoid, kind: (Transport::Http, MethodPlace::OTHER) }
     }

@@ -47,7 +47,6 @@ pub struct NodeConfig {
     pub network: ExpectedNetwork,
     /// The drain state, which an operator sets.
     pub drain: NodeDrain,
-    /// The dialer that opens connections to the node; `None` for TCP.
     pub(crate) dialer: Option<Arc<dyn Dialer>>,
     /// The call limits and prices of the node. If any node of a pool has a limit or a price, only the first 64 nodes of
     /// the pool get calls.

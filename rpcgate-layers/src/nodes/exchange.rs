@@ -79,7 +79,6 @@ pub(crate) trait Exchange: Send {
     ) -> impl Future<Output = Result<Self::Answer, Rejected>> + Send;
 }
 
-/// A failed try, and the pause that the node requested.
 pub(crate) struct Rejected {
     pub(super) failure: TryFailure,
     pub(super) pause: Option<Duration>,

@@ -49,7 +49,6 @@ pub(super) struct HeadBelief {
     suspect: Option<SuspectHead>,
 }
 
-/// A height that has grown too fast.
 #[derive(Clone, Copy, Debug)]
 struct SuspectHead {
     first: u64,

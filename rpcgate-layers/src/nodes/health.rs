@@ -107,7 +107,6 @@ pub(super) enum Grade {
     Doubtful,
     /// The node can be reached, but its answers may be outdated.
     Unfit,
-    /// The gateway backs off from the node.
     BackedOff,
 }
 

@@ -31,7 +31,7 @@ pub struct HedgePolicy {
 }
 
 impl Default for HedgePolicy {
-    /// The 95th percentile, a minimum of 50 ms, and at most 5 % of the calls.
+    /// Returns a policy with the 95th percentile, a minimum of 50 ms, and at most 5 % of the calls.
     fn default() -> Self {
         HedgePolicy { percentile: 95, at_least: Duration::from_millis(50), max_percent: 5 }
     }

@@ -27,7 +27,6 @@ const SHORTEST: u32 = 8;
 /// The number of buckets: four for each doubling, up to a minute.
 const BUCKETS: usize = 4 * 18;
 
-/// The latencies of a pool's calls by method.
 #[derive(Debug)]
 pub(super) struct Latencies {
     percentile: u32,

@@ -35,8 +35,9 @@ pub struct PoolLimits {
 }
 
 impl Default for PoolLimits {
-    /// The default retry policy, a connect timeout of 3 s, 1024 calls in flight, 128 idle connections for up to 60 s
-    /// with a rest of 10 ms, the chain's lag, no hedges, no batches, and one node for a broadcast.
+    /// Returns limits with the default retry policy, a connect timeout of 3 s, 1024 calls in flight, 128 idle
+    /// connections for up to 60 s with a rest of 10 ms, the chain's lag, no hedges, no batches, and one node for a
+    /// broadcast.
     fn default() -> Self {
         PoolLimits {
             retry: RetryPolicy::default(),

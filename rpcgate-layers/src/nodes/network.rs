@@ -38,9 +38,7 @@ impl ExpectedNetwork {
     }
 }
 
-/// The node is not asked for its network.
 const NOT_ASKED: u8 = 0;
-/// The node has to be asked before its next call.
 const UNKNOWN: u8 = 1;
 /// The node belongs to the expected network, or does not show its network.
 const USABLE: u8 = 2;

@@ -79,7 +79,6 @@ impl Node {
         self.config.drain.is_drained()
     }
 
-    /// Reports whether calls to the node have to be counted.
     pub(crate) fn has_allowance(&self) -> bool {
         !self.config.allowance.is_none()
     }
@@ -132,7 +131,6 @@ impl Node {
         self.config.spending.cost(&self.config.allowance, at)
     }
 
-    /// Records that the node was skipped because of its limits.
     pub(super) fn pass_over(&self, calls: u32, at: SpendingTime) {
         self.config.spending.pass_over(&self.config.allowance, calls, at);
     }

@@ -41,17 +41,14 @@ impl NodeSet {
         self.places == 0
     }
 
-    /// Returns the intersection.
     pub(crate) const fn and(self, other: NodeSet) -> NodeSet {
         NodeSet { places: self.places & other.places, is_bound: self.is_bound || other.is_bound }
     }
 
-    /// Returns the union.
     pub(crate) const fn or(self, other: NodeSet) -> NodeSet {
         NodeSet { places: self.places | other.places, ..self }
     }
 
-    /// Returns the difference.
     pub(crate) const fn without(self, other: NodeSet) -> NodeSet {
         NodeSet { places: self.places & !other.places, ..self }
     }

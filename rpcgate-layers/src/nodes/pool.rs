@@ -71,13 +71,9 @@ pub struct Pool {
     number: u32,
     chain: ChainName,
     nodes: Box<[Arc<Node>]>,
-    /// Clients of the nodes with an HTTP address.
     http: Box<[Client]>,
-    /// Clients of the nodes with a WebSocket address.
     ws: Box<[StreamClient]>,
-    /// Clients of the nodes with a gRPC address.
     grpc: Box<[H2Client]>,
-    /// The network question of each node.
     networks: Box<[NetworkQuestion]>,
     limits: PoolLimits,
     clock: Arc<dyn Clock>,
@@ -85,7 +81,6 @@ pub struct Pool {
     retries: Arc<RetryBalance>,
     hedging: Option<Hedging>,
     second_requests: SecondRequests,
-    /// True if single reads of several clients may be sent in one array.
     is_batching: bool,
     timers: TimerPool,
     in_flight: Arc<InFlightLimit>,
@@ -254,7 +249,6 @@ impl Pool {
         NodeSet::nameable(self.nodes.len())
     }
 
-    /// Returns the nodes that keep what others have pruned.
     pub(crate) fn archives(&self) -> NodeSet {
         self.archives
     }
@@ -306,7 +300,6 @@ impl Pool {
         doubted.filter(|index| !self.better_than(*index, Transport::Grpc).and(among).is_empty()).collect()
     }
 
-    /// Returns the deadline of a call that begins now.
     pub(crate) fn deadline(&self) -> Duration {
         self.clock.elapsed() + self.limits.retry.deadline
     }
@@ -405,7 +398,6 @@ impl Pool {
         self.has_allowances && self.nodes.get(index.0).is_some_and(|node| node.is_spent(&*self.clock))
     }
 
-    /// Compares the heights of the probed nodes with `reference`.
     pub(super) fn compare(&self, reference: u64) {
         self.http.iter().for_each(|client| client.as_ref().health.compare(reference, self.max_lag));
     }

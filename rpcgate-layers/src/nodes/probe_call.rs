@@ -31,13 +31,10 @@ pub(super) enum ProbeCall {
     },
 }
 
-/// The reason why a probe failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum ProbeFailure {
     NoAnswer(NodeRequestError),
-    /// The answer has this HTTP status.
     Status(u16),
-    /// The answer is this error.
     Error(String),
     /// The answer is not that of a node of the chain.
     Unreadable,
@@ -100,7 +97,6 @@ impl ProbeCall {
         }
     }
 
-    /// Returns the request for one node.
     pub(super) fn request(&self) -> Cow<'_, NodeRequest> {
         match self {
             ProbeCall::Rest(request) => Cow::Borrowed(request),

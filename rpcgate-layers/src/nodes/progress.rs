@@ -18,7 +18,6 @@ pub(crate) type OnSent<'s> = dyn FnMut(bool) + Send + 's;
 pub(crate) struct CallProgress<'s> {
     /// True if a byte of the call may have reached a node.
     pub(crate) sent: bool,
-    /// The node that has the call.
     pub(crate) node: Option<NodeIndex>,
     /// The permit among the calls in flight. A streamed body takes it along.
     pub(crate) permit: Option<InFlightPermit>,
@@ -59,7 +58,6 @@ impl<'s> CallProgress<'s> {
         }
     }
 
-    /// Begins a try.
     pub(crate) fn begin(&mut self, now: Duration) {
         self.waits_since = Some(now);
         self.took = None;
@@ -88,7 +86,6 @@ impl<'s> CallProgress<'s> {
 
 /// The sent state of several tries of one call that run at the same time.
 pub(crate) struct JointProgress<'s, B: Borrow<AtomicBool>> {
-    /// True for each try that has sent something.
     sent: &'s [B],
     is_told: bool,
     on_sent: &'s mut OnSent<'s>,

@@ -8,18 +8,15 @@ use std::sync::Arc;
 /// The result of sending a transaction to a node, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Reception {
-    /// The node has accepted the transaction.
     Taken,
     /// The node already had the transaction, from another node or from the same client.
     Known,
-    /// The node has not accepted the transaction.
     Rejected,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct ReceptionReader {
     pub(crate) chain: Arc<Chain>,
-    /// True if the transaction is sent as a REST call.
     pub(crate) is_rest: bool,
 }
 

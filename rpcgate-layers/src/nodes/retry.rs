@@ -49,7 +49,7 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// 2 tries within 30 s, with the default budget.
+    /// Returns a policy with 2 tries within 30 s and the default budget.
     fn default() -> Self {
         RetryPolicy {
             attempts: 2,
@@ -151,7 +151,6 @@ impl TryFailure {
         })
     }
 
-    /// Returns the end of the try, for explanations.
     pub(super) fn end(self) -> TryEnd {
         match self {
             TryFailure::IdleConnectionClosed { .. } => TryEnd::IdleClosed,

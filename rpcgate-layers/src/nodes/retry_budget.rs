@@ -15,7 +15,7 @@ pub struct RetryBudget {
 }
 
 impl Default for RetryBudget {
-    /// One retry for every ten calls, at least three per second, saved up for ten seconds.
+    /// Returns a budget of one retry for every ten calls, at least three per second, saved up for ten seconds.
     fn default() -> Self {
         RetryBudget { calls_per_retry: 10, min_per_sec: 3, ttl: Duration::from_secs(10) }
     }
@@ -77,7 +77,6 @@ impl RetryBalance {
         f64::from(budget.calls_per_retry) * f64::from(budget.min_per_sec) * secs
     }
 
-    /// Records a call.
     pub(super) fn deposit(&self) {
         self.calls.fetch_add(1, Relaxed);
     }

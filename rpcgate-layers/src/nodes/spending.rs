@@ -51,9 +51,7 @@ struct SpendingState {
     own: MonthCount,
     /// Calls of other gateways, if they are known.
     others: MonthCount,
-    /// The number of times that the node was skipped because of its rate.
     over_rate: AtomicU64,
-    /// The number of times that the node was skipped because of its budget.
     over_budget: AtomicU64,
 }
 
@@ -141,7 +139,6 @@ impl NodeSpending {
         (is_ahead, allowance.price.unwrap_or_default().0)
     }
 
-    /// Records that the node was skipped because it may not get these calls.
     pub(super) fn pass_over(&self, allowance: &NodeAllowance, calls: u32, at: SpendingTime) {
         let is_within = self.is_within_budget(allowance, calls, at);
         let reason = if is_within { &self.0.over_rate } else { &self.0.over_budget };

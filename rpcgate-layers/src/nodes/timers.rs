@@ -18,7 +18,6 @@ pub(crate) struct TimerPool(Mutex<Vec<Pin<Box<Sleep>>>>);
 const KEPT: usize = 256;
 
 impl TimerPool {
-    /// Returns a timer that fires at this time.
     pub(crate) fn timer(&self, at: Instant) -> PooledTimer {
         let spare = self.0.lock().pop();
         let timer = match spare {
@@ -31,12 +30,10 @@ impl TimerPool {
         PooledTimer { timer, woken: None }
     }
 
-    /// Returns a timer that fires after this time.
     pub(crate) fn after(&self, time: Duration) -> PooledTimer {
         self.timer(Instant::now() + time)
     }
 
-    /// Returns a timer to the pool.
     pub(crate) fn keep(&self, mut timer: PooledTimer) {
         timer.forget_task();
         let mut spares = self.0.lock();
@@ -80,7 +77,6 @@ impl PooledTimer {
         self.timer.as_mut().poll(cx)
     }
 
-    /// Sets another time.
     pub(crate) fn reset(&mut self, at: Instant) {
         self.timer.as_mut().reset(at);
         self.woken = None;

@@ -14,7 +14,6 @@ const MAX_FAILURES: u32 = 5;
 pub(crate) struct TransportHealth {
     unreachable: Backoff,
     ejected: Backoff,
-    /// Consecutive calls without a usable answer.
     failures: AtomicU32,
     usefulness: Usefulness,
 }
@@ -28,7 +27,6 @@ pub(crate) enum Verdict {
     Begun,
     /// The answer is empty or an error of the client's call: the node works, but nothing is known about how well.
     Neutral,
-    /// The node cannot serve the call now.
     Unserved(Unserved),
 }
 
@@ -56,7 +54,6 @@ impl TransportHealth {
         self.unreachable.is_set()
     }
 
-    /// Returns the time that is left of both backoffs.
     pub(super) fn remaining(&self, now: Duration) -> Duration {
         self.unreachable.remaining(now).max(self.ejected.remaining(now))
     }
@@ -71,7 +68,6 @@ impl TransportHealth {
         self.unreachable.clear();
     }
 
-    /// Records that no connection could be made.
     pub(crate) fn record_unreachable(&self, now: Duration) {
         self.unreachable.fail(now);
     }

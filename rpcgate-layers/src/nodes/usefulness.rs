@@ -66,11 +66,9 @@ impl MethodPlace {
 pub(crate) struct Usefulness {
     /// The latency of usable answers in microseconds; 0 if none has come.
     latency: AtomicU64,
-    /// The share of recent tries that failed.
     in_vain: AtomicU32,
     /// The share of each method's tries that the node could not serve.
     methods: [AtomicU32; PLACES],
-    /// Tries that wait for an answer.
     waiting: AtomicUsize,
     /// The time since which none of the waiting tries was answered, in microseconds.
     silent_since: AtomicU64,
@@ -102,7 +100,6 @@ impl Usefulness {
         WaitingTry(self)
     }
 
-    /// Returns the latency of usable answers; zero if none has come.
     pub(crate) fn latency(&self) -> Duration {
         Duration::from_micros(self.latency.load(Relaxed))
     }
@@ -124,7 +121,6 @@ impl Usefulness {
         self.errors.load(Relaxed) >= SUSPECT
     }
 
-    /// Returns the share of failed tries for calls of this method.
     fn share(&self, method: MethodPlace) -> u32 {
         let of_method = self.methods.get(usize::from(method.0)).map_or(0, |share| share.load(Relaxed));
         self.in_vain.load(Relaxed).max(of_method)
@@ -140,7 +136,6 @@ impl Usefulness {
         self.share(method) > 0 || self.is_suspect()
     }
 
-    /// Reports whether most tries of this method failed.
     pub(crate) fn is_in_doubt(&self, method: MethodPlace) -> bool {
         self.share(method) >= DOUBTFUL
     }
@@ -241,7 +236,6 @@ impl Usefulness {
         }
     }
 
-    /// Records the latency of a usable answer.
     pub(crate) fn record_latency(&self, took: Duration) {
         let sample = (took.as_micros() as u64).max(1);
         let old = self.latency.load(Relaxed);
@@ -262,7 +256,6 @@ impl Usefulness {
         self.in_vain.store(old + (ALL - old).div_ceil(4), Relaxed);
     }
 
-    /// Records that the node does not serve this method.
     pub(crate) fn record_method_failed(&self, method: MethodPlace) {
         if let Some(place) = self.methods.get(usize::from(method.0)) {
             let old = place.load(Relaxed);

@@ -50,7 +50,6 @@ impl Pool {
         if is_any { NodeRequestError::AtLimit } else { Fault::unsent(Cause::NoNode).into() }
     }
 
-    /// Returns the nodes that may get `calls` calls now.
     pub(super) fn with_room<N: AsRef<Node>>(&self, nodes: &[N], calls: u32) -> NodeSet {
         if !self.has_allowances {
             return NodeSet::ALL;
@@ -71,7 +70,6 @@ impl Pool {
         self.http.iter().map(AsRef::<Node>::as_ref).any(is_usable)
     }
 
-    /// Reports whether one of the `candidates` is healthy.
     pub(super) fn has_healthy<N: AsRef<Node>>(&self, nodes: &[N], candidates: Candidates) -> bool {
         let mut nodes = nodes.iter().map(AsRef::<Node>::as_ref);
         nodes.any(|node| {

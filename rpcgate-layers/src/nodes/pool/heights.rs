@@ -37,7 +37,6 @@ impl Pool {
         nodes.filter(has_reached).map(|node| node.index).collect()
     }
 
-    /// Returns the known height of the node at this position.
     pub(crate) fn height(&self, place: u16) -> Option<u64> {
         self.node_at(place).and_then(|node| node.health.height())
     }
@@ -62,7 +61,6 @@ impl Pool {
         self.head_requests.wanted().await;
     }
 
-    /// Reports that a round of probes is over.
     pub(in crate::nodes) fn tell_heads(&self) {
         self.head_requests.tell();
     }

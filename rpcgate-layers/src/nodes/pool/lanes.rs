@@ -44,7 +44,6 @@ pub(super) struct Lanes<'p> {
     hedging: Option<(&'p Hedging, &'static str)>,
     /// The node on trial, which gets the call first, and its time limit.
     trial: Option<(NodeIndex, Duration)>,
-    /// The time after which a read is sent to another node as well.
     next_node_after: Option<Duration>,
 }
 
@@ -58,9 +57,7 @@ struct Lane {
 type Asking<'l, T> = Pin<Box<dyn Future<Output = Result<T, NodeRequestError>> + Send + 'l>>;
 
 enum Event<T> {
-    /// The try in this lane is over.
     Over(usize, Result<T, NodeRequestError>),
-    /// It is time for another node.
     Late,
 }
 
@@ -384,7 +381,6 @@ mod tests {
         NodeRequest { hedge: Some("toy_read"), ..call("read") }
     }
 
-    /// Measures `calls` calls.
     async fn warm(fixture: &PoolFixture, calls: usize) {
         for _ in 0..calls {
             assert_eq!(fixture.whole(read()).await.unwrap(), "{}");

@@ -30,14 +30,12 @@ use tokio::time::{Instant, timeout_at};
 /// The time to wait for other nodes after one has answered that it already had the transaction.
 const KNOWN: Duration = Duration::from_secs(1);
 
-/// A transaction that is sent to one node.
 struct TransactionCopy {
     request: NodeRequest,
     memory: MemoryPermit,
     tries: NodeTries,
 }
 
-/// The observed state of a copy while it runs.
 struct CopyWatch {
     is_sent: Arc<AtomicBool>,
     place: Arc<TryPlace>,
