@@ -10,7 +10,6 @@ use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
 use std::time::Duration;
 
-/// Returns the fault for an answer with this status and an unusable body.
 pub(crate) fn unusable_body(status: StatusCode) -> Fault {
     let cause = if status.is_success() { Cause::Undecodable } else { Cause::Status(status.as_u16()) };
     Fault::sent(cause)

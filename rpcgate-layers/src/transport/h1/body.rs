@@ -29,7 +29,6 @@ pub struct NodeBody {
     ended: Option<(RestingConnection, Arc<IdleConnections>)>,
     remaining: Duration,
     sleep: Pin<Box<Sleep>>,
-    /// The start of the current wait.
     waiting: Option<Instant>,
 }
 

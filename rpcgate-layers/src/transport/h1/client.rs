@@ -37,9 +37,7 @@ pub(crate) struct ClientLimits {
     pub(crate) connect: Duration,
     /// The wait limit for each piece of a streamed answer.
     pub(crate) read: Duration,
-    /// The maximum number of idle connections.
     pub(crate) max_idle: usize,
-    /// The time for which idle connections are kept.
     pub(crate) idle: Duration,
     /// The rest before a call without a number.
     pub(crate) rest: Duration,
@@ -47,9 +45,7 @@ pub(crate) struct ClientLimits {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reuse {
-    /// An idle connection, or else a new one.
     Idle,
-    /// A new connection.
     No,
 }
 
@@ -100,7 +96,6 @@ impl Client {
         self
     }
 
-    /// Returns the number of idle connections.
     pub(crate) fn idle(&self) -> usize {
         self.idle.len() + self.batcher.as_ref().map_or(0, NodeBatcher::idle)
     }
@@ -109,7 +104,6 @@ impl Client {
         self.batcher.as_ref().map(NodeBatcher::counts).unwrap_or_default()
     }
 
-    /// Closes connections that have been idle for too long.
     pub(crate) fn sweep(&self, now: Duration) {
         self.idle.sweep(now);
         if let Some(batcher) = &self.batcher {

@@ -8,7 +8,6 @@ use rpcgate_core::memory::MemoryPermit;
 use std::future::poll_fn;
 
 pub(super) enum Collected {
-    /// The whole body.
     Whole(Bytes),
     /// The start of a body that is longer than the limit.
     Prefix(Bytes),

@@ -36,7 +36,6 @@ pub(super) struct NodeConnection {
 }
 
 impl NodeConnection {
-    /// Performs the handshake on an open socket.
     pub(super) async fn handshake<T>(socket: T) -> io::Result<Box<Self>>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -73,7 +72,6 @@ impl NodeConnection {
         }
     }
 
-    /// Polls the next piece of an answer on this connection.
     pub(super) fn poll_frame(
         &mut self,
         body: &mut Incoming,

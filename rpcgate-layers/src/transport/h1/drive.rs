@@ -133,7 +133,6 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// Counts the wake-ups of a task.
     #[derive(Default)]
     struct Task(AtomicUsize);
 

@@ -90,7 +90,6 @@ impl IdleConnections {
         rested.checked_sub(1)
     }
 
-    /// Stores a connection whose last answer was read to its end.
     pub(super) fn put(&self, resting: RestingConnection) {
         if self.max == 0 {
             return;

@@ -44,11 +44,9 @@ pub struct NodeRequest {
     pub(crate) choice: Option<NodeChoice>,
     /// The node that gets the request first, if that is already decided.
     pub(crate) first: Option<NodeIndex>,
-    /// The listed method of the call, if the request has one call.
     pub(crate) method_name: Option<&'static str>,
     /// The listed method as which the request may be hedged; empty for an unlisted method, `None` for no hedge.
     pub(crate) hedge: Option<&'static str>,
-    /// True for the hedge of a call.
     pub(crate) is_hedge: bool,
     /// The reader of the result of a broadcast to several nodes.
     pub(crate) reader: Option<ReceptionReader>,
@@ -59,7 +57,6 @@ pub struct NodeRequest {
 /// A single read in the form for an array with the calls of other clients.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchableCall {
-    /// The number that is the call's id.
     pub(crate) number: usize,
     /// The call with only the method and the parameters of the client.
     pub(crate) body: Bytes,

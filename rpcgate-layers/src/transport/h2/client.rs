@@ -29,7 +29,6 @@ pub(crate) struct H2Client {
     open: Mutex<Vec<Arc<H2Connection>>>,
     /// Held while a connection is made. Calls that need one in the meantime wait for it.
     dialing: tokio::sync::Mutex<()>,
-    /// The number of failed connections.
     failures: AtomicU64,
     /// The timeout of a new connection, including DNS, TCP and TLS.
     connect: Duration,
@@ -114,7 +113,6 @@ impl H2Client {
         }
     }
 
-    /// Takes a stream of an open connection.
     fn free(&self) -> Option<(Arc<H2Connection>, StreamGuard)> {
         let open = self.open.lock();
         open.iter().find_map(|connection| Some((connection.clone(), connection.take()?)))

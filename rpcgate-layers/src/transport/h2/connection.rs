@@ -40,7 +40,6 @@ pub(super) struct H2Connection {
 #[derive(Debug)]
 struct State {
     open: AtomicUsize,
-    /// The number of streams that the node allows.
     allowed: AtomicUsize,
     is_closed: AtomicBool,
 }
@@ -62,7 +61,6 @@ pub(super) enum NoHead {
 }
 
 impl H2Connection {
-    /// Performs the handshake on an open socket.
     pub(super) async fn handshake<T>(socket: T) -> io::Result<Self>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -96,7 +94,6 @@ impl H2Connection {
         taken.ok().map(|_| StreamGuard(self.state.clone()))
     }
 
-    /// Reports whether it takes no further calls.
     pub(super) fn is_closed(&self) -> bool {
         self.state.is_closed.load(Relaxed)
     }

@@ -28,9 +28,7 @@ pub(crate) struct StreamClient {
 }
 
 pub(crate) struct NodeStream {
-    /// The connection after the handshake.
     pub(crate) io: TokioIo<Upgraded>,
-    /// The sub-protocol that the node has chosen.
     pub(crate) protocol: Option<HeaderValue>,
     pub(crate) node: Arc<Node>,
 }

@@ -30,13 +30,11 @@ pub(crate) struct ReadFrame {
     pub(crate) payload: BytesMut,
 }
 
-/// The reason why no further frame can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ReadError {
     Lost,
     Protocol,
     Text,
-    /// The message exceeds the size limit.
     TooLarge,
     NoMemory,
 }
@@ -44,14 +42,11 @@ pub(crate) enum ReadError {
 /// The progress of a reader, which other tasks observe.
 #[derive(Debug, Default)]
 pub(crate) struct ReadProgress {
-    /// Bytes that were read.
     read: AtomicU64,
-    /// Bytes of complete frames.
     framed: AtomicU64,
     /// True if a byte has arrived since the last call of `take_alive`.
     is_alive: AtomicBool,
     is_in_message: AtomicBool,
-    /// True if memory ran out.
     is_starved: AtomicBool,
 }
 
@@ -102,7 +97,6 @@ pub(crate) struct FrameReader<R> {
 }
 
 enum State<R> {
-    /// Between frames.
     Idle(Source<R>),
     /// With a reader of fastwebsockets, which has bytes of a frame.
     Reading(WebSocket<ReadOnly<Source<R>>>),
@@ -125,7 +119,6 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         &self.progress
     }
 
-    /// Returns the next frame.
     pub(crate) async fn next(&mut self) -> Result<ReadFrame, ReadError> {
         if let State::Idle(source) = &mut self.state {
             let expected = (self.role, self.expects_one);
@@ -194,7 +187,6 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Takes a frame from fastwebsockets.
     fn take(&mut self, frame: Frame<'_>, is_masked: bool) -> Result<ReadFrame, ReadError> {
         let payload = match frame.payload {
             Payload::Bytes(bytes) => bytes,

@@ -20,11 +20,9 @@ pub(crate) struct FrameWriter<W> {
     role: Role,
     /// The maximum number of bytes that are handed to the connection at a time.
     most: usize,
-    /// The bytes that are written first.
     queue: VecDeque<Piece>,
     /// The frame that is written after the queue.
     buffer: BytesMut,
-    /// The number of bytes in the queue and in the buffer.
     queued: usize,
     /// The number of bytes that the connection has taken.
     taken: u64,
@@ -69,7 +67,6 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.taken
     }
 
-    /// Reports whether all bytes were flushed.
     pub(crate) fn is_flushed(&self) -> bool {
         self.is_flushed
     }
@@ -88,7 +85,6 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         self.is_flushed = false;
     }
 
-    /// Queues a copy of a frame.
     pub(crate) fn push_copied(&mut self, fin: bool, opcode: OpCode, payload: &[u8]) {
         if self.queued > 0 {
             // Separates the frames, so that an unwritten frame can be removed.
@@ -181,7 +177,6 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         inner.poll_write_vectored(cx, &pieces[..count])
     }
 
-    /// Removes the written bytes.
     fn advance(&mut self, mut written: usize) {
         while let Some(piece) = self.queue.front_mut() {
             let taken = written.min(piece.bytes.len());
@@ -203,7 +198,6 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         }
     }
 
-    /// Moves the buffer to the queue.
     fn seal(&mut self) {
         if !self.buffer.is_empty() {
             let bytes = std::mem::take(&mut self.buffer).freeze();

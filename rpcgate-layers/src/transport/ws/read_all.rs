@@ -10,12 +10,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// The result of reading some bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AllRead {
     /// For each frame: whether it is the last one of its message, its opcode, its payload.
     pub(crate) frames: Vec<(bool, u8, Vec<u8>)>,
-    /// The reason for the end.
     pub(crate) end: ReadError,
     /// The maximum number of bytes of the memory budget that it held after a frame.
     pub(crate) held: usize,
@@ -23,7 +21,6 @@ pub(crate) struct AllRead {
     pub(crate) left: usize,
 }
 
-/// A message or a control frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Whole {
     /// A message: whether it is text, and its payload.

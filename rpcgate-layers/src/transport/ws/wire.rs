@@ -18,7 +18,6 @@ impl Role {
         }
     }
 
-    /// Reports whether the frames that this side writes are masked.
     pub(super) fn masks(self) -> bool {
         self == Role::Client
     }

@@ -235,7 +235,6 @@ impl Gathered {
         is_in.then(|| std::mem::replace(&mut held.waiting, Vec::with_capacity(self.max_calls)))
     }
 
-    /// Sends the calls as one array and gives each its outcome.
     async fn send(self: Arc<Self>, mut calls: Vec<WaitingCall>, mut memory: MemoryPermit) {
         let Some(path) = calls.first().map(|call| call.path) else { return };
         let request = NodeRequest {
@@ -357,7 +356,6 @@ impl Gathered {
     }
 }
 
-/// The reason why the calls of an array are to be sent alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Abandoned {
     NotAccepted,
@@ -378,7 +376,6 @@ impl Abandoned {
         }
     }
 
-    /// Returns the failure of a call that cannot be sent alone.
     fn failure(self) -> TryFailure {
         match self {
             Abandoned::NotAccepted | Abandoned::OtherCalls => {
