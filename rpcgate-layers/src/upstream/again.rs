@@ -47,7 +47,6 @@ fn may_need_another(entry: &Entry) -> bool {
     }
 }
 
-/// Reports whether a node gave the answer to this set.
 fn is_own(reply: &Reply) -> bool {
     matches!(reply.from, Source::Node | Source::NodeForAll | Source::Unserved)
 }

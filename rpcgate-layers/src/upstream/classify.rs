@@ -96,7 +96,6 @@ impl ErrorJudge<'_> {
         self.adapter.cannot_serve(&error)
     }
 
-    /// Returns the verdict of the replies about their node.
     fn verdict(self, replies: &Replies, body: &[u8], status: StatusCode) -> Verdict {
         let is_usable = |reply: &ReplyMembers| {
             let result = reply.result.filter(|_| reply.error.is_none()).map(|result| result.of(body));
@@ -115,11 +114,8 @@ impl ErrorJudge<'_> {
 }
 
 enum Content {
-    /// Replies, completely read.
     Replies(Replies),
-    /// The start of a reply, and the rest.
     Stream { is_error: bool, reply: Box<StreamedReply> },
-    /// An empty body.
     Empty,
 }
 
@@ -182,7 +178,6 @@ impl Answer {
         Ok(Answer { status, headers: answer.headers, body, content, verdict })
     }
 
-    /// Returns the origin of the answer to a call that was sent alone.
     pub(super) fn source(&self) -> Source {
         if matches!(self.verdict, Verdict::Unserved(_)) { Source::Unserved } else { Source::Node }
     }

@@ -110,7 +110,6 @@ async fn forward_all(
 /// client left, the calls are marked as sent: they were made, and are charged.
 struct Unsettled<F: FnMut()> {
     is_sent: bool,
-    /// True if the calls were sent in an earlier request.
     was_sent: bool,
     mark: F,
 }
@@ -125,7 +124,6 @@ impl<F: FnMut()> Unsettled<F> {
         |is_sent| self.is_sent = is_sent
     }
 
-    /// Ends the guard before the calls are settled.
     fn end(mut self) {
         (self.is_sent, self.was_sent) = (false, false);
     }

@@ -18,7 +18,7 @@ pub struct ReplyLimits {
 }
 
 impl Default for ReplyLimits {
-    /// 256 KiB and 64 MiB; streams of 4 GiB and 15 minutes.
+    /// Returns limits of 256 KiB and 64 MiB, and for streams of 4 GiB and 15 minutes.
     fn default() -> Self {
         ReplyLimits {
             buffer: 256 << 10,

@@ -14,7 +14,6 @@ use smallvec::SmallVec;
 pub(super) struct OutgoingRequest {
     pub(super) places: SmallVec<[usize; 1]>,
     pub(super) body: Vec<u8>,
-    /// The nodes that take all of the calls.
     pub(super) among: NodeSet,
     /// The listed method, if the request is one call.
     pub(super) method: Option<&'static str>,
@@ -23,16 +22,13 @@ pub(super) struct OutgoingRequest {
     pub(super) is_broadcast: bool,
     /// True if it is never repeated after a byte of it was sent, and never sent with the calls of other clients.
     pub(super) is_sent_once: bool,
-    /// True if the body is an array of calls.
     pub(super) is_array: bool,
-    /// True if the answer must be buffered as a whole.
     pub(super) is_held: bool,
     /// The form of the call for an array with those of other clients, if it may be batched.
     pub(super) batchable: Option<Box<BatchableCall>>,
 }
 
 impl OutgoingRequest {
-    /// Returns the answer that is expected from the node.
     pub(super) fn expected(&self, tally: &Tally) -> Expected {
         let is_notification = |place: &usize| tally.entries[*place].call.is_notification(&tally.body);
         let first = first_index(tally);

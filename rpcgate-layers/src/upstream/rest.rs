@@ -201,7 +201,6 @@ enum Kind {
 impl Kind {
     fn of(headers: &HeaderMap) -> Self {
         let Some(value) = headers.get(CONTENT_TYPE) else { return Kind::Other };
-        // The usual form.
         if value == "application/json" {
             return Kind::Json;
         }

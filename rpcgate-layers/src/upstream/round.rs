@@ -9,7 +9,6 @@ use rpcgate_core::tally::{Tally, Transport};
 /// One sending of the open calls.
 #[derive(Clone, Copy)]
 pub(super) struct Round {
-    /// The nodes that may get the calls.
     pub(super) among: NodeSet,
     /// The reason for these nodes, if it is a special one.
     pub(super) choice: Option<NodeChoice>,
@@ -20,7 +19,6 @@ pub(super) struct Round {
 impl Round {
     pub(super) const FIRST: Round = Round { among: NodeSet::ALL, choice: None, was_sent: false };
 
-    /// Returns the nodes that may get this call.
     pub(super) fn takers(&self, pool: &Pool, call: &Call, body: &[u8]) -> NodeSet {
         let among = match &call.at_node {
             Some(at) => self.among.and(NodeSet::bound(NodeIndex::new(at.node))),

@@ -23,7 +23,6 @@ pub(super) struct StreamedAnswer {
     content: StreamContent,
     /// Checked pieces for the client.
     ready: VecDeque<Bytes>,
-    /// The client's id, if it has one.
     id: Option<Bytes>,
     /// True if the client's body length differs from the node's by a known number.
     is_length_known: bool,
@@ -35,7 +34,6 @@ pub(super) struct StreamedAnswer {
     is_whole: bool,
 }
 
-/// The expected content.
 enum StreamContent {
     /// A reply to one call. `needs_id`: a reply without an id belongs to another call.
     Reply { reply: Box<ReplyStream>, needs_id: bool },
@@ -69,7 +67,6 @@ impl StreamedReply {
         Ok(StreamedReply { answer, parts })
     }
 
-    /// Returns the body for a client with this id.
     pub(super) fn for_client(self, id: Option<Bytes>) -> Result<Flow, Fault> {
         let StreamedReply { mut answer, parts } = self;
         answer.id = id;

@@ -2,7 +2,6 @@ use crate::nodes::NodeRequestError;
 use rpcgate_core::call::CallState;
 use rpcgate_core::refusal::Refusal;
 
-/// Returns the state of a call whose request brought no usable answer.
 pub(super) fn unanswered(error: NodeRequestError) -> CallState {
     match error {
         NodeRequestError::Fault(fault) => CallState::Failed(fault),
