@@ -45,7 +45,6 @@ const PAUSE: u64 = 12;
 const RARE_PAUSE: u64 = 1_900;
 /// The seconds until the next attempt if the recorded usage could not be read or must not be compared.
 const RECORD_PAUSE: u64 = 60;
-/// The time limit of a comparison.
 const WHOLE: Duration = Duration::from_secs(50);
 /// The seconds without a sign of life after which a comparison counts as abandoned, because its gateway was killed.
 const GIVEN_UP: u64 = 20;
@@ -56,7 +55,6 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The maximum number of counters in one script, or of commands in one pipeline.
 const CHUNK: usize = 200;
 
-/// The reason why counters were not compared.
 #[derive(Debug, thiserror::Error)]
 enum Uncompared {
     #[error("redis: {0}")]
@@ -75,7 +73,6 @@ enum Uncompared {
 enum Counter {
     /// A key's window: 1 for the hour, 2 for the day; and the number of the window.
     Window(KeyId, usize, u64),
-    /// A project's units in an hour.
     Units(ProjectId, u64),
 }
 
@@ -281,7 +278,6 @@ impl Comparison {
         (keys.into_iter().flat_map(spans).collect(), projects.into_iter().collect())
     }
 
-    /// Reads counters from Redis.
     async fn read(&mut self, windows: &[Counter], projects: &[ProjectId]) -> Result<Counts, Broken> {
         let mut counts = Counts::new();
         for chunk in windows.chunks(CHUNK) {

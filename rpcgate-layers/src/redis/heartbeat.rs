@@ -6,7 +6,6 @@ pub(super) const COMPARISONS: u64 = 6;
 /// The number of comparisons if counters can only be too low.
 pub(super) const ONLY_RAISE: u64 = 1;
 
-/// The answer to a gateway's heartbeat.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Heartbeat {
     /// The number of remaining comparisons with the recorded usage, if one is due.

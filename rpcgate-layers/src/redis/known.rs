@@ -5,7 +5,6 @@ use rpcgate_core::plan::Plan;
 use rpcgate_core::window::Windows;
 use smallvec::SmallVec;
 
-/// Returns the numbers of the minute, the hour and the day of a moment.
 pub(super) const fn numbers(now: Time) -> [u64; 3] {
     [now.minute(), now.hour(), now.day()]
 }
@@ -59,7 +58,6 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Returns the state of the windows of `plan`.
     pub(super) fn peek(&self, plan: &Plan, now: Time) -> Windows {
         let numbers = numbers(now);
         Windows::of(plan, std::array::from_fn(|span| self.spots[span].used(numbers[span])), now)

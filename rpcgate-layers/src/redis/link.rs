@@ -24,12 +24,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 const TICK: Duration = Duration::from_millis(500);
 /// The time between two attempts to reach Redis.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(1);
 /// The maximum number of commands in one pipeline.
 const TOGETHER: usize = 256;
 
-/// The reason why the link is broken.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     #[error("does not answer")]
@@ -239,7 +237,6 @@ impl Link {
         broken.map_or(Ok(closing), Err)
     }
 
-    /// Sends a pipeline and waits for its answers, within a deadline.
     pub(super) async fn send(
         &self,
         connection: &mut MultiplexedConnection,

@@ -229,7 +229,6 @@ impl RedisCounters {
         }
     }
 
-    /// Returns the size of a slice below this ceiling.
     fn slice(&self, ceiling: u64) -> u64 {
         let slice = (ceiling / (64 * self.gateways().max(1))).min(MOST_SLICE);
         if slice < LEAST_SLICE { 0 } else { slice }
@@ -295,7 +294,6 @@ impl Drop for Unclaimed {
     }
 }
 
-/// Returns the granted costs.
 fn reserved(answered: &Answered, costs: &[u32], hour: u64) -> (Mask, Grant) {
     let (mut mask, mut grant) = (Mask::default(), Grant { hour, units: 0, used: 0 });
     for (index, cost) in costs.iter().enumerate() {
@@ -410,7 +408,6 @@ impl Counters for RedisCounters {
     }
 }
 
-/// Returns the result of a request that Redis has decided.
 fn taken(
     shared: &Shared,
     caller: &Caller,

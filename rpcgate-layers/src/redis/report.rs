@@ -8,7 +8,6 @@ use std::collections::{HashMap, VecDeque};
 /// The maximum number of moments that wait until everything before them is recorded. Beyond it no further one is added.
 const MOST_MOMENTS: usize = 128;
 
-/// The report for one comparison.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Report {
     /// The name of the comparison; empty if none runs.
@@ -69,7 +68,6 @@ impl Default for RecordedUpTo {
 }
 
 impl RecordedUpTo {
-    /// See [`recorded_up_to`](Report::recorded_up_to).
     fn look(&mut self, oldest: i64, now: i64, behind: i64) -> i64 {
         if self.waiting.len() < MOST_MOMENTS {
             self.waiting.push_back((oldest, now));
@@ -93,7 +91,6 @@ struct MostUnused {
 }
 
 impl MostUnused {
-    /// Returns the growth since the last call.
     fn grow(&mut self, unused: Unused) -> u64 {
         let most = self.first.now.saturating_add(unused.ever.saturating_sub(self.first.ever));
         let by = most.saturating_sub(self.reported);

@@ -30,12 +30,10 @@ pub(super) enum Script {
     Compared,
 }
 
-/// The digests of the scripts in Redis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Digests(Vec<String>);
 
 impl Digests {
-    /// Returns the commands that load all scripts.
     pub(super) fn load() -> Pipeline {
         let mut pipe = Pipeline::with_capacity(TEXTS.len());
         for text in TEXTS {
@@ -68,7 +66,6 @@ impl Digests {
     }
 }
 
-/// The names of the keys in Redis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Names {
     pub(super) prefix: String,
@@ -86,7 +83,6 @@ impl Names {
         format!("{}seeding", self.prefix)
     }
 
-    /// The connected gateways.
     pub(super) fn gateways(&self) -> String {
         format!("{}gateways", self.prefix)
     }
@@ -155,7 +151,6 @@ pub(super) enum Code {
     OtherEra,
     /// The limit per second is reached.
     Second,
-    /// A window is full.
     Window,
 }
 
@@ -168,7 +163,6 @@ pub(super) struct Answered {
     pub(super) more: Vec<Value>,
 }
 
-/// The reason why an answer is not usable.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum BadAnswer {
     #[error("{0}")]
@@ -208,7 +202,6 @@ impl Answered {
         values.iter().map(|value| number(value).and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
     }
 
-    /// Returns the text at `index` of the rest.
     pub(super) fn text(&self, index: usize) -> &[u8] {
         match self.more.get(index) {
             Some(Value::BulkString(text)) => text,

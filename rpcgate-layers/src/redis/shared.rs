@@ -43,7 +43,6 @@ impl fmt::Debug for Order {
     }
 }
 
-/// One counter in Redis and a number for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Item {
     pub(super) name: String,
@@ -57,7 +56,6 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) names: Names,
-    /// The time limit of an answer of Redis.
     pub(super) patience: Duration,
     pub(super) keys: Sharded<KeyId, Known>,
     pub(super) seconds: Sharded<ProjectId, Fixed<1>>,
@@ -66,7 +64,6 @@ pub(super) struct Shared {
     pub(super) in_flight: Arc<InFlight>,
     /// True if counts were made alone and are still to be sent to Redis.
     pub(super) owes: AtomicBool,
-    /// The number of gateways that count together.
     pub(super) gateways: AtomicU64,
     pub(super) era: AtomicU64,
     pub(super) digests: RwLock<Option<Arc<Digests>>>,
@@ -183,7 +180,6 @@ impl Shared {
         self.units.with(project, |units| units.reserve(costs, ceiling, now))
     }
 
-    /// Returns reserved units that are not used.
     pub(super) fn refund(&self, project: ProjectId, hour: u64, units: u64) {
         let is_together = self.standing() == Standing::Together;
         self.units.with(project, |known| match is_together {
@@ -212,7 +208,6 @@ impl Shared {
         items
     }
 
-    /// Marks the known counts of windows as possibly too high.
     pub(super) fn doubt(&self) {
         self.doubts.fetch_add(1, Relaxed);
         self.keys.each(|_, known| known.doubt());
@@ -227,7 +222,6 @@ impl Shared {
         all
     }
 
-    /// Returns the known counts of Redis.
     pub(super) fn known(&self) -> Vec<Item> {
         let mut items = Vec::new();
         self.keys.each(|key, known| {

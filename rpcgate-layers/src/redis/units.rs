@@ -31,10 +31,8 @@ pub(super) struct Units {
     freed: SmallVec<[(u64, u64); 2]>,
 }
 
-/// Units that Redis has counted and no call has used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Unused {
-    /// The current number.
     pub(super) now: u64,
     /// All units that have ever become unused. Between two times, the number of unused units grows at most by the
     /// growth of this.
@@ -43,7 +41,6 @@ pub(super) struct Unused {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Want {
-    /// The size of the slice; 0 for none.
     pub(super) slice: u64,
     /// Units of this hour that are returned first.
     pub(super) back: u64,
@@ -221,7 +218,6 @@ impl Units {
         self.spendable = false;
     }
 
-    /// Returns the known counts of Redis, without the owed ones.
     pub(super) fn known(&self) -> impl Iterator<Item = (u64, u64)> {
         self.hours
             .iter()
