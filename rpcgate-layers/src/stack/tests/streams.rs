@@ -64,7 +64,6 @@ impl<B: Send + 'static> Service<Authenticated<B>> for Handshakes {
     }
 }
 
-/// A gateway that takes handshakes and HTTP requests.
 struct Gateway {
     parts: Parts,
     fixture: Fixture,
@@ -101,7 +100,6 @@ impl Gateway {
         seen(http_stack(&self.parts).oneshot(request("POST", &path, key, body)).await).await
     }
 
-    /// Opens a stream.
     async fn stream(&self) -> StreamTally {
         let (status, ..) = self.handshake(KEY).await;
         assert_eq!(status, 101);
