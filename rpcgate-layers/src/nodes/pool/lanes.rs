@@ -107,7 +107,8 @@ impl Pool {
     }
 
     /// Returns a node that has failed lately and gets the next call, to show whether it is useful again. A healthy node
-    /// of at least the same tier must exist, so that the call is not lost if the trial fails.
+    /// must exist, so that the call is not lost if the trial fails. A node is not on trial while the healthy ones are of
+    /// a better tier.
     pub(super) fn on_trial<N: AsRef<Node>>(&self, nodes: &[N], candidates: Candidates) -> Option<NodeIndex> {
         let (transport, method) = candidates.kind;
         if self.limits.retry.attempts < 2 {
