@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn settings_that_need_a_restart_are_those_of_the_documentation() {
-        let table = ReloadTable::read(include_str!("../../docs/operations.md"));
+        let table = ReloadTable::read(include_str!("../../docs/configuring.md"));
         for (key, before, after) in changes() {
             for (column, program) in PROGRAMS.into_iter().enumerate() {
                 let found = program.needs_restart(&before, &after);

@@ -217,7 +217,7 @@ fn grouped(expression: &str) -> Vec<String> {
 /// The labels of the metrics in the tables of the documentation, by the names of their series.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let (mut all, mut before) = (BTreeMap::new(), BTreeSet::new());
-    for line in file("docs/operations.md").lines().filter(|line| line.starts_with("| `")) {
+    for line in file("docs/watching.md").lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<_> = line.split('|').map(str::trim).collect();
         let [_, names, labels, ..] = cells[..] else { continue };
         let quoted = |cell: &str| -> BTreeSet<String> {

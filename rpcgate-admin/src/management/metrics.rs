@@ -1,5 +1,5 @@
 //! The Prometheus metrics at `telemetry.listen`: requests by route, mails, deliveries of webhooks, the watched chains, and
-//! whether the database answers. Names and labels are listed in `docs/operations.md`.
+//! whether the database answers. Names and labels are listed in `docs/watching.md`.
 
 use crate::management::app_state::AppState;
 use crate::management::request_metrics::Requests;

@@ -25,7 +25,7 @@ pub enum ReloadEffect {
 }
 
 /// The keys, and what the gateway and the management side do with a change. The longest key with which a setting begins
-/// decides. `docs/operations.md` has the same table.
+/// decides. `docs/configuring.md` has the same table.
 const EFFECTS: &[(&str, ReloadEffect, ReloadEffect)] = &[
     ("gateway", Restart, Unused),
     ("gateway.tls", Live, Unused),

@@ -1,5 +1,5 @@
 //! For tests of a program's reload: two configurations for every key that differ only in that key, and a reader of the
-//! table in `docs/operations.md` that says which changes need a restart.
+//! table in `docs/configuring.md` that says which changes need a restart.
 #![expect(clippy::panic, reason = "a suite fails by panicking")]
 
 use super::{Config, ConfigProgram, Input, ReloadEffect, Setting};

@@ -45,7 +45,7 @@ pub(super) const ADVICE: &[Advice] = &[
     ),
     advice("server.executionHeaders", "ask `explain` for what happened to a request; see docs/explain.md"),
     advice("healthCheck", "rpcgate has /healthz and /readyz, which need no settings"),
-    advice("admin", "operators use rpcgate-admin; see docs/operations.md"),
+    advice("admin", "operators use rpcgate-admin; see docs/running.md"),
     advice(
         "tracing",
         "telemetry.otlp sends traces to an OpenTelemetry collector; telemetry.listen serves metrics",

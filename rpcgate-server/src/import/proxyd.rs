@@ -24,7 +24,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("server.max_concurrent_ws_rpcs", "plans.*.ws_connections and gateway.ws limit streams"),
     advice(
         "server.enable_request_log",
-        "telemetry.access_log writes a line for each call; see docs/operations.md",
+        "telemetry.access_log writes a line for each call; see docs/watching.md",
     ),
     advice("server.public_access", "rpcgate serves nobody without a key"),
     advice(

@@ -1,5 +1,5 @@
 //! The metrics for Prometheus at `telemetry.listen`: calls, nodes, cache, journal, databases, this process.
-//! `docs/operations.md` lists names and labels.
+//! `docs/watching.md` lists names and labels.
 //!
 //! Metrics add no lock to a call. Calls are counted behind locks that are taken anyway ([`meter`]); everything else is
 //! read when a page is requested.

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 const ALERTS: &str = "examples/observability/alerts.yaml";
-const PAGE: &str = "docs/operations.md";
+const PAGE: &str = "docs/runbook.md";
 const SEVERITIES: [&str; 2] = ["critical", "warning"];
 const FIELDS: [&str; 6] = ["expr", "for", "severity", "summary", "description", "runbook_url"];
 
@@ -133,7 +133,7 @@ mod tests {
 
     const RULES: &str = "groups:\n  - name: g\n    rules:\n      - alert: Down\n        expr: 'a == 0'\n        for: 1m\n        \
         labels:\n          severity: critical\n        annotations:\n          summary: 'A'\n          description: 'B'\n          \
-        runbook_url: https://h/docs/operations.md#down\n";
+        runbook_url: https://h/docs/runbook.md#down\n";
     const RUNBOOK: &str = "# Page\n\n## Runbook\n\nText.\n\n### Down\n\nIt is.\n\n- See it: `x`\n- Do: y\n\n## Other\n\n### Up\n";
 
     #[test]
@@ -142,8 +142,8 @@ mod tests {
         for (from, to, why) in [
             ("          summary: 'A'\n", "", "Down: summary is missing"),
             ("critical", "urgent", "Down: severity is none of"),
-            ("#down", "#up", "Down: runbook_url does not end with /docs/operations.md#down"),
-            ("alert: Down", "alert: Up", "Up: docs/operations.md has no section of this name"),
+            ("#down", "#up", "Down: runbook_url does not end with /docs/runbook.md#down"),
+            ("alert: Down", "alert: Up", "Up: docs/runbook.md has no section of this name"),
         ] {
             let found = incomplete(&RULES.replacen(from, to, 1), RUNBOOK);
             assert!(found.iter().any(|one| one.starts_with(why)), "{why}: {found:?}");

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tempfile::TempDir;
 
-const DOCUMENT: &str = include_str!("../../../docs/operations.md");
+const DOCUMENT: &str = include_str!("../../../docs/running.md");
 /// Longer than any month.
 const A_MONTH: Duration = Duration::from_secs(32 * 86_400);
 /// How far the chain gets at a time: two to four blocks.

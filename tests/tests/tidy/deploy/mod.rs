@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_path_that_leads_nowhere_is_found() {
         let found = |text: &str| dead_paths("x", text).len();
-        assert_eq!(found("see docs/operations.md, or (docs/chains.md)."), 0);
+        assert_eq!(found("see docs/installing.md, or (docs/chains.md)."), 0);
         assert_eq!(found("`docs/none.md` ./examples/deploy/none:/etc/rpcgate:ro"), 2);
         assert_eq!(found("docs/$name.md, https://example.com/docs/none.md"), 0);
     }
