@@ -79,7 +79,7 @@ impl ConfigRecording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::TestDatabase;
     use crate::{ConfigScope, ConfigVersionFilter};
     use rpcgate_config::Config;
     use rpcgate_core::clock::{ManualClock, Time};
@@ -94,7 +94,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_accepted_before_the_database_is_open_is_stored_in_its_order() {
-        let site = Site::of(module_path!());
+        let site = TestDatabase::of(module_path!());
         let (recorder, recording) = ConfigRecorder::new();
         for bytes in [0, 1, 1, 2] {
             recorder.record(accepted(bytes, bytes == 0));

@@ -34,13 +34,26 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(2);
 /// allows one second still gets our error rather than its own timeout.
 const SERVER_DEADLINE: Duration = Duration::from_millis(900);
 
-/// [`SERVER_DEADLINE`], or what tests have set.
-pub(super) fn server_deadline() -> Duration {
-    #[cfg(any(test, feature = "testing"))]
-    if let Some(deadline) = crate::testing::server_deadline() {
-        return deadline;
-    }
+/// The deadline of a call to a management database on a server.
+#[cfg(not(any(test, feature = "testing")))]
+pub(super) const fn server_deadline() -> Duration {
     SERVER_DEADLINE
+}
+
+#[cfg(any(test, feature = "testing"))]
+static IS_SERVER_SHARED: AtomicBool = AtomicBool::new(false);
+
+/// Gives each call to a server 20 seconds from now on: the tests of a process share one server and two processors. Tests of
+/// deadlines set their own.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn share_server() {
+    IS_SERVER_SHARED.store(true, Ordering::Relaxed);
+}
+
+/// The deadline of a call to a management database on a server.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn server_deadline() -> Duration {
+    if IS_SERVER_SHARED.load(Ordering::Relaxed) { Duration::from_secs(20) } else { SERVER_DEADLINE }
 }
 
 /// Read connections to a file.

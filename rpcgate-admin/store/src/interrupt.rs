@@ -69,7 +69,7 @@ async fn watch_cancellation(connection: &mut SqliteConnection) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use crate::StoreError;
-    use crate::testing::Site;
+    use crate::testing::TestDatabase;
     use sea_orm::{ConnectionTrait, DbBackend, Statement};
     use std::time::Duration;
 
@@ -78,7 +78,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_abandoned_statement_returns_its_connection() {
-        let site = Site::file();
+        let site = TestDatabase::file();
         let store = site.usage_within(Duration::from_secs(1)).await.unwrap();
         let count = async || {
             let ask = Statement::from_string(DbBackend::Sqlite, LONG);

@@ -85,7 +85,7 @@ async fn listen(server: &Server, quiet: Duration, patience: Duration, on_change:
 #[cfg(have_postgres)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::TestDatabase;
     use crate::testing::postgres::Postgres;
     use rpcgate_core::clock::Time;
     use std::sync::Arc;
@@ -146,7 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_listeners_are_notified_of_every_change() {
-        let site = Site::server();
+        let site = TestDatabase::server();
         let (one, other) = (store(site.url()).await, store(site.url()).await);
         let listeners = [Listener::new(&one, QUIET).await, Listener::new(&other, QUIET).await];
         for _ in 0..3 {
@@ -159,7 +159,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_was_ended_is_made_anew() {
-        let site = Site::server();
+        let site = TestDatabase::server();
         let store = store(site.url()).await;
         let listener = Listener::new(&store, QUIET).await;
         for _ in 0..2 {
@@ -191,7 +191,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_database_sends_no_notifications() {
-        let site = Site::file();
+        let site = TestDatabase::file();
         let store = store(site.url()).await;
         tokio::time::pause();
         let listening = store.notifications(&|| panic!("there are no listeners"));

@@ -228,7 +228,7 @@ const ON_POSTGRES: &str = "TEST_STATES_ON_POSTGRES";
 /// The URL of the databases of a state, which have the newest schema.
 fn url(dir: &TempDir) -> String {
     match std::env::var_os(ON_POSTGRES) {
-        Some(_) => testing::Site::server().url().to_owned(),
+        Some(_) => testing::TestDatabase::server().url().to_owned(),
         None => {
             let file = dir.path().join(testing::FILE);
             if !file.exists() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use crate::{ATTEMPTS, AttemptKind, AttemptTicket, Digest, LOCK, Store};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -20,8 +20,8 @@ fn now() -> Time {
     Time::from_secs(1_790_000_000)
 }
 
-async fn open() -> (Site, Store) {
-    let site = Site::of(module_path!());
+async fn open() -> (TestDatabase, Store) {
+    let site = TestDatabase::of(module_path!());
     let store = site.store_within(DEADLINE).await.unwrap();
     (site, store)
 }

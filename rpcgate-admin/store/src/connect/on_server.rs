@@ -3,7 +3,7 @@
 use super::*;
 use crate::entity::chain_switches;
 use crate::migration::{Management, Usage};
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use crate::testing::postgres::Postgres;
 use rpcgate_core::clock::{Clock, SystemClock};
 use sea_orm::EntityTrait;
@@ -53,7 +53,7 @@ async fn until<T>(work: impl AsyncFn() -> Result<T, StoreError>) -> T {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn programs_that_open_a_new_database_together_all_succeed() {
-    let site = Site::empty_server();
+    let site = TestDatabase::empty_server();
     let opening: Vec<_> = (0..8)
         .map(|number| {
             let location = location(site.url());
@@ -75,7 +75,7 @@ async fn programs_that_open_a_new_database_together_all_succeed() {
 
 #[tokio::test]
 async fn an_old_or_newer_schema_is_refused() {
-    let site = Site::empty_server();
+    let site = TestDatabase::empty_server();
     let at = location(site.url());
     let open_only = || async {
         let opened = Database::open::<Management>(&at, false, AdvisoryLock::Management, ENOUGH);
@@ -97,7 +97,7 @@ async fn an_old_or_newer_schema_is_refused() {
 
 #[tokio::test]
 async fn errors_of_a_server_do_not_show_the_password() {
-    let url = Site::empty_server().url().to_owned();
+    let url = TestDatabase::empty_server().url().to_owned();
     let address = Postgres::shared().address();
     // It does not listen, and nothing else gets its port.
     let mute = tokio::net::TcpSocket::new_v4().unwrap();
@@ -182,7 +182,7 @@ async fn relay(to: SocketAddr, mute: tokio::sync::watch::Receiver<u32>) -> Socke
 
 #[tokio::test]
 async fn connections_that_fall_silent_are_replaced() {
-    let site = Site::empty_server();
+    let site = TestDatabase::empty_server();
     let (mute, muted) = tokio::sync::watch::channel(0);
     let server = Postgres::shared().address();
     let near = relay(server, muted).await;
@@ -200,7 +200,7 @@ async fn connections_that_fall_silent_are_replaced() {
 
 #[tokio::test]
 async fn a_program_that_is_frozen_while_it_writes_holds_others_up_no_longer_than_the_server_lets_it() {
-    let site = Site::empty_server();
+    let site = TestDatabase::empty_server();
     let frozen = open(site.url(), Duration::from_secs(1)).await;
     let other = open(site.url(), ENOUGH).await;
     let held = frozen.begin().await.unwrap();
@@ -213,7 +213,7 @@ async fn a_program_that_is_frozen_while_it_writes_holds_others_up_no_longer_than
 
 #[tokio::test]
 async fn readers_cannot_write() {
-    let site = Site::empty_server();
+    let site = TestDatabase::empty_server();
     let database = open(site.url(), ENOUGH).await;
     let written = database.read(async |reader| {
         let sql = "INSERT INTO chain_switches VALUES ('toy', true)";
@@ -225,7 +225,7 @@ async fn readers_cannot_write() {
 
 #[tokio::test]
 async fn exclusive_work_is_left_to_the_program_that_does_it() {
-    let site = Site::empty_server();
+    let site = TestDatabase::empty_server();
     let (one, other) = (open(site.url(), ENOUGH).await, open(site.url(), ENOUGH).await);
     let nothing = async |_: &DatabaseTransaction| Ok::<_, StoreError>(());
     let both = one.transact_exclusive(AdvisoryLock::Retention, async |_| {
@@ -246,7 +246,7 @@ async fn connections(watcher: &sea_orm::sqlx::PgPool) -> i64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are() {
-    let site = Site::empty_server();
+    let site = TestDatabase::empty_server();
     let database = open(site.url(), Duration::from_secs(2)).await;
     until(async || switch(&database, "before").await).await;
     until(async || count(&database).await).await;
@@ -294,7 +294,7 @@ async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writers_that_are_given_up_open_no_connection_either() {
-    let site = Site::empty_server();
+    let site = TestDatabase::empty_server();
     let database = open(site.url(), Duration::from_secs(20)).await;
     until(async || switch(&database, "before").await).await;
     let watcher = Server::parse(site.url()).unwrap().single();
@@ -321,7 +321,7 @@ async fn writers_that_are_given_up_open_no_connection_either() {
 
 #[tokio::test]
 async fn a_server_that_acknowledges_writes_before_they_are_durable_is_refused_at_the_start() {
-    let site = Site::empty_server();
+    let site = TestDatabase::empty_server();
     let set = async |value: &str| {
         let pool = Server::parse(site.url()).unwrap().single();
         let name: String =

@@ -177,13 +177,13 @@ impl UsageStore {
 #[cfg(all(test, have_postgres))]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::TestDatabase;
     use std::time::Duration;
 
     #[tokio::test]
     async fn a_database_on_a_server_has_a_name_of_its_own_that_any_user_may_ask_for() {
         let deadline = Duration::from_secs(60);
-        let (here, there) = (Site::server(), Site::server());
+        let (here, there) = (TestDatabase::server(), TestDatabase::server());
         let first = here.usage_within(deadline).await.unwrap();
         let name = first.identity().await.unwrap();
         assert!(name.is_some());
@@ -194,7 +194,7 @@ mod tests {
         let row =
             first.read(async |database| Ok(database.query_one_raw(statement).await?)).await.unwrap().unwrap();
         assert!(row.try_get_by_index::<bool>(0).unwrap(), "an ordinary role may call it");
-        let file = Site::file().usage_within(deadline).await.unwrap();
+        let file = TestDatabase::file().usage_within(deadline).await.unwrap();
         assert_eq!(file.identity().await.unwrap(), None, "each gateway has a file of its own");
     }
 }

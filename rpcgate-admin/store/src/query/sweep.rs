@@ -374,14 +374,14 @@ async fn remove_deleted_projects(
 mod tests {
     use super::*;
     use crate::server::AdvisoryLock;
-    use crate::testing::Site;
+    use crate::testing::TestDatabase;
 
     /// Enough for a server that answers, on a loaded machine too.
     const ENOUGH: Duration = Duration::from_secs(60);
 
     #[tokio::test]
     async fn a_sweep_is_left_to_another_program_that_sweeps_while_writes_go_on() {
-        let site = Site::server();
+        let site = TestDatabase::server();
         let (one, other) =
             (site.store_within(ENOUGH).await.unwrap(), site.store_within(ENOUGH).await.unwrap());
         for second in 0..3 {

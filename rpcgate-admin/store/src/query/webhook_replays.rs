@@ -255,12 +255,12 @@ impl Store {
 #[cfg(have_postgres)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
+    use crate::testing::TestDatabase;
     use sea_orm::{Statement, StatementBuilder};
 
     #[tokio::test]
     async fn postgresql_looks_up_one_event_per_delivery_whatever_it_knows_of_the_rows() {
-        let site = Site::server();
+        let site = TestDatabase::server();
         let store = site.store_within(Duration::from_secs(60)).await.unwrap();
         let explain = async |database: &DatabaseConnection| {
             let select = sources(Uuid::from_u128(1), Uuid::from_u128(2), &(0..9)).into_query();

@@ -1,12 +1,11 @@
 //! What tests of programs that use a store need: databases with the newest schema, and rows that programs write only in
 //! passing.
 
-mod site;
+mod database;
 mod writes;
 
 pub use crate::query::sample_webhooks::SampleDelivery;
 pub use crate::query::seeded_deliveries::{StoredAttempt, StoredDelivery, webhook};
 #[cfg(all(test, have_postgres))]
-pub(crate) use site::postgres;
-pub(crate) use site::server_deadline;
-pub use site::{FILE, Site, put_files};
+pub(crate) use database::postgres;
+pub use database::{FILE, TestDatabase, put_files};

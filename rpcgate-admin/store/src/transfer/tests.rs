@@ -1,6 +1,6 @@
 use super::cells::{ColumnKind, ColumnValue};
 use super::*;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use crate::{Role, User, UserId};
 use rpcgate_core::caller::TenantId;
 use sea_orm::{DatabaseConnection, Statement, TransactionTrait};
@@ -18,12 +18,12 @@ async fn schemas() -> [Schema; 2] {
 }
 
 /// Closes what a store keeps open, so that a database counts as unused.
-async fn made(site: &Site) {
+async fn made(site: &TestDatabase) {
     Store::open(site.url(), true).await.unwrap().close().await;
     UsageStore::open(site.url(), true).await.unwrap().close().await;
 }
 
-async fn connected(site: &Site, usage: bool) -> DatabaseConnection {
+async fn connected(site: &TestDatabase, usage: bool) -> DatabaseConnection {
     let location = if usage { site.location().usage() } else { site.location() };
     match location {
         DatabaseLocation::File(file) => {
@@ -63,7 +63,7 @@ fn value(column: &str, kind: ColumnKind, n: i64) -> ColumnValue {
 }
 
 /// Fills every table of SQLite's files with rows, whatever tables there are.
-async fn fill(site: &Site) {
+async fn fill(site: &TestDatabase) {
     made(site).await;
     for (schema, usage) in schemas().await.iter().zip([false, true]) {
         let database = connected(site, usage).await;
@@ -96,7 +96,7 @@ async fn fill(site: &Site) {
 }
 
 /// Everything in a database, table by table.
-async fn everything(site: &Site) -> Vec<(String, Vec<Vec<ColumnValue>>)> {
+async fn everything(site: &TestDatabase) -> Vec<(String, Vec<Vec<ColumnValue>>)> {
     let mut all = Vec::new();
     for (schema, usage) in schemas().await.iter().zip([false, true]) {
         let database = connected(site, usage).await;
@@ -110,12 +110,12 @@ async fn everything(site: &Site) -> Vec<(String, Vec<Vec<ColumnValue>>)> {
     all
 }
 
-async fn moved(from: &Site, to: &Site) -> Vec<MovedTable> {
+async fn moved(from: &TestDatabase, to: &TestDatabase) -> Vec<MovedTable> {
     transfer(from.url(), to.url(), false, NOW, |_| {}).await.unwrap()
 }
 
 /// The number of the next change.
-async fn next_change(site: &Site) -> i64 {
+async fn next_change(site: &TestDatabase) -> i64 {
     let database = connected(site, false).await;
     let backend = database.get_database_backend();
     let add = "INSERT INTO changes (kind, subject, at) VALUES ('x', 'y', 1)";
@@ -142,7 +142,7 @@ fn owner(id: u128) -> User {
 }
 
 /// The programs work on what was moved, and its rules hold.
-async fn works(site: &Site) {
+async fn works(site: &TestDatabase) {
     let store = Store::open(site.url(), false).await.unwrap();
     let lost = store.create_user(&owner(1)).await.unwrap_err();
     assert_eq!(lost.to_string(), "there is no such tenant");
@@ -151,7 +151,7 @@ async fn works(site: &Site) {
 
 #[tokio::test]
 async fn everything_arrives_in_other_files() {
-    let (from, to) = (Site::empty_file(), Site::empty_file());
+    let (from, to) = (TestDatabase::empty_file(), TestDatabase::empty_file());
     fill(&from).await;
     let last = next_change(&from).await;
     let tables = moved(&from, &to).await;
@@ -164,7 +164,8 @@ async fn everything_arrives_in_other_files() {
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn everything_arrives_on_a_server_and_back() {
-    let (from, server, back) = (Site::empty_file(), Site::empty_server(), Site::empty_file());
+    let (from, server, back) =
+        (TestDatabase::empty_file(), TestDatabase::empty_server(), TestDatabase::empty_file());
     fill(&from).await;
     let last = next_change(&from).await;
     let there = moved(&from, &server).await;
@@ -184,7 +185,7 @@ async fn everything_arrives_on_a_server_and_back() {
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn the_tables_are_those_of_a_server_with_the_same_columns() {
-    let site = Site::empty_server();
+    let site = TestDatabase::empty_server();
     made(&site).await;
     let database = connected(&site, false).await;
     let list = "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, NULL) \
@@ -220,7 +221,7 @@ async fn the_tables_are_those_of_a_server_with_the_same_columns() {
 
 #[tokio::test]
 async fn the_tables_are_those_of_the_files() {
-    let site = Site::empty_file();
+    let site = TestDatabase::empty_file();
     made(&site).await;
     for (schema, usage) in schemas().await.iter().zip([false, true]) {
         let database = connected(&site, usage).await;
@@ -246,7 +247,7 @@ async fn the_tables_are_those_of_the_files() {
 
 #[tokio::test]
 async fn a_target_with_data_is_refused_and_kept() {
-    let (from, to) = (Site::empty_file(), Site::empty_file());
+    let (from, to) = (TestDatabase::empty_file(), TestDatabase::empty_file());
     fill(&from).await;
     made(&to).await;
     let database = connected(&to, true).await;
@@ -275,7 +276,7 @@ async fn a_target_with_data_is_refused_and_kept() {
 
 #[tokio::test]
 async fn a_source_that_programs_use_is_refused_unless_forced() {
-    let (from, to) = (Site::empty_file(), Site::empty_file());
+    let (from, to) = (TestDatabase::empty_file(), TestDatabase::empty_file());
     made(&from).await;
     let in_use = async || match transfer(from.url(), to.url(), false, NOW, |_| {}).await {
         Err(TransferError::InUse(why)) => why,
@@ -312,7 +313,7 @@ async fn a_source_that_programs_use_is_refused_unless_forced() {
 #[cfg(have_postgres)]
 #[tokio::test]
 async fn a_server_to_which_programs_are_connected_is_refused() {
-    let (from, to) = (Site::empty_server(), Site::empty_file());
+    let (from, to) = (TestDatabase::empty_server(), TestDatabase::empty_file());
     let store = Store::open(from.url(), true).await.unwrap();
     UsageStore::open(from.url(), true).await.unwrap().close().await;
     let refused = transfer(from.url(), to.url(), false, NOW, |_| {}).await.unwrap_err();

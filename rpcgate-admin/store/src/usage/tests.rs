@@ -1,7 +1,7 @@
 use super::*;
 use crate::connect::DEADLINE;
 use crate::entity::blocks;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rpcgate_core::backend::counters::Restored;
@@ -43,7 +43,7 @@ fn later(time: Time, micros: u64) -> Time {
 
 /// A usage database, and a gateway that ships to it.
 struct Fixture {
-    site: Site,
+    site: TestDatabase,
     store: UsageStore,
     fold: Fold,
     blocks: Blocks,
@@ -54,7 +54,7 @@ const SEGMENT: SegmentId = SegmentId(5);
 
 impl Fixture {
     async fn new() -> Self {
-        let site = Site::of(module_path!());
+        let site = TestDatabase::of(module_path!());
         // A loaded machine may be slow, and few tests here are about the deadline.
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
         Fixture { site, store, fold: Fold::new(), blocks: Blocks::new(), position: 0 }
@@ -913,7 +913,7 @@ async fn everything_is_there_again_after_reopening() {
 
 #[tokio::test]
 async fn the_usage_of_a_file_is_in_a_file_of_its_own() {
-    let site = Site::empty_file();
+    let site = TestDatabase::empty_file();
     site.usage_within(Duration::from_secs(60)).await.unwrap().close().await;
     let files = std::fs::read_dir(site.folder().unwrap()).unwrap();
     let files: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::sample::{HOUR, SampleLine, SampleRecord, SampleShipper, deed, item};
@@ -29,7 +29,7 @@ async fn chains_and_methods_are_counted_over_all_tenants_however_far_rollups_are
         called(110, MIDNIGHT - 1, "toy", ("a", 90)),
         called(110, MIDNIGHT + 60, "toy", ("a", 90)),
     ];
-    let dir = Site::of(module_path!());
+    let dir = TestDatabase::of(module_path!());
     let store = dir.usage_within(Duration::from_secs(60)).await.unwrap();
     store.sums_retry_at.store(u64::MAX, Ordering::Relaxed);
     store.ship(&SampleShipper::new(1).pack(&deeds)).await.unwrap();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn a_database_says_what_it_is_and_takes_writes() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = site.store_within(LONG).await.unwrap();
     let usage = site.usage_within(LONG).await.unwrap();
     let condition = store.condition().await.unwrap();
@@ -24,7 +24,7 @@ async fn a_database_says_what_it_is_and_takes_writes() {
 
 #[tokio::test]
 async fn a_try_to_write_changes_nothing() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = site.store_within(LONG).await.unwrap();
     let statements = Arc::new(Mutex::new(Vec::new()));
     let noted = statements.clone();
@@ -37,7 +37,7 @@ async fn a_try_to_write_changes_nothing() {
 
 #[tokio::test]
 async fn a_database_that_another_program_writes_to_is_reported_as_busy() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = site.store_within(LONG).await.unwrap();
     let other = site.store_within(Duration::from_secs(2)).await.unwrap();
     let held = store.database.begin().await.unwrap();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use rpcgate_core::usage::sample::{SampleShipper, deed, item};
 
 /// The first hour of a UTC day.
@@ -14,7 +14,7 @@ fn at(hour: u64, micros: u64) -> Time {
 
 #[tokio::test]
 async fn the_first_use_is_that_of_the_tenant_alone() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
     let (since, now) = (at(MIDNIGHT - 48, 0), at(MIDNIGHT + 3, 0));
     let first = async |tenant| store.first_use(tenant, since, KEPT, now).await.unwrap();
@@ -28,7 +28,7 @@ async fn the_first_use_is_that_of_the_tenant_alone() {
 
 #[tokio::test]
 async fn usage_whose_events_are_no_longer_kept_is_found_by_its_hour() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
     let mut sender = SampleShipper::new(1);
     let mut shipment = sender.pack(&[deed(110, at(MIDNIGHT + 2, 7), vec![item("a")])]);

@@ -1,9 +1,9 @@
 use super::*;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 
 #[tokio::test]
 async fn the_newest_report_of_a_gateway_counts_and_old_ones_are_forgotten() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = site.store_within(Duration::from_secs(60)).await.unwrap();
     let report = |id, secs, node: &str| GatewayReport {
         id,
@@ -25,7 +25,7 @@ async fn the_newest_report_of_a_gateway_counts_and_old_ones_are_forgotten() {
 
 #[tokio::test]
 async fn the_keys_in_cool_down_at_a_gateway_are_those_of_its_last_report() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = site.store_within(Duration::from_secs(60)).await.unwrap();
     let (ours, theirs) = (TenantId(1), TenantId(2));
     let cooled = |tenant, key, end| Cooled {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::ShipError;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rpcgate_core::backend::usage_sink::Phase;
@@ -18,14 +18,14 @@ const THEIRS: TenantId = TenantId(2);
 
 /// A usage database, and a gateway that ships to it.
 struct Fixture {
-    _site: Site,
+    _site: TestDatabase,
     store: UsageStore,
     sender: SampleShipper,
 }
 
 impl Fixture {
     async fn new() -> Self {
-        let site = Site::of(module_path!());
+        let site = TestDatabase::of(module_path!());
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
         Fixture { _site: site, store, sender: SampleShipper::new(7) }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::ShipError;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::usage::notice::Notice::{
     DailyRequests80, DailyRequests95, DailyRequests100, RateLimitedSpike,
@@ -23,8 +23,8 @@ struct Fixture {
     store: UsageStore,
 }
 
-async fn fixtures<const MANY: usize>() -> (Site, [Fixture; MANY]) {
-    let site = Site::of(module_path!());
+async fn fixtures<const MANY: usize>() -> (TestDatabase, [Fixture; MANY]) {
+    let site = TestDatabase::of(module_path!());
     let mut fixtures = Vec::new();
     for gateway in 0..MANY as u128 {
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();

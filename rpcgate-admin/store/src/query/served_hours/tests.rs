@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::sample::{SampleRecord, SampleShipper, deed, item};
 
@@ -14,7 +14,7 @@ fn called(key: u128, chain: &'static str, hour: u64, methods: &[&str]) -> Sample
 
 #[tokio::test]
 async fn the_calls_of_all_tenants_are_added_up_whether_they_are_summed_or_not() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
     let requests = async |hours: Range<u64>| -> Vec<(u64, String, u64)> {
         let found = store.served_hours(hours).await.unwrap();

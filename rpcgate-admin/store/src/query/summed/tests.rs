@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use crate::{Mark, ShipError, Shipment, Spent};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -21,7 +21,7 @@ const THEIRS: TenantId = TenantId(2);
 
 /// A usage database, and a gateway that ships to it.
 struct Fixture {
-    site: Site,
+    site: TestDatabase,
     store: UsageStore,
     position: u64,
     /// The records that were shipped and have not been removed.
@@ -32,7 +32,7 @@ struct Fixture {
 
 impl Fixture {
     async fn new() -> Self {
-        let site = Site::of(module_path!());
+        let site = TestDatabase::of(module_path!());
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
         Fixture { site, store, position: 0, deeds: Vec::new(), kept: 0 }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use crate::{User, UserId};
 use proptest::prelude::*;
 use rpcgate_core::clock::Time;
@@ -9,7 +9,7 @@ use std::time::Duration;
 const NOW: Time = Time::from_secs(1_800_000_000);
 
 /// A database with a tenant for each name, whose identifiers begin with their number, from 1 on.
-async fn open(site: &Site, names: &[&str]) -> Store {
+async fn open(site: &TestDatabase, names: &[&str]) -> Store {
     let store = site.store_within(Duration::from_secs(60)).await.unwrap();
     for (number, name) in names.iter().enumerate() {
         let tenant = Tenant {
@@ -38,7 +38,7 @@ async fn found(store: &Store, text: &str) -> Vec<u128> {
 
 #[tokio::test]
 async fn a_part_of_a_name_is_found_in_any_case_and_wildcards_are_letters() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let names =
         ["Acme", "acme GmbH", "Örtliche Bank", "ÄRZTE AG", "100% Nodes", "under_score", "back\\slash"];
     let store = open(&site, &names).await;
@@ -68,7 +68,7 @@ async fn a_part_of_a_name_is_found_in_any_case_and_wildcards_are_letters() {
 
 #[tokio::test]
 async fn an_owners_address_finds_its_tenant_in_any_case() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = open(&site, &["First", "Second", "mail@home"]).await;
     let user = |user, tenant: Option<u128>, email: &str, role| User {
         id: UserId(user),
@@ -100,7 +100,7 @@ async fn an_owners_address_finds_its_tenant_in_any_case() {
 
 #[tokio::test]
 async fn the_beginning_of_an_identifier_is_found_with_or_without_hyphens() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = open(&site, &["First", "Second", "deadbeef Ltd"]).await;
     for text in ["00000002", "00000002-abcd", "00000002ABCD", "00000002-ABCD-0000-0000-000000000000"] {
         assert_eq!(found(&store, text).await, [2], "{text}");
@@ -113,7 +113,7 @@ async fn the_beginning_of_an_identifier_is_found_with_or_without_hyphens() {
 
 #[tokio::test]
 async fn what_is_found_is_listed_in_parts_and_filtered() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = open(&site, &["Bank 1", "Bank 2", "Other", "Bank 4", "Bank 5"]).await;
     let part = async |text: &str, filter, after: Option<u128>, limit| {
         let found = store.search_tenants(text, filter, after.map(id), limit).await.unwrap();
@@ -134,7 +134,7 @@ async fn what_is_found_is_listed_in_parts_and_filtered() {
 
 #[tokio::test]
 async fn a_search_stops_after_so_many_names_and_says_where_to_go_on() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = open(&site, &["a", "b", "c", "target", "e"]).await;
     let mut after = None;
     let mut parts = Vec::new();

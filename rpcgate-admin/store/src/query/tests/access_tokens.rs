@@ -20,7 +20,7 @@ fn text(id: u128) -> Digest {
 }
 
 /// A store with a user who has the token 1.
-async fn with_token() -> (Site, Store) {
+async fn with_token() -> (TestDatabase, Store) {
     let (dir, store) = empty().await;
     let owner = User { confirmed_at: Some(now()), ..user(USER.0, "a@b.example") };
     store.create_user(&owner).await.unwrap();

@@ -3,7 +3,7 @@ use super::*;
 const HOUR: u64 = 3_600;
 
 /// Records a change at each of these seconds.
-async fn changed(seconds: &[u64]) -> (Site, Store) {
+async fn changed(seconds: &[u64]) -> (TestDatabase, Store) {
     let (dir, store) = empty().await;
     for second in seconds {
         store.switch_chain("toy", true, later(*second)).await.unwrap();

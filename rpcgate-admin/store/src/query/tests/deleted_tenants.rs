@@ -27,7 +27,7 @@ const TABLES: [&str; 9] = [
 ];
 
 /// A tenant on a plan of an operator's own, with one of everything.
-async fn furnished() -> (Site, Store) {
+async fn furnished() -> (TestDatabase, Store) {
     let (dir, store) = seeded().await;
     let plan = CustomPlan {
         id: CustomPlanId(7),

@@ -15,7 +15,7 @@ fn room(each: usize, listed: &[(u128, usize)]) -> ClaimRoom {
 }
 
 /// A store with endpoints that have these numbers.
-async fn with_endpoints(numbers: &[u128]) -> (Site, Store) {
+async fn with_endpoints(numbers: &[u128]) -> (TestDatabase, Store) {
     let (dir, store) = empty().await;
     store.set_tier(TENANT, Tier::Enterprise, now()).await.unwrap();
     for number in numbers {

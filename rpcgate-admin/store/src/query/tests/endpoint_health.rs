@@ -22,7 +22,7 @@ fn event(id: u128, chain: &str, kind: EventType, at: Time) -> LoggedEvent {
 }
 
 /// A store with an endpoint and deliveries of two hours.
-async fn delivering() -> (Site, Store) {
+async fn delivering() -> (TestDatabase, Store) {
     let (site, store) = empty().await;
     let endpoint = webhook(WEBHOOK);
     store.create_webhook(TENANT, &endpoint, now()).await.unwrap();

@@ -34,7 +34,7 @@ fn code(number: u8) -> Digest {
 }
 
 /// A store with two users, of whom the first has two sessions.
-async fn with_users() -> (Site, Store) {
+async fn with_users() -> (TestDatabase, Store) {
     let (dir, store) = empty().await;
     for (id, email) in [(1, "a@b.example"), (2, "b@b.example")] {
         let confirmed = User { confirmed_at: Some(now()), ..user(id, email) };
@@ -61,7 +61,7 @@ async fn activate(store: &Store, sealed: &[u8], step: u64) -> bool {
 }
 
 /// The same with an app whose codes up to step 10 are used up.
-async fn with_app() -> (Site, Store) {
+async fn with_app() -> (TestDatabase, Store) {
     let (dir, store) = with_users().await;
     assert!(offer(&store, ADA, b"sealed").await);
     assert!(activate(&store, b"sealed", 10).await);

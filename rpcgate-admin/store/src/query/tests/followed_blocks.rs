@@ -13,7 +13,7 @@ const KEPT: u64 = 4;
 const PAUSE: Duration = Duration::from_secs(86_400);
 
 /// A store with two endpoints, and a watcher that holds the lease of a chain.
-async fn watched() -> (Site, Store) {
+async fn watched() -> (TestDatabase, Store) {
     let (dir, store) = empty().await;
     store.add_sample_webhook(SOON, PROJECT, now()).await;
     store.add_sample_webhook(LATER, PROJECT, now()).await;

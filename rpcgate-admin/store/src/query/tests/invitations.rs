@@ -41,7 +41,7 @@ async fn join(store: &Store, number: u128, user: u128, now: Time) -> Result<Opti
 }
 
 /// A store with an owner, who is the user 1.
-async fn owned() -> (Site, Store) {
+async fn owned() -> (TestDatabase, Store) {
     let (dir, store) = empty().await;
     store.create_user(&user(1, "owner@b.example")).await.unwrap();
     (dir, store)

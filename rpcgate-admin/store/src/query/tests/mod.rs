@@ -35,7 +35,7 @@ mod tickets;
 mod versions;
 mod webhooks;
 
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use crate::{
     Audit, Digest, Key, Project, Role, Store, StoreError, StoredKey, Tenant, Terms, User, UserId, fresh_id,
     url_of,
@@ -176,8 +176,8 @@ async fn fill(store: &Store, sql: &str) {
 }
 
 /// A store with two tenants, and a project of the first.
-async fn empty() -> (Site, Store) {
-    let dir = Site::of(module_path!());
+async fn empty() -> (TestDatabase, Store) {
+    let dir = TestDatabase::of(module_path!());
     // A loaded machine may be slow, and no test here is about the deadline.
     let store = dir.store_within(Duration::from_secs(60)).await.unwrap();
     store.create_tenant(&tenant(TENANT)).await.unwrap();
@@ -187,7 +187,7 @@ async fn empty() -> (Site, Store) {
 }
 
 /// The same with a key.
-async fn seeded() -> (Site, Store) {
+async fn seeded() -> (TestDatabase, Store) {
     let (dir, store) = empty().await;
     store.create_key(&key(KEY, hash()), now()).await.unwrap();
     (dir, store)

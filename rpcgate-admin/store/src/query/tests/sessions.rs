@@ -31,7 +31,7 @@ fn confirmed(id: u128) -> User {
 }
 
 /// A store with two users, who have no session.
-async fn with_users() -> (Site, Store) {
+async fn with_users() -> (TestDatabase, Store) {
     let (dir, store) = empty().await;
     store.create_user(&confirmed(1)).await.unwrap();
     store.create_user(&confirmed(2)).await.unwrap();

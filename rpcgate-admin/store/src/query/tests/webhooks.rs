@@ -53,7 +53,7 @@ fn event(id: u128, at: Time) -> LoggedEvent {
 }
 
 /// A store with an endpoint.
-async fn listening() -> (Site, Store, Webhook) {
+async fn listening() -> (TestDatabase, Store, Webhook) {
     let (site, store) = empty().await;
     let webhook = webhook(WEBHOOK);
     store.create_webhook(TENANT, &webhook, now()).await.unwrap();

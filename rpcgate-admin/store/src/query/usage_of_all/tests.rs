@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use rpcgate_core::backend::usage_sink::Outcome;
@@ -16,8 +16,8 @@ const MIDNIGHT: u64 = 500_016;
 const HOURS: Range<u64> = MIDNIGHT..MIDNIGHT + 60;
 
 /// A database in which nothing is summed by itself.
-async fn shipped(deeds: &[SampleRecord]) -> (Site, UsageStore) {
-    let dir = Site::of(module_path!());
+async fn shipped(deeds: &[SampleRecord]) -> (TestDatabase, UsageStore) {
+    let dir = TestDatabase::of(module_path!());
     let store = dir.usage_within(Duration::from_secs(60)).await.unwrap();
     store.sums_retry_at.store(u64::MAX, Ordering::Relaxed);
     store.ship(&SampleShipper::new(1).pack(deeds)).await.unwrap();

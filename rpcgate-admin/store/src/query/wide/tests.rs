@@ -1,6 +1,6 @@
 use super::*;
 use crate::UsageStore;
-use crate::testing::Site;
+use crate::testing::TestDatabase;
 use crate::usage::Bounds;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
@@ -26,7 +26,7 @@ fn ask(hours: Range<u64>, groups: &[Group]) -> UsageAsk {
 
 /// A database in which a tenant has four rollups in each of three hours. A query by three columns is large above
 /// three rows, and reads at most eight.
-async fn open(site: &Site) -> UsageStore {
+async fn open(site: &TestDatabase) -> UsageStore {
     let mut store = site.usage_within(Duration::from_secs(60)).await.unwrap();
     store.bounds = Bounds { large: 12, max: 32 };
     let hours = [START, START + 1, START + 2];
@@ -47,7 +47,7 @@ async fn refused(store: &UsageStore, ask: &UsageAsk) -> String {
 
 #[tokio::test]
 async fn a_query_that_reads_too_much_is_refused_with_advice_that_helps() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = open(&site).await;
     let wide = [Group::Hour, Group::Key, Group::Method];
     assert_eq!(
@@ -77,7 +77,7 @@ async fn a_query_that_reads_too_much_is_refused_with_advice_that_helps() {
 
 #[tokio::test]
 async fn a_tenant_with_all_its_permits_waits_and_others_are_answered() {
-    let site = Site::of(module_path!());
+    let site = TestDatabase::of(module_path!());
     let store = open(&site).await;
     let held = (store.permits.acquire(OURS).await.unwrap(), store.permits.acquire(OURS).await.unwrap());
     let question = ask(START..START + 1, &[]);

@@ -2,6 +2,7 @@
 //! two modules, and the name of the module decides which database a test uses.
 #![expect(clippy::unwrap_used, reason = "a database that cannot be made or used fails its test")]
 
+use crate::connect::share_server;
 use crate::{Store, UsageStore, url_of};
 #[cfg(test)]
 use crate::{StoreError, database_location::DatabaseLocation};
@@ -9,7 +10,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -19,18 +19,6 @@ use tokio::runtime::Runtime;
 #[expect(unreachable_pub, reason = "it is public where it belongs")]
 #[path = "../../../../tests/src/services/postgres.rs"]
 pub(crate) mod postgres;
-
-/// The tests of a process share one server and two processors, so each call to it gets more time than in production. Tests
-/// of deadlines set their own.
-const SHARED_SERVER_DEADLINE: Duration = Duration::from_secs(20);
-
-/// Whether this process has a database on the shared server.
-static USES_SERVER: AtomicBool = AtomicBool::new(false);
-
-/// The deadline of calls to a server once this process has a database on the shared one.
-pub(crate) fn server_deadline() -> Option<Duration> {
-    USES_SERVER.load(Ordering::Relaxed).then_some(SHARED_SERVER_DEADLINE)
-}
 
 /// The name of the management database's file.
 pub const FILE: &str = "rpcgate.db";
@@ -63,12 +51,12 @@ fn migrate(url: &str) {
 
 /// A database for a test, removed when this is dropped.
 #[derive(Debug)]
-pub struct Site {
+pub struct TestDatabase {
     home: Option<TempDir>,
     url: String,
 }
 
-impl Site {
+impl TestDatabase {
     /// A new database for the tests in `module`, the value of `module_path!()` there, with the newest schema and no rows. It is on
     /// PostgreSQL if a segment of the path is `on_postgres`.
     pub fn of(module: &str) -> Self {
@@ -86,27 +74,27 @@ impl Site {
     pub(crate) fn empty_file() -> Self {
         let home = tempfile::tempdir().unwrap();
         let url = url_of(&home.path().join(FILE));
-        Site { home: Some(home), url }
+        TestDatabase { home: Some(home), url }
     }
 
     /// A database on the server with the newest schema.
     #[cfg(have_postgres)]
     pub fn server() -> Self {
         static TEMPLATE: OnceLock<String> = OnceLock::new();
-        USES_SERVER.store(true, Ordering::Relaxed);
+        share_server();
         let server = postgres::Postgres::shared();
         let template = TEMPLATE.get_or_init(|| {
             let url = server.database();
             migrate(&url);
             url
         });
-        Site { home: None, url: server.copy_of(template) }
+        TestDatabase { home: None, url: server.copy_of(template) }
     }
 
     /// A database on the server without a schema.
     #[cfg(all(test, have_postgres))]
     pub(crate) fn empty_server() -> Self {
-        Site { home: None, url: postgres::Postgres::shared().database() }
+        TestDatabase { home: None, url: postgres::Postgres::shared().database() }
     }
 
     /// Panics: there is no server on this machine.
