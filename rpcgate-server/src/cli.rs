@@ -1,9 +1,9 @@
 //! The command line.
 
 use crate::demo_options::DemoOptions;
-use crate::import::SourceForm;
 use clap::{Args, Parser, Subcommand};
 use rpcgate_core::plan::Tier;
+use rpcgate_import::SourceForm;
 use rpcgate_process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualArgs};
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -18,7 +18,6 @@ pub mod file_handles;
 pub mod gateway;
 mod grpc_health;
 mod grpc_reflection;
-pub mod import;
 pub mod journal;
 pub mod listen;
 mod lock;

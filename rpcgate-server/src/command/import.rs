@@ -1,11 +1,19 @@
 //! `rpcgate-server import`: makes a configuration of the file of another gateway.
 
 use crate::cli::ImportArgs;
-use crate::import::{Imported, MAX_SOURCE, NoteKind, import};
+use crate::counting::Counting;
+use rpcgate_import::{GatewayChecks, Imported, MAX_SOURCE, NoteKind, import};
+use rpcgate_layers::nodes::NodeUrl;
 use rpcgate_process::Failure;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
+
+/// The checks of this gateway.
+const CHECKS: GatewayChecks = GatewayChecks {
+    node_url: |url, transport| NodeUrl::parse(url, transport).map(drop).map_err(|error| error.to_string()),
+    redis: |config| Counting::check(config).map_err(|error| error.to_string()),
+};
 
 /// Reads the file that `args` names, writes the configuration to its `out`, or to `out`, and lists on `messages` line by
 /// line what was not carried over, what differs and what has to be set.
@@ -15,7 +23,7 @@ use std::path::Path;
 pub fn execute(args: &ImportArgs, out: &mut dyn Write, messages: &mut dyn Write) -> Result<(), Failure> {
     let name = args.file.display().to_string();
     let text = read(&args.file).map_err(|why| Failure::Configuration(format!("{name}:{why}")))?;
-    let imported = import(&name, &text, args.from, args.chain.as_deref())
+    let imported = import(&name, &text, args.from, args.chain.as_deref(), CHECKS)
         .map_err(|error| Failure::Configuration(format!("{name}:{error}")))?;
     match &args.out {
         Some(file) => write_new(file, &imported.toml)?,
@@ -122,6 +130,15 @@ mod tests {
         let (refused, ..) = run(&dir, ERPC.as_bytes(), Some("r.toml"));
         let refused = refused.unwrap_err();
         assert!(refused.code() == 2 && refused.to_string().contains("exists already"), "{refused}");
+    }
+
+    #[test]
+    fn a_redis_url_that_the_gateway_cannot_use_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let redis = "rateLimiters: { store: { driver: redis, redis: { uri: 'redis://h:1/no-number' } } }\n";
+        let (done, out, messages) = run(&dir, format!("{ERPC}{redis}").as_bytes(), None);
+        done.unwrap();
+        assert!(!out.contains("\n[redis]") && messages.contains("not carried over: "), "{out}{messages}");
     }
 
     #[test]

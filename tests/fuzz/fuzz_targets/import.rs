@@ -4,12 +4,13 @@
 
 use libfuzzer_sys::fuzz_target;
 use rpcgate_config::{Config, Input};
-use rpcgate_server::import::{SourceForm, import};
+use rpcgate_import::{GatewayChecks, SourceForm, import};
 
 fuzz_target!(|text: &str| {
+    let checks = GatewayChecks { node_url: |_, _| Ok(()), redis: |_| Ok(()) };
     let chains = ["eth", "bsc", "polygon", "avax", "btc", "solana"];
     for form in SourceForm::ALL.map(Some).into_iter().chain([None]) {
-        match import("fuzz", text, form, Some("eth")) {
+        match import("fuzz", text, form, Some("eth"), checks) {
             Ok(imported) => {
                 let input = Input { chains: &chains, file: Some(("new.toml", &imported.toml)), ..Input::default() };
                 if let Err(errors) = Config::read(&input) {

@@ -14,6 +14,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("rpcgate-layers", &["rpcgate-core"]),
     ("rpcgate-chains", &["rpcgate-core"]),
     ("rpcgate-simulate", &["rpcgate-core"]),
+    ("rpcgate-import", &["rpcgate-core", "rpcgate-config", "rpcgate-chains"]),
     ("rpcgate-store", &["rpcgate-core", "rpcgate-config"]),
     ("rpcgate-process", &["rpcgate-core", "rpcgate-config", "rpcgate-layers", "rpcgate-chains"]),
     (
@@ -37,6 +38,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "rpcgate-simulate",
             "rpcgate-store",
             "rpcgate-process",
+            "rpcgate-import",
             "rpcgate-admin",
         ],
     ),
@@ -59,7 +61,11 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 
 /// Crates of ours that the tests of another one need. They stand in its manifest with their path alone, so that they are
 /// not in the one that is published.
-const FOR_TESTS: &[(&str, &str)] = &[("rpcgate-chains", "rpcgate-simulate")];
+const FOR_TESTS: &[(&str, &str)] = &[
+    ("rpcgate-chains", "rpcgate-simulate"),
+    ("rpcgate-import", "rpcgate-layers"),
+    ("rpcgate-import", "rpcgate-server"),
+];
 
 /// Packages of ours that do no input or output.
 const WITHOUT_IO: &[&str] = &["rpcgate-core", "rpcgate-config"];

@@ -6,7 +6,7 @@
 //! it, and what it would refuse is left out and listed too.
 //!
 //! ```
-//! use rpcgate_server::import::{SourceForm, import};
+//! use rpcgate_import::{GatewayChecks, SourceForm, import};
 //!
 //! let erpc = "projects:
 //!   - id: main
@@ -14,10 +14,11 @@
 //!       - endpoint: http://10.0.0.1:8545
 //!         evm: { chainId: 1 }
 //! ";
-//! let imported = import("erpc.yaml", erpc, None, None)?;
+//! let checks = GatewayChecks { node_url: |_, _| Ok(()), redis: |_| Ok(()) };
+//! let imported = import("erpc.yaml", erpc, None, None, checks)?;
 //! assert_eq!(imported.form, SourceForm::Erpc);
 //! assert!(imported.toml.contains("[[chains.eth.nodes]]\nurl = \"http://10.0.0.1:8545\"\n"));
-//! # Ok::<(), rpcgate_server::import::ImportError>(())
+//! # Ok::<(), rpcgate_import::ImportError>(())
 //! ```
 
 mod accounts;
@@ -50,7 +51,9 @@ pub use note::{ImportNote, NoteKind};
 use advice::{Advice, note_unused};
 use document::{Node, toml, yaml};
 use draft::Draft;
+use rpcgate_config::Config;
 use rpcgate_core::chain::ChainName;
+use rpcgate_core::tally::Transport;
 use value::VariableForm;
 
 /// Bytes of a file.
@@ -118,6 +121,15 @@ impl SourceForm {
     }
 }
 
+/// The checks of a gateway that go beyond those of the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewayChecks {
+    /// Checks that the node pool can use a URL over a transport. The error ends the sentence "it …".
+    pub node_url: fn(&str, Transport) -> Result<(), String>,
+    /// Checks the settings of Redis.
+    pub redis: fn(&Config) -> Result<(), String>,
+}
+
 /// What became of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -131,7 +143,7 @@ pub struct Imported {
 }
 
 /// Makes our configuration of `text`, the content of the file `name`. Without a `form` it is recognised if it is clear. The
-/// `chain` is that of nodes for which the file names none.
+/// `chain` is that of nodes for which the file names none. What `checks` refuse is left out, with a note.
 ///
 /// # Errors
 /// [`ImportError`] if the file cannot be read at all. What cannot be carried over is not an error.
@@ -140,6 +152,7 @@ pub fn import(
     text: &str,
     form: Option<SourceForm>,
     chain: Option<&str>,
+    checks: GatewayChecks,
 ) -> Result<Imported, ImportError> {
     if text.len() > MAX_SOURCE {
         return Err(ImportError::TooLarge { limit: MAX_SOURCE });
@@ -154,7 +167,7 @@ pub fn import(
     if !form.fits(&root) {
         return Err(ImportError::Unlike { form, wanted: form.marks().1 });
     }
-    let mut draft = Draft::new(form.variables());
+    let mut draft = Draft::new(form.variables(), checks);
     let known = read(form, &root, chain, &mut draft)?;
     note_unused(&root, known, &mut draft.notes);
     compare::note_ignored(form, &root, chain, &mut draft);

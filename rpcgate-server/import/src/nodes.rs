@@ -1,5 +1,6 @@
 //! Nodes of another gateway as nodes of our file. No credential is copied: a URL that has one becomes a variable.
 
+use super::GatewayChecks;
 use super::document::Node;
 use super::draft::{Draft, Holds, TomlValue, chain_header};
 use super::value::Given;
@@ -7,7 +8,6 @@ use rpcgate_config::Url;
 use rpcgate_core::chain::{ChainName, MAX_NODE_RATE};
 use rpcgate_core::tally::Transport;
 use rpcgate_core::url_secrets::may_be_key;
-use rpcgate_layers::nodes::NodeUrl;
 
 /// Characters from which on a part of a path is taken for a credential, if it has digits or capitals,
 const CREDENTIAL: usize = 16;
@@ -70,7 +70,7 @@ impl<'n> Upstream<'n> {
                 draft.new_variable(&stem, holds, node, text)
             }
             Given::Text(text) if text.is_empty() => return false,
-            Given::Text(text) => match usable(&text, schemes, transport) {
+            Given::Text(text) => match usable(&text, schemes, transport, draft.checks) {
                 Err(why) => {
                     draft.notes.left_out(node, format!("the URL {why}"));
                     return false;
@@ -184,10 +184,10 @@ impl<'n> Upstream<'n> {
     }
 }
 
-/// Whether the configuration and then the pool of nodes can use the URL. The error is the end of a sentence.
-fn usable(url: &str, schemes: &[&str], transport: Transport) -> Result<(), String> {
+/// Checks that the configuration and then the pool of nodes can use the URL. The error is the end of a sentence.
+fn usable(url: &str, schemes: &[&str], transport: Transport, checks: GatewayChecks) -> Result<(), String> {
     Url::parse(url, schemes)?;
-    NodeUrl::parse(url, transport).map(drop).map_err(|error| format!("cannot be used: {error}"))
+    (checks.node_url)(url, transport).map_err(|error| format!("cannot be used: {error}"))
 }
 
 /// Whether a part of the URL may be a credential: a log-in, a parameter, or a long part of the path.

@@ -13,7 +13,7 @@ const MERGE: &str = "<<";
 ///
 /// # Errors
 /// [`ImportError::Syntax`] with the place of the mistake.
-pub(in super::super) fn parse(text: &str) -> Result<Node, ImportError> {
+pub(crate) fn parse(text: &str) -> Result<Node, ImportError> {
     let mut parser = Parser::new_from_str(text.trim_start_matches('\u{feff}'));
     let mut builder = Builder::default();
     while let Some(event) = parser.next_event() {

@@ -4,7 +4,6 @@ use super::SourceForm;
 use super::draft::{Draft, Holds, Section, TomlValue};
 use super::error::ImportError;
 use super::note::{ImportNote, NoteKind, is_within};
-use crate::counting::Counting;
 use rpcgate_config::{Config, ConfigLocation, LoadError, Sources, toml_key, toml_quote};
 use rpcgate_core::chain::Facts;
 use std::collections::BTreeMap;
@@ -39,8 +38,8 @@ pub(super) fn settled(
                 continue;
             }
         };
-        if let Err(error) = Counting::check(&config)
-            && remove_key(draft, "redis", "url", &error.to_string())
+        if let Err(error) = (draft.checks.redis)(&config)
+            && remove_key(draft, "redis", "url", &error)
         {
             continue;
         }

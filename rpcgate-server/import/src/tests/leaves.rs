@@ -1,9 +1,10 @@
 //! Changes files of each form leaf by leaf, and adds a setting to each of their tables. The import must show every such change:
 //! in the new file, or in a note about the leaf.
 
-use crate::import::document::{Node, toml, yaml};
-use crate::import::note::is_within;
-use crate::import::{ImportError, ImportNote, Imported, NoteKind, SourceForm, import, value};
+use crate::document::{Node, toml, yaml};
+use crate::note::is_within;
+use crate::tests::import;
+use crate::{ImportError, ImportNote, Imported, NoteKind, SourceForm, value};
 use rpcgate_config::toml_quote;
 
 /// A setting that no gateway has. As the name of a client's key it is long enough.

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 ///
 /// # Errors
 /// [`ImportError::Syntax`] with the place of the mistake.
-pub(in super::super) fn parse(text: &str) -> Result<Node, ImportError> {
+pub(crate) fn parse(text: &str) -> Result<Node, ImportError> {
     let lines = LineStarts::new(text);
     let (root, problems) = DeTable::parse_recoverable(text);
     if let Some(problem) = problems.first() {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn size_is_bounded() {
-        let long = format!("a = [{}]\n", "1,".repeat(super::super::MAX_VALUES));
+        let long = format!("a = [{}]\n", "1,".repeat(crate::document::MAX_VALUES));
         assert!(parse(&long).unwrap_err().to_string().ends_with("more than 20000 values"));
     }
 }

@@ -1,6 +1,7 @@
 //! The configuration that is being made: its tables in the order in which they are written, each value with the line that
 //! it comes from.
 
+use super::GatewayChecks;
 use super::document::Node;
 use super::note::{NoteKind, Notes};
 use super::position::Position;
@@ -73,6 +74,7 @@ impl Section {
 /// The configuration that is being made.
 #[derive(Debug)]
 pub(super) struct Draft {
+    pub(super) checks: GatewayChecks,
     pub(super) form: VariableForm,
     pub(super) notes: Notes,
     pub(super) sections: Vec<Section>,
@@ -82,9 +84,9 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn new(form: VariableForm) -> Self {
+    pub(super) fn new(form: VariableForm, checks: GatewayChecks) -> Self {
         let (notes, sections) = (Notes::default(), Vec::new());
-        Draft { form, notes, sections, variables: BTreeMap::new(), names: BTreeSet::new() }
+        Draft { checks, form, notes, sections, variables: BTreeMap::new(), names: BTreeSet::new() }
     }
 
     /// The table with this header, which is added if it is missing.

@@ -2,12 +2,12 @@
 //! nothing with it. So each value is changed in turn and the file is read again. If the result stays the same, the value
 //! was not carried over, and a note says so.
 
-use super::SourceForm;
 use super::advice::note_unused;
 use super::document::Node;
 use super::draft::{Draft, Section};
 use super::note::{NoteKind, Notes};
 use super::value;
+use super::{GatewayChecks, SourceForm};
 use rpcgate_core::chain::ChainName;
 
 /// Values that are visited in all comparisons of one file, so that a file of the largest size takes seconds.
@@ -35,9 +35,10 @@ pub(super) fn note_ignored(form: SourceForm, root: &Node, chain: Option<ChainNam
     }
     let before = Outcome { sections: draft.sections.clone(), notes: std::mem::take(&mut draft.notes) };
     let mut copy = root.clone();
+    let checks = draft.checks;
     let ignored: Vec<&Node> = leaves
         .into_iter()
-        .filter(|(path, _)| is_ignored(form, &mut copy, path, chain, &before))
+        .filter(|(path, _)| is_ignored(form, &mut copy, path, chain, checks, &before))
         .map(|(_, leaf)| leaf)
         .collect();
     draft.notes = before.notes;
@@ -67,13 +68,14 @@ fn is_ignored(
     copy: &mut Node,
     path: &[usize],
     chain: Option<ChainName>,
+    checks: GatewayChecks,
     before: &Outcome,
 ) -> bool {
     let Some(leaf) = copy.descendant_mut(path) else { return false };
     let Some(text) = leaf.peek().map(str::to_owned) else { return false };
     leaf.set_text(other(&text));
     copy.forget_uses();
-    let mut draft = Draft::new(form.variables());
+    let mut draft = Draft::new(form.variables(), checks);
     let is_same = match super::read(form, copy, chain, &mut draft) {
         Ok(known) => {
             note_unused(copy, known, &mut draft.notes);
@@ -100,12 +102,13 @@ fn other(text: &str) -> String {
 mod tests {
     use super::super::document::yaml::parse;
     use super::*;
+    use crate::tests::CHECKS;
 
     const KONG: &str = "services: [{name: eth, url: 'http://h:1/', routes: [{paths: [/eth]}]}]\nextra: 1\n";
 
     fn outcome(root: &Node) -> Outcome {
-        let mut draft = Draft::new(SourceForm::Kong.variables());
-        let known = super::super::read(SourceForm::Kong, root, None, &mut draft).unwrap();
+        let mut draft = Draft::new(SourceForm::Kong.variables(), CHECKS);
+        let known = crate::read(SourceForm::Kong, root, None, &mut draft).unwrap();
         note_unused(root, known, &mut draft.notes);
         Outcome { sections: draft.sections, notes: draft.notes }
     }
@@ -115,7 +118,8 @@ mod tests {
         let root = parse(KONG).unwrap();
         let before = outcome(&root);
         let mut copy = root.clone();
-        let mut ignored = |path: &[usize]| is_ignored(SourceForm::Kong, &mut copy, path, None, &before);
+        let mut ignored =
+            |path: &[usize]| is_ignored(SourceForm::Kong, &mut copy, path, None, CHECKS, &before);
         assert!(!ignored(&[0, 0, 1]), "the address of a node");
         assert!(!ignored(&[0, 0, 2, 0, 0, 0]), "the path of a route");
         assert!(ignored(&[1]), "a setting that no reader knows");

@@ -2,13 +2,29 @@ mod leaves;
 
 use super::draft::Holds;
 use super::*;
-use crate::gateway::dry_run;
 use proptest::prelude::*;
 use rpcgate_config::{Config, Sources, Url};
 use rpcgate_core::chain::Facts;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
+use rpcgate_layers::nodes::NodeUrl;
+use rpcgate_server::gateway::dry_run;
 use std::path::Path;
+
+/// The checks of the gateway, without that of Redis.
+pub(crate) const CHECKS: GatewayChecks = GatewayChecks {
+    node_url: |url, transport| NodeUrl::parse(url, transport).map(drop).map_err(|error| error.to_string()),
+    redis: |_| Ok(()),
+};
+
+pub(crate) fn import(
+    name: &str,
+    text: &str,
+    form: Option<SourceForm>,
+    chain: Option<&str>,
+) -> Result<Imported, ImportError> {
+    crate::import(name, text, form, chain, CHECKS)
+}
 
 const SAMPLES: [(SourceForm, &str, &str); 4] = [
     (SourceForm::Erpc, "erpc.yaml", include_str!("samples/erpc.yaml")),
