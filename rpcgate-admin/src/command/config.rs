@@ -10,7 +10,7 @@ use crate::management::action::operator::config_versions::{
     self, ComparableLines, ListedVersion, VersionChanges,
 };
 use crate::management::action::operator::rollback::{self, RolledBack};
-use crate::management::api::operator::config_versions::{
+use crate::management::shape::operator::config_versions::{
     ConfigChangesJson, ConfigVersionJson, WholeVersionJson,
 };
 use rpcgate_config::{ChangedSetting, Config, ConfigProgram, SecretFingerprints, moment_text};

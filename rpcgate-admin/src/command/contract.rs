@@ -10,7 +10,7 @@ use crate::cli::contract::{
     ContractArgs, ContractCommand, ContractCreateArgs, ContractEndArgs, ContractSetEndArgs,
 };
 use crate::management::action::operator::contracts::{self, NewContract};
-use crate::management::api::contracts::ContractJson;
+use crate::management::shape::contracts::ContractJson;
 use rpcgate_core::caller::TenantId;
 use rpcgate_store::{ContractId, TenantContract};
 

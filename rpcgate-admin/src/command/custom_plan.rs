@@ -7,7 +7,7 @@ use super::find;
 use super::printer::Printable;
 use crate::cli::custom_plan::{CustomPlanCommand, CustomPlanDeleteArgs, CustomPlanSetArgs};
 use crate::management::action::operator::custom_plans::{self, NewCustomPlan};
-use crate::management::api::operator::custom_plans::{CustomPlanJson, PlanVisibility};
+use crate::management::shape::operator::custom_plans::{CustomPlanJson, PlanVisibility};
 use rpcgate_core::plan::Tier;
 use rpcgate_store::{CustomPlan, CustomPlanChange, Figures};
 

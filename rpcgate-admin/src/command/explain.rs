@@ -5,7 +5,7 @@ use super::console::Console;
 use super::printer::{Printable, or_dash};
 use crate::cli::doctor::ExplainArgs;
 use crate::management::action;
-use crate::management::api::explain::{
+use crate::management::shape::explain::{
     CallExplanationJson, ExplanationJson, NamedJson, NodeTryJson, QuotaUseJson, RefusalJson, WindowUseJson,
 };
 use rpcgate_core::caller::RequestId;

@@ -1,7 +1,7 @@
 //! The figures of plans and contracts: from options, and as text.
 
 use crate::cli::figures::{FigureArgs, QuotaArgs};
-use crate::management::api::figures::FiguresJson;
+use crate::management::shape::figures::FiguresJson;
 use rpcgate_config::{CountsChange, PlanChange, QuotaChange};
 use rpcgate_store::Figures;
 

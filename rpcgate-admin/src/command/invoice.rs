@@ -7,12 +7,12 @@ use super::printer::{Printable, dollars, or_dash};
 use crate::cli::invoice::{
     InvoiceCommand, InvoiceCreditArgs, InvoiceListArgs, InvoiceSettleArgs, InvoiceStateArg,
 };
+use crate::management::action::invoices::InvoiceState;
 use crate::management::action::operator::invoices;
-use crate::management::api::invoices::{
-    CreditNoteJson, InvoiceJson, InvoiceLineJson, InvoiceStateJson, InvoiceSummaryJson, LineKindJson,
+use crate::management::shape::invoices::{
+    CreditNoteJson, InvoiceJson, InvoiceLineJson, InvoiceSummaryJson, LineKindJson,
 };
-use crate::management::api::list::MAX;
-use crate::management::api::operator::invoices::filter_of;
+use crate::management::shape::list::MAX;
 use rpcgate_core::plan::Tier;
 use rpcgate_store::{InvoiceFilter, InvoiceNumber, InvoiceStatus};
 
@@ -47,12 +47,12 @@ fn month(invoice: &InvoiceSummaryJson) -> String {
     invoice.period.from.to_string().chars().take("2026-12".len()).collect()
 }
 
-const fn status(state: InvoiceStateJson) -> &'static str {
+const fn status(state: InvoiceState) -> &'static str {
     match state {
-        InvoiceStateJson::Open => "open",
-        InvoiceStateJson::Paid => "paid",
-        InvoiceStateJson::Overdue => "overdue",
-        InvoiceStateJson::Void => "void",
+        InvoiceState::Open => "open",
+        InvoiceState::Paid => "paid",
+        InvoiceState::Overdue => "overdue",
+        InvoiceState::Void => "void",
     }
 }
 
@@ -116,13 +116,13 @@ impl Printable for CreditNoteJson {
     }
 }
 
-impl From<InvoiceStateArg> for InvoiceStateJson {
+impl From<InvoiceStateArg> for InvoiceState {
     fn from(state: InvoiceStateArg) -> Self {
         match state {
-            InvoiceStateArg::Open => InvoiceStateJson::Open,
-            InvoiceStateArg::Paid => InvoiceStateJson::Paid,
-            InvoiceStateArg::Overdue => InvoiceStateJson::Overdue,
-            InvoiceStateArg::Void => InvoiceStateJson::Void,
+            InvoiceStateArg::Open => InvoiceState::Open,
+            InvoiceStateArg::Paid => InvoiceState::Paid,
+            InvoiceStateArg::Overdue => InvoiceState::Overdue,
+            InvoiceStateArg::Void => InvoiceState::Void,
         }
     }
 }
@@ -153,8 +153,12 @@ fn number(text: &str) -> Result<InvoiceNumber, CommandError> {
 async fn list(console: &mut Console<'_>, args: &InvoiceListArgs) -> Result<(), CommandError> {
     let (now, tenant) = (console.app.now(), find::tenant_id(&console.app, args.tenant.as_ref()).await?);
     let period = args.month.map(|month| (month.start(), month.end()));
-    let state = args.status.map(InvoiceStateJson::from);
-    let filter = InvoiceFilter { tenant, period, ..filter_of(state, now) };
+    let state = args.status.map(InvoiceState::from);
+    let filter = InvoiceFilter {
+        tenant,
+        period,
+        ..state.map_or_else(InvoiceFilter::default, |state| state.filter(now))
+    };
     let (mut left, mut before) = (args.length.limit.unwrap_or(u64::MAX), None);
     while left > 0 {
         let page = invoices::list(&console.app, filter, before, left.min(MAX)).await?;

@@ -10,7 +10,7 @@ use super::time_argument::time;
 use crate::cli::key::{KeyCommand, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 use crate::management::action::keys::{self, NewKey};
 use crate::management::action::projects;
-use crate::management::api::keys::{CreatedKey, KeyJson};
+use crate::management::shape::keys::{CreatedKey, KeyJson};
 use rpcgate_core::clock::Time;
 use rpcgate_process::Failure;
 use rpcgate_store::{Key, Project};

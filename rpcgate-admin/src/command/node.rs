@@ -5,7 +5,7 @@ use super::console::Console;
 use super::printer::{Printable, or_dash};
 use crate::cli::node::{NodeArgs, NodeCommand};
 use crate::management::action::operator::nodes;
-use crate::management::api::operator::nodes::{NodeDrainJson, NodeJson, nodes as of_report};
+use crate::management::shape::operator::nodes::{NodeDrainJson, NodeJson, nodes as of_report};
 
 impl Printable for NodeJson {
     const COLUMNS: &'static [(&'static str, usize)] =

@@ -7,7 +7,7 @@ use super::printer::{Printable, or_dash};
 use super::time_argument::time;
 use crate::cli::plan::PlanCommand;
 use crate::management::action::operator::plans;
-use crate::management::api::operator::plans::{PlanFigures, ScheduledChangeJson};
+use crate::management::shape::operator::plans::{PlanFigures, ScheduledChangeJson};
 use rpcgate_core::plan::Tier;
 use rpcgate_store::Figures;
 

@@ -9,8 +9,8 @@ use crate::cli::figures::QuotaArgs;
 use crate::cli::project::{ProjectArgs, ProjectClearArgs, ProjectCommand, ProjectListArgs, ProjectQuotaArgs};
 use crate::management::action::operator::quotas;
 use crate::management::action::projects;
-use crate::management::api::operator::quotas::{NewQuota, QuotaJson};
-use crate::management::api::projects::ProjectJson;
+use crate::management::shape::operator::quotas::{NewQuota, QuotaJson};
+use crate::management::shape::projects::ProjectJson;
 
 impl Printable for ProjectJson {
     const COLUMNS: &'static [(&'static str, usize)] =

@@ -2,14 +2,13 @@
 
 use super::command_error::CommandError;
 use super::console::Console;
-use super::find;
 use super::printer::{Printable, printable};
-use super::tenant_export;
 use super::tenant_pages::TenantPages;
+use super::{find, tenant_export};
 use crate::cli::tenant::{ConfirmedTenantArgs, TenantCommand, TenantListArgs};
 use crate::management::action::operator::tenants;
 use crate::management::action::plans::PlanNames;
-use crate::management::api::tenants::{TenantJson, TenantStatus};
+use crate::management::shape::tenants::{TenantJson, TenantStatus};
 use rpcgate_core::caller::TenantId;
 use rpcgate_store::{Tenant, TenantChange, TenantFilter, TenantPlan};
 

@@ -2,8 +2,8 @@
 
 use super::command_error::CommandError;
 use crate::management::action::operator::tenants;
-use crate::management::api::list::MAX;
 use crate::management::app_state::AppState;
+use crate::management::shape::list::MAX;
 use rpcgate_core::caller::TenantId;
 use rpcgate_store::{Tenant, TenantFilter};
 use std::vec::IntoIter;

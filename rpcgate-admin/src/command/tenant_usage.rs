@@ -3,10 +3,10 @@
 use super::command_error::CommandError;
 use super::export_writer::ExportWriter;
 use crate::management::action::usage;
-use crate::management::api::moment::Moment;
-use crate::management::api::usage::View;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::shape::moment::Moment;
+use crate::management::shape::usage::View;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Params;
 use rpcgate_store::Tenant;

@@ -1,7 +1,7 @@
 //! Times as arguments.
 
 use super::command_error::CommandError;
-use crate::management::api::moment::Moment;
+use crate::management::shape::moment::Moment;
 use rpcgate_core::clock::Time;
 
 /// The time in `text`, the value of `option`.

@@ -6,8 +6,8 @@ use super::find;
 use super::printer::{Printable, or_dash, printable};
 use crate::cli::user::{UserChangeArgs, UserCommand, UserListArgs};
 use crate::management::action::operator::users;
-use crate::management::api::list::MAX;
-use crate::management::api::operator::users::AccountJson;
+use crate::management::shape::list::MAX;
+use crate::management::shape::operator::users::AccountJson;
 use rpcgate_store::{AccountFilter, UserId};
 
 impl Printable for AccountJson {

@@ -2,7 +2,7 @@
 //! no management service, or with one beside it.
 
 use crate::admin_command::{Finished, admin, admin_with, command};
-use rpcgate_admin::management::api::moment::Moment;
+use rpcgate_admin::management::shape::moment::Moment;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::{Clock, SystemClock, Time};
 use rpcgate_core::plan::Tier;

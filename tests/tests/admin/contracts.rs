@@ -1,7 +1,7 @@
 //! Contracts: figures that a tenant has in place of its plan's, from one moment until another.
 
 use crate::watch::Pair;
-use rpcgate_admin::management::api::moment::Moment;
+use rpcgate_admin::management::shape::moment::Moment;
 use rpcgate_core::clock::{Clock, ManualClock};
 use rpcgate_tests::admin::TestService;
 use rpcgate_tests::client::{TestClient, TestReply};

@@ -1,7 +1,7 @@
 //! The figures of the four plans, as operators set them.
 
 use crate::watch::Pair;
-use rpcgate_admin::management::api::moment::Moment;
+use rpcgate_admin::management::shape::moment::Moment;
 use rpcgate_core::clock::{Clock, ManualClock};
 use rpcgate_tests::SOON;
 use rpcgate_tests::admin::TestService;

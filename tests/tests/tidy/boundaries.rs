@@ -226,6 +226,33 @@ fn unsafe_code(source: &Source) -> Vec<String> {
     source.find(&["unsafe"]).map(|token| source.at(token.line, "unsafe")).collect()
 }
 
+/// The interfaces to the actions of the management side: the folder of each, and the path of its module.
+const INTERFACES: [(&str, &[&str]); 3] = [
+    ("rpcgate-admin/src/management/api/", &["crate", "management", "api"]),
+    ("rpcgate-admin/src/management/page/", &["crate", "management", "page"]),
+    ("rpcgate-admin/src/command/", &["crate", "command"]),
+];
+
+/// What the interfaces are made of.
+const BELOW_INTERFACES: [&str; 4] = ["action/", "document/", "identity/", "shape/"];
+
+/// Paths of an interface in another one, or in what they are made of.
+fn stray_interface(source: &Source) -> Vec<String> {
+    let below = source.path.strip_prefix("rpcgate-admin/src/management/");
+    let is_below = below.is_some_and(|path| BELOW_INTERFACES.iter().any(|folder| path.starts_with(folder)));
+    let own = INTERFACES.iter().find(|(folder, _)| source.path.starts_with(folder));
+    if own.is_none() && !is_below {
+        return Vec::new();
+    }
+    let others = || INTERFACES.iter().filter(|one| own.is_none_or(|own| own != *one));
+    let paths = source.paths();
+    let used = paths.iter().filter(|named| !named.test);
+    let stray = used.filter(|named| {
+        others().any(|(_, module)| module.iter().eq(named.segments.iter().take(module.len())))
+    });
+    stray.map(|named| source.at(named.line, &named.segments.join("::"))).collect()
+}
+
 fn over_all(rule: fn(&Source) -> Vec<String>) -> Vec<String> {
     tree::sources().iter().flat_map(rule).collect()
 }
@@ -234,6 +261,14 @@ fn over_all(rule: fn(&Source) -> Vec<String>) -> Vec<String> {
 fn sea_orm_is_used_only_under_store() {
     let rule = |source: &Source| stray_library(source, &["sea_orm", "sea_orm_migration", "sqlx"], "store");
     none(&over_all(rule), "SQL belongs under store/: ask it there by a function that says what is wanted.");
+}
+
+#[test]
+fn api_pages_and_commands_do_not_know_each_other() {
+    none(
+        &over_all(stray_interface),
+        "Interfaces are siblings over the actions. What two of them share belongs in shape/, document/ or action/.",
+    );
 }
 
 #[test]
@@ -296,6 +331,21 @@ mod tests {
 
     fn found(rule: fn(&Source) -> Vec<String>, path: &str, text: &str) -> usize {
         rule(&Source::new(path, text)).len()
+    }
+
+    #[test]
+    fn an_interface_in_another_one_is_found() {
+        let found =
+            |path: &str, text: &str| found(stray_interface, &format!("rpcgate-admin/src/{path}"), text);
+        assert_eq!(found("management/page/keys.rs", "use crate::management::api::keys::create;"), 1);
+        assert_eq!(found("management/api/keys.rs", "fn f() { crate::management::page::ok() }"), 1);
+        assert_eq!(found("management/shape/keys.rs", "use crate::management::{api::keys, error};"), 1);
+        assert_eq!(found("command/key.rs", "use crate::management::api::keys::create;"), 1);
+        assert_eq!(found("management/action/keys.rs", "use crate::command::key;"), 1);
+        assert_eq!(found("management/api/keys.rs", "use crate::management::api::etag::Tagged;"), 0);
+        assert_eq!(found("management/router.rs", "use crate::management::{api, page};"), 0);
+        let test = "#[cfg(test)]\nmod tests { use crate::management::api::keys::tests::key; }";
+        assert_eq!(found("management/page/keys.rs", test), 0);
     }
 
     #[test]

@@ -7,9 +7,12 @@ use crate::management::error::ActionError;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_store::{Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, WholeInvoice};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The state of an invoice, which depends on the time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum InvoiceState {
     /// Not paid, and not due yet.
     Open,
@@ -29,6 +32,17 @@ impl InvoiceState {
             InvoiceStatus::Open => InvoiceState::Open,
             InvoiceStatus::Paid => InvoiceState::Paid,
             InvoiceStatus::Void => InvoiceState::Void,
+        }
+    }
+
+    /// Returns the filter for invoices that are in this state at `now`.
+    pub fn filter(self, now: Time) -> InvoiceFilter {
+        let status = |status| InvoiceFilter { status: Some(status), ..InvoiceFilter::default() };
+        match self {
+            InvoiceState::Open => InvoiceFilter { due_after: Some(now), ..status(InvoiceStatus::Open) },
+            InvoiceState::Overdue => InvoiceFilter { due_by: Some(now), ..status(InvoiceStatus::Open) },
+            InvoiceState::Paid => status(InvoiceStatus::Paid),
+            InvoiceState::Void => status(InvoiceStatus::Void),
         }
     }
 }

@@ -1,65 +1,20 @@
 //! The logs of events.
 
-use super::list::{ListPage, Page, PageRequest, time_cursor};
-use super::moment::Moment;
-use super::subscriptions::EventTypeJson;
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Query};
+use crate::management::shape::chain_events::LoggedEventJson;
+use crate::management::shape::list::{ListPage, Page, PageRequest, time_cursor};
+use crate::management::shape::moment::Moment;
+use crate::management::shape::subscriptions::EventTypeJson;
 use axum::extract::State;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_store::ChainEventFilter;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Deserialize;
 use std::sync::Arc;
-use utoipa::{IntoParams, ToSchema};
-
-/// An event that a subscription has matched.
-#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
-#[schema(as = LoggedEvent)]
-pub struct LoggedEventJson {
-    /// Its identifier.
-    #[schema(format = "uuid")]
-    pub id: String,
-    /// The path of its chain.
-    pub chain: String,
-    /// Its type.
-    pub event_type: EventTypeJson,
-    /// The number of its block.
-    pub block_num: u64,
-    /// The hash of its block.
-    pub block_hash: String,
-    /// Whether it takes back an earlier event, whose block is no longer part of the chain.
-    pub removed: bool,
-    /// Whether it was withheld from an endpoint, because too many of its deliveries waited. A replay sends it.
-    pub withheld: bool,
-    /// The `data` of its deliveries.
-    #[schema(value_type = Object)]
-    pub data: Value,
-    /// When it was stored.
-    #[schema(value_type = String, format = DateTime)]
-    pub created_at: Moment,
-}
-
-impl LoggedEventJson {
-    fn of(event: rpcgate_store::LoggedEvent, withheld: bool) -> Self {
-        // Every body is an object with a `data`.
-        let mut body: Value = serde_json::from_slice(&event.body).unwrap_or_default();
-        LoggedEventJson {
-            id: event.id.to_string(),
-            chain: event.chain,
-            event_type: event.kind.into(),
-            block_num: event.block_num,
-            block_hash: event.block_hash,
-            removed: event.removed,
-            withheld,
-            data: body.get_mut("data").map(Value::take).unwrap_or_default(),
-            created_at: event.created_at.into(),
-        }
-    }
-}
+use utoipa::IntoParams;
 
 /// Which events to list: those that match all given parameters.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]

@@ -7,38 +7,15 @@ use crate::management::action::plans::RequestedPlan;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id, read_body};
+use crate::management::shape::checkouts::{CheckoutJson, NewCheckout};
 use axum::Json;
 use axum::extract::{Request, State};
 use http::StatusCode;
 use rpcgate_core::caller::TenantId;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// The path, below that of the API, to which the payment provider sends its events.
 pub const EVENTS: &str = "/billing/events";
-
-/// What is to be paid: exactly one of these.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewCheckout {
-    /// The plan to move to, which is paid by invoices: the name of one that `GET /plans` lists, or the identifier of one of
-    /// the operator's own.
-    #[schema(example = "premium", max_length = 40)]
-    pub tier: Option<String>,
-    /// The number of the invoice to pay.
-    #[schema(example = "2026-000123")]
-    pub invoice: Option<String>,
-}
-
-/// A payment that was begun.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = Checkout)]
-pub struct CheckoutJson {
-    /// The provider's page, on which the customer pays.
-    #[schema(format = "uri")]
-    pub url: String,
-}
 
 /// Pay an invoice, or move to another plan
 ///

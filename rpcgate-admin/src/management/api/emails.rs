@@ -5,36 +5,11 @@ use crate::management::action::emails;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client};
-use crate::management::identity::password::Typed;
+use crate::management::shape::emails::{AwaitedEmail, ChangeEmail};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
-
-/// A change of address.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ChangeEmail {
-    /// The new address of the account.
-    #[schema(example = "ada@example.com")]
-    pub email: String,
-    /// The password of the account. It can be left out if the session has a proof from the last ten minutes.
-    #[schema(value_type = Option<String>, format = Password)]
-    #[serde(default)]
-    pub current_password: Option<Typed>,
-}
-
-/// An address that awaits its confirmation.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct AwaitedEmail {
-    /// The address to which a mail was sent.
-    #[schema(example = "ada@example.com")]
-    pub email: String,
-    /// Whether the address is confirmed; at this point it is not.
-    pub confirmed: bool,
-}
 
 /// Change the e-mail address
 ///

@@ -6,20 +6,11 @@ use crate::management::action::factor_policy;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id};
+use crate::management::shape::factor_policy::FactorPolicy;
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::TenantId;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
-
-/// The rule of a tenant about second factors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FactorPolicy {
-    /// Whether all members need a second factor. A member without one can do no more than add one.
-    pub required: bool,
-}
 
 /// Show whether members need a second factor
 #[utoipa::path(get, path = "/tenants/{id}/mfa", operation_id = "get_factor_policy", tag = "tenants",

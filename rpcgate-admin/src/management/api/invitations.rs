@@ -1,99 +1,18 @@
 //! Invitations to join a tenant.
 
-use super::list::{ListPage, Page, PageRequest};
-use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id, Ids};
-use crate::management::identity::password::Typed;
+use crate::management::shape::invitations::{Accept, InvitationJson, Joined, NewInvitation};
+use crate::management::shape::list::{ListPage, Page, PageRequest};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use rpcgate_core::caller::TenantId;
-use rpcgate_store::{InvitationId, Role};
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use rpcgate_store::InvitationId;
 use std::sync::Arc;
-use utoipa::ToSchema;
-
-/// An open invitation. Only the mail contains its token.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = Invitation)]
-pub struct InvitationJson {
-    /// Its identifier.
-    #[schema(format = "uuid")]
-    pub id: String,
-    /// The invited address.
-    #[schema(example = "ada@example.com")]
-    pub email: String,
-    /// The role of the new member.
-    pub role: Role,
-    /// When it was created.
-    #[schema(value_type = String, format = DateTime)]
-    pub created_at: Moment,
-    /// When it expires.
-    #[schema(value_type = String, format = DateTime)]
-    pub expires_at: Moment,
-}
-
-impl From<rpcgate_store::Invitation> for InvitationJson {
-    fn from(invitation: rpcgate_store::Invitation) -> Self {
-        InvitationJson {
-            id: invitation.id.to_string(),
-            email: invitation.email,
-            role: invitation.role,
-            created_at: invitation.created_at.into(),
-            expires_at: invitation.expires_at.into(),
-        }
-    }
-}
-
-/// A new invitation.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewInvitation {
-    /// The address to invite.
-    #[schema(example = "ada@example.com")]
-    pub email: String,
-    /// The role of the new member.
-    pub role: Role,
-}
-
-/// The acceptance of an invitation.
-#[derive(Clone, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Accept {
-    /// The token in the link.
-    pub token: String,
-    /// A name, for people.
-    #[serde(default)]
-    #[schema(max_length = 200)]
-    pub name: Option<String>,
-    /// At least 10 characters.
-    #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
-    pub password: Typed,
-}
-
-impl fmt::Debug for Accept {
-    /// Leaves out the token.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Accept").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// A new member.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Joined {
-    /// The address to log in with.
-    #[schema(example = "ada@example.com")]
-    pub email: String,
-    /// The name.
-    pub name: String,
-    /// Whether the address is confirmed, which it is because the invitation was mailed to it.
-    pub confirmed: bool,
-}
 
 /// List the open invitations of a tenant
 ///

@@ -1,64 +1,20 @@
 //! The members of the caller's tenant.
 
 use super::etag::Tagged;
-use super::list::{ListPage, Page, PageRequest};
-use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Ids};
+use crate::management::shape::list::{ListPage, Page, PageRequest};
+use crate::management::shape::members::{MemberJson, NewRole};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use rpcgate_core::caller::TenantId;
-use rpcgate_store::{Role, User, UserId, Versioned};
-use serde::{Deserialize, Serialize};
+use rpcgate_store::{UserId, Versioned};
 use std::sync::Arc;
-use utoipa::ToSchema;
-
-/// A member of a tenant.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = Member)]
-pub struct MemberJson {
-    /// The user's identifier.
-    #[schema(format = "uuid")]
-    pub id: String,
-    /// The address to log in with.
-    #[schema(example = "ada@example.com")]
-    pub email: String,
-    /// A name, for people.
-    pub name: String,
-    /// The member's role.
-    pub role: Role,
-    /// Whether the address is confirmed.
-    pub confirmed: bool,
-    /// When the account was created.
-    #[schema(value_type = String, format = DateTime)]
-    pub created_at: Moment,
-}
-
-impl From<User> for MemberJson {
-    fn from(user: User) -> Self {
-        MemberJson {
-            id: user.id.to_string(),
-            email: user.email,
-            name: user.name,
-            role: user.role,
-            confirmed: user.confirmed_at.is_some(),
-            created_at: user.created_at.into(),
-        }
-    }
-}
-
-/// A change of role.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewRole {
-    /// The new role.
-    pub role: Role,
-}
 
 /// List the members of a tenant
 ///

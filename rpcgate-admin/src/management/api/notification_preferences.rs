@@ -5,24 +5,13 @@ use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Body;
+use crate::management::shape::notification_preferences::{
+    NotificationPreferenceJson, UpdateNotificationPreference,
+};
 use axum::Json;
 use axum::extract::State;
 use rpcgate_store::{NotificationKind, NotificationPreference};
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
-
-/// How the caller is told of notifications of one kind.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = NotificationPreference)]
-pub struct NotificationPreferenceJson {
-    /// The kind.
-    pub kind: NotificationKind,
-    /// Whether they are listed.
-    pub shown: bool,
-    /// Whether they are mailed.
-    pub mail: bool,
-}
 
 impl From<(NotificationKind, NotificationPreference)> for NotificationPreferenceJson {
     fn from(
@@ -30,18 +19,6 @@ impl From<(NotificationKind, NotificationPreference)> for NotificationPreference
     ) -> Self {
         NotificationPreferenceJson { kind, shown, mail }
     }
-}
-
-/// A change of a preference; what is left out stays.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct UpdateNotificationPreference {
-    /// The kind.
-    pub kind: NotificationKind,
-    /// Whether they are listed.
-    pub shown: Option<bool>,
-    /// Whether they are mailed. Mails of the kind `account.security` cannot be switched off.
-    pub mail: Option<bool>,
 }
 
 /// List the caller's preferences for notifications

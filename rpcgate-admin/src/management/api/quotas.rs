@@ -1,13 +1,13 @@
 //! Quotas of projects, as members see them.
 
 use super::etag::Tagged;
-use super::operator::quotas::QuotaJson;
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
+use crate::management::shape::operator::quotas::QuotaJson;
 use axum::extract::State;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_store::Versioned;

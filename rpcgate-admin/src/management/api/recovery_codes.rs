@@ -1,11 +1,11 @@
 //! The caller's recovery codes.
 
-use super::factors::{GiveFactor, RecoveryCodesJson};
 use crate::management::access::AuthSession;
 use crate::management::action::recovery_codes;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client};
+use crate::management::shape::factors::{GiveFactor, RecoveryCodesJson};
 use axum::Json;
 use axum::extract::State;
 use std::sync::Arc;

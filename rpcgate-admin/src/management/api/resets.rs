@@ -4,48 +4,11 @@ use crate::management::action::resets;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client};
-use crate::management::identity::password::Typed;
+use crate::management::shape::resets::{Forgot, Reset};
 use axum::extract::State;
 use http::StatusCode;
 use rpcgate_store::KeptByReset;
-use serde::Deserialize;
-use std::fmt;
 use std::sync::Arc;
-use utoipa::ToSchema;
-
-/// A request for a reset.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Forgot {
-    /// The address to log in with.
-    #[schema(example = "ada@example.com")]
-    pub email: String,
-}
-
-/// A reset of a password.
-#[derive(Clone, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Reset {
-    /// The token in the link.
-    pub token: String,
-    /// The new password, at least 10 characters.
-    #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
-    pub password: Typed,
-    /// Whether second factors that were added in the last seven days stay. By default they are removed, because a thief
-    /// may have added them.
-    #[serde(default)]
-    pub keep_factors: bool,
-    /// Whether the open invitations that the user made stay. By default they are withdrawn, because a thief may have invited
-    /// an address of their own.
-    #[serde(default)]
-    pub keep_invitations: bool,
-}
-
-impl fmt::Debug for Reset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reset")
-    }
-}
 
 /// Request a new password
 ///

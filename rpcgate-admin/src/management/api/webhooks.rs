@@ -1,155 +1,25 @@
 //! Webhook endpoints.
 
-use super::deliveries::DeliveryJson;
 use super::etag::Tagged;
-use super::list::{ListPage, Page, PageRequest};
-use super::moment::Moment;
-use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, read_body};
-use crate::management::identity::webhook_secret::WebhookSecret;
-use crate::management::strict_json;
+use crate::management::shape::deliveries::DeliveryJson;
+use crate::management::shape::list::{ListPage, Page, PageRequest};
+use crate::management::shape::moment::Moment;
+use crate::management::shape::webhooks::{
+    NewWebhookJson, ReplayRange, ReplayStarted, SecretReplacement, WebhookChangeJson, WebhookJson,
+    WebhookWithSecret,
+};
+use crate::management::{action, strict_json};
 use axum::Json;
 use axum::extract::{Request, State};
 use http::StatusCode;
 use rpcgate_core::caller::ProjectId;
-use rpcgate_core::clock::Time;
 use rpcgate_store::{Versioned, WebhookId};
-use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::sync::Arc;
-use utoipa::ToSchema;
-
-/// A webhook endpoint, without its secret.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = Webhook)]
-pub struct WebhookJson {
-    /// Its identifier.
-    #[schema(format = "uuid")]
-    pub id: String,
-    /// The project that it belongs to.
-    #[schema(format = "uuid")]
-    pub project_id: String,
-    /// Where deliveries go.
-    pub url: String,
-    /// Whether events are delivered.
-    pub active: bool,
-    /// Whether deliveries have the headers of Standard Webhooks too.
-    pub standard_headers: bool,
-    /// Until when the old secret signs beside the new one, or null.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub secret_overlap_until: Option<Moment>,
-    /// Since when no delivery has succeeded, or null while the last one did.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub failing_since: Option<Moment>,
-    /// When it was switched off because its deliveries had failed for too long, or null.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub disabled_at: Option<Moment>,
-    /// When it was created.
-    #[schema(value_type = String, format = DateTime)]
-    pub created_at: Moment,
-    /// When it was last changed.
-    #[schema(value_type = String, format = DateTime)]
-    pub updated_at: Moment,
-}
-
-impl WebhookJson {
-    pub(crate) fn of(webhook: rpcgate_store::Webhook, now: Time) -> Self {
-        let overlap = webhook.next_secret.map(|(_, until)| until).filter(|until| *until > now);
-        WebhookJson {
-            id: webhook.id.to_string(),
-            project_id: webhook.project.to_string(),
-            url: webhook.url,
-            active: webhook.active,
-            standard_headers: webhook.standard_headers,
-            secret_overlap_until: overlap.map(Moment),
-            failing_since: webhook.failing_since.map(Moment),
-            disabled_at: webhook.disabled_at.map(Moment),
-            created_at: webhook.created_at.into(),
-            updated_at: webhook.updated_at.into(),
-        }
-    }
-}
-
-/// A webhook endpoint with its new secret.
-#[derive(Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct WebhookWithSecret {
-    /// The secret that signs deliveries. It is shown only this once.
-    #[schema(pattern = "^whsec_[0-9a-f]{64}$")]
-    pub secret: String,
-    /// The endpoint.
-    #[serde(flatten)]
-    pub webhook: WebhookJson,
-}
-
-impl WebhookWithSecret {
-    fn of((webhook, secret): (rpcgate_store::Webhook, WebhookSecret), now: Time) -> Self {
-        WebhookWithSecret { secret: secret.expose().to_owned(), webhook: WebhookJson::of(webhook, now) }
-    }
-}
-
-impl fmt::Debug for WebhookWithSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.webhook.fmt(f)
-    }
-}
-
-/// The properties of a new webhook endpoint.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = NewWebhook)]
-pub struct NewWebhookJson {
-    /// Where deliveries go: an absolute URL with http or https, without user name, password and fragment.
-    #[schema(max_length = 2048, example = "https://hooks.example.com/rpcgate")]
-    pub url: String,
-    /// Whether deliveries have the headers of Standard Webhooks too; false by default.
-    pub standard_headers: Option<bool>,
-}
-
-/// A change to a webhook endpoint. Fields that are left out stay as they are.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = WebhookChange)]
-pub struct WebhookChangeJson {
-    /// Where deliveries go.
-    #[schema(max_length = 2048)]
-    pub url: Option<String>,
-    /// Whether events are delivered. What was not delivered before is still due when it is switched on again.
-    pub active: Option<bool>,
-    /// Whether deliveries have the headers of Standard Webhooks too.
-    pub standard_headers: Option<bool>,
-}
-
-/// How a secret is replaced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SecretReplacement {
-    /// For how many hours the old secret signs beside the new one; by default the new one signs alone at once.
-    #[schema(maximum = 72)]
-    pub overlap_hours: Option<u32>,
-}
-
-/// What to send again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReplayRange {
-    /// Events that were stored at this time or later,
-    #[schema(value_type = String, format = DateTime)]
-    pub from: Moment,
-    /// and before this time.
-    #[schema(value_type = String, format = DateTime)]
-    pub to: Moment,
-}
-
-/// What is sent again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct ReplayStarted {
-    /// The number of new deliveries.
-    pub deliveries: u64,
-}
 
 /// Create a webhook endpoint
 ///

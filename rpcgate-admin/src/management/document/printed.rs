@@ -1,14 +1,19 @@
 //! A page made for printing, for clients of the API. It loads nothing and runs nothing: its only style is part of it.
 
-use super::sheet::InvoiceSheet;
-use super::view::shown;
+use super::sheet::{InvoiceSheet, SheetFact, iso_day, next_sheet};
+use crate::management::action::billing::NextInvoice;
+use crate::management::action::billing::month::BillingMonth;
+use crate::management::action::invoices::InvoiceState;
+use crate::management::error::ActionError;
 use askama::Template;
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
-use http::{HeaderMap, StatusCode};
 use ring::digest::{SHA256, digest};
+use rpcgate_core::clock::Time;
+use rpcgate_store::WholeInvoice;
 use std::sync::LazyLock;
 
 const STYLE: &str = include_str!("../../../templates/invoice.css");
@@ -25,7 +30,7 @@ static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
 /// A sheet without the frame of the pages.
 #[derive(Template)]
 #[template(path = "invoice.html")]
-pub(super) struct PrintedPage {
+struct PrintedPage {
     style: &'static str,
     title: String,
     sheet: InvoiceSheet,
@@ -33,18 +38,44 @@ pub(super) struct PrintedPage {
 
 impl PrintedPage {
     /// A page of a sheet.
-    pub(super) fn new(title: String, sheet: InvoiceSheet) -> Self {
+    fn new(title: String, sheet: InvoiceSheet) -> Self {
         PrintedPage { style: STYLE, title, sheet }
     }
 
     /// The page, with the policy that lets it have its style.
-    pub(super) fn response(&self) -> Response {
+    fn response(&self) -> Response {
         let mut headers = HeaderMap::new();
         if let Some(policy) = &*POLICY {
             headers.insert(CONTENT_SECURITY_POLICY, policy.clone());
         }
-        (headers, shown(StatusCode::OK, self)).into_response()
+        match self.render() {
+            Ok(html) => (headers, Html(html)).into_response(),
+            Err(error) => ActionError::Broken(format!("a page cannot be written: {error}")).into_response(),
+        }
     }
+}
+
+/// The page of an invoice, with its state at `now`.
+pub(crate) fn invoice(whole: &WholeInvoice, now: Time) -> Response {
+    let invoice = &whole.invoice;
+    let state = match InvoiceState::of(invoice, now) {
+        InvoiceState::Open => "open",
+        InvoiceState::Paid => "paid",
+        InvoiceState::Overdue => "overdue",
+        InvoiceState::Void => "cancelled",
+    };
+    let facts = vec![
+        SheetFact::new("Date", iso_day(invoice.issued_at)),
+        SheetFact::new("Period", format!("{} (UTC)", BillingMonth::of(invoice.period.start))),
+        SheetFact::new("Due", iso_day(invoice.due_at)),
+        SheetFact::new("Status", state),
+    ];
+    PrintedPage::new(format!("Invoice {}", invoice.number), InvoiceSheet::of(whole, facts)).response()
+}
+
+/// The same as a page made for printing.
+pub(crate) fn next_invoice(next: NextInvoice) -> Response {
+    PrintedPage::new(format!("Preliminary, {}", next.month), next_sheet(next)).response()
 }
 
 #[cfg(test)]

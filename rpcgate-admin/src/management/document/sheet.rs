@@ -1,57 +1,59 @@
 //! What is printed on an invoice, as text: the same for one that is issued and for the next one as it would be now.
 
+use crate::management::action::billing::NextInvoice;
 use crate::management::action::billing::month::BillingMonth;
-use crate::management::api::moment::Moment;
+use crate::management::shape::moment::Moment;
+use crate::management::shape::moment::minute_text;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
 use rpcgate_store::{InvoiceAmounts, InvoiceLine, InvoiceSeller, LineKind, WholeInvoice};
 
 /// What is printed on an invoice.
-pub(super) struct InvoiceSheet {
+pub(crate) struct InvoiceSheet {
     /// What a reader must know before everything else.
-    pub(super) warning: Option<&'static str>,
-    pub(super) seller: InvoiceSeller,
-    pub(super) customer: String,
+    pub(crate) warning: Option<&'static str>,
+    pub(crate) seller: InvoiceSeller,
+    pub(crate) customer: String,
     /// The lines of the customer's address.
-    pub(super) customer_address: Vec<String>,
+    pub(crate) customer_address: Vec<String>,
     /// The customer's tax number.
-    pub(super) customer_tax_id: Option<String>,
+    pub(crate) customer_tax_id: Option<String>,
     /// Its number, its dates and the like.
-    pub(super) facts: Vec<SheetFact>,
-    pub(super) lines: Vec<SheetLine>,
-    pub(super) sums: Vec<SheetSum>,
-    pub(super) note: Option<String>,
+    pub(crate) facts: Vec<SheetFact>,
+    pub(crate) lines: Vec<SheetLine>,
+    pub(crate) sums: Vec<SheetSum>,
+    pub(crate) note: Option<String>,
 }
 
 /// What stands at the head of an invoice.
-pub(super) struct SheetFact {
-    pub(super) name: &'static str,
-    pub(super) text: String,
+pub(crate) struct SheetFact {
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
 }
 
 impl SheetFact {
-    pub(super) fn new(name: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn new(name: &'static str, text: impl Into<String>) -> Self {
         SheetFact { name, text: text.into() }
     }
 }
 
 /// A line of an invoice, as text.
-pub(super) struct SheetLine {
-    pub(super) item: String,
-    pub(super) quantity: String,
-    pub(super) price: String,
-    pub(super) amount: String,
+pub(crate) struct SheetLine {
+    pub(crate) item: String,
+    pub(crate) quantity: String,
+    pub(crate) price: String,
+    pub(crate) amount: String,
 }
 
 /// A sum of an invoice, as text.
-pub(super) struct SheetSum {
-    pub(super) name: String,
-    pub(super) amount: String,
+pub(crate) struct SheetSum {
+    pub(crate) name: String,
+    pub(crate) amount: String,
 }
 
 impl InvoiceSheet {
     /// An issued invoice with these facts.
-    pub(super) fn of(whole: &WholeInvoice, facts: Vec<SheetFact>) -> Self {
+    pub(crate) fn of(whole: &WholeInvoice, facts: Vec<SheetFact>) -> Self {
         let (invoice, period) = (&whole.invoice, BillingMonth::of(whole.invoice.period.start));
         InvoiceSheet {
             warning: None,
@@ -81,12 +83,12 @@ fn cents(cents: u64) -> String {
 }
 
 /// The UTC day of a time, as in `2026-12-31`.
-pub(super) fn iso_day(at: Time) -> String {
+pub(crate) fn iso_day(at: Time) -> String {
     Moment(at).to_string().chars().take(10).collect()
 }
 
 /// The lines of the invoice of `period`.
-pub(super) fn rows(lines: &[InvoiceLine], period: BillingMonth) -> Vec<SheetLine> {
+pub(crate) fn rows(lines: &[InvoiceLine], period: BillingMonth) -> Vec<SheetLine> {
     lines.iter().map(|line| row(line, period)).collect()
 }
 
@@ -107,7 +109,7 @@ fn row(line: &InvoiceLine, period: BillingMonth) -> SheetLine {
 }
 
 /// The tax, and the total under the name `total`.
-pub(super) fn sums_to(total: &str, amounts: &InvoiceAmounts) -> Vec<SheetSum> {
+pub(crate) fn sums_to(total: &str, amounts: &InvoiceAmounts) -> Vec<SheetSum> {
     let sum = |name: &str, amount: String| SheetSum { name: name.to_owned(), amount };
     let mut sums = Vec::new();
     if amounts.tax_basis_points > 0 {
@@ -133,6 +135,33 @@ fn sums(whole: &WholeInvoice) -> Vec<SheetSum> {
         sums.push(SheetSum { name, amount: cents(invoice.due_cents()) });
     }
     sums
+}
+
+/// What stands above everything else on the sheet.
+const WARNING: &str = "Preliminary: this is not an invoice. It shows what the invoice of this month would say if the month ended \
+                       now. Nothing is to be paid on it.";
+
+/// What stands below a month that nothing is owed for.
+const UNBILLED: &str = "Nothing is owed so far. If it stays so, there will be no invoice for this month.";
+
+pub(crate) fn next_sheet(next: NextInvoice) -> InvoiceSheet {
+    let facts = vec![
+        SheetFact::new("Number", "None, preliminary"),
+        SheetFact::new("As of", minute_text(next.until)),
+        SheetFact::new("Period", format!("{}, UTC", next.month)),
+        SheetFact::new("Due", "Nothing yet"),
+    ];
+    InvoiceSheet {
+        warning: Some(WARNING),
+        note: (!next.is_issued()).then(|| UNBILLED.to_owned()),
+        lines: rows(&next.lines, next.month),
+        sums: sums_to("Total so far in USD", &next.amounts),
+        seller: next.seller,
+        customer: next.customer,
+        customer_address: next.customer_address,
+        customer_tax_id: next.customer_tax_id,
+        facts,
+    }
 }
 
 #[cfg(test)]

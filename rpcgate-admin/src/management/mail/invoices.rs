@@ -1,7 +1,7 @@
 //! The texts of mails about invoices. Of what users typed they contain nothing.
 
 use super::{Address, Mail, MailObject};
-use crate::management::api::moment::Moment;
+use crate::management::shape::moment::Moment;
 use rpcgate_core::clock::Time;
 use rpcgate_store::Invoice;
 

@@ -1,20 +1,19 @@
 //! The audit log of the tenant, or of the user's own actions.
 
 use super::context::{PageContext, PageResult};
-use super::cursor;
-use super::filters;
 use super::form::{FieldList, QueryFields};
 use super::frame::{Frame, Place};
 use super::parts::{Choice, PageLinks};
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
+use super::{cursor, filters};
 use crate::management::action::{audit, members};
-use crate::management::api::audit::csv_file;
-use crate::management::api::list::time_cursor;
-use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
+use crate::management::shape::audit::csv_file;
+use crate::management::shape::list::time_cursor;
+use crate::management::shape::moment::Moment;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;

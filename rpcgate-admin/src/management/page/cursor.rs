@@ -10,7 +10,7 @@ pub(super) const BEFORE: &str = "before";
 /// The parameter of the place behind which a page of a list begins that has the oldest first.
 pub(super) const AFTER: &str = "after";
 
-/// Reads what [`time_cursor`](crate::management::api::list::time_cursor) has written; nothing is the beginning.
+/// Reads what [`time_cursor`](crate::management::shape::list::time_cursor) has written; nothing is the beginning.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] for a text of others.
@@ -40,7 +40,7 @@ pub(super) fn newer(path: &str, query: &str, cursor: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::management::api::list::time_cursor;
+    use crate::management::shape::list::time_cursor;
 
     #[test]
     fn a_place_is_read_as_it_was_written() {

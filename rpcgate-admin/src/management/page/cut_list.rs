@@ -3,8 +3,8 @@
 use super::filters::grouped;
 use super::form::FieldList;
 use super::parts::PageLinks;
-use crate::management::api::list::{PageRequest, time_cursor};
 use crate::management::error::ActionError;
+use crate::management::shape::list::{PageRequest, time_cursor};
 use rpcgate_core::clock::Time;
 use std::fmt::Display;
 use std::str::FromStr;

@@ -4,7 +4,8 @@
 #![allow(unreachable_pub, reason = "the macro that declares a filter writes such items")]
 
 use super::assets;
-use crate::management::api::moment::Moment;
+use crate::management::shape::moment::{Moment, parts};
+pub(crate) use crate::management::shape::moment::{day_text, minute_text};
 use askama::filters::Safe;
 use askama::{Error, Result, Values};
 use rpcgate_core::clock::Time;
@@ -74,31 +75,6 @@ impl<T: Priced> Priced for &T {
     fn amount(&self) -> Amount {
         (**self).amount()
     }
-}
-
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
-/// `2026-11-19T14:26:25.000Z` as the day `19 Nov 2026` and the time `14:26:25`.
-fn parts(at: Time) -> (String, String, String) {
-    let moment = Moment(Time::from_secs(at.secs())).to_string();
-    let part = |from: usize, to: usize| moment.get(from..to).unwrap_or_default();
-    let month = part(5, 7).parse::<usize>().ok().and_then(|month| MONTHS.get(month.saturating_sub(1)));
-    let day = part(8, 10).trim_start_matches('0');
-    let day = format!("{day} {} {}", month.copied().unwrap_or_default(), part(0, 4));
-    let clock = part(11, 19).to_owned();
-    (moment, day, clock)
-}
-
-/// `19 Nov 2026, 14:26 UTC`.
-pub(crate) fn minute_text(at: Time) -> String {
-    let (_, day, clock) = parts(at);
-    format!("{day}, {} UTC", clock.get(..5).unwrap_or_default())
-}
-
-/// `19 Nov 2026`, in UTC.
-pub(crate) fn day_text(at: Time) -> String {
-    parts(at).1
 }
 
 /// A number with its digits in groups of three.

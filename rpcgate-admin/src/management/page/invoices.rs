@@ -3,20 +3,18 @@
 use super::context::{PageContext, PageResult};
 use super::filters;
 use super::frame::{Frame, Place};
-use super::printed::PrintedPage;
 use super::problems::Problems;
-use super::sheet::{InvoiceSheet, SheetFact, iso_day};
 use super::view::ok;
 use crate::management::action::billing::month::BillingMonth;
 use crate::management::action::invoices::{self, InvoiceState};
 use crate::management::app_state::AppState;
+use crate::management::document::sheet::{InvoiceSheet, SheetFact};
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::response::Response;
 use axum::routing::get;
 use rpcgate_core::clock::Time;
 use rpcgate_store::{Invoice, InvoiceNumber, WholeInvoice};
@@ -96,22 +94,4 @@ async fn show(
     Id(number): Id<InvoiceNumber>,
 ) -> PageResult {
     Ok(ok(&SheetPage::of(&app, &page, number).await?))
-}
-
-/// The page of an invoice, with its state at `now`.
-pub(crate) fn page(whole: &WholeInvoice, now: Time) -> Response {
-    let invoice = &whole.invoice;
-    let state = match InvoiceState::of(invoice, now) {
-        InvoiceState::Open => "open",
-        InvoiceState::Paid => "paid",
-        InvoiceState::Overdue => "overdue",
-        InvoiceState::Void => "cancelled",
-    };
-    let facts = vec![
-        SheetFact::new("Date", iso_day(invoice.issued_at)),
-        SheetFact::new("Period", format!("{} (UTC)", BillingMonth::of(invoice.period.start))),
-        SheetFact::new("Due", iso_day(invoice.due_at)),
-        SheetFact::new("Status", state),
-    ];
-    PrintedPage::new(format!("Invoice {}", invoice.number), InvoiceSheet::of(whole, facts)).response()
 }

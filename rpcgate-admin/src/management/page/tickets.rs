@@ -1,23 +1,22 @@
 //! Support tickets.
 
 use super::context::{PageContext, PageResult};
-use super::cursor;
 use super::done::Done;
-use super::filters;
 use super::form::{FieldList, PlainForm, QueryFields};
 use super::frame::{Frame, Place};
 use super::parts::{Choice, PageLinks};
 use super::problems::{Labels, Problems};
 use super::ticket_thread::{ThreadItem, thread};
 use super::view::{ok, rejected};
+use super::{cursor, filters};
 use crate::management::action::plans::{self, RequestedPlan};
 use crate::management::action::ticket_attachments::MAX_PER_TICKET;
 use crate::management::action::tickets::{self, NewTicket};
-use crate::management::api::list::time_cursor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
+use crate::management::shape::list::time_cursor;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;

@@ -16,9 +16,9 @@ use super::view::{ok, rejected};
 use crate::management::action::chains::chains;
 use crate::management::action::projects;
 use crate::management::action::usage::explore::{Explored, explore};
-use crate::management::api;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::shape;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -135,7 +135,7 @@ async fn csv(
 ) -> Result<Response, ActionError> {
     let params = UsageChoice::of(&fields).parameters();
     let found = crate::management::action::usage::usage(&app, page.tenant()?, &params.borrowed()).await?;
-    Ok(api::usage::table(&found))
+    Ok(shape::usage::table(&found))
 }
 
 /// The names of what is chosen from and shown.

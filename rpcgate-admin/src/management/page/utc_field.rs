@@ -1,8 +1,8 @@
 //! Times in fields, as browsers write them: `2026-11-19T14:26`, in UTC.
 
 use super::form::FieldList;
-use crate::management::api::moment::Moment;
 use crate::management::error::ActionError;
+use crate::management::shape::moment::Moment;
 use rpcgate_core::clock::Time;
 
 /// The time in the field `name`, or none if nothing is given.

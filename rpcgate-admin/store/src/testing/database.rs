@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
+#[cfg(test)]
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

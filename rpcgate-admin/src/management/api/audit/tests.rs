@@ -107,7 +107,7 @@ async fn entries_are_filtered_by_action_user_subject_and_time() {
         let (status, body) = read(&site, &owner, query).await;
         assert_eq!((status, &body["field"]), (StatusCode::BAD_REQUEST, &json!(field)), "{query}");
     }
-    let paged = crate::management::api::list::tests::followed;
+    let paged = crate::management::shape::list::tests::followed;
     let path = "/api/v1/auth/audit?action=project";
     let all = site.ask(Some(&owner), Method::GET, path, Body::empty()).await.body;
     assert_eq!(json!(paged(&site, &owner, path, 1).await), all);

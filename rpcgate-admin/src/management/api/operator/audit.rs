@@ -1,11 +1,12 @@
 //! The audit log of all tenants.
 
 use crate::management::action;
-use crate::management::api::audit::{AuditQuery, EntryJson, before, shown};
-use crate::management::api::list::{Page, PageRequest};
+use crate::management::api::audit::{AuditQuery, before, shown};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Query;
+use crate::management::shape::audit::EntryJson;
+use crate::management::shape::list::{Page, PageRequest};
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;

@@ -3,25 +3,16 @@
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
-use crate::management::api::chains::ChainJson;
 use crate::management::api::etag::Tagged;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
+use crate::management::shape::chains::ChainJson;
+use crate::management::shape::operator::chains::ChainSwitch;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Deserialize;
 use std::sync::Arc;
-use utoipa::ToSchema;
-
-/// The switch of a chain.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ChainSwitch {
-    /// Whether it is on.
-    pub enabled: bool,
-}
 
 /// Read a chain and its switch
 #[utoipa::path(get, path = "/operator/chains/{chain}", operation_id = "operator_get_chain", tag = "operator",

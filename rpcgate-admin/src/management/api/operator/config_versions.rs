@@ -1,128 +1,19 @@
 //! Versions of configurations and of operators' settings.
 
-use crate::management::action::operator::config_versions::{self, ListedVersion, VersionChanges};
-use crate::management::api::list::{ListPage, Page, PageRequest};
-use crate::management::api::moment::Moment;
+use crate::management::action::operator::config_versions::{self};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{PathParams, Query};
+use crate::management::shape::list::{ListPage, Page, PageRequest};
+use crate::management::shape::operator::config_versions::{
+    ConfigChangesJson, ConfigVersionJson, WholeVersionJson,
+};
 use axum::Json;
 use axum::extract::State;
-use rpcgate_config::ChangedSetting;
 use rpcgate_store::ConfigVersionFilter;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::sync::Arc;
-use utoipa::{IntoParams, ToSchema};
-
-/// Changed settings that an entry of the list names, at most.
-const MAX_NAMED: usize = 20;
-
-/// A version of a configuration, or of the settings of operators.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = ConfigVersion)]
-pub struct ConfigVersionJson {
-    /// Its number.
-    pub number: u64,
-    /// When it was accepted.
-    #[schema(value_type = String, format = "date-time")]
-    pub at: Moment,
-    /// What it is about: `settings` of operators that concern everybody, agreements with a `tenant`, the configuration of a
-    /// `gateway` or of the `management` side.
-    #[schema(example = "settings")]
-    pub source: String,
-    /// Which of them: the tenant, the gateway, or the file of the management side; or empty.
-    pub place: String,
-    /// The machine of the program, or empty.
-    pub host: String,
-    /// Who made it: an operator and the address, the account at a command line, or the file of a program.
-    pub who: String,
-    /// The operator who made it, if one did.
-    #[schema(format = "uuid")]
-    pub user_id: Option<String>,
-    /// The number of settings that differ from the version before; null for the first one that is kept.
-    pub changes: Option<u64>,
-    /// The first 20 of these settings.
-    pub changed: Vec<String>,
-}
-
-impl From<ListedVersion> for ConfigVersionJson {
-    fn from(listed: ListedVersion) -> Self {
-        let who = listed.who();
-        let ListedVersion { version, changes, .. } = listed;
-        let settings = changes.as_ref().map(|changes| changes.settings.as_slice());
-        let named = settings.unwrap_or_default().iter().take(MAX_NAMED);
-        ConfigVersionJson {
-            number: version.number,
-            at: version.at.into(),
-            source: version.scope.source().into(),
-            place: version.scope.place(),
-            host: version.host,
-            who,
-            user_id: version.user.map(|id| id.to_string()),
-            changes: settings.map(|settings| settings.len() as u64),
-            changed: named.map(|change| change.key.clone()).collect(),
-        }
-    }
-}
-
-/// A setting that differs.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = ChangedSetting)]
-pub struct ChangedSettingJson {
-    /// Its key.
-    #[schema(example = "plans.free.per_minute")]
-    pub key: String,
-    /// Its value before, as it is written; null if it was not set.
-    pub before: Option<String>,
-    /// Its value after; null if it is not set any more.
-    pub after: Option<String>,
-}
-
-impl From<ChangedSetting> for ChangedSettingJson {
-    fn from(change: ChangedSetting) -> Self {
-        let ChangedSetting { key, before, after } = change;
-        ChangedSettingJson { key, before, after }
-    }
-}
-
-/// How two versions differ.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = ConfigChanges)]
-pub struct ConfigChangesJson {
-    /// The settings that differ.
-    pub changes: Vec<ChangedSettingJson>,
-    /// Secrets of which it is not known whether they differ, since their fingerprints were made with different keys.
-    pub unknown: u64,
-}
-
-impl From<VersionChanges> for ConfigChangesJson {
-    fn from(changes: VersionChanges) -> Self {
-        let VersionChanges { settings, unknown } = changes;
-        ConfigChangesJson {
-            changes: settings.into_iter().map(ChangedSettingJson::from).collect(),
-            unknown: unknown as u64,
-        }
-    }
-}
-
-/// A version with all its settings.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = WholeConfigVersion)]
-pub struct WholeVersionJson {
-    /// The version.
-    #[serde(flatten)]
-    pub version: ConfigVersionJson,
-    /// Its settings, one on each line. In the place of each secret is `***` with its fingerprint.
-    #[schema(example = "plans.free.per_minute = 20\n")]
-    pub text: String,
-}
-
-impl From<ListedVersion> for WholeVersionJson {
-    fn from(listed: ListedVersion) -> Self {
-        let text = listed.version.lines.to_string();
-        WholeVersionJson { version: listed.into(), text }
-    }
-}
+use utoipa::IntoParams;
 
 /// Which versions to list: those that match all given parameters.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]

@@ -2,21 +2,20 @@
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
-use crate::management::api::invoices::{
-    CreditNoteJson, InvoiceJson, InvoiceStateJson, InvoiceSummaryJson, page_of,
-};
-use crate::management::api::list::{ListPage, Page, PageRequest};
+use crate::management::action::invoices::InvoiceState;
+use crate::management::api::invoices::page_of;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Query};
+use crate::management::shape::invoices::{CreditNoteJson, InvoiceJson, InvoiceSummaryJson};
+use crate::management::shape::list::{ListPage, Page, PageRequest};
+use crate::management::shape::operator::invoices::{InvoiceChange, NewCreditNoteJson, SettlementJson};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use rpcgate_core::clock::Time;
 use rpcgate_store::{InvoiceFilter, InvoiceNumber, InvoiceStatus};
 use serde::Deserialize;
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// The filter of invoices.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -24,55 +23,7 @@ pub struct InvoiceQuery {
     /// Only invoices of this tenant.
     pub tenant_id: Option<String>,
     /// Only invoices in this state.
-    pub status: Option<InvoiceStateJson>,
-}
-
-/// What becomes of an invoice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-#[schema(as = Settlement)]
-pub enum SettlementJson {
-    /// It is paid.
-    Paid,
-    /// It is cancelled.
-    Void,
-}
-
-/// An operator's decision about an invoice.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct InvoiceChange {
-    /// Paid or cancelled.
-    pub status: SettlementJson,
-    /// A note for the tenant, at most 2,000 characters.
-    #[schema(min_length = 1, max_length = 2000)]
-    pub note: Option<String>,
-}
-
-/// A new credit note.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = NewCreditNote)]
-pub struct NewCreditNoteJson {
-    /// The amount with tax, in cents.
-    #[schema(minimum = 1)]
-    pub cents: u64,
-    /// The reason, at most 2,000 characters.
-    #[schema(min_length = 1, max_length = 2000)]
-    pub reason: String,
-}
-
-/// The filter for invoices that are in this state at `now`.
-pub(crate) fn filter_of(state: Option<InvoiceStateJson>, now: Time) -> InvoiceFilter {
-    let (all, open) = (InvoiceFilter::default(), Some(InvoiceStatus::Open));
-    let status = |status| InvoiceFilter { status, ..all };
-    match state {
-        None => all,
-        Some(InvoiceStateJson::Open) => InvoiceFilter { due_after: Some(now), ..status(open) },
-        Some(InvoiceStateJson::Overdue) => InvoiceFilter { due_by: Some(now), ..status(open) },
-        Some(InvoiceStateJson::Paid) => status(Some(InvoiceStatus::Paid)),
-        Some(InvoiceStateJson::Void) => status(Some(InvoiceStatus::Void)),
-    }
+    pub status: Option<InvoiceState>,
 }
 
 /// List the invoices of all tenants
@@ -80,7 +31,7 @@ pub(crate) fn filter_of(state: Option<InvoiceStateJson>, now: Time) -> InvoiceFi
 /// The newest first.
 #[utoipa::path(get, path = "/operator/invoices", operation_id = "operator_list_invoices", tag = "operator",
     params(("tenant_id" = Option<String>, Query, format = "uuid", description = "Only invoices of this tenant."),
-        ("status" = Option<InvoiceStateJson>, Query, description = "Only invoices in this state."), Page),
+        ("status" = Option<InvoiceState>, Query, description = "Only invoices in this state."), Page),
     responses((status = 200, description = "The invoices, without their lines.", body = [InvoiceSummaryJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
@@ -91,7 +42,10 @@ pub async fn list(
     let tenant = query.tenant_id.map(|id| id.parse()).transpose();
     let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
     let now = app.now();
-    let filter = InvoiceFilter { tenant, ..filter_of(query.status, now) };
+    let filter = InvoiceFilter {
+        tenant,
+        ..query.status.map_or_else(InvoiceFilter::default, |state| state.filter(now))
+    };
     let invoices = action::operator::invoices::list(&app, filter, before, page.limit).await?;
     Ok(page_of(page, invoices, now))
 }

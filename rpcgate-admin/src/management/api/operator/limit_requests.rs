@@ -3,45 +3,23 @@
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::plans::PlanNames;
-use crate::management::api::limit_requests::{LimitRequestJson, RequestStatusJson};
-use crate::management::api::list::{ListPage, Page, PageRequest, time_cursor};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Query};
+use crate::management::shape::limit_requests::{LimitRequestJson, RequestStatusJson};
+use crate::management::shape::list::{ListPage, Page, PageRequest, time_cursor};
+use crate::management::shape::operator::limit_requests::{Review, VerdictJson};
 use axum::Json;
 use axum::extract::State;
 use rpcgate_store::LimitRequestId;
 use serde::Deserialize;
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// The filter of requests.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct LimitRequestQuery {
     /// Only requests with this status.
     pub status: Option<RequestStatusJson>,
-}
-
-/// The decision about a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-#[schema(as = Verdict)]
-pub enum VerdictJson {
-    /// The tenant gets the plan.
-    Approved,
-    /// The tenant does not get the plan.
-    Rejected,
-}
-
-/// An operator's decision.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Review {
-    /// Approved or rejected.
-    pub status: VerdictJson,
-    /// A note for the tenant, at most 2,000 characters.
-    #[schema(min_length = 1, max_length = 2000)]
-    pub note: Option<String>,
 }
 
 /// List the requests for another plan of all tenants

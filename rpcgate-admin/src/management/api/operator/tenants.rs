@@ -7,11 +7,12 @@ use crate::management::action::plans::PlanNames;
 use crate::management::action::step_up;
 use crate::management::action::versions::current;
 use crate::management::api::etag::Tagged;
-use crate::management::api::list::{ListPage, Page, PageRequest};
-use crate::management::api::tenants::{TenantJson, TenantStatus, TierJson};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id, Query};
+use crate::management::shape::list::{ListPage, Page, PageRequest};
+use crate::management::shape::operator::tenants::TenantChangeJson;
+use crate::management::shape::tenants::{TenantJson, TenantStatus};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -19,27 +20,12 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_store::{TenantChange, TenantFilter, Versioned};
 use serde::Deserialize;
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// The filter of tenants.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct TenantQuery {
     /// Only tenants that follow this one.
     pub after: Option<String>,
-}
-
-/// A change to a tenant. Fields that are left out stay as they are.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = TenantChange)]
-pub struct TenantChangeJson {
-    /// Whether its calls are served.
-    pub status: Option<TenantStatus>,
-    /// One of the four plans, in place of a plan of the operator's own.
-    pub tier: Option<TierJson>,
-    /// A plan of the operator's own: its identifier. Not together with `tier`.
-    #[schema(format = "uuid")]
-    pub custom_plan_id: Option<String>,
 }
 
 /// List all tenants

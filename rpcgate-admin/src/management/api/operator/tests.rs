@@ -2,9 +2,9 @@
 
 use crate::management::action::billing::closing::close_months;
 use crate::management::action::billing::month::BillingMonth;
-use crate::management::api::moment::Moment;
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
+use crate::management::shape::moment::Moment;
 use axum::body::Body;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};

@@ -2,25 +2,27 @@
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
-use crate::management::api::list::{ListPage, Page, PageRequest, time_cursor};
-use crate::management::api::moment::Moment;
-use crate::management::api::ticket_attachments::{FileContent, TicketAttachmentJson, UploadQuery, download};
-use crate::management::api::ticket_comments::CommentAuthor;
-use crate::management::api::tickets::{TicketCategoryJson, TicketJson, TicketQuery, TicketStatusJson};
+use crate::management::api::ticket_attachments::UploadQuery;
+use crate::management::api::tickets::TicketQuery;
 use crate::management::app_state::AppState;
 use crate::management::attachment::MAX_BYTES;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Ids, Query};
 use crate::management::idempotency::{has_key, once_with_file};
+use crate::management::shape::list::{ListPage, Page, PageRequest, time_cursor};
+use crate::management::shape::operator::tickets::{
+    NewOperatorTicketComment, OperatorTicketCommentJson, OperatorTicketUpdate,
+};
+use crate::management::shape::ticket_attachments::{FileContent, TicketAttachmentJson, download};
+use crate::management::shape::tickets::{TicketCategoryJson, TicketJson, TicketStatusJson};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
 use rpcgate_store::{TicketAttachmentId, TicketId};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::sync::Arc;
-use utoipa::ToSchema;
 
 /// The filter of tickets.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -31,62 +33,6 @@ pub struct OperatorTicketQuery {
     pub status: Option<TicketStatusJson>,
     /// Only tickets of this category.
     pub category: Option<TicketCategoryJson>,
-}
-
-/// A comment on a ticket, as operators see it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = OperatorTicketComment)]
-pub struct OperatorTicketCommentJson {
-    /// Its identifier.
-    #[schema(format = "uuid")]
-    pub id: String,
-    /// Who wrote it.
-    pub author: CommentAuthor,
-    /// The user who wrote it.
-    #[schema(format = "uuid")]
-    pub user_id: String,
-    /// Whether only operators see it.
-    pub internal: bool,
-    /// The text.
-    pub text: String,
-    /// When it was written.
-    #[schema(value_type = String, format = DateTime)]
-    pub created_at: Moment,
-}
-
-impl From<rpcgate_store::TicketComment> for OperatorTicketCommentJson {
-    fn from(comment: rpcgate_store::TicketComment) -> Self {
-        OperatorTicketCommentJson {
-            id: comment.id.to_string(),
-            author: CommentAuthor::of(comment.by_operator),
-            user_id: comment.user.to_string(),
-            internal: comment.internal,
-            text: comment.text,
-            created_at: comment.created_at.into(),
-        }
-    }
-}
-
-/// A change to a ticket.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OperatorTicketUpdate {
-    /// The new status.
-    pub status: TicketStatusJson,
-}
-
-/// A new comment of an operator.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewOperatorTicketComment {
-    /// The text, at most 5,000 characters.
-    #[schema(min_length = 1, max_length = 5000)]
-    pub text: String,
-    /// Whether only operators see it; false by default.
-    #[serde(default)]
-    pub internal: Option<bool>,
-    /// The status that the ticket gets; `answered` by default. Not for an internal comment.
-    pub status: Option<TicketStatusJson>,
 }
 
 /// List the support tickets of all tenants

@@ -7,42 +7,11 @@ use crate::management::api::etag::Tagged;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
+use crate::management::shape::operator::weights::{NewWeight, WeightJson};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
-
-/// The weight of a method.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-#[schema(as = Weight)]
-pub struct WeightJson {
-    /// The chain.
-    #[schema(example = "btc")]
-    pub chain: String,
-    /// The method.
-    pub method: String,
-    /// Compute Units of a call, as in force.
-    pub cu: u32,
-    /// Whether an operator has set it.
-    pub is_set: bool,
-}
-
-impl From<action::operator::weights::Weight> for WeightJson {
-    fn from(weight: action::operator::weights::Weight) -> Self {
-        let action::operator::weights::Weight { chain, method, cu, is_set } = weight;
-        WeightJson { chain: chain.to_owned(), method, cu, is_set }
-    }
-}
-
-/// A new weight.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewWeight {
-    /// Compute Units of a call.
-    pub cu: u32,
-}
 
 /// Read the weight of a method
 ///

@@ -1,9 +1,9 @@
 //! Tests of comments on support tickets.
 
 use crate::management::api::accounts::tests::mails;
-use crate::management::api::list::tests::followed;
 use crate::management::api::tickets::tests::{ask, get, post, ticket};
 use crate::management::app_state::tests::Site;
+use crate::management::shape::list::tests::followed;
 use http::Method;
 use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Tests of support tickets, for clients and operators, and the helpers of the tests of comments and files.
 
 use crate::management::api::accounts::tests::mails;
-use crate::management::api::list::tests::followed;
 use crate::management::app_state::tests::{Site, Visitor};
+use crate::management::shape::list::tests::followed;
 use http::Method;
 use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::plan::Tier;

@@ -1,38 +1,23 @@
 //! Usage.
 
-mod project;
-mod rows;
-mod shape;
-
-pub use project::{
-    CallMetrics, ChainUsage, ChartPoint, MethodMetrics, ProjectMetrics, ProjectUsage, UsageChart,
-};
-pub use shape::{
-    CooledLimits, CurrentPeriod, QuotaProject, Row, RunningWindow, Sums, UsageLimits, UsageSource, View,
-};
-
 use crate::management::access::{AuthSession, Member};
 use crate::management::action;
 use crate::management::action::usage::Usage;
-use crate::management::api::csv;
-use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Query};
+use crate::management::shape::csv;
+use crate::management::shape::usage::{ProjectMetrics, ProjectUsage, UsageChart, View, table};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, VARY};
+use http::header::{ACCEPT, VARY};
 use http::{HeaderMap, HeaderValue};
 use rpcgate_core::caller::{ProjectId, TenantId};
-use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Params;
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
-
-/// Says for CSV what `truncated` says in JSON.
-const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
 
 /// The parameters of a usage view.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
@@ -265,24 +250,6 @@ fn shown(usage: Usage, headers: &HeaderMap) -> Response {
         if csv::is_wanted(headers) { table(&usage) } else { Json(View::from(usage)).into_response() };
     answer.headers_mut().append(VARY, HeaderValue::from(ACCEPT));
     answer
-}
-
-/// The rows as a file of CSV, named after its window.
-pub(crate) fn table(usage: &Usage) -> Response {
-    let view = &usage.view;
-    let hour = |time| moment(time).get(..13).unwrap_or_default().to_owned();
-    let name = format!("attachment; filename=\"usage-{}-{}.csv\"", hour(view.from), hour(view.to));
-    let headers = [
-        (CONTENT_TYPE, csv::MEDIA_TYPE),
-        (CONTENT_DISPOSITION, name.as_str()),
-        (TRUNCATED, if view.truncated { "true" } else { "false" }),
-    ];
-    (headers, rows::rows(view)).into_response()
-}
-
-/// A time in the response.
-fn moment(time: Time) -> String {
-    Moment(time).to_string()
 }
 
 #[cfg(test)]

@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::management::app_state::tests::{Answer, NOON, Site, Visitor};
+use crate::management::shape::usage::TRUNCATED;
 use axum::body::Body;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use rpcgate_core::backend::usage_sink::{Outcome, Phase};
 use rpcgate_core::caller::{KeyId, ProjectQuota, Scope};
+use rpcgate_core::clock::Time;
 use rpcgate_core::safeguard::Cooled;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;

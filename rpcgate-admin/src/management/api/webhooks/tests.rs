@@ -2,11 +2,11 @@
 
 use crate::management::action::actor::Actor;
 use crate::management::action::webhooks::{NewWebhook, create};
-use crate::management::api::moment::Moment;
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::ErrorCode;
 use crate::management::error::tests::body as error_body;
 use crate::management::identity::webhook_secret::{SecretUse, WebhookSecret};
+use crate::management::shape::moment::Moment;
 use http::Method;
 use http::header::AUTHORIZATION;
 use rpcgate_core::backend::changes::{Change, ChangeFeed};

@@ -2,19 +2,18 @@
 
 use super::names::NamesOfAll;
 use crate::management::action::operator::audit;
-use crate::management::api::audit::csv_file;
-use crate::management::api::list::time_cursor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::page::audit::{DAY, IN_FILE, day};
 use crate::management::page::context::{OperatorPage, PageResult};
-use crate::management::page::cursor;
-use crate::management::page::filters;
 use crate::management::page::form::{FieldList, QueryFields};
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::PageLinks;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
+use crate::management::page::{cursor, filters};
+use crate::management::shape::audit::csv_file;
+use crate::management::shape::list::time_cursor;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;

@@ -3,7 +3,6 @@
 use super::figures::{self, FigureField, LABELS};
 use crate::management::action::operator::contracts::{self, NewContract};
 use crate::management::action::operator::{plans, tenants};
-use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Ids};
@@ -17,6 +16,7 @@ use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Problems;
 use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
+use crate::management::shape::moment::Moment;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;

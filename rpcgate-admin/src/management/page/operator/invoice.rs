@@ -2,6 +2,7 @@
 
 use crate::management::action::operator::invoices;
 use crate::management::app_state::AppState;
+use crate::management::document::sheet::InvoiceSheet;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::page::confirm::ConfirmQuestion;
@@ -13,7 +14,6 @@ use crate::management::page::form::FieldList;
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::invoices::{framed, state_badge};
 use crate::management::page::problems::{Labels, Problems};
-use crate::management::page::sheet::InvoiceSheet;
 use crate::management::page::view::{ok, rejected};
 use askama::Template;
 use axum::Router;

@@ -2,19 +2,16 @@
 
 use crate::management::action::invoices::InvoiceState;
 use crate::management::action::operator::invoices;
-use crate::management::api::invoices::InvoiceStateJson;
-use crate::management::api::operator::invoices::filter_of;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::page::context::{OperatorPage, PageResult};
-use crate::management::page::cursor;
-use crate::management::page::filters;
 use crate::management::page::form::QueryFields;
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::invoices::state_badge;
 use crate::management::page::parts::PageLinks;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
+use crate::management::page::{cursor, filters};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -79,12 +76,12 @@ impl InvoiceRow {
 }
 
 /// The state of a filter; none for all.
-fn state_of(name: &str) -> Option<InvoiceStateJson> {
+fn state_of(name: &str) -> Option<InvoiceState> {
     match name {
-        "open" => Some(InvoiceStateJson::Open),
-        "overdue" => Some(InvoiceStateJson::Overdue),
-        "paid" => Some(InvoiceStateJson::Paid),
-        "void" => Some(InvoiceStateJson::Void),
+        "open" => Some(InvoiceState::Open),
+        "overdue" => Some(InvoiceState::Overdue),
+        "paid" => Some(InvoiceState::Paid),
+        "void" => Some(InvoiceState::Void),
         _ => None,
     }
 }
@@ -114,11 +111,14 @@ async fn list(
         let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
         let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
         // What waits is there with the oldest first, and the others with the newest first.
-        let is_waiting = state == Some(InvoiceStateJson::Overdue) && tenant.is_none();
+        let is_waiting = state == Some(InvoiceState::Overdue) && tenant.is_none();
         let found = if is_waiting {
             invoices::overdue(&app, place(cursor::AFTER)?, SHOWN).await?
         } else {
-            let filter = InvoiceFilter { tenant, ..filter_of(state, now) };
+            let filter = InvoiceFilter {
+                tenant,
+                ..state.map_or_else(InvoiceFilter::default, |state| state.filter(now))
+            };
             invoices::list(&app, filter, place(cursor::BEFORE)?, SHOWN).await?
         };
         Ok((found, is_waiting))

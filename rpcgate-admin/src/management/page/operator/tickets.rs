@@ -2,18 +2,17 @@
 
 use super::names::NamesOfAll;
 use crate::management::action::operator::tickets;
-use crate::management::api::list::time_cursor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::page::context::{OperatorPage, PageResult};
-use crate::management::page::cursor;
-use crate::management::page::filters;
 use crate::management::page::form::QueryFields;
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::{Choice, PageLinks};
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::tickets::category_text;
 use crate::management::page::view::{ok, rejected};
+use crate::management::page::{cursor, filters};
+use crate::management::shape::list::time_cursor;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;

@@ -5,7 +5,7 @@ use super::super::parts::TableHead;
 use super::choice::{PAGE, UsageChoice};
 use super::names::{UsageNames, is_long};
 use super::sort::UsageSort;
-use crate::management::api::moment::Moment;
+use crate::management::shape::moment::Moment;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::{Cell, Group, Metrics, UsageRow, UsageView};
 use std::cmp::Reverse;

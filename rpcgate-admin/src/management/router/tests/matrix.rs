@@ -3,7 +3,6 @@
 
 use super::super::*;
 use crate::management::api::invoices::tests::issue;
-use crate::management::api::moment::Moment;
 use crate::management::api::passkeys::tests::SoftwareKey;
 use crate::management::api::webhooks::tests::{event, webhook};
 use crate::management::app_state::tests::{Answer, Site, Visitor};
@@ -17,6 +16,7 @@ use crate::management::identity::token::Claims;
 use crate::management::identity::totp::TotpSecret;
 use crate::management::identity::totp::tests::code;
 use crate::management::payment::stripe::tests::StandIn;
+use crate::management::shape::moment::Moment;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use base64::Engine;

@@ -1,10 +1,30 @@
-//! Rows of usage as CSV.
+//! Usage as a CSV file.
 
-use crate::management::api::csv::{file, harmless, line};
+use crate::management::action::usage::Usage;
+use crate::management::shape::csv::{self, file, harmless, line};
+use crate::management::shape::moment::Moment;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName};
 use rpcgate_core::usage::{Cell, Metrics, UsageView};
 
+/// Says for CSV what `truncated` says in JSON.
+pub(crate) const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
+
+/// The rows as a file of CSV, named after its window.
+pub(crate) fn table(usage: &Usage) -> Response {
+    let view = &usage.view;
+    let hour = |time| Moment(time).to_string().get(..13).unwrap_or_default().to_owned();
+    let name = format!("attachment; filename=\"usage-{}-{}.csv\"", hour(view.from), hour(view.to));
+    let headers = [
+        (CONTENT_TYPE, csv::MEDIA_TYPE),
+        (CONTENT_DISPOSITION, name.as_str()),
+        (TRUNCATED, if view.truncated { "true" } else { "false" }),
+    ];
+    (headers, rows(view)).into_response()
+}
+
 /// The rows, after a header line.
-pub(super) fn rows(view: &UsageView) -> String {
+pub(crate) fn rows(view: &UsageView) -> String {
     let mut text = file();
     let counters = Metrics::NAMES.into_iter().take(Metrics::SHOWN);
     let names = view.group_by.iter().map(|group| group.name()).chain(counters).chain(["avg_latency_ms"]);
@@ -20,7 +40,7 @@ pub(super) fn rows(view: &UsageView) -> String {
 
 fn shown(cell: &Cell) -> String {
     match cell {
-        Cell::Hour(begin) | Cell::Day(begin) => super::moment(*begin),
+        Cell::Hour(begin) | Cell::Day(begin) => Moment(*begin).to_string(),
         Cell::Chain(text) | Cell::Method(text, _) => text.clone(),
         Cell::Key(id) => id.to_string(),
         Cell::Project(id) => id.to_string(),

@@ -21,7 +21,7 @@ impl Moment {
         moment.text().map(|_| moment)
     }
 
-    fn text(self) -> Option<String> {
+    pub(crate) fn text(self) -> Option<String> {
         let nanos = i128::from(self.0.micros()) * 1_000;
         let moment = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
         let moment = moment.to_offset(UtcOffset::UTC);
@@ -69,6 +69,31 @@ impl<'de> Deserialize<'de> for Moment {
         }
         deserializer.deserialize_str(Text)
     }
+}
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// `2026-11-19T14:26:25.000Z` as the day `19 Nov 2026` and the time `14:26:25`.
+pub(crate) fn parts(at: Time) -> (String, String, String) {
+    let moment = Moment(Time::from_secs(at.secs())).to_string();
+    let part = |from: usize, to: usize| moment.get(from..to).unwrap_or_default();
+    let month = part(5, 7).parse::<usize>().ok().and_then(|month| MONTHS.get(month.saturating_sub(1)));
+    let day = part(8, 10).trim_start_matches('0');
+    let day = format!("{day} {} {}", month.copied().unwrap_or_default(), part(0, 4));
+    let clock = part(11, 19).to_owned();
+    (moment, day, clock)
+}
+
+/// `19 Nov 2026, 14:26 UTC`.
+pub(crate) fn minute_text(at: Time) -> String {
+    let (_, day, clock) = parts(at);
+    format!("{day}, {} UTC", clock.get(..5).unwrap_or_default())
+}
+
+/// `19 Nov 2026`, in UTC.
+pub(crate) fn day_text(at: Time) -> String {
+    parts(at).1
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A project's usage as JSON: as a summary, as a chart, and by chain and method.
 
 use super::moment;
-use super::shape::{Row, Sums};
+use super::view::{Row, Sums};
 use crate::management::action::usage::project::{Chart, Health, Summary};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::usage::{Cell, Group, Metrics, Period};

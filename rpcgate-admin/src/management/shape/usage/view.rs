@@ -287,7 +287,7 @@ impl Default for Sums {
 }
 
 impl Row {
-    pub(super) fn of(cells: Vec<Cell>, metrics: &Metrics) -> Self {
+    pub(crate) fn of(cells: Vec<Cell>, metrics: &Metrics) -> Self {
         let mut row = Row { sums: metrics.into(), ..Row::default() };
         for cell in cells {
             match cell {

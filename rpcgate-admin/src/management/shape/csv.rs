@@ -4,16 +4,16 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 
 /// The media type of CSV whose first line has the names of the columns.
-pub(super) const MEDIA_TYPE: &str = "text/csv; charset=utf-8; header=present";
+pub(crate) const MEDIA_TYPE: &str = "text/csv; charset=utf-8; header=present";
 
 /// An empty file. It begins with a byte order mark, without which spreadsheet programs read another coding than UTF-8.
-pub(super) fn file() -> String {
+pub(crate) fn file() -> String {
     String::from('\u{feff}')
 }
 
 /// Whether a client prefers CSV to JSON (RFC 9110, section 12.5.1). CSV must be named explicitly: a client that
 /// accepts anything gets JSON.
-pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let (mut csv, mut json, mut any) = (None, None, 0);
     let ranges = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     for range in ranges.flat_map(|value| value.split(',')) {
@@ -42,7 +42,7 @@ fn thousandths(quality: &str) -> Option<u32> {
 /// may be set up for another separator than the comma, so what follows one is treated like the beginning. To such a
 /// spreadsheet the quotation marks around a cell mean nothing: a line break in it begins a line, and a quotation mark that
 /// follows a separator only opens a cell.
-pub(super) fn harmless(text: String) -> String {
+pub(crate) fn harmless(text: String) -> String {
     let is_sign = |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
     let is_skipped = |c: char| c.is_whitespace() || c == '"';
     let is_formula = |part: &str| part.trim_start_matches(is_skipped).starts_with(is_sign);
@@ -64,7 +64,7 @@ pub(super) fn harmless(text: String) -> String {
 const SEPARATORS: [char; 5] = [';', '\t', '|', '\r', '\n'];
 
 /// Appends a line.
-pub(super) fn line(text: &mut String, cells: impl Iterator<Item = String>) {
+pub(crate) fn line(text: &mut String, cells: impl Iterator<Item = String>) {
     for (place, cell) in cells.enumerate() {
         if place > 0 {
             text.push(',');

@@ -1,8 +1,8 @@
 //! Lists in pages: `limit` is the number of entries, `cursor` the place at which a page begins. The response is an
 //! array, and if there are more entries, its `Link` header names the next page (RFC 8288).
 
-use super::csv;
 use crate::management::error::ActionError;
+use crate::management::shape::csv;
 use crate::management::strict_json;
 use axum::Json;
 use axum::extract::FromRequestParts;

@@ -1,0 +1,5 @@
+//! Documents for printing: invoices, in HTML without the frame of the pages. The API answers with them, and pages show
+//! their sheets.
+
+pub(crate) mod printed;
+pub(crate) mod sheet;

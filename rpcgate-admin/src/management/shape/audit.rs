@@ -1,0 +1,62 @@
+//! The audit log.
+
+use crate::management::shape::list::ListPage;
+use crate::management::shape::moment::Moment;
+use axum::response::Response;
+use rpcgate_store::Audit;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// An audit entry.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = AuditEntry)]
+pub struct EntryJson {
+    /// When it happened.
+    #[schema(value_type = String, format = "date-time")]
+    pub at: Moment,
+    /// The tenant that it was done to, if it concerns one.
+    #[schema(format = "uuid")]
+    pub tenant_id: Option<String>,
+    /// The user who did it, if known. Members do not see which operator did something.
+    #[schema(format = "uuid")]
+    pub user_id: Option<String>,
+    /// What was done.
+    #[schema(example = "session.opened")]
+    pub action: String,
+    /// The identifier of what it was done to, or empty.
+    pub subject: String,
+    /// The client's address; `command line` and an account, in brackets, for a command of an operator; or empty, for
+    /// members also if it was an operator.
+    #[schema(example = "192.0.2.1")]
+    pub address: String,
+    /// Further details, or empty.
+    pub detail: String,
+}
+
+impl From<Audit> for EntryJson {
+    fn from(entry: Audit) -> Self {
+        EntryJson {
+            at: entry.at.into(),
+            tenant_id: entry.tenant.map(|id| id.to_string()),
+            user_id: entry.user.map(|id| id.to_string()),
+            action: entry.action,
+            subject: entry.subject,
+            address: entry.address,
+            detail: entry.detail,
+        }
+    }
+}
+
+/// Entries as a CSV file.
+pub(crate) fn csv_file(entries: Vec<(i64, Audit)>) -> Response {
+    table(ListPage::whole(entries).map(|(_, entry)| EntryJson::from(entry)))
+}
+
+pub(crate) fn table(page: ListPage<EntryJson>) -> Response {
+    let columns = ["at", "tenant_id", "user_id", "action", "subject", "address", "detail"];
+    page.csv("audit", columns, |entry| {
+        let EntryJson { at, tenant_id, user_id, action, subject, address, detail } = entry;
+        let (tenant, user) = (tenant_id.unwrap_or_default(), user_id.unwrap_or_default());
+        [at.to_string(), tenant, user, action, subject, address, detail]
+    })
+}

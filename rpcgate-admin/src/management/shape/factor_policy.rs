@@ -1,0 +1,12 @@
+//! The rule of the caller's tenant about second factors.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The rule of a tenant about second factors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FactorPolicy {
+    /// Whether all members need a second factor. A member without one can do no more than add one.
+    pub required: bool,
+}

@@ -1,0 +1,159 @@
+//! The second factors of the caller, and the second step of a log-in.
+
+use crate::management::action::factors::GivenFactor;
+use crate::management::error::ActionError;
+use rpcgate_config::Secret;
+use rpcgate_store::Factors;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+use utoipa::ToSchema;
+
+/// The second factors of the caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Factors)]
+pub struct FactorsJson {
+    /// Whether an authenticator app is activated.
+    pub totp: bool,
+    /// The number of passkeys.
+    pub passkeys: u64,
+    /// The number of recovery codes that have not been used.
+    #[schema(example = 10)]
+    pub recovery_codes: u64,
+}
+
+impl From<Factors> for FactorsJson {
+    fn from(Factors { totp, passkeys, recovery_codes }: Factors) -> Self {
+        FactorsJson { totp, passkeys, recovery_codes }
+    }
+}
+
+/// A passkey as a factor.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GivePasskey {
+    /// The token of the ceremony in which the passkey was asked for.
+    pub ceremony: String,
+    /// What the browser has returned (`PublicKeyCredential.toJSON`).
+    #[schema(value_type = Object)]
+    pub credential: Value,
+}
+
+impl fmt::Debug for GivePasskey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GivePasskey")
+    }
+}
+
+/// The names of the fields in which a factor can be given.
+pub(crate) const FORMS: &str = "`code`, `recovery_code` and `passkey`";
+
+/// A factor, in exactly one of its forms.
+#[derive(Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GiveFactor {
+    /// The code that the authenticator app shows.
+    #[schema(example = "123456")]
+    #[serde(default)]
+    pub code: Option<String>,
+    /// A recovery code.
+    #[schema(example = "0123-4567-89ab-cdef")]
+    #[serde(default)]
+    pub recovery_code: Option<String>,
+    /// A passkey.
+    #[serde(default)]
+    pub passkey: Option<GivePasskey>,
+}
+
+impl fmt::Debug for GiveFactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GiveFactor")
+    }
+}
+
+impl GiveFactor {
+    /// The factor.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`] unless exactly one form is given.
+    pub fn given(self) -> Result<GivenFactor, ActionError> {
+        self.given_if_any()?.ok_or_else(wrong_number)
+    }
+
+    /// The factor, where it is the proof that the request needs.
+    ///
+    /// # Errors
+    /// [`ActionError::PROOF_REQUIRED`] if none is given, [`ActionError::Invalid`] if several forms are given.
+    pub(crate) fn given_as_proof(self) -> Result<GivenFactor, ActionError> {
+        self.given_if_any()?.ok_or(ActionError::PROOF_REQUIRED)
+    }
+
+    /// The factor, if one is given.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`] if several forms are given.
+    pub fn given_if_any(self) -> Result<Option<GivenFactor>, ActionError> {
+        let mut given = Vec::new();
+        given.extend(self.code.map(GivenFactor::Code));
+        given.extend(self.recovery_code.map(GivenFactor::RecoveryCode));
+        given.extend(self.passkey.map(GivenFactor::try_from).transpose()?);
+        let one = given.pop();
+        if given.is_empty() { Ok(one) } else { Err(wrong_number()) }
+    }
+}
+
+pub(crate) fn wrong_number() -> ActionError {
+    ActionError::Invalid(format!("exactly one of {FORMS} is needed"))
+}
+
+/// The second step of a log-in: its token, and exactly one factor.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyFactor {
+    /// The token that the log-in returned.
+    pub mfa_token: String,
+    /// The code that the authenticator app shows.
+    #[schema(example = "123456")]
+    #[serde(default)]
+    pub code: Option<String>,
+    /// A recovery code.
+    #[schema(example = "0123-4567-89ab-cdef")]
+    #[serde(default)]
+    pub recovery_code: Option<String>,
+    /// A passkey.
+    #[serde(default)]
+    pub passkey: Option<GivePasskey>,
+}
+
+impl VerifyFactor {
+    /// The factor.
+    pub(crate) fn factor(self) -> GiveFactor {
+        GiveFactor { code: self.code, recovery_code: self.recovery_code, passkey: self.passkey }
+    }
+}
+
+impl fmt::Debug for VerifyFactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("VerifyFactor")
+    }
+}
+
+/// New recovery codes.
+#[derive(Clone, Serialize, ToSchema)]
+#[schema(as = RecoveryCodes)]
+pub struct RecoveryCodesJson {
+    /// The codes, which are not shown again. Each works once in place of a second factor.
+    pub recovery_codes: Vec<String>,
+}
+
+impl fmt::Debug for RecoveryCodesJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RecoveryCodesJson")
+    }
+}
+
+impl From<Vec<Secret>> for RecoveryCodesJson {
+    fn from(codes: Vec<Secret>) -> Self {
+        RecoveryCodesJson { recovery_codes: codes.iter().map(|code| code.expose().to_owned()).collect() }
+    }
+}

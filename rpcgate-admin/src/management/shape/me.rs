@@ -1,0 +1,50 @@
+//! The caller's account.
+
+use crate::management::identity::password::Typed;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The calling user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct Me {
+    /// The user's identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The tenant that the user belongs to; operators belong to none.
+    #[schema(format = "uuid")]
+    pub tenant_id: Option<String>,
+    /// The address to log in with.
+    #[schema(example = "ada@example.com")]
+    pub email: String,
+    /// A name, for people.
+    pub name: String,
+    /// The user's role in the tenant, or `operator`.
+    #[schema(example = "owner")]
+    pub role: &'static str,
+    /// Whether the user is an operator.
+    pub operator: bool,
+    /// Whether the address is confirmed. Until then no API key can be created.
+    pub confirmed: bool,
+}
+
+/// A change to the caller's account.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rename {
+    /// A name, for people.
+    #[schema(max_length = 200)]
+    pub name: String,
+}
+
+/// A change of password.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangePassword {
+    /// The current password. It can be left out if the session has a proof from the last ten minutes.
+    #[schema(value_type = Option<String>, format = Password)]
+    #[serde(default)]
+    pub current_password: Option<Typed>,
+    /// The new password, at least 10 characters.
+    #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
+    pub new_password: Typed,
+}

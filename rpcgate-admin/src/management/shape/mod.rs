@@ -1,0 +1,45 @@
+//! The shapes that the interfaces share: JSON objects, moments, lists with cursors, and CSV. The API answers with them,
+//! commands print them, and pages use some of them.
+
+pub mod access_tokens;
+pub mod accounts;
+pub mod audit;
+pub mod billing;
+pub mod chain_events;
+pub mod chains;
+pub mod checkouts;
+pub mod contracts;
+pub mod csv;
+pub mod deliveries;
+pub mod emails;
+pub mod explain;
+pub mod factor_policy;
+pub mod factors;
+pub mod figures;
+pub mod invitations;
+pub mod invoices;
+pub mod keys;
+pub mod limit_requests;
+pub mod list;
+pub mod me;
+pub mod members;
+pub mod moment;
+pub mod notification_preferences;
+pub mod notifications;
+pub mod operator;
+pub mod passkeys;
+pub mod plan_change;
+pub mod plans;
+pub mod projects;
+pub mod proofs;
+pub mod resets;
+pub mod roles;
+pub mod sessions;
+pub mod subscriptions;
+pub mod tenants;
+pub mod ticket_attachments;
+pub mod ticket_comments;
+pub mod tickets;
+pub mod totp;
+pub mod usage;
+pub mod webhooks;

@@ -1,0 +1,12 @@
+//! Switches of chains, and their caches.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+/// The switch of a chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChainSwitch {
+    /// Whether it is on.
+    pub enabled: bool,
+}

@@ -1,0 +1,128 @@
+//! The caller's passkeys, and logging in by one.
+
+use crate::management::action::passkeys::RegisteredPasskey;
+use crate::management::identity::passkey::StartedCeremony;
+use crate::management::shape::factors::RecoveryCodesJson;
+use crate::management::shape::moment::Moment;
+use rpcgate_store::StoredPasskey;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+use utoipa::ToSchema;
+
+/// The first half of a ceremony of a passkey.
+#[derive(Clone, Serialize, ToSchema)]
+pub struct Ceremony {
+    /// The token for the second half. It can be used once, for five minutes.
+    pub ceremony: String,
+    /// The argument for the browser's `navigator.credentials.create` or `get`, whose binary members are base64url
+    /// (`PublicKeyCredential.parseCreationOptionsFromJSON`, `parseRequestOptionsFromJSON`).
+    #[schema(value_type = Object)]
+    pub options: Value,
+}
+
+impl fmt::Debug for Ceremony {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ceremony").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl From<StartedCeremony> for Ceremony {
+    fn from(StartedCeremony { token, options }: StartedCeremony) -> Self {
+        Ceremony { ceremony: token, options }
+    }
+}
+
+/// A passkey of the caller.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Passkey)]
+pub struct PasskeyJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The name that the caller gave it.
+    #[schema(example = "Ada's telephone")]
+    pub name: String,
+    /// When it was registered.
+    #[schema(value_type = String, format = "date-time")]
+    pub created_at: Moment,
+    /// When it was last used.
+    #[schema(value_type = Option<String>, format = "date-time")]
+    pub used_at: Option<Moment>,
+}
+
+impl From<StoredPasskey> for PasskeyJson {
+    fn from(StoredPasskey { id, name, created_at, used_at, .. }: StoredPasskey) -> Self {
+        let (created_at, used_at) = (created_at.into(), used_at.map(Moment));
+        PasskeyJson { id: id.to_string(), name, created_at, used_at }
+    }
+}
+
+/// The second half of a registration.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FinishRegistration {
+    /// The token of the first half.
+    pub ceremony: String,
+    /// What the browser has returned (`PublicKeyCredential.toJSON`).
+    #[schema(value_type = Object)]
+    pub credential: Value,
+    /// A name for the passkey, at most 200 characters.
+    #[schema(min_length = 1, max_length = 200, example = "Ada's telephone")]
+    pub name: String,
+}
+
+impl fmt::Debug for FinishRegistration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FinishRegistration").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A passkey that was registered.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AddedPasskey {
+    /// The passkey.
+    pub passkey: PasskeyJson,
+    /// Ten recovery codes, which are not shown again, if this is the caller's first factor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery_codes: Option<Vec<String>>,
+}
+
+impl From<RegisteredPasskey> for AddedPasskey {
+    fn from(RegisteredPasskey { passkey, recovery_codes }: RegisteredPasskey) -> Self {
+        let recovery_codes = recovery_codes.map(|codes| RecoveryCodesJson::from(codes).recovery_codes);
+        AddedPasskey { passkey: passkey.into(), recovery_codes }
+    }
+}
+
+/// The first half of a log-in.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StartLogIn {
+    /// The token of a log-in that waits for a second factor. Without it the passkey logs its user in alone.
+    #[serde(default)]
+    pub mfa_token: Option<String>,
+}
+
+impl fmt::Debug for StartLogIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StartLogIn")
+    }
+}
+
+/// The second half of a ceremony in which a passkey was asked for.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FinishLogIn {
+    /// The token of the first half.
+    pub ceremony: String,
+    /// What the browser has returned (`PublicKeyCredential.toJSON`).
+    #[schema(value_type = Object)]
+    pub credential: Value,
+}
+
+impl fmt::Debug for FinishLogIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FinishLogIn")
+    }
+}

@@ -1,0 +1,107 @@
+//! Subscriptions of webhook endpoints.
+
+use crate::management::shape::moment::Moment;
+use rpcgate_core::event;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// The type of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = EventType)]
+pub enum EventTypeJson {
+    /// A new block.
+    NewBlock,
+    /// Something that involves an address.
+    AddressActivity,
+    /// A transfer of a token.
+    TokenTransfer,
+    /// An event of a smart contract.
+    ContractEvent,
+    /// The chain's nodes are fit again, or no longer.
+    Health,
+}
+
+impl From<event::EventType> for EventTypeJson {
+    fn from(kind: event::EventType) -> Self {
+        match kind {
+            event::EventType::NewBlock => EventTypeJson::NewBlock,
+            event::EventType::AddressActivity => EventTypeJson::AddressActivity,
+            event::EventType::TokenTransfer => EventTypeJson::TokenTransfer,
+            event::EventType::ContractEvent => EventTypeJson::ContractEvent,
+            event::EventType::Health => EventTypeJson::Health,
+        }
+    }
+}
+
+impl From<EventTypeJson> for event::EventType {
+    fn from(kind: EventTypeJson) -> Self {
+        match kind {
+            EventTypeJson::NewBlock => event::EventType::NewBlock,
+            EventTypeJson::AddressActivity => event::EventType::AddressActivity,
+            EventTypeJson::TokenTransfer => event::EventType::TokenTransfer,
+            EventTypeJson::ContractEvent => event::EventType::ContractEvent,
+            EventTypeJson::Health => event::EventType::Health,
+        }
+    }
+}
+
+/// A subscription of a webhook endpoint to events of a chain.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Subscription)]
+pub struct SubscriptionJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The endpoint that gets the events.
+    #[schema(format = "uuid")]
+    pub webhook_id: String,
+    /// The path of the chain.
+    #[schema(example = "eth")]
+    pub chain: String,
+    /// The type of the events.
+    pub event_type: EventTypeJson,
+    /// What the data of an event must have, or null.
+    #[schema(value_type = Option<Object>)]
+    pub filter: Option<Map<String, Value>>,
+    /// The number of blocks above an event's own that must be there before it is delivered.
+    pub confirmations: u32,
+    /// When it was created.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+}
+
+impl From<rpcgate_store::WebhookSubscription> for SubscriptionJson {
+    fn from(subscription: rpcgate_store::WebhookSubscription) -> Self {
+        SubscriptionJson {
+            id: subscription.id.to_string(),
+            webhook_id: subscription.webhook.to_string(),
+            chain: subscription.chain,
+            event_type: subscription.kind.into(),
+            filter: subscription.filter,
+            confirmations: subscription.confirmations,
+            created_at: subscription.created_at.into(),
+        }
+    }
+}
+
+/// The properties of a new subscription.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewSubscription)]
+pub struct NewSubscriptionJson {
+    /// The chain, by its path or an alias.
+    #[schema(example = "eth")]
+    pub chain: String,
+    /// The type of the events.
+    pub event_type: EventTypeJson,
+    /// What the data of an event must have: each member of this object must equal the member of the same name in the
+    /// event's innermost `data`, or else in the `data` around it. At most 16 members, which are texts, numbers or
+    /// booleans. By default all events of the type match.
+    #[schema(value_type = Option<Object>, example = json!({"address": "0x00000000219ab540356cbb839cbe05303d7705fa"}))]
+    pub filter: Option<Map<String, Value>>,
+    /// The number of blocks above an event's own that must be there before it is delivered; 0 by default.
+    #[schema(maximum = 1000)]
+    pub confirmations: Option<u32>,
+}

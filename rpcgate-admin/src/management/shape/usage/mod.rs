@@ -1,0 +1,23 @@
+//! Usage.
+
+mod csv_file;
+mod project;
+mod view;
+
+#[cfg(test)]
+pub(crate) use csv_file::TRUNCATED;
+pub(crate) use csv_file::table;
+pub use project::{
+    CallMetrics, ChainUsage, ChartPoint, MethodMetrics, ProjectMetrics, ProjectUsage, UsageChart,
+};
+pub use view::{
+    CooledLimits, CurrentPeriod, QuotaProject, Row, RunningWindow, Sums, UsageLimits, UsageSource, View,
+};
+
+use crate::management::shape::moment::Moment;
+use rpcgate_core::clock::Time;
+
+/// A time in an answer.
+fn moment(time: Time) -> String {
+    Moment(time).to_string()
+}
