@@ -1,4 +1,4 @@
-//! The cost of writing a record into the journal, and of reading it again.
+//! The cost of writing a record to the journal and reading it again.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -50,7 +50,7 @@ fn record<'a>(number: u128, lines: &'a [Line<'a>]) -> Record<'a> {
     }
 }
 
-/// A writer that has written a record of every caller and method, and its output.
+/// Returns a writer that has written a record of every caller and method, and its output.
 fn begun(lines: &[Line<'_>]) -> (Writer, Vec<u8>) {
     let (mut writer, mut out) = (Writer::new(), Vec::new());
     for number in 0..CALLERS {

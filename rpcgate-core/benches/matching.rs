@@ -34,7 +34,7 @@ fn subscription(id: u128) -> IndexedSubscription {
     IndexedSubscription::new(id, "eth", kind).of_webhook(id / 100, id / 1_000).with_filter(filter)
 }
 
-/// The events of a block of 400 transactions with 1,500 logs, of which 1,000 are transfers.
+/// Returns the events of a block of 400 transactions with 1,500 logs, including 1,000 transfers.
 fn events() -> Vec<ChainEvent> {
     let activity = |number| {
         ChainEvent::new(EventType::AddressActivity)
@@ -69,7 +69,7 @@ fn events() -> Vec<ChainEvent> {
     events
 }
 
-/// Resident bytes of this process, where the system shows them.
+/// Returns the resident bytes of this process, if the system shows them.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4_096

@@ -1,4 +1,5 @@
-//! The cost of reading a body and of writing a call, compared with serde reading the same body into borrowed raw values.
+//! The cost of parsing a body and of writing a call, compared with serde parsing the same body into borrowed raw
+//! values.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -8,8 +9,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::hint::black_box;
 
-/// The parts of a call that a gateway needs, as serde would read them. It finds no repeated or misspelt members among the
-/// unknown ones, so it does less.
+/// The parts of a call that a gateway needs, as serde would parse them. It finds no repeated or misspelled members
+/// among the unknown ones, so it does less.
 #[derive(Deserialize)]
 struct Borrowed<'a> {
     #[serde(borrow)]
@@ -69,7 +70,7 @@ fn reading_replies(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Reading the beginning of a long answer, compared with one of which only that beginning has arrived: both should cost the same.
+/// Compares the head of a long complete answer with one that has only begun to arrive: both should cost the same.
 fn reading_heads(criterion: &mut Criterion) {
     let beginning =
         |length: usize| format!(r#"{{"jsonrpc":"2.0","id":1,"result":"0x{}"#, "ab".repeat(length / 2));

@@ -1,4 +1,4 @@
-//! What a gateway needs to know about a chain's node API. Each chain implements [`Adapter`] in a file of its own.
+//! The description of a chain's node API. Each chain implements [`Adapter`] in its own file.
 
 use crate::call::CallView;
 use crate::chain::{Dialect, Facts, Finality, Method, MethodRule};
@@ -9,21 +9,21 @@ use crate::rest::Path;
 use crate::rest_method::RestMethod;
 use std::fmt::Debug;
 
-/// A chain's node API, as far as the stack depends on it.
+/// The parts of a chain's node API that the stack depends on.
 ///
 /// An adapter is mostly tables: [`facts`](Adapter::facts), [`methods`](Adapter::methods) and
-/// [`rest_methods`](Adapter::rest_methods). The other functions answer what no table can.
+/// [`rest_methods`](Adapter::rest_methods). The other functions cover what a table cannot express.
 pub trait Adapter: Send + Sync + Debug + 'static {
-    /// The constants of the chain. An adapter may own its facts, such as those from a configuration.
+    /// Returns the constants of the chain. An adapter may own its facts, for example facts from a configuration.
     fn facts(&self) -> &Facts;
 
-    /// The content of a request with this HTTP method and this path, which is without the chain's own segment.
+    /// Returns the kind of content in a request with this HTTP method and this path (without the chain's own segment).
     ///
-    /// By default JSON-RPC calls are posted to the chain's own path, unless its dialect is [`Dialect::Rest`], and the
+    /// By default, JSON-RPC calls are posted to the chain's own path unless the dialect is [`Dialect::Rest`], and the
     /// paths below it are those of [`rest_methods`](Adapter::rest_methods).
     ///
     /// # Errors
-    /// The refusal of a request for which nodes have no answer. The caller is not known yet, and no call is counted.
+    /// Returns a refusal if nodes cannot answer the request. The caller is not known yet, and no call is counted.
     fn surface(&self, verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
         match (self.rest_methods(), path.as_str()) {
             ([], _) => posted(verb, path),
@@ -32,166 +32,168 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         }
     }
 
-    /// The path below a node's URL that accepts JSON-RPC; by default the URL itself.
+    /// Returns the path below a node's URL that accepts JSON-RPC. The default is the URL itself.
     fn rpc_path(&self) -> Option<&'static str> {
         None
     }
 
-    /// The methods with their own weight, cache class or marks.
+    /// Returns the methods with their own weight, cache class or flags.
     fn methods(&self) -> Vec<Method>;
 
-    /// The REST paths with a name, in the order in which they are tried. A path that matches none is metered by its last
-    /// segment; by default every path is.
+    /// Returns the named REST paths in the order in which they are tried. A path that matches none is metered by its
+    /// last segment.
     ///
-    /// Called for every REST call, row by row: intended for tens of rows, not for thousands.
+    /// Every REST call scans the rows: the table is meant for tens of rows, not for thousands.
     fn rest_methods(&self) -> &[RestMethod] {
         &[]
     }
 
-    /// The rule of a method that is in none of the tables: by default 1 Compute Unit, not cached. Families of
-    /// methods (`debug_*`) get their marks here.
+    /// Returns the rule of a method that is in no table. The default is 1 Compute Unit and no caching. Families of
+    /// methods (`debug_*`) get their flags here.
     fn unlisted(&self, method: &str) -> MethodRule {
         let _ = method;
         MethodRule::UNLISTED
     }
 
-    /// The rule of a call whose method is marked [`COMMANDS`](crate::chain::Flags::COMMANDS), now that its parameters are known.
-    /// Called by [`Chain::narrow`](crate::chain::Chain::narrow), which applies the operator's changes afterwards.
+    /// Returns the rule of a call after its parameters are known, if its method has the flag
+    /// [`COMMANDS`](crate::chain::Flags::COMMANDS). [`Chain::narrow`](crate::chain::Chain::narrow) calls this and then
+    /// applies the operator's changes.
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
         call.rule
     }
 
-    /// The rule of a gRPC call in one of the chain's [packages](crate::chain::Facts::grpc), given the rule that its method has
-    /// by name; by default that rule. Called once for each call. An adapter that needs the first message to decide marks
-    /// it [`COMMANDS`](crate::chain::Flags::COMMANDS): then that message is awaited before anything is sent to a node.
+    /// Returns the rule of a gRPC call in one of the chain's [packages](crate::chain::Facts::grpc). `rule` is the rule
+    /// of the method's name, which is the default. Called once for each call. An adapter that needs the first message
+    /// to decide sets [`COMMANDS`](crate::chain::Flags::COMMANDS): the gateway then waits for that message before it
+    /// sends anything to a node.
     fn grpc(&self, path: GrpcPath<'_>, rule: MethodRule) -> MethodRule {
         let _ = path;
         rule
     }
 
-    /// The calls that are closed to all callers although nodes would answer them, with the reasons. This is for documentation only:
-    /// calls are closed by the marks that [`methods`](Adapter::methods), [`unlisted`](Adapter::unlisted) and
-    /// [`narrow`](Adapter::narrow) return.
+    /// Returns the calls that are closed to all callers although nodes would answer them, with the reasons.
+    /// Documentation only: the flags from [`methods`](Adapter::methods), [`unlisted`](Adapter::unlisted) and
+    /// [`narrow`](Adapter::narrow) are what closes a call.
     fn closed(&self) -> Vec<ClosedMethods> {
         Vec::new()
     }
 
-    /// How permanent the raw `result` of a call in a cache class is. Called once, before an answer is stored; it may parse the
-    /// result in part.
+    /// Returns how permanent the raw `result` of a cacheable call is. Called once, before an answer is stored. It may
+    /// parse the result in part.
     fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence;
 
-    /// Whether a node's answer means that the call failed, although neither an `error` member nor an HTTP status shows it. `answer`
-    /// is the raw `result`, or the body of a REST answer. Such an answer is never cached.
+    /// Reports whether an answer means that the call failed although neither an `error` member nor an HTTP status shows
+    /// it. `answer` is the raw `result`, or the body of a REST answer. Such an answer is never cached.
     fn is_error(&self, answer: &[u8]) -> bool {
         let _ = answer;
         false
     }
 
-    /// Whether a node's error says that it no longer has, or never had, the state or the block that was asked for, so that a
-    /// node that keeps everything may answer. `answer` is the raw `error`, or what else [means](Adapter::is_error) a failure
-    /// in a raw `result`; of a REST call it is the body. By default no error says so.
+    /// Reports whether an error says that the node no longer has, or never had, the requested state or block, so that
+    /// an archive node may answer. `answer` is the raw `error`, a raw `result` that [means](Adapter::is_error) a
+    /// failure, or the body of a REST answer. The default is `false`.
     ///
-    /// A wrong guess is harmless: the call is tried once more.
+    /// A wrong guess is harmless: the call is tried one more time.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         let _ = answer;
         false
     }
 
-    /// Why a node's error says that the node cannot serve the call now, although another node may; `None` if the error is the
-    /// caller's own (a reverted call, an unknown account, bad parameters). Such an answer is a failed try: a read is sent to
-    /// another node, and if no node can serve it, its caller gets the error and is not charged.
+    /// Returns the reason if the node cannot serve the call now but another node may; `None` if the error is the
+    /// caller's own (a reverted call, an unknown account, bad parameters). The gateway treats such an answer as a
+    /// failed try: it sends a read to another node. If no node can serve the read, the caller gets the error and is not
+    /// charged.
     ///
-    /// By default the HTTP status decides alone ([`NodeError::by_status`]).
+    /// By default, only the HTTP status decides ([`NodeError::by_status`]).
     fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
         error.by_status()
     }
 
-    /// The height of a block that the call names and that the node does not have, as its empty `answer` or its error shows;
-    /// `None` for every other answer. A node that is known to have reached the height is asked instead. `answer` is the raw
-    /// `result` or the raw `error`, or the body of a REST answer. By default no answer shows one.
+    /// Returns the height of a block that the call names and the node does not have, as the empty `answer` or the error
+    /// shows; `None` for every other answer. The gateway then asks a node that has reached that height. `answer` is the
+    /// raw `result`, the raw `error`, or the body of a REST answer.
     fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
         let _ = (call, answer);
         None
     }
 
-    /// Where the id is in the [params](CallView::params) of a call that [uses](crate::chain::Flags::USES_STATE) something at one
-    /// node, as a JSON value; `None` if the call has none. By default no call has one.
+    /// Returns the position of the id, a JSON value, in the [params](CallView::params) of a call that
+    /// [uses](crate::chain::Flags::USES_STATE) state on one node; `None` if the call has no id.
     fn state_id(&self, call: CallView<'_>) -> Option<Span> {
         let _ = call;
         None
     }
 
-    /// Whether a node's error to a broadcast says that the node has the transaction already. `answer` has the same form as for
-    /// [`lacks_history`](Adapter::lacks_history). By default no error says so.
+    /// Reports whether the error to a broadcast says that the node already has the transaction. `answer` has the same
+    /// form as for [`lacks_history`](Adapter::lacks_history).
     fn is_known_transaction(&self, answer: &[u8]) -> bool {
         let _ = answer;
         false
     }
 
-    /// The headers of a REST call that have a meaning for a node, in lower case.
+    /// Returns the headers of a REST call that matter to a node, in lower case.
     fn headers(&self) -> &'static [&'static str] {
         &["accept", "content-type"]
     }
 
-    /// A beginning of paths below the chain's own that means nothing: what follows it is the path. Clients of other providers
-    /// have it in their URLs.
+    /// Returns a path prefix below the chain's own path that is ignored, because clients of other providers have it in
+    /// their URLs.
     fn path_alias(&self) -> Option<&'static str> {
         None
     }
 
-    /// The headers of a node's answer that a client gets, in lower case: those that the chain's API defines, such as heights
-    /// and cursors. `x-chain-*` means every name with that beginning. All other headers are dropped, because they are about
-    /// the node's host and not about the chain. Browsers may read the ones that pass. By default none passes; the content type
-    /// of a REST answer always does.
+    /// Returns the headers of a node's answer that a client gets, in lower case: those that the chain's API defines,
+    /// such as heights and cursors. `x-chain-*` means every name with that prefix. All other headers describe the
+    /// node's host and are dropped. Browsers may read the headers that pass. The content type of a REST answer always
+    /// passes.
     fn reply_headers(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Places for a key in addition to those of every chain: the headers `apikey` and `x-api-key`, the query parameter
-    /// `apikey`, and Basic or Bearer credentials in `authorization`.
+    /// Returns further places for a key. On every chain, a key may be in the headers `apikey` and `x-api-key`, the
+    /// query parameter `apikey`, and Basic or Bearer credentials in `authorization`.
     fn key_places(&self) -> KeyPlaces {
         KeyPlaces::default()
     }
 
-    /// The call with which the gateway queries a node's status.
+    /// Returns the call that queries a node's status.
     fn probe(&self) -> Probe;
 
-    /// The status in the answer to the [`probe`](Adapter::probe): `answer` is the raw `result`, or the body of a REST
-    /// answer. `None` if it cannot be read; the node is then not healthy.
+    /// Reads the status from the answer to the [`probe`](Adapter::probe): the raw `result`, or the body of a REST
+    /// answer. `None` if it cannot be read; the node is then unhealthy.
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus>;
 
-    /// A second call, for nodes that report their height in one answer and whether they are syncing in another. It
-    /// follows the answer to the first; by default there is none.
+    /// Returns a second call, for nodes that report their height and their sync state in separate answers. It follows
+    /// the answer to the first.
     fn second_probe(&self) -> Option<Probe> {
         None
     }
 
-    /// The status from both answers: `first` is the result of [`seen`](Adapter::seen) for the first, `answer` is the answer to
-    /// the [`second_probe`](Adapter::second_probe) in the same form. `None` if it cannot be read; the node is then not
-    /// healthy.
+    /// Reads the status from both answers. `first` is the result of [`seen`](Adapter::seen), and `answer` is the answer
+    /// to the [`second_probe`](Adapter::second_probe). `None` if it cannot be read; the node is then unhealthy.
     fn seen_second(&self, first: NodeStatus, answer: &[u8]) -> Option<NodeStatus> {
         let _ = answer;
         Some(first)
     }
 
-    /// How a node shows which network it belongs to; by default a node does not show it. Nodes are asked before they get a call,
-    /// after they could not be reached, and from time to time. One that shows another network gets no call.
+    /// Returns the probe for a node's network; `None` if nodes do not show it. A node is probed before its first call,
+    /// after it was unreachable, and from time to time. A node of another network gets no calls.
     fn network(&self) -> Option<NetworkProbe> {
         None
     }
 
-    /// What reads the chain's blocks and their events, for webhooks; by default a chain has none, and only its health is
-    /// told of.
+    /// Returns the reader of the chain's blocks and events for webhooks. Without one, webhooks report only the chain's
+    /// health.
     #[cfg(feature = "events")]
     fn block_reader(&self) -> Option<&dyn crate::event::BlockReader> {
         None
     }
 }
 
-/// The surface of a chain whose calls are all posted to its own path.
+/// Returns the surface of a chain whose calls are all posted to its own path.
 ///
 /// # Errors
-/// The refusal of any other request.
+/// Returns a refusal for any other request.
 pub fn posted(verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
     match (path.as_str(), verb) {
         ("", &http::Method::POST) => Ok(Surface::JsonRpc),
@@ -200,10 +202,10 @@ pub fn posted(verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
     }
 }
 
-/// The surface of a chain that has the paths of these rows and no others.
+/// Returns the surface of a chain that has exactly the paths of `rows`.
 ///
 /// # Errors
-/// The refusal of any other path, and of another HTTP method for one of these.
+/// Returns a refusal for any other path, and for another HTTP method on one of these paths.
 pub fn listed(rows: &[RestMethod], verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
     if rows.iter().any(|row| row.matches(verb, path)) {
         return Ok(Surface::Rest);
@@ -214,9 +216,9 @@ pub fn listed(rows: &[RestMethod], verb: &http::Method, path: &Path) -> Result<S
     }
 }
 
-/// Every row of an adapter's tables, each name once: its [`methods`](Adapter::methods), then the rows of its
-/// [`rest_methods`](Adapter::rest_methods). REST rows that share a name share the strictest rule; a row of
-/// `methods` with the same name replaces them.
+/// Returns every row of an adapter's tables, each name once: its [`methods`](Adapter::methods), then the rows of its
+/// [`rest_methods`](Adapter::rest_methods). REST rows with the same name share the strictest rule. A row of `methods`
+/// replaces REST rows with its name.
 pub fn method_table(adapter: &dyn Adapter) -> Vec<Method> {
     let mut rows = adapter.methods();
     let own = rows.len();
@@ -243,43 +245,43 @@ fn strictest(one: MethodRule, other: MethodRule) -> MethodRule {
 pub enum Surface {
     /// The JSON-RPC calls in its body.
     JsonRpc,
-    /// The single call that its path is.
+    /// The single call that its path names.
     Rest,
-    /// Nothing that a node serves. The gateway refuses the request once its body is known.
+    /// Nothing that a node serves. The gateway refuses the request after it knows the body.
     Nothing {
         /// Returns the refusal for a body.
         because: fn(&[u8]) -> Refusal,
     },
 }
 
-/// Closed calls, as the documentation lists them.
+/// Closed calls, for the documentation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ClosedMethods {
-    /// Names of methods, or prefixes of names written `dump*`.
+    /// Names of methods, or prefixes written as `dump*`.
     pub methods: Vec<String>,
-    /// The calls of these methods that are closed, such as "with `url`"; empty: all of them.
+    /// The calls of these methods that are closed, such as "with `url`". Empty means all of them.
     pub only: String,
-    /// The reason, as a sentence without its full stop.
+    /// The reason, a sentence without its full stop.
     pub because: &'static str,
-    /// Whether an operator may open them.
+    /// True if an operator may open them.
     pub openable: bool,
 }
 
 impl ClosedMethods {
-    /// All calls of these methods, for this reason. No operator may open them.
+    /// Creates an entry for all calls of these methods. No operator may open them.
     pub fn new(methods: Vec<String>, because: &'static str) -> Self {
         ClosedMethods { methods, only: String::new(), because, openable: false }
     }
 
-    /// The same for some of the calls alone.
+    /// Restricts the entry to some of the calls.
     #[must_use]
     pub fn with_only(mut self, only: impl Into<String>) -> Self {
         self.only = only.into();
         self
     }
 
-    /// The same; `openable` says whether an operator may open them.
+    /// Sets whether an operator may open them.
     #[must_use]
     pub fn with_openable(mut self, openable: bool) -> Self {
         self.openable = openable;
@@ -291,19 +293,19 @@ impl ClosedMethods {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct NodeStatus {
-    /// Its newest height; 0 if it knows none.
+    /// The newest height; 0 if the node knows none.
     pub height: u64,
-    /// Whether it reports that it is still syncing.
+    /// True while the node reports that it is syncing.
     pub syncing: bool,
 }
 
 impl NodeStatus {
-    /// The status of a node at this height that does not report that it is syncing.
+    /// Returns the status of a synced node at this height.
     pub const fn at(height: u64) -> Self {
         NodeStatus { height, syncing: false }
     }
 
-    /// The same; `syncing` says whether it has not caught up.
+    /// Sets whether the node is syncing.
     #[must_use]
     pub const fn with_syncing(mut self, syncing: bool) -> Self {
         self.syncing = syncing;
@@ -314,23 +316,23 @@ impl NodeStatus {
 /// A node's error, for [`Adapter::cannot_serve`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeError<'a> {
-    /// The raw `error`, or a raw `result` that [means](Adapter::is_error) a failure; of a REST call the body.
+    /// The raw `error`, a raw `result` that [means](Adapter::is_error) a failure, or the body of a REST answer.
     pub answer: &'a [u8],
     /// The HTTP status of the node's answer.
     pub status: u16,
-    /// Whether the method is in the chain's own tables. A node that does not know such a method lacks it; a method that is in
-    /// no table may be the caller's invention.
+    /// True if the method is in the chain's own tables. A node that does not know such a method lacks it. An unlisted
+    /// method may be the caller's invention.
     pub is_listed: bool,
 }
 
 impl NodeError<'_> {
-    /// The reason of a node that does not know the method.
+    /// Returns the reason for a node that does not know the method.
     pub const fn unknown_method(&self) -> Unserved {
         if self.is_listed { Unserved::Method } else { Unserved::UnknownMethod }
     }
 
-    /// What the HTTP status says alone: 429, 502, 503 and 504 are those of a node that cannot serve now, and 501 is that of
-    /// a node without the method (RFC 9110, section 15.6; RFC 6585, section 4).
+    /// Returns the reason that the HTTP status alone gives: 429, 502, 503 and 504 mean that the node cannot serve now,
+    /// and 501 means that the node lacks the method (RFC 9110, section 15.6; RFC 6585, section 4).
     pub const fn by_status(&self) -> Option<Unserved> {
         match self.status {
             429 | 502 | 503 | 504 => Some(Unserved::Node),
@@ -340,32 +342,32 @@ impl NodeError<'_> {
     }
 }
 
-/// Why a node cannot serve a call now.
+/// The reason why a node cannot serve a call now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unserved {
-    /// The node serves no call at the moment: it is rate limited, overloaded, syncing or broken.
+    /// The node serves no call now: it is rate limited, overloaded, syncing or broken.
     Node,
-    /// The node does not serve this method: it lacks it, or fails at it.
+    /// The node lacks this method or fails at it.
     Method,
-    /// The node does not know this method, which is in no table of the chain: another node may know it, or the caller has
-    /// invented it. So it says nothing about the node until another one has served the call.
+    /// The node does not know this method, and no table lists it. Another node may know it, or the caller invented it.
+    /// It counts against the node only after another node served the call.
     UnknownMethod,
-    /// The node lacks the state or the block that the call needs, which says nothing about other calls.
+    /// The node lacks the state or the block that the call needs. This says nothing about other calls.
     Data,
 }
 
-/// How permanent a result is.
+/// The permanence of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permanence {
-    /// It will never change.
+    /// The result never changes.
     Yes,
-    /// A reorganisation, or time, may still change it.
+    /// A reorganisation, or time, may still change the result.
     NotYet,
-    /// It says that something is not known yet: never cached.
+    /// The result says that something is not known yet. It is never cached.
     Unknown,
 }
 
-/// Additional places for a key, for chains whose own clients send it elsewhere. By default there are none.
+/// Additional places for a key, for chains whose own clients send it elsewhere. Empty by default.
 ///
 /// ```
 /// use rpcgate_core::adapter::KeyPlaces;
@@ -383,14 +385,14 @@ pub struct KeyPlaces {
 }
 
 impl KeyPlaces {
-    /// These places and a header, in lower case.
+    /// Adds a header, in lower case.
     #[must_use]
     pub const fn with_header(mut self, header: &'static str) -> Self {
         self.header = Some(header);
         self
     }
 
-    /// These places and a query parameter.
+    /// Adds a query parameter.
     #[must_use]
     pub const fn with_query(mut self, query: &'static str) -> Self {
         self.query = Some(query);
@@ -398,14 +400,14 @@ impl KeyPlaces {
     }
 }
 
-/// A call that the gateway makes for itself.
+/// A call that the gateway makes itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probe {
     /// A JSON-RPC call.
     Rpc {
         /// Its method.
         method: &'static str,
-        /// Its parameters, as JSON; empty to leave them out.
+        /// Its parameters as JSON; empty to omit them.
         params: &'static str,
     },
     /// A REST call.
@@ -417,7 +419,7 @@ pub enum Probe {
     },
 }
 
-/// How a node shows which network it belongs to.
+/// A probe that shows the network of a node.
 ///
 /// ```
 /// use rpcgate_core::adapter::{NetworkProbe, Probe};
@@ -429,17 +431,17 @@ pub enum Probe {
 /// ```
 #[derive(Clone, Debug)]
 pub struct NetworkProbe {
-    /// The call that shows it.
+    /// The call to make.
     pub probe: Probe,
-    /// What a node of the chain's network shows.
+    /// The network name that the chain's nodes show.
     pub expected: String,
-    /// What a node shows by this answer: the raw `result`, or the body of a REST answer. `None` if it shows none.
+    /// Reads the network name from an answer (the raw `result`, or the body of a REST answer). `None` if it shows none.
     pub read: fn(&[u8]) -> Option<String>,
 }
 
 impl NetworkProbe {
-    /// The same for nodes of another network, which an operator names as such a node shows it. Where nodes show a decimal number,
-    /// the name may also be hexadecimal: `0x38` for 56.
+    /// Expects another network, written as its nodes show it. If nodes show a decimal number, the operator may also
+    /// write it in hexadecimal: `0x38` for 56.
     #[must_use]
     pub fn with_expected(mut self, network: &str) -> Self {
         let number = network.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -451,10 +453,10 @@ impl NetworkProbe {
         self
     }
 
-    /// Whether a node with this answer belongs to the network.
+    /// Checks that a node with this answer belongs to the network.
     ///
     /// # Errors
-    /// The network that it belongs to; `None` if its answer does not show any.
+    /// Returns the network that the node belongs to; `None` if the answer does not show any.
     pub fn shown(&self, answer: &[u8]) -> Result<(), Option<String>> {
         match (self.read)(answer) {
             Some(shown) if shown == self.expected => Ok(()),

@@ -1,8 +1,8 @@
-//! How long an answer may be cached: the class that a chain assigns to a method, and the decision about one answer.
+//! Cache lifetimes: the class that a chain assigns to a method, and the decision for one answer.
 
 use std::time::Duration;
 
-/// A method's cache class: how long its answers may be cached.
+/// The cache class of a method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheRule {
     /// Not cached: every submission and broadcast, and every method without a class.
@@ -10,45 +10,45 @@ pub enum CacheRule {
     Never,
     /// Cached for this time, 1 s to 30 s in the deployed defaults.
     Short(Duration),
-    /// Constant for as long as the node runs, such as a chain id.
+    /// Constant while the node runs, such as a chain id.
     Static,
-    /// Never changes once it is final. Until then, or while it is unknown whether it is, it is cached for `unsettled` only.
+    /// Never changes after it is final. Before that, or if its finality is unknown, it is cached for `unsettled`.
     Immutable {
-        /// How long an answer is cached that a reorganisation could still change.
+        /// The cache lifetime of an answer that a reorganisation could still change.
         unsettled: Duration,
     },
 }
 
 impl CacheRule {
-    /// A short class of `secs` seconds.
+    /// Returns a short class of `secs` seconds.
     pub const fn secs(secs: u64) -> Self {
         CacheRule::Short(Duration::from_secs(secs))
     }
 
-    /// The immutable class, with unsettled answers cached for `secs` seconds.
+    /// Returns the immutable class, with unsettled answers cached for `secs` seconds.
     pub const fn immutable(secs: u64) -> Self {
         CacheRule::Immutable { unsettled: Duration::from_secs(secs) }
     }
 
-    /// Whether any answer to such a call may be cached.
+    /// Reports whether answers of this class may be cached.
     pub const fn is_cached(self) -> bool {
         !matches!(self, CacheRule::Never)
     }
 }
 
-/// The decision about one answer.
+/// The cache decision for one answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// Not at all: errors, and answers about things that are not known yet.
+    /// Not cached: errors, and answers about things that are not known yet.
     No,
-    /// For this time.
+    /// Cached for this time.
     For(Duration),
-    /// Until it is evicted for lack of space.
+    /// Cached until evicted for lack of space.
     Forever,
 }
 
 impl CacheRule {
-    /// The decision about an answer with a result and, for the immutable class, whether that result is `settled`.
+    /// Returns the decision for an answer with a result. `settled` matters for the immutable class.
     pub const fn keep(self, settled: bool) -> Keep {
         match self {
             CacheRule::Never => Keep::No,

@@ -1,4 +1,4 @@
-//! The caller: a key, its project, its tenant, and everything that the decisions of layers depend on.
+//! The caller: a key, its project, its tenant, and all other inputs of the layers' decisions.
 
 use crate::chain::ChainName;
 use crate::clock::Time;
@@ -38,30 +38,30 @@ macro_rules! id {
 }
 
 id! {
-    /// The identifier of an API key, a UUID. It is not the key.
+    /// The id of an API key, a UUID. It is not the key.
     KeyId
 }
 id! {
-    /// The identifier of a project, a UUID.
+    /// The id of a project, a UUID.
     ProjectId
 }
 id! {
-    /// The identifier of a tenant (an organisation), a UUID.
+    /// The id of a tenant (an organisation), a UUID.
     TenantId
 }
 id! {
-    /// The identifier of a plan of an operator's own, a UUID.
+    /// The id of an operator's custom plan, a UUID.
     CustomPlanId
 }
 id! {
-    /// The identifier of a request, a UUID of version 7: the value of `x-request-id`.
+    /// The id of a request, a UUID of version 7: the value of `x-request-id`.
     RequestId
 }
 
-/// The 36 characters of a UUID in its hyphenated form.
+/// Formats a UUID in its hyphenated form of 36 characters.
 pub(crate) fn uuid_text(id: u128) -> [u8; 36] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    /// The positions of each byte's two digits between the hyphens.
+    /// The position of each byte's two digits.
     const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
     let mut text = [b'-'; 36];
     for (byte, place) in id.to_be_bytes().into_iter().zip(PLACES) {
@@ -75,7 +75,7 @@ fn uuid(id: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(std::str::from_utf8(&uuid_text(id)).unwrap_or_default())
 }
 
-/// A text that is not a UUID.
+/// The error for a text that is not a UUID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotUuid;
 
@@ -112,12 +112,12 @@ pub enum Scope {
     /// Every chain that is served.
     #[default]
     All,
-    /// These, by canonical path name.
+    /// The chains with these canonical path names.
     Only(BTreeSet<Box<str>>),
 }
 
 impl Scope {
-    /// Whether `chain` is in the scope.
+    /// Reports whether `chain` is in the scope.
     pub fn allows(&self, chain: ChainName) -> bool {
         match self {
             Scope::All => true,
@@ -126,7 +126,7 @@ impl Scope {
     }
 }
 
-/// A project's method lists. Both match the metered name of a method and the name under which it was sent.
+/// A project's method lists. They match both the metered name of a method and the name as sent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MethodLists {
     /// If not empty, only these methods pass.
@@ -136,39 +136,39 @@ pub struct MethodLists {
 }
 
 impl MethodLists {
-    /// Whether both lists are empty.
+    /// Reports whether both lists are empty.
     pub fn is_empty(&self) -> bool {
         self.allowed.is_empty() && self.blocked.is_empty()
     }
 
-    /// Whether a call passes that is metered as `metered` and was sent as `sent`.
+    /// Reports whether a call passes that is metered as `metered` and was sent as `sent`.
     pub fn allows(&self, metered: &[u8], sent: &[u8]) -> bool {
         let on = |list: &BTreeSet<Box<[u8]>>| list.contains(metered) || list.contains(sent);
         !on(&self.blocked) && (self.allowed.is_empty() || on(&self.allowed))
     }
 }
 
-/// The quota of a project: one that was set for it, or that of its plan.
+/// The quota of a project: its own, or that of its plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProjectQuota {
     /// Compute Units in any rolling 24 hours; 0 refuses every call that costs something.
     pub cu_per_day: u64,
     /// Recorded, not enforced.
     pub cu_per_month: Option<u64>,
-    /// Requests in a second over all keys of the project.
+    /// Requests per second over all keys of the project.
     pub rps_limit: Option<u64>,
-    /// Whether an operator set it.
+    /// True if an operator set the quota for this project.
     pub has_row: bool,
 }
 
 impl ProjectQuota {
-    /// The quota of a project for which none is set, and whose plan has this one.
+    /// Returns the quota of a project without its own.
     pub const fn of_plan(quota: PlanQuota) -> Self {
         let PlanQuota { cu_per_day, cu_per_month, rps_limit } = quota;
         ProjectQuota { cu_per_day, cu_per_month, rps_limit, has_row: false }
     }
 
-    /// This quota if it was set for the project, or else that of its plan.
+    /// Returns this quota if it was set for the project, otherwise that of the plan.
     ///
     /// ```
     /// use rpcgate_core::caller::ProjectQuota;
@@ -191,7 +191,7 @@ impl Default for ProjectQuota {
     }
 }
 
-/// Everything that is known about the holder of a key. It is built once, shared, and replaced after a change.
+/// All data about the holder of a key. It is built once, shared, and replaced after a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Caller {
@@ -199,13 +199,13 @@ pub struct Caller {
     pub key: KeyId,
     /// The part of the key that a log may show: its first 12 characters.
     pub prefix: Box<str>,
-    /// The project whose usage is metered.
+    /// The project that is metered.
     pub project: ProjectId,
     /// The organisation that is billed.
     pub tenant: TenantId,
     /// The tenant's plan.
     pub plan: Plan,
-    /// Whether the tenant is suspended (for example for unpaid invoices).
+    /// True if the tenant is suspended, for example for unpaid invoices.
     pub suspended: bool,
     /// The chains that the key may use.
     pub scope: Scope,
@@ -213,12 +213,12 @@ pub struct Caller {
     pub lists: MethodLists,
     /// The project's quota.
     pub quota: ProjectQuota,
-    /// When the key expires, if it does.
+    /// The expiry time of the key, if it has one.
     pub expires_at: Option<Time>,
 }
 
 impl Caller {
-    /// A caller on `plan` with default settings: active, all chains, no lists, the quota of the plan.
+    /// Creates a caller with default settings: active, all chains, no lists, the quota of the plan.
     pub fn new(key: KeyId, project: ProjectId, tenant: TenantId, plan: Plan) -> Self {
         Caller {
             key,
@@ -234,49 +234,49 @@ impl Caller {
         }
     }
 
-    /// The same with the first characters of the key, which logs may show.
+    /// Sets the first characters of the key, which logs may show.
     #[must_use]
     pub fn with_prefix(mut self, prefix: impl Into<Box<str>>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// The same on another plan.
+    /// Sets the plan.
     #[must_use]
     pub fn with_plan(mut self, plan: Plan) -> Self {
         self.plan = plan;
         self
     }
 
-    /// The same; `suspended` says whether the tenant is.
+    /// Sets whether the tenant is suspended.
     #[must_use]
     pub fn with_suspended(mut self, suspended: bool) -> Self {
         self.suspended = suspended;
         self
     }
 
-    /// The same for these chains.
+    /// Sets the chains that the key may use.
     #[must_use]
     pub fn with_scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// The same with these method lists.
+    /// Sets the method lists.
     #[must_use]
     pub fn with_lists(mut self, lists: MethodLists) -> Self {
         self.lists = lists;
         self
     }
 
-    /// The same with this quota.
+    /// Sets the quota.
     #[must_use]
     pub fn with_quota(mut self, quota: ProjectQuota) -> Self {
         self.quota = quota;
         self
     }
 
-    /// The same with the time at which the key ends, if it ends.
+    /// Sets or removes the expiry time of the key.
     #[must_use]
     pub fn with_expiry(mut self, expires_at: impl Into<Option<Time>>) -> Self {
         self.expires_at = expires_at.into();
@@ -287,7 +287,7 @@ impl Caller {
 /// The caller of a request: borrowed from the request, or shared with a table of callers.
 #[derive(Clone, Debug)]
 pub enum CallerRef<'a> {
-    /// A part of something that outlives the reference.
+    /// A borrow from an owner that outlives the reference.
     Borrowed(&'a Caller),
     /// Shared with other owners.
     Shared(Arc<Caller>),

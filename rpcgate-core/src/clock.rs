@@ -1,4 +1,4 @@
-//! Time. Every decision that depends on time takes a [`Time`] as an argument, and only a [`Clock`] makes one.
+//! Time. Decisions that depend on time take a [`Time`] as an argument. Only a [`Clock`] creates one.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,57 +9,57 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub struct Time(u64);
 
 impl Time {
-    /// The moment `micros` microseconds after the Unix epoch.
+    /// Returns the moment `micros` microseconds after the Unix epoch.
     pub const fn from_micros(micros: u64) -> Self {
         Time(micros)
     }
 
-    /// The moment `millis` milliseconds after the Unix epoch.
+    /// Returns the moment `millis` milliseconds after the Unix epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Time(millis.saturating_mul(1_000))
     }
 
-    /// The moment `secs` seconds after the Unix epoch.
+    /// Returns the moment `secs` seconds after the Unix epoch.
     pub const fn from_secs(secs: u64) -> Self {
         Time(secs.saturating_mul(1_000_000))
     }
 
-    /// Microseconds since the Unix epoch.
+    /// Returns the microseconds since the Unix epoch.
     pub const fn micros(self) -> u64 {
         self.0
     }
 
-    /// Whole milliseconds since the Unix epoch.
+    /// Returns the whole milliseconds since the Unix epoch.
     pub const fn millis(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// Whole seconds since the Unix epoch.
+    /// Returns the whole seconds since the Unix epoch.
     pub const fn secs(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// Number of the UTC minute this moment belongs to, counted from the epoch.
+    /// Returns the number of the UTC minute, counted from the epoch.
     pub const fn minute(self) -> u64 {
         self.secs() / 60
     }
 
-    /// Number of the UTC hour this moment belongs to, counted from the epoch.
+    /// Returns the number of the UTC hour, counted from the epoch.
     pub const fn hour(self) -> u64 {
         self.secs() / 3_600
     }
 
-    /// Number of the UTC day this moment belongs to, counted from the epoch.
+    /// Returns the number of the UTC day, counted from the epoch.
     pub const fn day(self) -> u64 {
         self.secs() / 86_400
     }
 
-    /// This moment moved forward; saturates at the largest number.
+    /// Adds a duration; saturates at the largest number.
     pub const fn plus(self, by: Duration) -> Self {
         Time(self.0.saturating_add(by.as_micros() as u64))
     }
 
-    /// The time since `earlier`; zero when `earlier` is later than this moment (clocks step back).
+    /// Returns the time since `earlier`, or zero if `earlier` is later, because clocks can step back.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -71,12 +71,12 @@ impl Debug for Time {
     }
 }
 
-/// A source of time. It cannot be waited for: use the runtime's timer for that.
+/// A source of time. It has no timers: use those of the runtime to wait.
 pub trait Clock: Send + Sync + Debug {
-    /// The wall clock, for windows, expiry dates and records. It may step in either direction.
+    /// Returns the wall clock time, for windows, expiry dates and records. It may step in either direction.
     fn now(&self) -> Time;
 
-    /// Time since a fixed moment, for latencies. It never steps back.
+    /// Returns the time since a fixed moment, for latencies. It never steps back.
     fn elapsed(&self) -> Duration;
 }
 
@@ -87,7 +87,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock whose [`elapsed`](Clock::elapsed) starts now.
+    /// Creates a clock whose [`elapsed`](Clock::elapsed) starts now.
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     pub fn new() -> Self {
         SystemClock { origin: Instant::now() }
@@ -131,7 +131,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows `time`.
+    /// Creates a clock that shows `time`.
     pub fn at(time: Time) -> Self {
         ManualClock { now: AtomicU64::new(time.0), elapsed: AtomicU64::new(0) }
     }

@@ -1,4 +1,4 @@
-//! Faults: failures between the gateway and a node, who can repair them, and whether another attempt may help.
+//! Faults: failures between the gateway and a node.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Fault {
     /// The cause.
     pub cause: Cause,
-    /// Whether any byte of the call may have reached a node: then a broadcast must not be sent again.
+    /// True if any byte of the call may have reached a node. A broadcast must then not be sent again.
     pub sent: bool,
 }
 
@@ -19,7 +19,7 @@ pub enum Cause {
     NoNode,
     /// No connection could be made.
     Connect,
-    /// The deadline of the call has passed.
+    /// The deadline of the call passed.
     Timeout,
     /// The connection broke before the answer was complete.
     Broken,
@@ -36,24 +36,24 @@ pub enum Cause {
 /// The party that can repair a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultOwner {
-    /// The node, or the network between.
+    /// The node, or the network between the gateway and the node.
     Node,
     /// The operator of this gateway.
     Operator,
 }
 
 impl Fault {
-    /// A fault before anything was sent.
+    /// Creates a fault from before anything was sent.
     pub const fn unsent(cause: Cause) -> Self {
         Fault { cause, sent: false }
     }
 
-    /// A fault after something was, or may have been, sent.
+    /// Creates a fault from after something was, or may have been, sent.
     pub const fn sent(cause: Cause) -> Self {
         Fault { cause, sent: true }
     }
 
-    /// The party that can repair it.
+    /// Returns the party that can repair the fault.
     pub const fn owner(self) -> FaultOwner {
         match self.cause {
             Cause::NoNode | Cause::Status(401 | 403 | 429) => FaultOwner::Operator,
@@ -61,8 +61,8 @@ impl Fault {
         }
     }
 
-    /// Whether the same call may be sent to another node. It may if nothing was sent, and if it only reads
-    /// (`is_idempotent`), unless its deadline has passed or its answer would be too large from any node.
+    /// Reports whether the same call may be sent to another node: if nothing was sent, or if it only reads
+    /// (`is_idempotent`). After a passed deadline or an answer that is too large, it may not.
     pub const fn may_retry(self, is_idempotent: bool) -> bool {
         match self.cause {
             Cause::NoNode | Cause::Timeout | Cause::Oversize => false,

@@ -1,4 +1,4 @@
-//! A gRPC call: its path in the only form that leads to a node, and what distinguishes it from other calls.
+//! gRPC calls: their paths in the only form that reaches a node, and their metered names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The path of a gRPC call, `/package.Service/Method` (gRPC, "PROTOCOL-HTTP2", Requests).
 ///
-/// Nodes and proxies do not agree on odd spellings, so only the form that every protobuf compiler makes is a path: the
-/// labels of the package are letters, digits and underscores, the first of them begins with a small letter, and the names
-/// of the service and the method begin with a capital letter. Nothing is decoded.
+/// Nodes and proxies disagree on unusual spellings, so only the form that every protobuf compiler generates is
+/// accepted: package labels consist of letters, digits and underscores, the first label starts with a small letter, and
+/// service and method start with a capital letter. Nothing is decoded.
 ///
 /// ```
 /// use rpcgate_core::grpc::GrpcPath;
@@ -27,13 +27,13 @@ pub struct GrpcPath<'a> {
     method: &'a str,
 }
 
-/// The most bytes of a path.
+/// The maximum length of a path, in bytes.
 const LONGEST: usize = 1024;
 
 impl<'a> GrpcPath<'a> {
-    /// The path of a request; `None` if it has another form.
+    /// Parses the path of a request; `None` if it has another form.
     pub fn parse(path: &'a str) -> Option<Self> {
-        // Bytes and not characters are looked for: this is on the way of each call, twice.
+        // This runs twice for each call, so it searches bytes and not characters.
         let place = |text: &str, byte| text.bytes().position(|found| found == byte);
         let last = |text: &str, byte| text.bytes().rposition(|found| found == byte);
         let named = path.strip_prefix('/')?;
@@ -50,27 +50,27 @@ impl<'a> GrpcPath<'a> {
         is_sound.then_some(GrpcPath { whole: path, package, service, method })
     }
 
-    /// All of it.
+    /// Returns the whole path.
     pub const fn as_str(&self) -> &'a str {
         self.whole
     }
 
-    /// The proto package, such as `cosmos.bank.v1beta1`.
+    /// Returns the proto package, such as `cosmos.bank.v1beta1`.
     pub const fn package(&self) -> &'a str {
         self.package
     }
 
-    /// The service without its package.
+    /// Returns the service without its package.
     pub const fn service(&self) -> &'a str {
         self.service
     }
 
-    /// The method as it is sent.
+    /// Returns the method as it was sent.
     pub const fn method(&self) -> &'a str {
         self.method
     }
 
-    /// Whether the service belongs to `package` or to a package below it. Labels are compared whole.
+    /// Reports whether the service belongs to `package` or to a package below it. Labels are compared whole.
     pub fn is_of(&self, package: &str) -> bool {
         let below = self.package.strip_prefix(package);
         !package.is_empty() && below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
@@ -81,19 +81,19 @@ fn is_word(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// One gRPC call, whatever number of messages it has.
+/// One gRPC call with any number of messages.
 #[derive(Clone)]
 pub struct GrpcCall {
     path: Box<str>,
-    /// Where the name of the method begins.
+    /// The offset of the method name in `path`.
     method: usize,
-    /// The name under which it is metered.
+    /// The metered name.
     name: Box<str>,
     received: Arc<AtomicUsize>,
 }
 
 impl GrpcCall {
-    /// The call of `path`. `received` counts the bytes of its messages as they arrive from the client.
+    /// Creates the call of `path`. `received` counts the bytes of its messages as they arrive from the client.
     pub fn new(path: GrpcPath<'_>, received: Arc<AtomicUsize>) -> Self {
         GrpcCall {
             path: path.whole.into(),
@@ -103,22 +103,22 @@ impl GrpcCall {
         }
     }
 
-    /// Its path.
+    /// Returns the path.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Its method as it was sent.
+    /// Returns the method as it was sent.
     pub fn sent(&self) -> &str {
         &self.path[self.method..]
     }
 
-    /// The name under which it is metered: its method in lower case.
+    /// Returns the metered name: the method in lower case.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Bytes of its messages that have arrived so far.
+    /// Returns the number of message bytes received so far.
     pub fn received(&self) -> usize {
         self.received.load(Relaxed)
     }
@@ -130,8 +130,8 @@ impl fmt::Debug for GrpcCall {
     }
 }
 
-/// The name under which a call is metered, weighted and listed: its method in lower case, as the HTTP interfaces of the
-/// same nodes spell it.
+/// Returns the name under which a call is metered, weighted and listed: its method in lower case, as the HTTP APIs of
+/// the same nodes spell it.
 pub fn metered(path: GrpcPath<'_>) -> String {
     path.method.to_ascii_lowercase()
 }
@@ -140,8 +140,8 @@ pub fn metered(path: GrpcPath<'_>) -> String {
 mod tests {
     use super::*;
 
-    /// The regular form, written out a second time as the rule states it: `^/[a-z][A-Za-z0-9_.]*\.[A-Z]\w*/[A-Z]\w*$`, with
-    /// no empty label.
+    /// The regular form, written independently as a regular expression would state it:
+    /// `^/[a-z][A-Za-z0-9_.]*\.[A-Z]\w*/[A-Z]\w*$`, with no empty label.
     fn is_regular(path: &str) -> bool {
         let Some(path) = path.strip_prefix('/') else { return false };
         let parts: Vec<&str> = path.split('/').collect();

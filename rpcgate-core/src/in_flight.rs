@@ -1,15 +1,14 @@
-//! Calls in flight, grouped by the time at which they began: shows whether all calls that began before some moment are
-//! over.
+//! Calls in flight, grouped by start time. Shows whether all calls that began before some moment are over.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-/// The number of generations that are counted separately. While calls of this many are in flight, no further one begins.
+/// The number of generations that are counted separately. While this many have calls in flight, no new one begins.
 const GENERATIONS: usize = 64;
 
-/// Counts the calls in flight by generation: a call belongs to the generation that was the newest when it began.
+/// A counter of calls in flight by generation. A call belongs to the generation that was the newest when it began.
 ///
 /// ```
 /// use rpcgate_core::in_flight::InFlight;
@@ -24,13 +23,12 @@ const GENERATIONS: usize = 64;
 #[derive(Debug)]
 pub struct InFlight {
     counts: [AtomicU64; GENERATIONS],
-    /// The index of the newest generation.
     newest: AtomicUsize,
-    /// The start of each generation that may not be over, the oldest first.
+    /// The start of each generation that may not be over, oldest first.
     begins: Mutex<VecDeque<i64>>,
 }
 
-/// A call in flight. It is over when this is dropped.
+/// A call in flight. It ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "dropped at once, it is over at once"]
 pub struct InFlightCall {
@@ -57,13 +55,13 @@ impl InFlight {
             if self.newest.load(SeqCst) == generation {
                 return InFlightCall { calls: self.clone(), generation };
             }
-            // That generation may have been reported as over in the meantime.
+            // Another thread may have reported that generation as over in the meantime.
             self.counts[generation].fetch_sub(1, SeqCst);
         }
     }
 
-    /// Begins a generation at `now`, unless calls of too many generations are in flight. Returns the latest moment for
-    /// which it is certain that no call that began before it is in flight.
+    /// Begins a generation at `now`, unless too many generations have calls in flight. Returns the latest moment for
+    /// which no earlier call is in flight.
     pub fn advance(&self, now: i64) -> i64 {
         let mut begins = self.begins.lock();
         let mut newest = self.newest.load(SeqCst);
@@ -142,7 +140,7 @@ mod tests {
                 assert!(calls.advance(now) <= now);
             }
         });
-        // Where a worker was suspended for long, generations may have run out: this ends them.
+        // If a worker was suspended for long, the generations may have run out. This call ends them.
         calls.advance(i64::MAX - 1);
         let end = i64::MAX;
         assert_eq!(calls.advance(end), end);

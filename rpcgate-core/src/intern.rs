@@ -1,10 +1,10 @@
-//! Names that are known only at run time, kept until the process ends.
+//! Names that are known only at run time and live until the process ends.
 //!
-//! Names of chains and methods are `&'static str`, so that every call copies and compares them without counting
-//! references. Names in an adapter's source are that already. Names of a configuration become so here, once for each
-//! different text: reading the same configuration again takes no more memory.
+//! Names of chains and methods are `&'static str`, so that every call copies and compares them without reference
+//! counts. Names from a configuration are interned here, once per distinct text: reading the same configuration again
+//! takes no more memory.
 //!
-//! Intern what an operator or an embedder writes, never what a caller sends: nothing is ever released.
+//! Intern text from an operator or an embedder, never text from a caller: nothing is released.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 static TEXTS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 static LISTS: Mutex<BTreeSet<&'static [&'static str]>> = Mutex::new(BTreeSet::new());
 
-/// The same text, kept until the process ends.
+/// Returns the same text with a static lifetime.
 ///
 /// ```
 /// use rpcgate_core::intern::intern;
@@ -33,7 +33,7 @@ pub fn intern(text: &str) -> &'static str {
     }
 }
 
-/// The same list and its texts, kept until the process ends: for [`Facts::aliases`](crate::chain::Facts::aliases).
+/// Returns the same list with a static lifetime, for [`Facts::aliases`](crate::chain::Facts::aliases).
 pub fn intern_all(texts: &[&str]) -> &'static [&'static str] {
     let list: Vec<&'static str> = texts.iter().map(|text| intern(text)).collect();
     let mut lists = LISTS.lock();

@@ -1,5 +1,5 @@
-//! A bound on memory: the holder of a body reports its size, and is refused when all bodies together, or those of its
-//! project, are too large.
+//! A memory limit for request and response bodies. The holder of a body reports its size and is refused when all bodies
+//! together, or those of its project, are too large.
 
 use crate::caller::ProjectId;
 use crate::share::Shares;
@@ -7,66 +7,66 @@ use std::sync::Arc;
 
 pub use crate::share::Full;
 
-/// The size, in bytes, of a body that is too small to be counted in a share.
+/// The largest body, in bytes, that does not count in a project's share.
 const SMALL: usize = 16 << 10;
 
-/// A number of bytes that all holders of bodies share. A project may always hold an eighth of them, and more only as
-/// long as a quarter stays free.
+/// A number of bytes that all holders of bodies share. A project may always hold an eighth of them, and more only while
+/// a quarter stays free.
 #[derive(Debug)]
 pub struct MemoryBudget(Shares);
 
 impl MemoryBudget {
-    /// A budget of `limit` bytes.
+    /// Creates a budget of `limit` bytes.
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(MemoryBudget(Shares::new(limit).with_share(limit / 8).with_reserve(limit / 4)))
     }
 
-    /// Bytes held now.
+    /// Returns the number of bytes held now.
     pub fn held(&self) -> usize {
         self.0.held()
     }
 }
 
-/// A part of a [`MemoryBudget`], which is returned when this is dropped. The default belongs to no budget and has no bound.
+/// A part of a [`MemoryBudget`], returned on drop. The default has no budget and no limit.
 #[derive(Debug, Default)]
 pub struct MemoryPermit {
     room: Option<Arc<MemoryBudget>>,
     project: Option<ProjectId>,
     bytes: usize,
-    /// The bytes among them that count in the project's share.
+    /// The part of `bytes` that counts in the project's share.
     shared: usize,
 }
 
 impl MemoryPermit {
-    /// An empty part of `room` that counts in no project's share.
+    /// Creates an empty permit that counts in no project's share.
     pub fn of(room: Arc<MemoryBudget>) -> Self {
         MemoryPermit { room: Some(room), project: None, bytes: 0, shared: 0 }
     }
 
-    /// An empty part of `room` that counts in this project's share.
+    /// Creates an empty permit that counts in the project's share.
     pub fn of_project(room: Arc<MemoryBudget>, project: ProjectId) -> Self {
         let mut held = MemoryPermit::of(room);
         held.project = Some(project);
         held
     }
 
-    /// Another empty part of the same budget, in the same share.
+    /// Creates another empty permit of the same budget and share.
     pub fn sibling(&self) -> Self {
         MemoryPermit { room: self.room.clone(), project: self.project, bytes: 0, shared: 0 }
     }
 
-    /// Another empty part of the same budget that counts in no project's share: for what calls of several projects have in
-    /// common.
+    /// Creates another empty permit of the same budget that counts in no project's share, for data that calls of
+    /// several projects share.
     pub fn unshared(&self) -> Self {
         MemoryPermit { room: self.room.clone(), project: None, bytes: 0, shared: 0 }
     }
 
-    /// The project in whose share it counts.
+    /// Returns the project in whose share this permit counts.
     pub fn project(&self) -> Option<ProjectId> {
         self.project
     }
 
-    /// Takes over the bytes of its sibling `other`.
+    /// Takes over the bytes of `other`, a sibling.
     pub fn absorb(&mut self, mut other: MemoryPermit) {
         self.bytes += std::mem::take(&mut other.bytes);
         self.shared += std::mem::take(&mut other.shared);
@@ -75,7 +75,7 @@ impl MemoryPermit {
     /// Takes `bytes` more.
     ///
     /// # Errors
-    /// [`Full`] when the budget has less left for this project; then nothing more is held.
+    /// Returns [`Full`] if the budget has less left for this project. Nothing more is held then.
     pub fn take(&mut self, bytes: usize) -> Result<(), Full> {
         let (Some(room), Some(project)) = (&self.room, self.project) else {
             return self.take_unshared(bytes);
@@ -86,11 +86,11 @@ impl MemoryPermit {
         Ok(())
     }
 
-    /// Takes `bytes` more for a body that arrived whole at once. A small body does not count in the project's share: there
-    /// are at most as many as connections, and accounting for one would cost more than holding it.
+    /// Takes `bytes` more for a body that arrived whole. A small body does not count in the project's share: at most
+    /// one exists per connection, and accounting for it would cost more than holding it.
     ///
     /// # Errors
-    /// As [`take`](MemoryPermit::take).
+    /// Returns the errors of [`take`](MemoryPermit::take).
     pub fn take_whole(&mut self, bytes: usize) -> Result<(), Full> {
         if bytes <= SMALL { self.take_unshared(bytes) } else { self.take(bytes) }
     }
@@ -103,10 +103,10 @@ impl MemoryPermit {
         Ok(())
     }
 
-    /// Takes as much as is missing to hold `bytes` in total.
+    /// Takes the bytes that are missing to hold `bytes` in total.
     ///
     /// # Errors
-    /// [`Full`] when the budget has less left for this project; then nothing more is held.
+    /// Returns [`Full`] if the budget has less left for this project. Nothing more is held then.
     pub fn take_up_to(&mut self, bytes: usize) -> Result<(), Full> {
         self.take(bytes.saturating_sub(self.bytes))
     }

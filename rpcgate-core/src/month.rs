@@ -24,16 +24,16 @@ const DAY: u64 = 86_400;
 pub struct CalendarMonth(u16);
 
 impl CalendarMonth {
-    /// The month of this number, counted from January 1970, which is 0.
+    /// Returns the month with this number, counted from January 1970 (0).
     pub const fn from_number(number: u16) -> Self {
         CalendarMonth(number)
     }
 
-    /// The month of this moment. What is later than the last month that has a number belongs to that one.
+    /// Returns the month of this moment. Later moments than the last representable month belong to that month.
     pub const fn of(now: Time) -> Self {
-        /// Days of four centuries, after which the calendar repeats itself.
+        /// The days of 400 years, after which the calendar repeats.
         const CENTURIES: u64 = 146_097;
-        // Years are counted from the first of March of the year 0, so that a leap day is the last day of its year.
+        // Years start on the first of March of the year 0, so that a leap day is the last day of its year.
         let day = now.day().saturating_add(719_468);
         let (centuries, day) = (day / CENTURIES, day % CENTURIES);
         let year = (day - day / 1_460 + day / 36_524 - day / (CENTURIES - 1)) / 365;
@@ -43,23 +43,23 @@ impl CalendarMonth {
         CalendarMonth(if months > u16::MAX as u64 { u16::MAX } else { months as u16 })
     }
 
-    /// Its number, counted from January 1970, which is 0.
+    /// Returns the number, counted from January 1970 (0).
     pub const fn number(self) -> u16 {
         self.0
     }
 
-    /// The month after it; the last one that has a number is followed by itself.
+    /// Returns the next month; the last representable month is followed by itself.
     #[must_use]
     pub const fn next(self) -> Self {
         CalendarMonth(self.0.saturating_add(1))
     }
 
-    /// Its first moment.
+    /// Returns the first moment.
     pub const fn begin(self) -> Time {
         Time::from_secs(self.first_day() * DAY)
     }
 
-    /// The first moment after it.
+    /// Returns the first moment after the month.
     pub const fn end(self) -> Time {
         Time::from_secs((self.first_day() + self.days()) * DAY)
     }
@@ -68,7 +68,7 @@ impl CalendarMonth {
         1_970 + self.0 as u64 / 12
     }
 
-    /// From 0, which is January.
+    /// Returns the month of the year; January is 0.
     const fn place(self) -> u64 {
         self.0 as u64 % 12
     }
@@ -87,10 +87,10 @@ impl CalendarMonth {
         }
     }
 
-    /// The number of its first day, counted from the first of January 1970.
+    /// Returns the number of the first day, counted from 1970-01-01.
     const fn first_day(self) -> u64 {
         const BEFORE: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
-        /// Leap days before 1970.
+        /// The leap days before 1970.
         const FORMER: u64 = 1_969 / 4 - 1_969 / 100 + 1_969 / 400;
         let past = self.year() - 1;
         let leap_days = past / 4 - past / 100 + past / 400 - FORMER;
@@ -105,7 +105,7 @@ impl fmt::Display for CalendarMonth {
     }
 }
 
-/// A text that is no month such as `2026-11`.
+/// The error for a text that is not a month such as `2026-11`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoCalendarMonth;
 

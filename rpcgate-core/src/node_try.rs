@@ -1,5 +1,5 @@
-//! The tries of a set's calls at nodes: which node was chosen and why, and how the try ended. The node pool writes them
-//! into the set's [tally](crate::tally); they decide nothing, and [explanations](crate::recent) show them.
+//! The tries of a set's calls: the chosen node, the reason, and the end of each try. The node pool writes them into the
+//! set's [tally](crate::tally). They decide nothing; [explanations](crate::recent) show them.
 //!
 //! ```
 //! use rpcgate_core::fault::{Cause, Fault};
@@ -23,43 +23,43 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The tries of one set that are kept. A set has more only if many of its calls were tried again.
+/// The maximum number of tries kept per set. A set has more only if many of its calls were retried.
 pub const MOST_TRIES: usize = 64;
 
-/// Why a node was chosen.
+/// The reason why a node was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NodeChoice {
     /// The pool has no other node.
     Only,
-    /// No other node was healthy in its tier.
+    /// No other node in its tier was healthy.
     OnlyHealthy,
-    /// It was its turn.
+    /// Its turn in the rotation.
     Turn,
     /// It was likely to answer sooner than the node whose turn it was.
     Sooner,
-    /// Of those that might have been chosen otherwise, others cost more, or use up their monthly budgets too fast.
+    /// The alternatives cost more, or use up their monthly budgets too fast.
     Cheaper,
-    /// Others that might have been chosen otherwise had got as many calls as they may get.
+    /// The alternatives had reached their rate limits.
     Room,
     /// No node was healthy, and this one was the least behind.
     LeastBehind,
-    /// All nodes were backed off from, and the backoff of this one ended first.
+    /// All nodes were in backoff, and this one's backoff ended first.
     FirstBack,
-    /// It was tried before, and its connection had broken.
+    /// It was tried before, and its connection broke.
     Again,
-    /// The node before it lacked the history that was asked for, and this one is an archive.
+    /// The previous node lacked the requested history, and this one is an archive.
     Archive,
-    /// The node before it could not serve the call, as its error said.
+    /// The previous node could not serve the call, as its error said.
     Elsewhere,
-    /// The node before it did not have the block that the call names, and this one is known to have reached its height.
+    /// The previous node did not have the block that the call names, and this one has reached its height.
     Ahead,
-    /// It had not been useful lately, and gets a call from time to time to show whether it is again.
+    /// It recently failed to be useful and gets an occasional call to show whether it recovered.
     Trial,
-    /// The node before it took longer to answer than a read may.
+    /// The previous node exceeded the time that a read may take.
     Slow,
-    /// The node before it took longer to answer than most calls of its method do.
+    /// The previous node took longer than most calls of the method.
     Hedge,
-    /// A transaction goes to several nodes at once.
+    /// A transaction is sent to several nodes at once.
     Broadcast,
 }
 
@@ -84,7 +84,7 @@ impl NodeChoice {
         NodeChoice::Broadcast,
     ];
 
-    /// Its name in explanations and traces.
+    /// Returns its name in explanations and traces.
     pub const fn name(self) -> &'static str {
         match self {
             NodeChoice::Only => "only",
@@ -107,14 +107,14 @@ impl NodeChoice {
     }
 }
 
-/// How a try ended.
+/// The end of a try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryEnd {
-    /// It had not ended when its request did.
+    /// It had not ended when its request ended.
     Running,
-    /// The node gave an answer that was accepted.
+    /// The gateway accepted the node's answer.
     Answered,
-    /// The node had closed the idle connection.
+    /// The node closed the idle connection.
     IdleClosed,
     /// The gateway stopped it.
     Stopped,
@@ -125,68 +125,67 @@ pub enum TryEnd {
 /// One try at one node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeTry {
-    /// The places, in their set, of the calls that were sent together.
+    /// The indices, in their set, of the calls that were sent together.
     pub calls: Mask,
     /// The number of the pool.
     pub pool: u32,
-    /// The place of the node in its pool.
+    /// The index of the node in its pool.
     pub node: u16,
-    /// Why this node.
+    /// The reason for this node.
     pub choice: NodeChoice,
-    /// How it ended.
+    /// The end of the try.
     pub end: TryEnd,
-    /// When it began, by [`Clock::elapsed`](crate::clock::Clock::elapsed): over HTTP/1.1 and WebSocket before it had a connection,
-    /// over HTTP/2 with one. `None` if it did not come so far.
+    /// The start, by [`Clock::elapsed`](crate::clock::Clock::elapsed): before the connection exists for HTTP/1.1 and
+    /// WebSocket, with it for HTTP/2. `None` if the try did not get that far.
     pub began: Option<Duration>,
-    /// How long it took; `None` if that was not measured.
+    /// The duration; `None` if not measured.
     pub took: Option<Duration>,
-    /// Its span in the trace of the calls, if they have one.
+    /// Its span, if the calls have a trace.
     pub span: Option<SpanId>,
 }
 
-/// The tries of a set, the first [`MOST_TRIES`] of them.
+/// The first [`MOST_TRIES`] tries of a set.
 #[derive(Debug, Default)]
 pub struct NodeTries {
     list: SmallVec<[NodeTry; 2]>,
     calls: Mask,
     left_out: u32,
-    /// The trace of the calls, if they have one.
     trace: Option<Arc<CallTrace>>,
-    /// Whether the last try that began is the last in the list.
+    /// False if the last try that began did not fit into the list.
     is_listed: bool,
 }
 
 impl NodeTries {
-    /// No tries yet, for the same calls of the set as the next ones here.
+    /// Returns an empty list for the same calls and the same trace.
     #[must_use]
     pub fn of_same_calls(&self) -> Self {
         NodeTries { calls: self.calls, trace: self.trace.clone(), ..NodeTries::default() }
     }
 
-    /// Makes the tries that follow a part of this trace.
+    /// Makes the following tries part of this trace.
     pub fn set_trace(&mut self, trace: Option<CallTrace>) {
         self.trace = trace.map(Arc::new);
     }
 
-    /// The trace of the calls, if they have one.
+    /// Returns the trace of the calls, if they have one.
     pub fn trace(&self) -> Option<&Arc<CallTrace>> {
         self.trace.as_ref()
     }
 
-    /// Writes the place of the last try in its trace into the headers for its node. Without a trace they stay as they are.
+    /// Writes the trace context of the last try into the headers for its node. Does nothing without a trace.
     pub fn write_trace(&self, headers: &mut HeaderMap) {
         let Some(trace) = &self.trace else { return };
         let listed = self.list.last().filter(|_| self.is_listed).and_then(|last| last.span);
         trace.write(listed.unwrap_or_else(SpanId::random), headers);
     }
 
-    /// Says for which calls of the set the next tries are.
+    /// Sets the indices of the calls that the next tries are for.
     pub fn set_calls(&mut self, places: impl IntoIterator<Item = usize>) {
         self.calls = Mask::default();
         places.into_iter().for_each(|place| self.calls.set(place));
     }
 
-    /// A try at the node at `(pool, node)` is about to be made.
+    /// Records that a try at the node `(pool, node)` is about to be made.
     pub fn push(&mut self, (pool, node): (u32, usize), choice: NodeChoice) {
         self.is_listed = self.list.len() < MOST_TRIES;
         if !self.is_listed {
@@ -199,28 +198,28 @@ impl NodeTries {
         self.list.push(NodeTry { calls, pool, node, choice, end, began: None, took: None, span });
     }
 
-    /// The last try begins now.
+    /// Records that the last try begins now.
     pub fn begin(&mut self, now: Duration) {
         if let Some(last) = self.last() {
             last.began = Some(now);
         }
     }
 
-    /// The answer to the last try has arrived now, and is still to be accepted.
+    /// Records that the answer to the last try arrived; it is not accepted yet.
     pub fn arrive(&mut self, now: Duration) {
         if let Some(last) = self.last() {
             last.took = last.began.map(|began| now.saturating_sub(began));
         }
     }
 
-    /// The answer to the last try is accepted.
+    /// Records that the answer to the last try is accepted.
     pub fn accept(&mut self) {
         if let Some(last) = self.last() {
             last.end = TryEnd::Answered;
         }
     }
 
-    /// The last try ends now without an answer that is accepted.
+    /// Records that the last try ends now without an accepted answer.
     pub fn end(&mut self, end: TryEnd, now: Duration) {
         if let Some(last) = self.last() {
             last.end = end;
@@ -228,14 +227,14 @@ impl NodeTries {
         }
     }
 
-    /// The last try is stopped now, unless it has ended.
+    /// Records that the last try is stopped now, unless it has ended.
     pub fn stop(&mut self, now: Duration) {
         if self.last().is_some_and(|last| last.end == TryEnd::Running) {
             self.end(TryEnd::Stopped, now);
         }
     }
 
-    /// The node of the last try that was answered: the number of its pool, and its place there.
+    /// Returns the pool and the index in it of the last node that answered.
     pub fn answered_by(&self) -> Option<(u32, u16)> {
         let answered = |one: &&NodeTry| one.end == TryEnd::Answered;
         self.list.iter().rev().find(answered).map(|one| (one.pool, one.node))
@@ -251,13 +250,12 @@ impl NodeTries {
         self.is_listed = false;
     }
 
-    /// The tries that are kept, in the order in which they were made; those of calls that were sent at the same time, one
-    /// call after another.
+    /// Returns the kept tries in order. Tries of calls that were sent concurrently are grouped by call.
     pub fn as_slice(&self) -> &[NodeTry] {
         &self.list
     }
 
-    /// How many were made beside those.
+    /// Returns the number of tries that were not kept.
     pub fn left_out(&self) -> u32 {
         self.left_out
     }

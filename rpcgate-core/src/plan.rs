@@ -1,5 +1,5 @@
-//! Plans: how many requests a key may make, how many heavy calls and Compute Units its project may use, what a Compute Unit
-//! costs, how many WebSocket streams may be open, and how many projects, keys and other resources a tenant may have.
+//! Plans: request limits of a key, the heavy budget, Compute Units and their price, open streams, and the numbers of
+//! resources that a tenant may have.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use std::str::FromStr;
 /// A plan's name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Tier {
-    /// Metered, but never billed: only a contract, or a plan of an operator's own with this base, has a price.
+    /// Metered but never billed: only a contract, or a custom plan with this base, has a price.
     Free,
     /// The smallest paid plan.
     Standard,
-    /// Twice the windows of standard, at half its price.
+    /// Twice the windows of Standard at half its price.
     Premium,
     /// The largest plan.
     Enterprise,
@@ -21,7 +21,7 @@ impl Tier {
     /// All tiers, smallest first.
     pub const ALL: [Tier; 4] = [Tier::Free, Tier::Standard, Tier::Premium, Tier::Enterprise];
 
-    /// The name that every interface uses.
+    /// Returns the name that every interface uses.
     pub const fn name(self) -> &'static str {
         match self {
             Tier::Free => "free",
@@ -38,7 +38,7 @@ impl fmt::Display for Tier {
     }
 }
 
-/// The text does not name a [`Tier`].
+/// The error for a text that does not name a [`Tier`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownTier;
 
@@ -63,21 +63,21 @@ impl FromStr for Tier {
 pub struct Price(pub u64);
 
 impl Price {
-    /// From US dollars per unit, rounded to 10⁻¹² USD. `None` for negative or absurd prices, and for one that would be
-    /// rounded to 0.
+    /// Converts US dollars per unit, rounded to 10⁻¹² USD. `None` if the price is negative, above 1,000 USD, or would
+    /// be rounded to 0.
     pub fn from_usd(usd: f64) -> Option<Self> {
         let is_price = usd.is_finite() && (0.0..=1_000.0).contains(&usd);
         let price = is_price.then(|| Price((usd * 1e12).round() as u64))?;
         (price.0 > 0 || usd == 0.0).then_some(price)
     }
 
-    /// In US dollars per unit.
+    /// Returns the price in US dollars per unit.
     pub fn usd(self) -> f64 {
         self.0 as f64 / 1e12
     }
 }
 
-/// The figures of one plan.
+/// The limits and the price of one plan.
 ///
 /// ```
 /// use rpcgate_core::plan::{Plan, Tier};
@@ -88,65 +88,65 @@ impl Price {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The plan's name.
+    /// The tier whose name the plan has.
     pub tier: Tier,
-    /// Requests a key may make in a UTC minute.
+    /// Requests per key in a UTC minute.
     pub per_minute: u64,
-    /// Requests a key may make in a UTC hour.
+    /// Requests per key in a UTC hour.
     pub per_hour: u64,
-    /// Requests a key may make in a UTC day.
+    /// Requests per key in a UTC day.
     pub per_day: u64,
-    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    /// Heavy calls per project in a UTC minute, at each gateway.
     pub heavy_per_minute: u64,
     /// Price of a Compute Unit.
     pub price: Price,
-    /// Streams a project may have open, WebSocket and gRPC, at each gateway.
+    /// Open streams per project, WebSocket and gRPC, at each gateway.
     pub ws_connections: u32,
-    /// Streams a key may have open, at each gateway. Never more than its project may have.
+    /// Open streams per key, at each gateway. Never more than per project.
     pub ws_connections_per_key: u32,
-    /// How many resources of each kind a tenant may have.
+    /// The maximum numbers of resources per tenant.
     pub counts: Counts,
-    /// The quota of a project for which none is set.
+    /// The quota of a project without its own.
     pub quota: PlanQuota,
 }
 
-/// The quota of a project for which none is set.
+/// The quota of a project without its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanQuota {
     /// Compute Units in any rolling 24 hours; 0 refuses every call that costs something.
     pub cu_per_day: u64,
     /// Recorded, not enforced.
     pub cu_per_month: Option<u64>,
-    /// Requests in a second over all keys of the project.
+    /// Requests per second over all keys of the project.
     pub rps_limit: Option<u64>,
 }
 
 impl PlanQuota {
-    /// The quota of every plan for which none is set: 100,000 Compute Units in 24 hours.
+    /// 100,000 Compute Units in 24 hours, for every plan without its own quota.
     pub const DEFAULT: PlanQuota = PlanQuota { cu_per_day: 100_000, cu_per_month: None, rps_limit: None };
 }
 
-/// How many resources of each kind a tenant may have. Existing ones stay when a count is lowered below their number.
+/// The maximum number of resources of each kind. Existing resources stay when a maximum is lowered below their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Projects of the tenant.
+    /// Projects per tenant.
     pub projects: u32,
-    /// Usable keys of a project.
+    /// Usable keys per project.
     pub keys_per_project: u32,
-    /// Members of the tenant.
+    /// Members per tenant.
     pub members: u32,
-    /// Webhooks of a project.
+    /// Webhooks per project.
     pub webhooks_per_project: u32,
-    /// Subscriptions of a webhook.
+    /// Subscriptions per webhook.
     pub subscriptions_per_webhook: u32,
 }
 
 impl Counts {
-    /// The largest count that may be set.
+    /// The largest count that can be set.
     pub const MOST: u32 = 1_000_000;
 
-    /// The default counts of a tier.
+    /// Returns the default counts of a tier.
     pub const fn of(tier: Tier) -> Counts {
         let (owned, keys_per_project, webhooks_per_project, subscriptions_per_webhook) = match tier {
             Tier::Free => (3, 10, 2, 20),
@@ -165,7 +165,7 @@ impl Counts {
 }
 
 impl Plan {
-    /// The default figures of a tier.
+    /// Returns the default plan of a tier.
     pub const fn of(tier: Tier) -> Plan {
         let (per_minute, per_hour, per_day, heavy_per_minute, price, ws_connections) = match tier {
             Tier::Free => (10, 500, 10_000, 6, 0, 5),
@@ -187,29 +187,29 @@ impl Plan {
         }
     }
 
-    /// The same with other windows: requests of a key in a UTC minute, hour and day.
+    /// Sets the windows: requests of a key in a UTC minute, hour and day.
     #[must_use]
     pub const fn with_windows(mut self, per_minute: u64, per_hour: u64, per_day: u64) -> Self {
         (self.per_minute, self.per_hour, self.per_day) = (per_minute, per_hour, per_day);
         self
     }
 
-    /// The same with another number of heavy calls in a UTC minute.
+    /// Sets the number of heavy calls in a UTC minute.
     #[must_use]
     pub const fn with_heavy_per_minute(mut self, heavy_per_minute: u64) -> Self {
         self.heavy_per_minute = heavy_per_minute;
         self
     }
 
-    /// The same with another price.
+    /// Sets the price.
     #[must_use]
     pub const fn with_price(mut self, price: Price) -> Self {
         self.price = price;
         self
     }
 
-    /// The same with another number of open WebSocket streams of a project. The number of a key follows it, unless it was set
-    /// [lower](Plan::with_ws_connections_per_key); even then it is never more than the project's.
+    /// Sets the number of open streams per project. The number per key follows it, unless it was set
+    /// [lower](Plan::with_ws_connections_per_key); it never exceeds the number per project.
     ///
     /// ```
     /// use rpcgate_core::plan::{Plan, Tier};
@@ -229,7 +229,7 @@ impl Plan {
         self
     }
 
-    /// The same with another number of open WebSocket streams of a key, no more than of its project.
+    /// Sets the number of open streams per key, at most that of the project.
     #[must_use]
     pub const fn with_ws_connections_per_key(mut self, per_key: u32) -> Self {
         self.ws_connections_per_key =
@@ -237,14 +237,14 @@ impl Plan {
         self
     }
 
-    /// The same with another quota of projects for which none is set.
+    /// Sets the quota of projects without their own.
     #[must_use]
     pub const fn with_quota(mut self, quota: PlanQuota) -> Self {
         self.quota = quota;
         self
     }
 
-    /// The same with other counts.
+    /// Sets the resource counts.
     #[must_use]
     pub const fn with_counts(mut self, counts: Counts) -> Self {
         self.counts = counts;
@@ -252,13 +252,13 @@ impl Plan {
     }
 }
 
-/// How one batch is counted in the plan windows.
+/// The unit in which the plan windows count a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BatchCounts {
     /// One request, regardless of its size.
     #[default]
     Request,
-    /// As many requests as it has items.
+    /// One request per item.
     Items,
 }
 

@@ -1,4 +1,4 @@
-//! The most used names in one import: callers and plans, chains and their adapters, and the backends in memory.
+//! The most used names in one import: callers and plans, chains and adapters, and in-memory backends.
 //!
 //! ```
 //! use rpcgate_core::prelude::*;

@@ -1,4 +1,4 @@
-//! A project's Compute Units over a rolling 24 hours, counted by the hour: the current hour and the 23 before.
+//! A project's Compute Units over a rolling 24 hours: the current UTC hour and the 23 before.
 
 use crate::clock::Time;
 
@@ -12,24 +12,24 @@ impl Mask {
         self.0 |= 1 << (index & 127);
     }
 
-    /// Whether entry `index` is marked.
+    /// Reports whether entry `index` is marked.
     pub const fn has(self, index: usize) -> bool {
         self.0 >> (index & 127) & 1 == 1
     }
 }
 
-/// The reserved units, and the hour to which a refund is returned.
+/// The reserved units, and the hour that a refund goes back to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Grant {
-    /// Number of the UTC hour.
+    /// The number of the UTC hour.
     pub hour: u64,
     /// Compute Units.
     pub units: u64,
-    /// Units of the 24 hours that were used before, as far as the counters know. It decides nothing: explanations show it.
+    /// Units used in the 24 hours before, as the counters know it. For explanations only.
     pub used: u64,
 }
 
-/// Units by hour. An hour's units leave exactly 24 hours after it began.
+/// Units by hour. The units of an hour expire exactly 24 hours after it began.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rolling {
     /// A ring of hours: hour *h* is at index *h* mod 24.
@@ -39,14 +39,14 @@ pub struct Rolling {
 }
 
 impl Rolling {
-    /// Units in the hour of `now` and the 23 before.
+    /// Returns the units in the hour of `now` and the 23 before.
     pub fn used(&self, now: Time) -> u64 {
         let newest = now.hour().max(self.hour);
         let oldest = newest.saturating_sub(23);
         (oldest..=self.hour).map(|hour| self.units[(hour % 24) as usize]).fold(0, u64::saturating_add)
     }
 
-    /// Counts `units` in the hour of `now`. An hour more than 23 before the newest is no longer counted.
+    /// Counts `units` in the hour of `now`. Hours more than 23 before the newest are ignored.
     pub fn add(&mut self, units: u64, now: Time) {
         self.roll(now.hour());
         if let Some(place) = self.place(now.hour()) {
@@ -55,7 +55,7 @@ impl Rolling {
     }
 
     /// Reserves `costs` in order, each if the units used before it are below `ceiling`: the call that crosses the
-    /// ceiling is served, the next is not. A call that costs nothing always passes.
+    /// ceiling is served, the next one is refused. A call that costs nothing always passes.
     pub fn reserve(&mut self, costs: &[u32], ceiling: u64, now: Time) -> (Mask, Grant) {
         self.roll(now.hour());
         let mut used = self.used(now);
@@ -74,14 +74,14 @@ impl Rolling {
         (mask, grant)
     }
 
-    /// Returns `units` of a grant to its hour; does nothing if that hour has left the window.
+    /// Refunds `units` of a grant to its hour. Does nothing if that hour has left the window.
     pub fn refund(&mut self, hour: u64, units: u64) {
         if let Some(place) = self.place(hour) {
             *place = place.saturating_sub(units);
         }
     }
 
-    /// Whether all its hours have left the window at `now`.
+    /// Reports whether all hours have left the window at `now`.
     pub fn is_over(&self, now: Time) -> bool {
         now.hour() > self.hour + 23
     }

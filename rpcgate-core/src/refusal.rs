@@ -1,4 +1,4 @@
-//! Every refusal of the gateway, and the one table that writes each in its wire forms.
+//! All refusals of the gateway, and the table with their wire forms.
 
 mod deadline;
 mod form;
@@ -14,40 +14,40 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
-/// A refusal: the gateway rejects a call or a request. A node's failure is a [fault](crate::fault).
+/// A refusal: the gateway rejects a call or a request. The failure of a node is a [fault](crate::fault).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The path does not exist.
     NoRoute,
-    /// A WebSocket path of a chain without a stream here.
+    /// A WebSocket path of a chain that has no stream here.
     NoStream,
-    /// A request for a stream that is no WebSocket handshake, or one of another version than 13.
+    /// A stream request that is not a WebSocket handshake of version 13.
     UpgradeRequired,
     /// A WebSocket handshake without a valid key.
     BadHandshake,
-    /// The project, or the key, has as many streams open as its plan allows.
+    /// The project or the key has reached the number of open streams that its plan allows.
     TooManyStreams,
-    /// More calls on a stream than the operator allows in a second.
+    /// More calls per second on a stream than the operator allows.
     StreamRate,
-    /// The path exists, but not for this HTTP method; only `allow` is accepted.
+    /// The path exists, but not for this HTTP method.
     MethodNotAllowed {
         /// The value of the `Allow` header.
         allow: &'static str,
     },
-    /// A path that can be read in more than one way.
+    /// A path with more than one possible reading.
     InvalidPath,
     /// A URI above the limit.
     UriTooLong,
     /// Headers above the limit, in number or size.
     HeadersTooLarge,
-    /// A head that is not HTTP, or gives the length of its body twice.
+    /// A head that is not HTTP or gives the body length twice.
     BadHead,
     /// The request has no API key.
     NoKey,
     /// An API key that is forged, unknown, expired or revoked.
     InvalidKey,
-    /// An unknown key, while the store of keys cannot be reached.
+    /// An unknown key while the key store is unreachable.
     DirectoryAway,
     /// The tenant is suspended.
     Suspended,
@@ -57,25 +57,25 @@ pub enum Refusal {
     BodyTooLarge,
     /// A body that arrives too slowly.
     BodyTooSlow,
-    /// A body in a content coding that is not understood here; only `accept` is.
+    /// A body in an unsupported content coding.
     UnknownCoding {
         /// The value of the `Accept-Encoding` header.
         accept: &'static str,
     },
-    /// The gateway is at a limit: of bodies in memory, calls in flight, or records not yet written.
+    /// The gateway reached a limit: of bodies in memory, calls in flight, or unwritten records.
     Overloaded,
-    /// The chain is overloaded: its answers come much later than usual, and the project has its share of what is still
-    /// admitted.
+    /// The chain is overloaded: its answers are much slower than usual, and the project has used its share of the
+    /// reduced capacity.
     Shed,
     /// No node is known to have reached the height that the client has seen.
     HeadNotReached,
-    /// Every node that might answer has got as many calls as it may get, in this second or in this month.
+    /// Every suitable node has reached its rate limit for this second or its budget for this month.
     NodesAtLimit,
-    /// The node that made the filter is gone, or the id names none.
+    /// The node that created the filter is gone, or the id is unknown.
     FilterNotFound,
-    /// The gateway stops: what still runs at the end of a drain.
+    /// The gateway is shutting down, and the drain time is over.
     Stopping,
-    /// A body that is not JSON, or nested too deep.
+    /// A body that is not JSON, or is nested too deep.
     ParseError,
     /// JSON that is not a call, or an empty batch.
     InvalidRequest,
@@ -83,13 +83,13 @@ pub enum Refusal {
     BatchTooLarge,
     /// A batch for a chain that does not accept batches.
     BatchNotSupported,
-    /// A method on the project's block list, or missing from its allow list, or blocked by the operator.
+    /// A method that is on the project's block list, missing from its allow list, or blocked by the operator.
     NotPermitted,
     /// A debugging method on a chain that forbids them outright.
     DebugForbidden,
     /// A plan window, or the project's requests per second, is exhausted.
     Window {
-        /// Seconds until every exhausted window has started again.
+        /// Seconds until every exhausted window starts again.
         retry_after: u64,
     },
     /// A REST path of a chain that is not served here.
@@ -114,11 +114,11 @@ pub enum Refusal {
     Closed,
     /// The project's Compute Units are exhausted.
     Quota,
-    /// An answer that does not fit into the answer of its batch.
+    /// An answer that exceeds the size limit of its batch's answer.
     ReplyTooLarge,
     /// A refusal of an embedder's own layer: see [`Refusal::other`].
     Other {
-        /// The HTTP status if the call, or the whole request, is refused alone.
+        /// The HTTP status of a refused single call or a refused request.
         status: StatusCode,
         /// The JSON-RPC error number.
         code: i32,
@@ -136,14 +136,14 @@ enum Body {
     Error,
     /// A JSON-RPC error in the chain's dialect.
     Rpc,
-    /// A gRPC status as a gateway for REST writes it: `{"code": …, "message": …}`.
+    /// A gRPC status as a REST gateway writes it: `{"code": …, "message": …}`.
     Status,
 }
 
 struct Row {
     status: StatusCode,
     body: Body,
-    /// The JSON-RPC error number, used alone if the body is a JSON-RPC error, and always inside a batch.
+    /// The JSON-RPC error number: in batches, and alone if the body is a JSON-RPC error.
     code: i32,
     grpc: u8,
     message: &'static str,
@@ -156,14 +156,14 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
 const INTERNAL: i32 = -32603;
-/// The number that nodes give to most errors of their own (JSON-RPC 2.0, section 5.1).
+/// The number of most node-defined errors (JSON-RPC 2.0, section 5.1).
 const SERVER_ERROR: i32 = -32000;
 const NOT_PERMITTED: i32 = -32004;
 const QUOTA: i32 = -32005;
 const HEAVY: i32 = -32029;
 
 impl Refusal {
-    /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
+    /// One of each of the gateway's own refusals, for documentation and tests. Retry times are 1 s.
     pub const ALL: [Refusal; 41] = [
         Refusal::NoRoute,
         Refusal::NoStream,
@@ -208,8 +208,8 @@ impl Refusal {
         Refusal::ReplyTooLarge,
     ];
 
-    /// A refusal of an embedder's own, for a layer between the others. It is answered with this HTTP status if the call is
-    /// refused alone, with a JSON-RPC error of this number and text, and it is recorded like any other refusal.
+    /// Creates a refusal for an embedder's own layer. A call that is refused alone gets this HTTP status and a JSON-RPC
+    /// error with this number and text. It is recorded like any other refusal.
     ///
     /// ```
     /// use http::StatusCode;
@@ -277,27 +277,27 @@ impl Refusal {
         }
     }
 
-    /// The HTTP status if the call, or the whole request, is refused alone.
+    /// Returns the HTTP status of a refused single call or a refused request.
     pub const fn status(self) -> StatusCode {
         self.row().status
     }
 
-    /// The JSON-RPC error number inside a batch, and alone if the body is a JSON-RPC error.
+    /// Returns the JSON-RPC error number: in batches, and alone if the body is a JSON-RPC error.
     pub const fn code(self) -> i32 {
         self.row().code
     }
 
-    /// The gRPC status number.
+    /// Returns the gRPC status number.
     pub const fn grpc(self) -> u8 {
         self.row().grpc
     }
 
-    /// The message, which is the same in every form.
+    /// Returns the message, which is the same in every form.
     pub const fn message(self) -> &'static str {
         self.row().message
     }
 
-    /// The value of the `Retry-After` header, in seconds.
+    /// Returns the value of the `Retry-After` header, in seconds.
     pub const fn retry_after(self) -> Option<u64> {
         match self {
             Refusal::Window { retry_after }
@@ -315,7 +315,7 @@ impl Refusal {
         }
     }
 
-    /// The value of the `Allow` header.
+    /// Returns the value of the `Allow` header.
     pub const fn allow(self) -> Option<&'static str> {
         match self {
             Refusal::MethodNotAllowed { allow } => Some(allow),
@@ -323,7 +323,7 @@ impl Refusal {
         }
     }
 
-    /// The value of the `Accept-Encoding` header: RFC 9110 section 15.5.16.
+    /// Returns the value of the `Accept-Encoding` header (RFC 9110, section 15.5.16).
     pub const fn accept_encoding(self) -> Option<&'static str> {
         match self {
             Refusal::UnknownCoding { accept } => Some(accept),
@@ -331,18 +331,18 @@ impl Refusal {
         }
     }
 
-    /// Whether the answer says which protocol is to be used (`Upgrade`, RFC 9110 section 15.5.22, and
+    /// Reports whether the answer names the required protocol (`Upgrade`, RFC 9110 section 15.5.22, and
     /// `Sec-WebSocket-Version`, RFC 6455 section 4.4).
     pub const fn asks_for_upgrade(self) -> bool {
         matches!(self, Refusal::UpgradeRequired)
     }
 
-    /// Whether the answer says how to authenticate (`WWW-Authenticate`).
+    /// Reports whether the answer has a `WWW-Authenticate` header.
     pub const fn asks_for_key(self) -> bool {
         matches!(self, Refusal::NoKey | Refusal::InvalidKey)
     }
 
-    /// Whether the client's connection must be closed after the answer, because the rest of its request is not read.
+    /// Reports whether the connection must close after the answer, because the rest of the request is not read.
     pub const fn closes(self) -> bool {
         matches!(
             self,
@@ -354,8 +354,8 @@ impl Refusal {
         )
     }
 
-    /// Writes the body of the HTTP answer if the call, or the whole request, is refused alone. `id` is the call's id
-    /// as raw JSON, if it is known.
+    /// Writes the HTTP body of a refused single call or a refused request. `id` is the call's id as raw JSON, if it is
+    /// known.
     pub fn write_alone(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
         match self.row().body {
             Body::Message => write_field("message", self.message(), out),
@@ -379,9 +379,9 @@ impl Refusal {
         write_error(dialect, id, self.code(), self.message(), out);
     }
 
-    /// Writes the refusal as the answer to a call on a stream, alone in its message or in an array of answers: a JSON-RPC
-    /// error. The ledger servers of XRP have another form of errors on streams ("Error Formatting" of their API), with a
-    /// name from their own list.
+    /// Writes the refusal as a JSON-RPC error on a stream, alone in its message or in an array of answers. XRP ledger
+    /// servers have another form of errors on streams ("Error Formatting" in their API), with names from their own
+    /// list.
     pub fn write_frame(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
         if dialect != Dialect::Xrp {
             return self.write_item(dialect, id, out);
@@ -421,22 +421,22 @@ impl From<Infallible> for Refusal {
     }
 }
 
-/// The refusal for an error of a tower service between the layers, such as a load shedder or a timeout: the refusal that the
-/// error contains, or else [`Refusal::Overloaded`].
+/// Converts the error of a tower service between the layers, such as a load shedder or a timeout: the refusal that it
+/// contains, otherwise [`Refusal::Overloaded`].
 impl From<Box<dyn Error + Send + Sync>> for Refusal {
     fn from(error: Box<dyn Error + Send + Sync>) -> Self {
         error.downcast_ref().copied().unwrap_or(Refusal::Overloaded)
     }
 }
 
-/// The only form in which a client sees any fault: it reveals nothing about nodes.
+/// The only form in which a client sees any fault. It reveals nothing about nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BackendFailure;
 
 impl BackendFailure {
     const MESSAGE: &'static str = "backend request failed";
 
-    /// The HTTP status of a call that failed alone.
+    /// Returns the HTTP status of a call that failed alone.
     pub const fn status(self, dialect: Dialect) -> StatusCode {
         match dialect {
             Dialect::Rest => StatusCode::BAD_GATEWAY,
@@ -444,12 +444,12 @@ impl BackendFailure {
         }
     }
 
-    /// The gRPC status number.
+    /// Returns the gRPC status number.
     pub const fn grpc(self) -> u8 {
         grpc::UNAVAILABLE
     }
 
-    /// The message, which is the same in every form.
+    /// Returns the message, which is the same in every form.
     pub const fn message(self) -> &'static str {
         Self::MESSAGE
     }
@@ -464,8 +464,8 @@ impl BackendFailure {
 }
 
 impl Dialect {
-    /// The HTTP status that a node would have given this `error` object if the call had not been one of an array. UTXO
-    /// daemons derive it from the error's number, all others answer 200.
+    /// Returns the HTTP status that a node would have given this `error` object outside an array. UTXO daemons derive
+    /// it from the error number; all others answer 200.
     pub fn status_alone(self, error: &[u8]) -> StatusCode {
         match self {
             Dialect::Utxo => match code(error) {
@@ -478,7 +478,7 @@ impl Dialect {
     }
 }
 
-/// The `code` of an `error` object.
+/// Reads the `code` of an `error` object.
 fn code(error: &[u8]) -> Option<i32> {
     let mut cursor = Cursor::new(error, DEEPEST);
     cursor.enter_object().ok()?;

@@ -1,4 +1,4 @@
-//! The answer to a call, in the parts that are cached, forwarded and counted.
+//! The answer to a call, split into the parts that are cached, forwarded and counted.
 
 use crate::fault::Fault;
 use crate::json::Span;
@@ -22,20 +22,20 @@ pub struct Reply {
 /// The origin of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// A node that answered this call.
+    /// The node that answered this call.
     Node,
-    /// A node that gave one answer to all calls of a request together, with none for this call.
+    /// A node that gave one answer to the whole request, with none for this call.
     NodeForAll,
-    /// A node that cannot serve the call now, as its error says, when no other node could serve it either. The call is not
+    /// A node whose error says that it cannot serve the call now, when no other node could either. The call is not
     /// charged.
     Unserved,
     /// The cache, where it was stored before the request arrived.
     Stored,
-    /// Another, identical call, which was in flight when this one arrived.
+    /// Another identical call, which was in flight when this one arrived.
     Shared,
-    /// A layer of an embedder rather than a node or the cache.
+    /// An embedder's layer.
     Own {
-        /// Whether the call had been reserved in the quota by then: only then is it charged.
+        /// True if the quota was reserved for the call. Only then is it charged.
         reserved: bool,
     },
 }
@@ -43,21 +43,21 @@ pub enum Source {
 /// The content of an answer.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// A node's own answer to a set of one. It is forwarded with the client's id in the place of the gateway's number, and with
-    /// the headers in [`Tally::passing`](crate::tally::Tally::passing).
+    /// A node's own answer to a set of one. It is forwarded with the client's id instead of the gateway's, and with the
+    /// headers in [`Tally::passing`](crate::tally::Tally::passing).
     Whole(Whole),
     /// The raw `result`.
     Result(Bytes),
-    /// A raw `result` which says that the call failed (the chain's adapter knows this form), and the HTTP status of the
-    /// node's answer if the call was sent alone.
+    /// A raw `result` that means a failure, as the chain's adapter knows, and the HTTP status of the node's answer if
+    /// the call was sent alone.
     Failure(Bytes, StatusCode),
     /// The raw `error` object of a node, and the HTTP status of its answer if the call was sent alone.
     Error(Bytes, StatusCode),
     /// The answer to a REST call.
     Rest(Box<Rest>),
-    /// A node's own answer to a set of one that is too large to be buffered. It is forwarded as it arrives.
+    /// A node's own answer to a set of one that is too large to buffer. It is forwarded as it arrives.
     Stream(Box<Streamed>),
-    /// Nothing: the answer to a notification.
+    /// No content: the answer to a notification.
     Nothing,
 }
 
@@ -66,16 +66,16 @@ pub enum Form {
 pub struct Rest {
     /// Its HTTP status.
     pub status: StatusCode,
-    /// The headers that are forwarded to the client, `Content-Type` among them.
+    /// The headers that are forwarded to the client, including `Content-Type`.
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// Whether it means that the call failed.
+    /// True if the answer means that the call failed.
     pub is_error: bool,
 }
 
 impl Rest {
-    /// Status, headers and body as one byte string, for a store of bytes.
+    /// Encodes status, headers and body as one byte string for a store.
     pub fn kept(&self) -> Bytes {
         let lengths: usize =
             self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 8).sum();
@@ -92,7 +92,7 @@ impl Rest {
         out.into()
     }
 
-    /// Reads what [`kept`](Rest::kept) wrote, which was not an error. `None` for any other bytes.
+    /// Decodes the bytes that [`kept`](Rest::kept) wrote. `None` for any other bytes.
     pub fn restored(mut kept: Bytes) -> Option<Self> {
         fn part(kept: &mut Bytes, len: usize) -> Option<Bytes> {
             (len <= kept.len()).then(|| kept.split_to(len))
@@ -118,20 +118,20 @@ impl Rest {
 /// A body that is arriving from a node.
 pub type Flow = Pin<Box<dyn Body<Data = Bytes, Error = Fault> + Send>>;
 
-/// A node's answer of which only the head was read so far.
+/// A node's answer after its head was read.
 #[derive(Clone)]
 pub struct Streamed {
     /// Its HTTP status.
     pub status: StatusCode,
     /// The headers that are forwarded to the client.
     pub headers: HeaderMap,
-    /// Whether it is an error from the node.
+    /// True if it is an error from the node.
     pub is_error: bool,
     body: Arc<Mutex<Option<Flow>>>,
 }
 
 impl Streamed {
-    /// An answer with this body.
+    /// Creates an answer with this body.
     pub fn new(status: StatusCode, headers: HeaderMap, is_error: bool, body: Flow) -> Self {
         Streamed { status, headers, is_error, body: Arc::new(Mutex::new(Some(body))) }
     }
@@ -151,14 +151,15 @@ impl fmt::Debug for Streamed {
     }
 }
 
-/// A node's own answer, as it wrote it.
+/// A node's own answer, unchanged.
 #[derive(Clone, Debug)]
 pub struct Whole {
     /// Its HTTP status.
     pub status: StatusCode,
     /// The body.
     pub body: Bytes,
-    /// The place of the id in the body. The client gets its own id there. `None`: the body has no id, and passes unchanged.
+    /// The position of the id in the body, which the client's id replaces. `None`: the body has no id and passes
+    /// unchanged.
     pub id: Option<Span>,
     /// The parts of the body.
     pub inner: Inner,
@@ -169,14 +170,14 @@ pub struct Whole {
 pub enum Inner {
     /// Its `result`.
     Result(Bytes),
-    /// Its `result`, which says that the call failed.
+    /// Its `result`, which means a failure.
     Failure(Bytes),
     /// Its `error`.
     Error(Bytes),
 }
 
 impl Inner {
-    /// The same content without the reply, which had this HTTP status.
+    /// Converts the content to a form without the reply around it. `status` is the reply's HTTP status.
     pub fn form(self, status: StatusCode) -> Form {
         match self {
             Inner::Result(result) => Form::Result(result),
@@ -187,7 +188,7 @@ impl Inner {
 }
 
 impl Form {
-    /// The raw result, when there is one.
+    /// Returns the raw result, if there is one.
     pub fn result(&self) -> Option<&Bytes> {
         match self {
             Form::Whole(Whole { inner: Inner::Result(result), .. }) | Form::Result(result) => Some(result),
@@ -195,7 +196,7 @@ impl Form {
         }
     }
 
-    /// The bytes that a reply store keeps: the raw result, or a whole REST answer that is not an error.
+    /// Returns the bytes for a reply store: the raw result, or a whole REST answer that is not an error.
     pub fn kept(&self) -> Option<Bytes> {
         match self {
             Form::Rest(rest) if !rest.is_error => Some(rest.kept()),
@@ -203,7 +204,7 @@ impl Form {
         }
     }
 
-    /// The bytes that show how permanent the answer is: the raw result, or the body of a REST answer.
+    /// Returns the bytes that show how permanent the answer is: the raw result, or the body of a REST answer.
     pub fn content(&self) -> Option<&Bytes> {
         match self {
             Form::Rest(rest) => Some(&rest.body),
@@ -211,7 +212,7 @@ impl Form {
         }
     }
 
-    /// Whether the node answered with an error.
+    /// Reports whether the node answered with an error.
     pub fn is_error(&self) -> bool {
         match self {
             Form::Whole(whole) => !matches!(whole.inner, Inner::Result(_)),
@@ -222,7 +223,7 @@ impl Form {
         }
     }
 
-    /// The same content for another caller's id: whole answers are split into their parts.
+    /// Returns the same content for another caller's id: a whole answer is reduced to its parts.
     #[must_use]
     pub fn shared(&self) -> Form {
         match self {

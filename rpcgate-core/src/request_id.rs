@@ -1,4 +1,4 @@
-//! Request ids: UUIDs of version 7 (RFC 9562, section 5.7), in the order of arrival to the millisecond.
+//! Request ids: UUIDs of version 7 (RFC 9562, section 5.7), in order of arrival to the millisecond.
 
 use crate::caller::RequestId;
 use crate::clock::Time;
@@ -6,13 +6,13 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 
 thread_local! {
-    // The standard library seeds each of these from the operating system; ids need to be unique, not secret.
+    // The standard library seeds each state from the operating system. Ids need to be unique, not secret.
     static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(std::thread::current().id()));
 }
 
-/// Random bits, which are no secret.
+/// Returns random bits that are not secret.
 pub(crate) fn random() -> u64 {
-    // SplitMix64: every state gives another number.
+    // SplitMix64: every state gives a different number.
     STATE.with(|state| {
         let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
         state.set(next);
@@ -23,7 +23,7 @@ pub(crate) fn random() -> u64 {
 }
 
 impl RequestId {
-    /// A new id for a request that arrived at `now`.
+    /// Creates an id for a request that arrived at `now`.
     pub fn new(now: Time) -> Self {
         let (high, low) = (random(), random());
         let time = u128::from(now.millis() & 0xffff_ffff_ffff) << 80;
@@ -32,17 +32,17 @@ impl RequestId {
         RequestId(time | version | variant)
     }
 
-    /// The time of its request, to the millisecond, if it [is one of version 7](RequestId::is_version_7).
+    /// Returns the arrival time to the millisecond, if this [is a UUID of version 7](RequestId::is_version_7).
     pub const fn time(self) -> Time {
         Time::from_millis((self.0 >> 80) as u64)
     }
 
-    /// Whether it is a UUID of version 7.
+    /// Reports whether it is a UUID of version 7.
     pub const fn is_version_7(self) -> bool {
         self.0 >> 76 & 0xf == 7 && self.0 >> 62 & 0b11 == 0b10
     }
 
-    /// Its 36 characters.
+    /// Returns the 36 characters of the hyphenated form.
     pub fn text(self) -> [u8; 36] {
         crate::caller::uuid_text(self.0)
     }

@@ -1,4 +1,4 @@
-//! A REST call: its path in the only form that a node may see, and what distinguishes it from other calls.
+//! REST calls: their paths in the only form that a node may see, and their identity in the cache.
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -6,11 +6,11 @@ use http::{HeaderMap, Method};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A path without the chain's own segment, in its canonical form: empty, or `/` and segments that are neither
-/// empty nor dots, in which exactly the bytes are escaped that must be.
+/// A path without the chain's own segment, in canonical form: empty, or `/` and segments that are neither empty nor
+/// dots, with exactly the necessary bytes escaped.
 ///
-/// A path that can be read in more than one way has no such form. Parsers that resolve escapes once and parsers that
-/// resolve them twice, parsers that remove dot segments and parsers that do not, must see the same path.
+/// A path with more than one possible reading has no canonical form. Parsers that resolve escapes once or twice, with
+/// or without removing dot segments, must see the same path.
 ///
 /// ```
 /// use rpcgate_core::rest::Path;
@@ -25,9 +25,9 @@ use std::ops::Range;
 pub struct Path(String);
 
 impl Path {
-    /// The canonical form of `path` as it was sent, which is empty or begins with a slash; one trailing slash is
-    /// ignored. `None` for dot segments in any spelling, `//`, an encoded slash or backslash, `;`, control characters,
-    /// text that is not UTF-8 after decoding (overlong forms), an invalid escape, and an escape inside of an escape.
+    /// Returns the canonical form of `path`, which is empty or begins with a slash; one trailing slash is ignored.
+    /// `None` for dot segments in any spelling, `//`, an encoded slash or backslash, `;`, control characters, text that
+    /// is not UTF-8 after decoding (overlong forms), an invalid escape, and an escape inside an escape.
     pub fn canonical(path: &str) -> Option<Path> {
         let path = path.strip_suffix('/').unwrap_or(path);
         if path.is_empty() {
@@ -57,19 +57,19 @@ impl Path {
         Some(Path(out))
     }
 
-    /// The path itself.
+    /// Returns the path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its segments, with their escapes.
+    /// Returns the segments, with their escapes.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').skip(1)
     }
 }
 
-/// Whether `path` is obviously its own canonical form: it contains no escape, and no segment that
-/// is empty or begins with a dot. That is true of most paths.
+/// Reports whether `path` is obviously canonical: no escapes, and no segment that is empty or begins with a dot. Most
+/// paths are.
 fn is_plainly_canonical(path: &str) -> bool {
     let mut starts = false;
     let are_fine = path.bytes().all(|byte| {
@@ -84,12 +84,12 @@ fn is_plainly_canonical(path: &str) -> bool {
     are_fine && !starts && path.starts_with('/')
 }
 
-/// Whether some parser gives the character a meaning beyond a part of a name.
+/// Reports whether some parser treats the character as more than a part of a name.
 fn is_ambiguous(c: char) -> bool {
     matches!(c, '/' | '\\' | ';' | '%') || c.is_control()
 }
 
-/// Whether the byte may be in a path without an escape: RFC 3986, `pchar`, without `;`.
+/// Reports whether a path may contain the byte unescaped: `pchar` of RFC 3986, without `;`.
 const fn is_plain(byte: u8) -> bool {
     let marks = b"-._~!$&'()*+,=:@";
     let mut at = 0;
@@ -102,7 +102,7 @@ const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
 }
 
-/// The result of [`is_plain`] for each byte.
+/// [`is_plain`] for each byte.
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let mut byte = 0;
@@ -117,7 +117,7 @@ fn hex_digit(nibble: u8) -> char {
     char::from_digit(u32::from(nibble), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
-/// `text` with its escapes resolved; `None` if one is invalid.
+/// Resolves the escapes of `text`; `None` if one is invalid.
 fn decoded(text: &str) -> Option<Cow<'_, [u8]>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text.as_bytes()));
@@ -138,12 +138,12 @@ fn decoded(text: &str) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(out))
 }
 
-/// Query parameters in which keys are sent, here or at other gateways. A client that was written for another gateway sends its
-/// key in that gateway's parameter, so no node of any chain gets these parameters.
+/// Query parameters that contain keys, at this gateway or at others. No node gets them, because clients written for
+/// another gateway send its key in that gateway's parameter.
 pub const KEY_PARAMETERS: &[&str] = &["apikey", "api_key", "api-key", "x-api-key"];
 
-/// `query` as it was sent, without the parameters with one of these `names`, with or without escapes and in either case:
-/// a key must not reach a node.
+/// Removes the parameters with these `names` from `query`, matching them escaped or not and in either case: a key must
+/// not reach a node.
 ///
 /// ```
 /// use rpcgate_core::rest::{KEY_PARAMETERS, query_without};
@@ -174,21 +174,20 @@ pub struct RestCall {
     name: CallName,
 }
 
-/// The name under which a call is metered.
+/// The metered name of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum CallName {
-    /// A segment of its path, by its range in the line.
+    /// A path segment, as a range in the line.
     Segment(Range<usize>),
-    /// The name that the adapter gives its path.
+    /// The name from the adapter.
     Path(&'static str),
 }
 
-/// The longest method name that is counted separately in usage; longer segments are counted together.
+/// The longest method name that is counted separately in usage. Longer segments are counted together.
 const LONGEST_NAME: usize = 256;
 
 impl RestCall {
-    /// The call of `path`, which is not empty, with this query and these headers. `None` if they are too long for a
-    /// request target.
+    /// Creates the call of a non-empty `path`. `None` if path and query are too long for a request target.
     pub fn new(verb: Method, path: &Path, query: &str, headers: HeaderMap) -> Option<Self> {
         let (verb_text, path, mark) = (verb.as_str(), path.as_str(), if query.is_empty() { "" } else { "?" });
         let mut line = Vec::with_capacity(verb_text.len() + path.len() + query.len() + 2);
@@ -203,15 +202,15 @@ impl RestCall {
         Some(RestCall { line, verb, target, headers, name: CallName::Segment(name) })
     }
 
-    /// The same call with the [name](crate::chain::Chain::rest_name) that its chain's adapter gives the path.
+    /// Sets the [name](crate::chain::Chain::rest_name) that the chain's adapter gives the path.
     #[must_use]
     pub fn named(mut self, name: &'static str) -> Self {
         self.name = CallName::Path(name);
         self
     }
 
-    /// Completes the [line](RestCall::line) with everything that a node gets, for calls whose answers are cached. Calls that a
-    /// node could distinguish then have different lines, since neither a target nor a header contains a line feed.
+    /// Extends the [line](RestCall::line) to everything that a node gets, for calls whose answers are cached. Calls
+    /// that a node can distinguish then have different lines, because neither targets nor headers contain line feeds.
     pub fn complete(&mut self, body: &[u8]) {
         let mut line = self.line.to_vec();
         for (name, value) in &self.headers {
@@ -225,28 +224,27 @@ impl RestCall {
         self.line = line.into();
     }
 
-    /// Whether a node gets the request's body: a call that only reads has none.
+    /// Reports whether a node gets the request's body. `GET` and `HEAD` have none.
     pub fn has_body(&self) -> bool {
         !matches!(self.verb, Method::GET | Method::HEAD)
     }
 
-    /// Its HTTP method.
+    /// Returns the HTTP method.
     pub fn verb(&self) -> &Method {
         &self.verb
     }
 
-    /// The path and query below a node's URL.
+    /// Returns the path and query below a node's URL.
     pub fn target(&self) -> &PathAndQuery {
         &self.target
     }
 
-    /// The caller's headers that a node gets.
+    /// Returns the caller's headers that a node gets.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// The name under which it is metered: the last segment of its path, unless its adapter [names](RestCall::named) the
-    /// path.
+    /// Returns the metered name: the last path segment, unless the adapter [names](RestCall::named) the path.
     pub fn name(&self) -> &[u8] {
         match &self.name {
             CallName::Segment(range) => self.line.get(range.clone()).unwrap_or_default(),
@@ -254,13 +252,13 @@ impl RestCall {
         }
     }
 
-    /// Whether [`name`](RestCall::name) is longer than the limit for a method.
+    /// Reports whether [`name`](RestCall::name) is longer than the limit for a method.
     pub fn has_long_name(&self) -> bool {
         self.name().len() > LONGEST_NAME
     }
 
-    /// `<verb> <target>`, and for a [complete](RestCall::complete) call a line for each header and, after an empty line, the
-    /// body. [`RestLine`] parses it.
+    /// Returns `<verb> <target>`. A [complete](RestCall::complete) call also has one line per header, an empty line,
+    /// and the body. [`RestLine`] parses it.
     pub fn line(&self) -> &[u8] {
         &self.line
     }
@@ -278,16 +276,16 @@ impl RestCall {
 pub struct RestLine<'a> {
     /// The HTTP method.
     pub verb: &'a str,
-    /// The canonical path below the chain's own.
+    /// The canonical path below the chain's own path.
     pub path: &'a str,
-    /// The query; empty if there is none.
+    /// The query; empty if absent.
     pub query: &'a str,
-    /// The body, for a call with one in a cache class.
+    /// The body, if the call has one and is cacheable.
     pub body: &'a [u8],
 }
 
 impl<'a> RestLine<'a> {
-    /// Reads `params`. Parameters of other calls than REST calls give an empty line.
+    /// Parses `params`. Those of other calls than REST calls give an empty line.
     pub fn read(params: &'a [u8]) -> Self {
         let line = params.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let head = params.windows(2).position(|two| two == b"\n\n");
@@ -299,7 +297,7 @@ impl<'a> RestLine<'a> {
         RestLine { verb, path, query, body }
     }
 
-    /// Whether `params` are those of a call with this HTTP method. Reads only their beginning.
+    /// Reports whether `params` are those of a call with this HTTP method. Reads only their beginning.
     pub fn has_verb(params: &[u8], verb: &str) -> bool {
         params.strip_prefix(verb.as_bytes()).is_some_and(|rest| rest.starts_with(b" "))
     }
@@ -427,7 +425,7 @@ mod tests {
         assert_eq!(RestLine::read(call.line()).path, "/v2/accounts/ABC");
     }
 
-    /// Headers and bodies that make one call look like another if they are merely concatenated.
+    /// Headers and bodies that would make one call look like another if merely concatenated.
     #[test]
     fn calls_that_a_node_can_distinguish_have_different_lines() {
         let full = |query: &str, headers: &[(&'static str, &str)], body: &[u8]| {

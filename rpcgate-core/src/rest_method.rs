@@ -1,21 +1,20 @@
-//! A REST path with a name, for adapters that distinguish their paths by more than the last segment.
+//! Named REST paths, for adapters that distinguish paths by more than the last segment.
 
 use crate::cache_rule::CacheRule;
 use crate::chain::{Flags, Method};
 use crate::rest::Path;
 
-/// One row of a REST chain's method table: a verb, the template of a path, and the rule of the calls that match.
+/// One row of a REST chain's method table: a verb, a path template, and the rule of the matching calls.
 ///
-/// A call that matches is known by the row's name to method lists, weights, cache lifetimes and usage, and in an
-/// operator's configuration. The name is the template itself unless the row is
-/// [`named`](RestMethod::named).
+/// Method lists, weights, cache lifetimes, usage and the configuration know a matching call by the row's name. The name
+/// is the template unless the row is [`named`](RestMethod::named).
 ///
-/// A template consists of segments: each is a literal, in the canonical form of [`Path`], or a parameter `{address}`,
-/// which matches any one segment. A last parameter written `{path...}` matches one or more segments. Rows are tried in
-/// order, and the first match applies.
+/// A template consists of segments. Each is a literal, in the canonical form of [`Path`], or a parameter `{address}`,
+/// which matches any one segment. A last parameter `{path...}` matches one or more segments. The first matching row
+/// applies.
 ///
-/// Rows with the same name share one rule, the strictest of theirs: the highest weight, every mark, and no cache unless
-/// their cache classes agree. If one path reads by `GET` and submits by `POST`, give one of the two a name.
+/// Rows with the same name share the strictest rule: the highest weight, every flag, and no cache unless their cache
+/// classes agree. If one path reads by `GET` and submits by `POST`, give one of the two its own name.
 ///
 /// ```
 /// use rpcgate_core::cache_rule::CacheRule;
@@ -38,27 +37,27 @@ pub struct RestMethod {
 }
 
 impl RestMethod {
-    /// A path that is read by `GET` and `HEAD`. Such a call has a weight of `cu` Compute Units, is not cached and has no marks.
+    /// Creates a path that is read by `GET` and `HEAD`, weighs `cu` Compute Units, is not cached and has no flags.
     ///
     /// # Panics
-    /// If the template does not consist of segments as [`RestMethod`] describes them. In a constant, this is a compile
+    /// Panics if the template does not have the form that [`RestMethod`] describes. In a constant, this is a compile
     /// error.
     pub const fn get(template: &'static str, cu: u32) -> Self {
         RestMethod::new(template, false, cu)
     }
 
-    /// A path to which clients post input for a computation: the call changes nothing and may be repeated.
+    /// Creates a path for posted computations: the call changes nothing and may be repeated.
     ///
     /// # Panics
-    /// As [`get`](RestMethod::get).
+    /// Panics like [`get`](RestMethod::get).
     pub const fn post(template: &'static str, cu: u32) -> Self {
         RestMethod::new(template, true, cu)
     }
 
-    /// A path to which clients post a transaction: a [`BROADCAST`](Flags::BROADCAST), which is never sent twice.
+    /// Creates a path for posted transactions: a [`BROADCAST`](Flags::BROADCAST), which is never sent twice.
     ///
     /// # Panics
-    /// As [`get`](RestMethod::get).
+    /// Panics like [`get`](RestMethod::get).
     pub const fn submit(template: &'static str, cu: u32) -> Self {
         RestMethod::new(template, true, cu).marked(Flags::BROADCAST)
     }
@@ -68,7 +67,7 @@ impl RestMethod {
         RestMethod { template, is_posted, row: Method::new(template, cu) }
     }
 
-    /// The same row with a name of its own: 1 to 256 bytes without blanks and without `*`.
+    /// Sets the name: 1 to 256 bytes without blanks and without `*`.
     #[must_use]
     pub const fn named(mut self, name: &'static str) -> Self {
         self.row.name = name;
@@ -76,36 +75,36 @@ impl RestMethod {
         self
     }
 
-    /// The same row with a cache class.
+    /// Sets the cache class.
     #[must_use]
     pub const fn cached(mut self, cache: CacheRule) -> Self {
         self.row = self.row.cached(cache);
         self
     }
 
-    /// The same row with more marks.
+    /// Adds flags.
     #[must_use]
     pub const fn marked(mut self, flags: Flags) -> Self {
         self.row = self.row.marked(flags);
         self
     }
 
-    /// The row of the method table: the name, and the rule of the calls that match.
+    /// Returns the row of the method table: the name, and the rule of the matching calls.
     pub const fn row(&self) -> Method {
         self.row
     }
 
-    /// The template of the path.
+    /// Returns the path template.
     pub const fn template(&self) -> &'static str {
         self.template
     }
 
-    /// The HTTP methods that a client may use, as the `Allow` header lists them.
+    /// Returns the value of the `Allow` header.
     pub(crate) const fn allow(&self) -> &'static str {
         if self.is_posted { "POST, OPTIONS" } else { "GET, OPTIONS" }
     }
 
-    /// Whether the row applies to a call with this HTTP method for this path.
+    /// Reports whether the row applies to this HTTP method and path.
     pub fn matches(&self, verb: &http::Method, path: &Path) -> bool {
         let is_verb = match *verb {
             http::Method::GET | http::Method::HEAD => !self.is_posted,
@@ -115,7 +114,7 @@ impl RestMethod {
         is_verb && self.has_path(path)
     }
 
-    /// Whether the path matches the template, whatever the HTTP method.
+    /// Reports whether the path matches the template, for any HTTP method.
     pub fn has_path(&self, path: &Path) -> bool {
         let mut found = path.segments();
         for wanted in self.template.split('/').skip(1) {
@@ -148,7 +147,7 @@ const fn is_template(text: &[u8]) -> bool {
     true
 }
 
-/// Whether the segment from `start` to `end` is a literal or a parameter; the rest of a path only at its end.
+/// Reports whether the segment is a literal or a parameter. `{path...}` is valid only at the end.
 const fn is_template_segment(text: &[u8], start: usize, end: usize) -> bool {
     if start == end {
         return false;

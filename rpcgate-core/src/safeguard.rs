@@ -1,5 +1,5 @@
-//! The safeguard against storms of refusals: the limits of a key that keeps calling although it gets 429 are scaled down for a
-//! limited time (the key is *cooled down*).
+//! The safeguard against refusal storms: the limits of a key that keeps calling despite 429 answers are scaled down for
+//! a limited time (a *cool-down*).
 
 use crate::backend::usage_sink::Record;
 use crate::caller::{Caller, KeyId, ProjectId, TenantId};
@@ -9,7 +9,7 @@ use crate::refusal::Refusal;
 use http::StatusCode;
 use std::time::Duration;
 
-/// When a key is cooled down, how far, and for how long.
+/// The conditions, scale and length of a cool-down.
 ///
 /// ```
 /// use rpcgate_core::safeguard::SafeguardRule;
@@ -19,18 +19,18 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SafeguardRule {
-    /// Requests refused with 429 that make a UTC minute a stormy one.
+    /// The number of requests refused with 429 that makes a UTC minute stormy.
     pub refusals: u64,
-    /// Stormy minutes in a row that make a storm.
+    /// The number of consecutive stormy minutes that makes a storm.
     pub minutes: u64,
     /// The percentage of the limits that remains.
     pub percent: u64,
-    /// How long the cool-down lasts.
+    /// The length of the cool-down.
     pub cooldown: Duration,
 }
 
 impl Default for SafeguardRule {
-    /// The same as [`new`](SafeguardRule::new).
+    /// Same as [`new`](SafeguardRule::new).
     fn default() -> Self {
         SafeguardRule::new()
     }
@@ -41,18 +41,18 @@ impl Default for SafeguardRule {
 pub struct Cooled {
     /// The key.
     pub key: KeyId,
-    /// Its project.
+    /// The key's project.
     pub project: ProjectId,
-    /// Its project's tenant.
+    /// The project's tenant.
     pub tenant: TenantId,
     /// The percentage of the limits that remains.
     pub percent: u64,
-    /// When the cool-down ends.
+    /// The end of the cool-down.
     pub end: Time,
 }
 
 impl Cooled {
-    /// A limit scaled down by the rule, see [`SafeguardRule::scale`].
+    /// Scales a limit like [`SafeguardRule::scale`].
     pub const fn scale(&self, limit: u64) -> u64 {
         scaled(limit, self.percent)
     }
@@ -64,45 +64,45 @@ const fn scaled(limit: u64, percent: u64) -> u64 {
 }
 
 impl SafeguardRule {
-    /// A quarter of the limits for an hour, after 5 minutes with 300 refusals each.
+    /// Creates the default rule: a quarter of the limits for an hour, after 5 minutes with 300 refusals each.
     pub const fn new() -> Self {
         SafeguardRule { refusals: 300, minutes: 5, percent: 25, cooldown: Duration::from_secs(3_600) }
     }
 
-    /// The same with another number of refusals that make a minute stormy.
+    /// Sets the number of refusals in a stormy minute.
     #[must_use]
     pub const fn with_refusals(mut self, refusals: u64) -> Self {
         self.refusals = refusals;
         self
     }
 
-    /// The same with another number of stormy minutes that make a storm.
+    /// Sets the number of stormy minutes in a storm.
     #[must_use]
     pub const fn with_minutes(mut self, minutes: u64) -> Self {
         self.minutes = minutes;
         self
     }
 
-    /// The same with another percentage of the limits that remains.
+    /// Sets the percentage of the limits that remains.
     #[must_use]
     pub const fn with_percent(mut self, percent: u64) -> Self {
         self.percent = percent;
         self
     }
 
-    /// The same with another length of the cool-down.
+    /// Sets the length of the cool-down.
     #[must_use]
     pub const fn with_cooldown(mut self, cooldown: Duration) -> Self {
         self.cooldown = cooldown;
         self
     }
 
-    /// A limit scaled down: at least 1, so that a key is never cut off, but 0 stays 0.
+    /// Scales a limit down to at least 1, so that a key is never cut off. 0 stays 0.
     pub const fn scale(&self, limit: u64) -> u64 {
         scaled(limit, self.percent)
     }
 
-    /// The caller with its plan windows and its project's requests per second scaled down.
+    /// Returns the caller with its plan windows and its project's requests per second scaled down.
     pub fn cool(&self, caller: &Caller) -> Caller {
         let mut cooled = caller.clone();
         let Plan { per_minute, per_hour, per_day, .. } = &mut cooled.plan;
@@ -113,30 +113,30 @@ impl SafeguardRule {
     }
 }
 
-/// Whether every call of a request was refused with 429: by the plan windows, the project's requests per second, the pace
-/// or the heavy budget.
+/// Reports whether every call of a request was refused with 429: by the plan windows, the project's requests per
+/// second, the pace or the heavy budget.
 pub fn is_refused(record: &Record<'_>) -> bool {
     const TOO_MANY: StatusCode = Refusal::Window { retry_after: 1 }.status();
-    // For nearly every request the first line decides.
+    // The first line decides for nearly every request.
     !record.lines.is_empty() && record.lines.iter().all(|line| line.status == TOO_MANY)
 }
 
 /// The refusals of one key, and its cool-down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Storm {
-    /// The newest minute that had a refusal, and how many.
+    /// The newest minute with a refusal, and its number of refusals.
     minute: u64,
     refused: u64,
-    /// Stormy minutes in a row right before it.
+    /// The number of consecutive stormy minutes before `minute`.
     stormy: u64,
-    /// When the cool-down ends, if the key is cooled down.
+    /// The end of the cool-down, if there is one.
     end: Option<Time>,
 }
 
 impl Storm {
-    /// Counts a refused request that arrived at `now`; one that arrived in a minute before the newest counts in the newest.
-    /// Returns whether this request cools the key down. During a cool-down nothing is counted; afterwards counting starts
-    /// again.
+    /// Counts a refused request that arrived at `now`, and returns true if it starts a cool-down. A request of an
+    /// earlier minute counts in the newest minute. Nothing is counted during a cool-down. Counting starts again
+    /// afterwards.
     pub fn note(&mut self, rule: &SafeguardRule, now: Time) -> bool {
         if self.end.is_some() {
             return false;
@@ -155,15 +155,15 @@ impl Storm {
         is_storm
     }
 
-    /// When the cool-down ends, if the key is cooled down for a request that arrived at `now`.
+    /// Returns the end of the cool-down if it is active for a request that arrived at `now`.
     pub fn end(&self, now: Time) -> Option<Time> {
         self.end.filter(|end| *end > now)
     }
 
-    /// Whether it can be forgotten at `present`: it is over, or the clock was set back since, which does not prolong a
-    /// cool-down.
+    /// Reports whether this storm can be dropped at `present`: it is over, or the clock was set back, which must not
+    /// prolong a cool-down.
     pub fn is_over(&self, rule: &SafeguardRule, present: Time) -> bool {
-        // A reading from a moment ago does not mean that the clock was set back.
+        // A slightly older reading does not mean that the clock was set back.
         const SLACK: Duration = Duration::from_secs(60);
         match self.end {
             Some(end) => end <= present || end.since(present) > rule.cooldown + SLACK,
@@ -171,7 +171,7 @@ impl Storm {
         }
     }
 
-    /// Whether the key was cooled down when it was last checked.
+    /// Reports whether the key was in a cool-down at the last check.
     pub const fn is_cooled(&self) -> bool {
         self.end.is_some()
     }
@@ -187,7 +187,7 @@ mod tests {
     const RULE: SafeguardRule =
         SafeguardRule { refusals: 3, minutes: 2, percent: 25, cooldown: Duration::from_secs(3_600) };
 
-    /// Counts one refusal at each of these seconds. Returns those that cooled the key down.
+    /// Counts one refusal at each of these seconds. Returns the seconds that started a cool-down.
     fn storms(seconds: &[u64]) -> Vec<u64> {
         let mut storm = Storm::default();
         seconds.iter().copied().filter(|secs| storm.note(&RULE, Time::from_secs(*secs))).collect()

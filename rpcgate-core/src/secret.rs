@@ -1,9 +1,9 @@
-//! API keys: their form, the checksum that lets a gateway refuse forged ones without a look-up, and the hash they are
-//! stored under.
+//! API keys: their form, the checksum that lets a gateway refuse forged keys without a look-up, and the hash under
+//! which they are stored.
 //!
 //! A key is `rpcg_`, 7 characters of id (together the 12-character prefix that may be shown), 32 characters of secret
-//! and 6 of checksum, all of `0-9A-Za-z`. The checksum is keyed: without `gateway.key_secret` it is impossible to make a key that
-//! reaches the store.
+//! and 6 of checksum, all of `0-9A-Za-z`. The checksum is keyed: without `gateway.key_secret`, a forged key cannot
+//! reach the store.
 //!
 //! Creating, checking and hashing keys needs the feature `secrets`.
 
@@ -17,18 +17,18 @@ const MARK: &str = "rpcg_";
 const ID: usize = 7;
 const SECRET: usize = 32;
 const CHECKSUM: usize = 6;
-/// The number of characters of a key that a log, a list or a trace may show.
+/// The number of leading characters of a key that a log, a list or a trace may show.
 pub const PREFIX: usize = MARK.len() + ID;
-/// The length of a key.
+/// The length of a key, in characters.
 pub const LENGTH: usize = PREFIX + SECRET + CHECKSUM;
 #[cfg(any(test, feature = "secrets"))]
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Creates keys, and distinguishes forged ones from genuine ones. All parts of a deployment use the same secret.
+/// A generator and verifier of keys. All parts of a deployment use the same secret.
 #[cfg(any(test, feature = "secrets"))]
 pub struct KeyForge {
     secret: hmac::Key,
-    /// Secrets from before, whose keys still pass.
+    /// Former secrets, whose keys are still accepted.
     former: Box<[hmac::Key]>,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Debug for KeyForge {
     }
 }
 
-/// The operating system returned no random numbers.
+/// The error if the operating system returned no random numbers.
 #[cfg(any(test, feature = "secrets"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRandomness;
@@ -56,7 +56,7 @@ impl std::error::Error for NoRandomness {}
 
 #[cfg(any(test, feature = "secrets"))]
 impl KeyForge {
-    /// A forge with this secret (`gateway.key_secret`).
+    /// Creates a forge with this secret (`gateway.key_secret`).
     ///
     /// ```
     /// use rpcgate_core::secret::KeyForge;
@@ -72,7 +72,7 @@ impl KeyForge {
         KeyForge { secret: hmac::Key::new(hmac::HMAC_SHA256, secret), former: Box::default() }
     }
 
-    /// This forge, which also accepts keys that were created with one of these secrets (`gateway.former_key_secrets`).
+    /// Also accepts keys that were created with one of these secrets (`gateway.former_key_secrets`).
     ///
     /// ```
     /// use rpcgate_core::secret::KeyForge;
@@ -89,10 +89,10 @@ impl KeyForge {
         KeyForge { former: former.collect(), ..self }
     }
 
-    /// A new key.
+    /// Creates a key.
     ///
     /// # Errors
-    /// [`NoRandomness`] when the operating system returns no random numbers.
+    /// Returns [`NoRandomness`] if the operating system returns no random numbers.
     pub fn make(&self) -> Result<String, NoRandomness> {
         let mut key = String::with_capacity(LENGTH);
         key.push_str(MARK);
@@ -102,7 +102,7 @@ impl KeyForge {
         Ok(key)
     }
 
-    /// Whether `key` was created with this secret, or with a former one that is accepted. It may have been revoked since.
+    /// Reports whether `key` was created with this secret or an accepted former one. It may have been revoked since.
     pub fn is_genuine(&self, key: &str) -> bool {
         let Some((body, checksum)) = key.split_at_checked(LENGTH - CHECKSUM) else { return false };
         use subtle::ConstantTimeEq;
@@ -125,10 +125,10 @@ fn checksum(secret: &hmac::Key, body: &str) -> [u8; CHECKSUM] {
     })
 }
 
-/// `count` random characters of `0-9A-Za-z`, appended to `out`.
+/// Appends `count` random characters of `0-9A-Za-z` to `out`.
 ///
 /// # Errors
-/// [`NoRandomness`] when the operating system returns no random numbers.
+/// Returns [`NoRandomness`] if the operating system returns no random numbers.
 #[cfg(any(test, feature = "secrets"))]
 pub fn random_text(count: usize, out: &mut String) -> Result<(), NoRandomness> {
     let random = SystemRandom::new();
@@ -145,17 +145,17 @@ pub fn random_text(count: usize, out: &mut String) -> Result<(), NoRandomness> {
     Ok(())
 }
 
-/// The part of a key that may be shown. Empty for a text that does not have the form of a key.
+/// Returns the part of a key that may be shown. Empty for a text that does not have the form of a key.
 pub fn shown(key: &str) -> &str {
     if key.len() == LENGTH && key.starts_with(MARK) { key.get(..PREFIX).unwrap_or_default() } else { "" }
 }
 
-/// The SHA-256 of a key, under which it is stored. A key has 190 bits of randomness, so no salt is needed.
+/// The SHA-256 of a key, under which it is stored. A key has 190 random bits, so no salt is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyHash(pub [u8; 32]);
 
 impl KeyHash {
-    /// The hash of a key.
+    /// Hashes a key.
     #[cfg(any(test, feature = "secrets"))]
     pub fn of(key: &str) -> Self {
         let mut hash = [0; 32];
@@ -163,7 +163,7 @@ impl KeyHash {
         KeyHash(hash)
     }
 
-    /// Reads 64 hexadecimal digits; `None` for any other text.
+    /// Parses 64 hexadecimal digits; `None` for any other text.
     pub fn from_hex(text: &str) -> Option<Self> {
         let mut hash = [0; 32];
         hex::decode_to_slice(text, &mut hash).ok()?;

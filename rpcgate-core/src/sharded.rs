@@ -1,4 +1,4 @@
-//! A map in many shards, each with a lock that is held for a few additions only: a caller rarely waits for another one.
+//! A map in many shards, each with a briefly held lock, so that callers rarely wait for each other.
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hash};
 
 const SHARDS: usize = 64;
 
-/// Small values such as counts, by key or project.
+/// A sharded map of small values such as counts, by key or project.
 #[derive(Debug)]
 pub struct Sharded<K, V> {
     hash: RandomState,
@@ -34,12 +34,12 @@ impl<K, V> Default for Sharded<K, V> {
 }
 
 impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
-    /// Calls `act` with the value under `key`, a new one if there is none. `act` must not use this map.
+    /// Calls `act` with the value of `key`, inserting the default if absent. `act` must not use this map.
     pub fn with<T>(&self, key: K, act: impl FnOnce(&mut V) -> T) -> T {
         act(self.shard(key).lock().values.entry(key).or_default())
     }
 
-    /// Like [`with`](Sharded::with), for values that are removed once they are back at their default.
+    /// Calls `act` like [`with`](Sharded::with), and removes the value if it is back at its default.
     pub fn with_rest<T>(&self, key: K, act: impl FnOnce(&mut V) -> T) -> T
     where
         V: PartialEq,
@@ -53,9 +53,9 @@ impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
         done
     }
 
-    /// Like [`with`](Sharded::with), for values that expire: the first call of an `epoch`, which only grows, at a shard first
-    /// removes the values for which `keep` is false. So the map stays small without a sweep. Neither function may use this
-    /// map.
+    /// Calls `act` like [`with`](Sharded::with), for values that expire. The first call of each `epoch`, which only
+    /// grows, at a shard removes the values for which `keep` is false, so that the map stays small without a sweep.
+    /// Neither function may use this map.
     pub fn with_kept<T>(
         &self,
         key: K,
@@ -71,7 +71,7 @@ impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
         act(shard.values.entry(key).or_default())
     }
 
-    /// Calls `act` with the value under `key`. `act` must not use this map.
+    /// Calls `act` with the value of `key`, if present. `act` must not use this map.
     pub fn look<T>(&self, key: K, act: impl FnOnce(Option<&V>) -> T) -> T {
         act(self.shard(key).lock().values.get(&key))
     }
@@ -90,12 +90,12 @@ impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
         }
     }
 
-    /// The number of values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().values.len()).sum()
     }
 
-    /// Whether there is no value.
+    /// Reports whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.lock().values.is_empty())
     }

@@ -1,13 +1,13 @@
-//! How much of a shared resource one project may hold, so that no project can exclude the others.
+//! Fair shares of a resource, so that no project can exclude the others.
 
 use crate::caller::ProjectId;
 use crate::sharded::Sharded;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A resource such as bytes or places, with a limit for all projects together.
+/// A resource such as bytes or slots, with a limit for all projects together.
 ///
-/// A project may always take up to its share while any are left. It may take more, but must then leave a reserve for
-/// projects below their share: a single project gets nearly everything, and the next project still gets
+/// A project may always take up to its share while any units are left. It may take more, but must then leave the
+/// reserve to projects below their share. A single project gets nearly everything, and the next project still gets
 /// something.
 ///
 /// ```
@@ -30,47 +30,47 @@ pub struct Shares {
     projects: Sharded<ProjectId, usize>,
 }
 
-/// Nothing is left, or nothing for this project.
+/// The error if nothing is left, or nothing for this project.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
 impl Shares {
-    /// `limit` for all projects together, all of which one project may hold.
+    /// Creates a resource with `limit` units. One project may hold all of them.
     pub fn new(limit: usize) -> Self {
         Shares { limit, share: limit, reserve: 0, held: AtomicUsize::new(0), projects: Sharded::default() }
     }
 
-    /// Sets how much a project may always hold.
+    /// Sets the number of units that a project may always hold.
     #[must_use]
     pub fn with_share(mut self, share: usize) -> Self {
         self.share = share;
         self
     }
 
-    /// Sets how much is reserved for projects that hold less than their share.
+    /// Sets the number of units reserved for projects below their share.
     #[must_use]
     pub fn with_reserve(mut self, reserve: usize) -> Self {
         self.reserve = reserve;
         self
     }
 
-    /// How much is held now.
+    /// Returns the number of units held now.
     pub fn held(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    /// Takes `count` that belong to no project.
+    /// Takes `count` units for no project.
     ///
     /// # Errors
-    /// [`Full`] when fewer are left; then none is taken.
+    /// Returns [`Full`] if fewer are left. None is taken then.
     pub fn take(&self, count: usize) -> Result<(), Full> {
         self.take_before(count).map(drop)
     }
 
-    /// Takes `count` for a project.
+    /// Takes `count` units for a project.
     ///
     /// # Errors
-    /// [`Full`] when fewer are left for it; then none is taken.
+    /// Returns [`Full`] if fewer are left for it. None is taken then.
     pub fn take_for(&self, project: ProjectId, count: usize) -> Result<(), Full> {
         let before = self.take_before(count)?;
         let leaves_reserve = before.saturating_add(count) <= self.limit.saturating_sub(self.reserve);
@@ -89,18 +89,18 @@ impl Shares {
         Err(Full)
     }
 
-    /// Returns `count` that belonged to no project.
+    /// Returns `count` units that belonged to no project.
     pub fn give(&self, count: usize) {
         self.held.fetch_sub(count, Relaxed);
     }
 
-    /// Returns `count` of a project.
+    /// Returns `count` units of a project.
     pub fn give_for(&self, project: ProjectId, count: usize) {
         self.projects.with_rest(project, |its| *its = its.saturating_sub(count));
         self.give(count);
     }
 
-    /// Adds before it checks, so that two callers cannot both take the last one. Returns how many were held before.
+    /// Adds before it checks, so that two callers cannot both take the last unit. Returns the number held before.
     fn take_before(&self, count: usize) -> Result<usize, Full> {
         let before = self.held.fetch_add(count, Relaxed);
         if before.saturating_add(count) <= self.limit {

@@ -1,8 +1,8 @@
-//! The bytes of a stream, which its tally and those of its parts share.
+//! The byte counts of a stream, shared by its tally and the tallies of its messages.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The bytes of a stream, as the records of its parts have them.
+/// The byte counts of a stream, in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct StreamBytes {
     pub(crate) to_node: AtomicU64,

@@ -1,10 +1,10 @@
-//! The account of something long-lived: a WebSocket stream, or a gRPC call with more than one message.
+//! The account of a WebSocket stream, or of a gRPC call with more than one message.
 //!
-//! A [`Tally`] is settled once, when its set is done. A stream may last for days, and if the process is killed meanwhile,
-//! the counts must not be lost. So a stream is recorded in parts, each of which is safe once it is recorded: its begin
-//! before the client gets an answer (over gRPC: a second message), calls and pushed messages in sums of half a second, its end when the account is ended or
-//! dropped. The calls on a WebSocket stream have tallies of their own ([`StreamTally::message`]), which are summed when they
-//! are settled ([`StreamTally::settle`]).
+//! A [`Tally`] settles once, at the end of its set. A stream may last for days, and its counts must survive a killed
+//! process. So a stream is recorded in parts, each of which is safe after it is recorded: the begin before the client
+//! gets an answer (over gRPC: a second message), calls and pushed messages in sums of half a second, and the end when
+//! the account is ended or dropped. The calls on a WebSocket stream have their own tallies ([`StreamTally::message`]),
+//! which are summed when they are settled ([`StreamTally::settle`]).
 //!
 //! | part | WebSocket | gRPC |
 //! |---|---|---|
@@ -13,7 +13,7 @@
 //! | pushes | how many, and their bytes | – |
 //! | end | the bytes of all parts once more, which are not added again | outcome, latency and bytes of the call |
 //!
-//! All parts have the request id of the begin. A stream whose process was killed has a begin and no end: it counts
+//! All parts have the request id of the begin. A stream whose process was killed has a begin and no end, and counts
 //! once.
 //!
 //! ```
@@ -62,11 +62,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How long calls and pushes are summed before they are recorded. A killed process loses at most those of this time, and a
-/// call is in the usage within a second of its answer.
+/// The time for which calls and pushes are summed before they are recorded. A killed process loses at most this much,
+/// and a call appears in the usage within a second of its answer.
 pub const SUMMED: Duration = Duration::from_millis(500);
 
-/// Different methods and outcomes that are summed at the same time; one more has all of them recorded.
+/// The number of sums (method and outcome) kept at a time. One more causes all to be recorded.
 const SUMS: usize = 64;
 
 /// The methods under which the parts of a WebSocket stream are recorded.
@@ -74,11 +74,11 @@ const CONNECT: &[u8] = b"WS:connect";
 const MESSAGE: &[u8] = b"WS:message";
 const DISCONNECT: &[u8] = b"WS:disconnect";
 
-/// The answer to a handshake (RFC 6455, section 4.2.2).
+/// The status of an accepted handshake (RFC 6455, section 4.2.2).
 const SWITCHING_PROTOCOLS: u16 = 101;
 const OK: u16 = 200;
 
-/// The account of a stream. If it is dropped before it was [ended](StreamTally::end), it records an end by its client.
+/// The account of a stream. Dropped without [`end`](StreamTally::end), it records that the client ended it.
 #[derive(Debug)]
 pub struct StreamTally {
     request: RequestId,
@@ -88,15 +88,15 @@ pub struct StreamTally {
     arrival: Time,
     started: Duration,
     accounting: Arc<Accounting>,
-    /// The method of a gRPC call; a WebSocket stream has none.
+    /// The method of a gRPC call. Empty for a WebSocket stream.
     method: Box<[u8]>,
     /// The bytes of all parts.
     bytes: Arc<StreamBytes>,
-    /// The pushes that are not recorded yet, and the time of the first.
+    /// The unrecorded pushes.
     pushed: Pushed,
     /// The settled calls that are not recorded yet.
     calls: Vec<CallSum>,
-    /// Since when pushes or calls wait to be recorded.
+    /// The start of the wait of the oldest unrecorded push or call.
     since: Option<Duration>,
     is_ended: bool,
 }
@@ -108,15 +108,15 @@ struct Pushed {
     to_client: u32,
 }
 
-/// Settled calls of one method, outcome and hour.
+/// The settled calls of one method, outcome and hour.
 #[derive(Debug)]
 struct CallSum {
     method: Box<[u8]>,
     status: u16,
     outcome: Outcome,
-    /// Of the first of them.
+    /// The arrival of the first call.
     arrival: Time,
-    /// Of all of them together.
+    /// The total of all calls.
     latency: Duration,
     calls: u32,
     to_node: u32,
@@ -137,7 +137,7 @@ impl CallSum {
         }
     }
 
-    /// Adds the calls of `line`; `false` if they have to be counted separately.
+    /// Adds the calls of `line`; returns `false` if they must be counted separately.
     fn add(&mut self, line: &Line<'_>, record: &Record<'_>) -> bool {
         let is_same = *self.method == *line.method
             && (self.status, self.outcome) == (line.status, line.outcome)
@@ -155,12 +155,12 @@ impl CallSum {
 }
 
 impl StreamTally {
-    /// Begins the stream of the account `tally`: an admitted handshake, or a gRPC call that a node has accepted.
-    /// The begin is recorded when this returns, with the tally's count in the windows and its cost.
+    /// Begins the stream of `tally`: an admitted handshake, or a gRPC call that a node has accepted. Records the begin
+    /// with the tally's count in the windows and its cost.
     ///
     /// # Errors
-    /// Returns the tally if the handshake or call was refused or failed: then there is no stream, and the tally
-    /// records that itself.
+    /// Returns the tally if the handshake or call was refused or failed. There is no stream then, and the tally records
+    /// that itself.
     pub fn begin(mut tally: Box<Tally>) -> Result<Self, Box<Tally>> {
         let is_denied = |entry: &Entry| matches!(entry.state, CallState::Refused(_) | CallState::Failed(_));
         if tally.refused.is_some() || tally.entries.iter().any(is_denied) {
@@ -193,28 +193,28 @@ impl StreamTally {
         let cost: u32 = tally.entries.iter().map(|entry| if is_ws { 0 } else { entry.call.rule.cu }).sum();
         let line = Line { cu: cost, ..stream.line(CONNECT, Outcome::Answered) };
         stream.record(Phase::Begin, stream.arrival, tally.counted, &[line]);
-        // The cost is recorded: the tally returns the rest of its reservation, and records nothing more.
+        // The cost is recorded. The tally only refunds the rest of its reservation and records nothing.
         tally.settle_begun(&line);
         Ok(stream)
     }
 
-    /// The request id of all parts of the stream.
+    /// Returns the request id of all parts of the stream.
     pub fn request(&self) -> RequestId {
         self.request
     }
 
-    /// The caller of the stream.
+    /// Returns the caller of the stream.
     pub fn caller(&self) -> &Arc<Caller> {
         &self.caller
     }
 
-    /// The chain of the stream.
+    /// Returns the chain of the stream.
     pub fn chain(&self) -> &Arc<Chain> {
         &self.chain
     }
 
-    /// Takes over the current chain and caller if they have changed since the stream began; they decide the messages from
-    /// now on. A chain or a key other than the stream's own is ignored.
+    /// Takes over the current chain and caller if they changed since the stream began. They apply to all further
+    /// messages. Another chain or key than the stream's own is ignored.
     pub fn refresh(&mut self, chain: &Arc<Chain>, caller: &Arc<Caller>) {
         if chain.name() == self.chain.name() && !Arc::ptr_eq(chain, &self.chain) {
             self.chain = chain.clone();
@@ -224,8 +224,8 @@ impl StreamTally {
         }
     }
 
-    /// A tally for the calls in a message that arrives now. Its bytes are part of the stream's. Dropped, it leaves a record
-    /// of its own; [settled](StreamTally::settle), it is recorded together with others.
+    /// Creates a tally for the calls in a message that arrives now. Its bytes count for the stream. A dropped tally
+    /// writes its own record. A [settled](StreamTally::settle) one is recorded together with others.
     pub fn message(&self) -> Box<Tally> {
         let clock = &self.accounting.clock;
         let (arrival, started) = (clock.now(), clock.elapsed());
@@ -239,7 +239,7 @@ impl StreamTally {
         Box::new(tally)
     }
 
-    /// Counts the calls of a [message](StreamTally::message), whose outcomes are known now. They are recorded together with
+    /// Counts the calls of a [message](StreamTally::message) with known outcomes. They are recorded together with
     /// others, at the latest by the first [`flush`](StreamTally::flush) after they are [due](StreamTally::due).
     pub fn settle(&mut self, message: Box<Tally>) {
         let mut left = Vec::new();
@@ -261,8 +261,8 @@ impl StreamTally {
         }
     }
 
-    /// Counts a message of `bytes` that is pushed to the client and answers none of its calls. It is recorded together with
-    /// others, at the latest by the first [`flush`](StreamTally::flush) after it is [due](StreamTally::due).
+    /// Counts a message of `bytes` that is pushed to the client and answers none of its calls. It is recorded like
+    /// settled calls.
     pub fn push(&mut self, bytes: u32) {
         self.sum(Pushed { messages: 1, to_client: bytes, ..Pushed::default() });
     }
@@ -272,13 +272,13 @@ impl StreamTally {
         self.sum(Pushed { to_node: bytes, ..Pushed::default() });
     }
 
-    /// Counts `bytes` to the client that belong to a message which is counted already.
+    /// Counts `bytes` to the client that belong to an already counted message.
     pub fn send(&mut self, bytes: u32) {
         self.sum(Pushed { to_client: bytes, ..Pushed::default() });
     }
 
-    /// When [`flush`](StreamTally::flush) is due, by the clock's [`elapsed`](crate::clock::Clock::elapsed); `None`:
-    /// nothing waits.
+    /// Returns the time at which [`flush`](StreamTally::flush) is due, by [`elapsed`](crate::clock::Clock::elapsed) of
+    /// the clock; `None` if nothing waits.
     pub fn due(&self) -> Option<Duration> {
         self.since.map(|since| since + SUMMED)
     }
@@ -304,7 +304,7 @@ impl StreamTally {
             let latency = sum.latency / sum.calls.max(1);
             self.append(request, (Phase::Whole, latency), sum.arrival, 0, &[line]);
         }
-        // Its memory serves the next calls.
+        // Keeps the allocation for the next calls.
         self.calls = calls;
         let pushed = std::mem::take(&mut self.pushed);
         if pushed == Pushed::default() {
@@ -312,7 +312,7 @@ impl StreamTally {
         }
         let Pushed { messages, to_node, to_client } = pushed;
         self.bytes.add(to_node, to_client);
-        // For another long call the end has all bytes; only WebSocket streams have rows of their own for messages.
+        // Only WebSocket streams have separate rows for messages. For a gRPC call, the end has all bytes.
         if self.transport == Transport::Ws {
             let line = self.line(MESSAGE, Outcome::Answered);
             let line = Line { calls: messages, bytes_in: to_node, bytes_out: to_client, ..line };
@@ -332,7 +332,7 @@ impl StreamTally {
         self.flush();
         let mut to_node = self.bytes.to_node.load(Relaxed);
         let mut to_client = self.bytes.to_client.load(Relaxed);
-        // A line counts up to 4 GiB; a longer stream has further lines, which count no further call.
+        // A line counts up to 4 GiB. A longer stream gets further lines, which count no further call.
         let mut lines = Vec::with_capacity(1);
         let mut calls = 1;
         while calls == 1 || to_node > 0 || to_client > 0 {
@@ -340,7 +340,7 @@ impl StreamTally {
             lines.push(Line { calls, bytes_in, bytes_out, ..self.line(DISCONNECT, outcome) });
             calls = 0;
         }
-        // A call belongs to the hour of its arrival; the end of a WebSocket stream is an event of its own.
+        // A call belongs to the hour of its arrival. The end of a WebSocket stream is a separate event.
         let is_ws = self.transport == Transport::Ws;
         let moment = if is_ws { self.accounting.clock.now() } else { self.arrival };
         self.record(Phase::End, moment, 0, &lines);
@@ -364,7 +364,7 @@ impl StreamTally {
         self.wait();
     }
 
-    /// Notes that something waits to be recorded, and records it if it has waited for long enough.
+    /// Starts the wait for the next record, and flushes if the wait is over.
     fn wait(&mut self) {
         let now = self.accounting.clock.elapsed();
         let since = *self.since.get_or_insert(now);
@@ -373,7 +373,7 @@ impl StreamTally {
         }
     }
 
-    /// A line without counts, under `part` of a WebSocket stream or the name of the call.
+    /// Returns a line without counts, under `part` for a WebSocket stream or the name of the gRPC call.
     fn line<'a>(&'a self, part: &'static [u8], outcome: Outcome) -> Line<'a> {
         let is_ws = self.transport == Transport::Ws;
         Line {
@@ -428,7 +428,7 @@ impl Drop for StreamTally {
     }
 }
 
-/// Takes from `bytes` as much as one line can hold.
+/// Takes from `bytes` the part that one line can hold.
 fn part(bytes: &mut u64) -> u32 {
     let part = u32::try_from(*bytes).unwrap_or(u32::MAX);
     *bytes -= u64::from(part);
@@ -476,7 +476,7 @@ mod tests {
             Box::new(Tally::new(ID, transport, chain, Arc::new(caller), now, self.accounting.clone()))
         }
 
-        /// A tally with one call of five Compute Units.
+        /// Returns a tally with one call of five Compute Units.
         fn call(&self, mut tally: Box<Tally>) -> Box<Tally> {
             tally.body = Bytes::from_static(br#"{"id":1,"method":"a"}"#);
             let Ok(ParsedBody::Single(Ok(envelope))) = parse(&tally.body, &Limits::default()) else {
@@ -493,7 +493,7 @@ mod tests {
             StreamTally::begin(tally).unwrap()
         }
 
-        /// Phase, method, calls, and bytes in and out of every line.
+        /// Returns phase, method, calls, and bytes in and out of every line.
         fn seen(&self) -> Vec<(Phase, String, u32, u32, u32)> {
             let all = |record: OwnedRecord| {
                 let phase = record.phase;

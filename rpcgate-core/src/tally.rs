@@ -1,6 +1,6 @@
-//! The account of a set: its caller, the outcome of each call, and the charges. However the life of a set ends, dropping
-//! its tally returns the unused part of its reservation and passes one record to the sink. The account of something
-//! long-lived is a [`StreamTally`](crate::stream_tally::StreamTally), which a tally opens.
+//! The account of a set: its caller, the outcome of each call, and the charges. Dropping a tally returns the unused
+//! part of its reservation and passes one record to the sink, however the set ends. Long-lived calls have a
+//! [`StreamTally`](crate::stream_tally::StreamTally), which a tally opens.
 
 mod shown;
 
@@ -30,60 +30,60 @@ use std::time::Duration;
 
 pub use crate::transport::{Transport, Transports};
 
-/// The backends that a tally settles with, shared by all of a gateway's tallies.
+/// The backends that a tally settles with, shared by all tallies of a gateway.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Accounting {
     /// The clock that measures latency.
     pub clock: Arc<dyn Clock>,
-    /// The counters to which reservations are returned.
+    /// The counters that get refunds.
     pub counters: Arc<dyn Counters>,
     /// The sink that gets the record.
     pub sink: Arc<dyn UsageSink>,
-    /// The memory of the last requests, which explains them, if there is one.
+    /// The store of recent requests for explanations, if enabled.
     pub recent: Option<Arc<RecentRequests>>,
-    /// Who sees the calls that are settled, if somebody does.
+    /// The observer of settled calls, if there is one.
     pub observer: Option<Arc<dyn CallObserver>>,
-    /// The traces of calls, if there are any.
+    /// The traces of calls, if enabled.
     pub tracing: Option<CallTracing>,
 }
 
 impl Accounting {
-    /// Accounting with these backends.
+    /// Creates an accounting with these backends.
     pub fn new(clock: Arc<dyn Clock>, counters: Arc<dyn Counters>, sink: Arc<dyn UsageSink>) -> Self {
         Accounting { clock, counters, sink, recent: None, observer: None, tracing: None }
     }
 
-    /// The same, which remembers requests in `recent`.
+    /// Keeps recent requests in `recent`.
     #[must_use]
     pub fn remembering(mut self, recent: Arc<RecentRequests>) -> Self {
         self.recent = Some(recent);
         self
     }
 
-    /// The same with another sink.
+    /// Sets the sink.
     #[must_use]
     pub fn with_sink(mut self, sink: Arc<dyn UsageSink>) -> Self {
         self.sink = sink;
         self
     }
 
-    /// The same accounting with a sink whose records `observer` sees first.
+    /// Returns the same accounting with a sink whose records `observer` sees first.
     #[must_use]
     pub fn observed_by<O: UsageObserver + 'static>(&self, observer: Arc<O>) -> Self {
         Accounting { sink: Arc::new(ObservedSink::new(self.sink.clone(), observer)), ..self.clone() }
     }
 }
 
-/// The entries of a set, in the order of the request. A single one needs no allocation of its own.
+/// The entries of a set, in request order. A single one needs no allocation.
 pub type Entries = SmallVec<[Entry; 1]>;
 
-/// A client's wish never to be shown an older head of the chain than it has seen.
+/// A client's request never to see an older head of the chain than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadConsistency {
-    /// The height that a node must be known to have reached to answer.
+    /// The height that an answering node must have reached.
     pub least: u64,
-    /// The height that every node that answered is known to have reached.
+    /// The height that every node that answered has reached.
     pub shown: Option<u64>,
 }
 
@@ -98,52 +98,52 @@ pub struct Tally {
     pub chain: Arc<Chain>,
     /// The caller.
     pub caller: Arc<Caller>,
-    /// Until when the caller's limits are scaled down, if they are: `caller` then has the scaled limits.
+    /// The end of the cool-down, if the key is in one: `caller` then has the scaled limits.
     pub cooled: Option<Time>,
-    /// The arrival, which decides its minute and hour.
+    /// The arrival, which decides the minute and hour of the request.
     pub arrival: Time,
-    /// The request's body, to which the spans of the entries refer.
+    /// The request's body, which the spans of the entries refer to.
     pub body: Bytes,
-    /// Whether the request was an array.
+    /// True if the request was an array.
     pub batch: bool,
     /// The calls.
     pub entries: Entries,
-    /// The reason why the request was refused as a whole.
+    /// The reason if the whole request was refused.
     pub refused: Option<Refusal>,
-    /// The state of the windows after the request was counted in them or refused by them.
+    /// The windows after the request was counted in them or refused by them.
     pub windows: Option<Windows>,
     /// The number of requests that the plan windows counted.
     pub counted: u32,
     /// Its reservation in the project's quota.
     pub grant: Option<Grant>,
-    /// Headers of a node's answer to a set of one that are passed to the client.
+    /// Headers of a node's answer to a set of one that the client gets.
     pub passing: HeaderMap,
-    /// Its place in the chain's load, until its answer begins to leave.
+    /// Its slot in the chain's load, until its answer begins to leave.
     pub place: Option<LoadPlace>,
     /// Memory held for its bodies.
     pub room: crate::memory::MemoryPermit,
-    /// The deadline of its calls, by [`Clock::elapsed`], if they have waited for others' calls before.
+    /// The deadline of its calls, by [`Clock::elapsed`], if they waited for other callers' calls before.
     pub deadline: Option<Duration>,
-    /// The head that its answers may be of, if the client asked for that.
+    /// The client's head consistency, if requested.
     pub consistency: Option<HeadConsistency>,
-    /// The tries of its calls at nodes.
+    /// The tries of its calls.
     pub tries: NodeTries,
     pub(crate) started: Duration,
     pub(crate) accounting: Arc<Accounting>,
-    /// The part of a life that its record covers.
+    /// The part of the lifetime that its record covers.
     pub(crate) phase: Phase,
-    /// The stream whose messages its calls are.
+    /// The stream that its calls are messages of.
     pub(crate) stream: Option<Arc<StreamBytes>>,
     is_closed: bool,
-    /// Dropped with the account, whose record is in the sink by then.
+    /// Dropped with the account, after its record is in the sink.
     in_flight: Option<InFlightCall>,
 }
 
 impl Tally {
-    /// The account of a request that has just been authenticated; `started` is the clock's [`elapsed`](Clock::elapsed) at its
+    /// Creates the account of an authenticated request. `started` is the clock's [`elapsed`](Clock::elapsed) at its
     /// arrival.
     ///
-    /// A request by [`Transport::Ws`] is a handshake: it is recorded as the begin of a stream, refused or not. The
+    /// A request with [`Transport::Ws`] is a handshake. It is recorded as the begin of a stream, refused or not. The
     /// messages of a stream get their tallies from its [`StreamTally`](crate::stream_tally::StreamTally).
     pub fn new(
         request: RequestId,
@@ -182,26 +182,26 @@ impl Tally {
         }
     }
 
-    /// Whether any call still has to be sent to a node.
+    /// Reports whether any call still has to be sent to a node.
     pub fn has_open(&self) -> bool {
         self.entries.iter().any(Entry::is_open)
     }
 
-    /// Must be called before anything is counted for it: until its record is in the sink, the counters know that it is
-    /// in flight.
+    /// Marks the set as in flight for the counters until its record is in the sink. Must be called before anything is
+    /// counted for it.
     pub fn begin(&mut self) {
         if self.in_flight.is_none() {
             self.in_flight = self.accounting.counters.in_flight();
         }
     }
 
-    /// Counts the call as no longer in flight, because it may last for days: the counters do not wait for its record, and
-    /// count its cost again once it is recorded.
+    /// Marks the call as no longer in flight, because it may last for days. The counters do not wait for its record,
+    /// and count its cost again after it is recorded.
     pub fn outlast(&mut self) {
         self.in_flight = None;
     }
 
-    /// Refuses every open call, and with them the request as a whole.
+    /// Refuses every open call and the request as a whole.
     pub fn refuse(&mut self, refusal: Refusal) {
         for entry in &mut self.entries {
             if entry.is_open() {
@@ -211,15 +211,15 @@ impl Tally {
         self.refused = Some(refusal);
     }
 
-    /// Leaves its place in the chain's load, if it has one: its answer is there and begins to leave, or there will be none.
-    /// How long it took counts if one node was tried and the set has its answer, or waited for it in vain.
+    /// Releases its slot in the chain's load, if it has one, because its answer begins to leave or will not come. Its
+    /// duration counts if exactly one node was tried and that try answered or timed out.
     pub fn leave_load(&mut self) {
         let Some(place) = self.place.take() else { return };
         let now = self.accounting.clock.elapsed();
         let [only] = self.tries.as_slice() else { return place.passed(now) };
         let kind = || {
             let method = self.entries.first().map(|entry| entry.call.method(&self.body)).unwrap_or_default();
-            // Sets of two, four, eight calls take different times.
+            // Sets of 2, 4 or 8 calls take different times.
             let size = self.entries.len().checked_ilog2().unwrap_or_default();
             place.kind(&(method, size, only.pool, only.node))
         };
@@ -236,17 +236,17 @@ impl Tally {
         }
     }
 
-    /// The state of the windows for the rate headers: after the count, or the current one.
+    /// Returns the windows for the rate headers: after the count, or the current ones.
     pub fn windows_now(&self) -> Windows {
         self.windows.unwrap_or_else(|| self.accounting.counters.peek(&self.caller, self.arrival))
     }
 
-    /// The Compute Units charged so far, over all entries.
+    /// Returns the Compute Units charged so far, over all entries.
     pub fn charged(&self) -> u64 {
         self.entries.iter().map(|entry| u64::from(self.charge(entry))).sum()
     }
 
-    /// Whether every answer was in the cache before the request arrived.
+    /// Reports whether every answer was in the cache before the request arrived.
     pub fn is_hit(&self) -> bool {
         !self.entries.is_empty()
             && self.entries.iter().all(
@@ -254,15 +254,15 @@ impl Tally {
             )
     }
 
-    /// Closes the account of an answer that is about to be sent: it may be sent once the receipt, if there is one, is
+    /// Closes the account before the answer is sent. If there is a receipt, the answer may be sent only after it is
     /// dropped.
     pub fn close(mut self: Box<Self>) -> Option<Receipt> {
         self.is_closed = true;
         self.settle(Receipt::hold).flatten()
     }
 
-    /// Settles the account of something that has begun and continues: all of its reservation except the cost of `begin` is
-    /// returned. The begin is already recorded.
+    /// Settles the account of a call that has begun and continues: refunds its reservation except the cost of `begin`,
+    /// which is already recorded.
     pub(crate) fn settle_begun(mut self: Box<Self>, begin: &Line<'_>) {
         self.is_closed = true;
         self.leave_load();
@@ -281,7 +281,7 @@ impl Tally {
         self.refund(charged);
     }
 
-    /// Closes the account of a message on a stream, whose counts `sum` takes over.
+    /// Closes the account of a stream message, whose counts `sum` takes over.
     pub(crate) fn settle_into(mut self: Box<Self>, sum: impl FnOnce(&Record<'_>)) {
         self.is_closed = true;
         self.settle(|_, record| sum(record));
@@ -296,10 +296,10 @@ impl Tally {
         }
     }
 
-    /// The charge of a call: its weight if a node or the cache answered, errors that are the caller's own included, or if a
-    /// node may still be working when the client disconnects, so that no client keeps a node busy for free. A call that its
-    /// client sees as a failure of the nodes costs nothing, also if its deadline has passed, and neither does one that no
-    /// node could serve. The messages of a WebSocket stream are free.
+    /// Returns the charge of a call: its weight if a node or the cache answered, including errors that are the caller's
+    /// own. A client that disconnects while a node may still be working is charged too, so that no client keeps a node
+    /// busy for free. A call costs nothing if its client sees a failure of the nodes (also after its deadline) or if no
+    /// node could serve it. The messages of a WebSocket stream are free.
     fn charge(&self, entry: &Entry) -> u32 {
         if self.stream.is_some() && self.transport == Transport::Ws {
             return 0;
@@ -322,7 +322,7 @@ impl Tally {
         if self.entries.is_empty() {
             return None;
         }
-        // The handshake of a stream that no node takes is answered like a REST call, by its status.
+        // The handshake of a stream that no node accepts is answered like a REST call, by its status.
         let is_handshake = self.phase == Phase::Begin && self.transport == Transport::Ws;
         let dialect = if is_handshake { Dialect::Rest } else { self.chain.facts().dialect };
         let name = self.chain.name();
@@ -364,7 +364,7 @@ impl Tally {
             windowed: self.counted,
             lines: &lines,
         };
-        // A message of a stream has no id that its client knows.
+        // A stream message has no id that its client knows.
         if self.accounting.recent.is_some() && self.stream.is_none() {
             let calls = lines.iter().zip(self.entries.iter()).enumerate().map(|(place, (line, entry))| {
                 let (cu, status, outcome) = (line.cu, line.status, line.outcome);
@@ -387,9 +387,9 @@ impl Drop for Tally {
     }
 }
 
-/// The HTTP status that the call would have had alone.
+/// Returns the HTTP status that the call would have had alone.
 fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
-    /// The status that servers log for a client that left before its answer.
+    /// The usual log status for a client that left before its answer.
     const CLIENT_CLOSED_REQUEST: u16 = 499;
     match &entry.state {
         CallState::Open | CallState::Parked | CallState::Sent => {
@@ -515,7 +515,7 @@ mod tests {
         assert_eq!(bytes as usize, BATCH.len(), "an entry's share is its slice, the rest is the first one's");
     }
 
-    /// The methods, outcomes and numbers of tries of the sets that it has seen.
+    /// The methods, outcomes and numbers of tries of the observed sets.
     #[derive(Debug, Default)]
     struct Seen(parking_lot::Mutex<Vec<(String, Outcome, usize, bool)>>);
 

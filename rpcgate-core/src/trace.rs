@@ -1,10 +1,10 @@
-//! Traces of calls: the place that a call has in a trace, as its client tells it and its node is told (W3C Trace Context,
-//! level 2), and which calls are traced.
+//! Traces of calls: the trace context that a client sends and a node gets (W3C Trace Context, level 2), and the
+//! sampling decision.
 //!
-//! A call continues the trace of its client, if that sent a valid `traceparent`, and has a trace of its own otherwise, whose
-//! number is that of the request. A client may ask that a trace is not recorded, and cannot ask for more of them than the
-//! operator records. Nothing of a client is trusted: what is not valid is ignored, and what is too long is
-//! left out.
+//! A call continues its client's trace if the client sent a valid `traceparent`. Otherwise it gets a trace with the
+//! number of the request. A client may ask that a trace is not recorded, but cannot ask for more traces than the
+//! operator records. Client input is not trusted: invalid values are ignored, and values that are too long are left
+//! out.
 //!
 //! ```
 //! use rpcgate_core::caller::RequestId;
@@ -30,16 +30,16 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use state::read_state;
 use std::num::{NonZeroU64, NonZeroU128};
 
-/// The header with the place of a request in a trace.
+/// The header with the trace context of a request.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The header with what other systems keep beside it.
+/// The header with the vendor-specific state of other systems.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// Bytes of a `traceparent` of version 0.
+/// The length of a `traceparent` of version 0, in bytes.
 const LENGTH: usize = 55;
 
-/// Bytes that a `traceparent` of a later version may have.
+/// The maximum length of a `traceparent` of a later version, in bytes.
 const LONGEST: usize = 256;
 
 /// The flag of a request whose trace is recorded.
@@ -48,10 +48,10 @@ const SAMPLED: u8 = 1;
 /// The flag of a trace whose number ends in 56 random bits.
 const RANDOM: u8 = 2;
 
-/// Bits of a trace's number by which is decided whether it is recorded. Identifiers of requests end in as many random ones.
+/// The number of random bits that decide whether a trace is recorded. Request ids end in at least this many.
 const RANDOM_BITS: u32 = 56;
 
-/// One, in millionths.
+/// The ratio 1, in millionths.
 const WHOLE: u32 = 1_000_000;
 
 /// The number of a trace.
@@ -59,14 +59,14 @@ const WHOLE: u32 = 1_000_000;
 pub struct TraceId(NonZeroU128);
 
 impl TraceId {
-    /// Its 16 bytes.
+    /// Returns the 16 bytes.
     pub const fn bytes(self) -> [u8; 16] {
         self.0.get().to_be_bytes()
     }
 }
 
 impl From<RequestId> for TraceId {
-    /// The number of a request's own trace: that of the request.
+    /// Returns the number of a request's own trace, which is that of the request.
     fn from(request: RequestId) -> Self {
         TraceId(NonZeroU128::new(request.0).unwrap_or(NonZeroU128::MIN))
     }
@@ -77,7 +77,7 @@ impl From<RequestId> for TraceId {
 pub struct SpanId(NonZeroU64);
 
 impl SpanId {
-    /// The span of this number; `None` for 0, which is none.
+    /// Creates the span with this number; `None` for the invalid number 0.
     pub const fn new(number: u64) -> Option<Self> {
         match NonZeroU64::new(number) {
             Some(number) => Some(SpanId(number)),
@@ -85,18 +85,18 @@ impl SpanId {
         }
     }
 
-    /// A new number.
+    /// Creates a random number.
     pub fn random() -> Self {
         SpanId(NonZeroU64::new(random()).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// Its 8 bytes.
+    /// Returns the 8 bytes.
     pub const fn bytes(self) -> [u8; 8] {
         self.0.get().to_be_bytes()
     }
 }
 
-/// The content of a `traceparent`: a span of a trace, and whether that is recorded.
+/// The content of a `traceparent`: a span of a trace, and the sampling flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceContext {
     /// The trace.
@@ -107,7 +107,8 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Reads a `traceparent`. Of a later version than 0, what version 0 has of it. `None` if it is not valid.
+    /// Parses a `traceparent`. Of later versions, only the part that version 0 defines is read. `None` if it is
+    /// invalid.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (head, rest) = text.split_at_checked(LENGTH)?;
         let [version, trace, span, flags] = fields(head)?;
@@ -122,18 +123,18 @@ impl TraceContext {
         is_whole.then_some(TraceContext { trace, span, flags })
     }
 
-    /// Whether its trace is recorded.
+    /// Reports whether the trace is recorded.
     pub const fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// Another span of the same trace.
+    /// Replaces the span.
     #[must_use]
     pub const fn with_span(self, span: SpanId) -> Self {
         TraceContext { span, ..self }
     }
 
-    /// The `traceparent`, of version 0.
+    /// Formats a `traceparent` of version 0.
     pub fn text(&self) -> [u8; LENGTH] {
         const HEX: &[u8; 16] = b"0123456789abcdef";
         let mut text = [b'-'; LENGTH];
@@ -150,7 +151,7 @@ impl TraceContext {
     }
 }
 
-/// The four numbers of `head`, which are in lower case and have a hyphen between them.
+/// Parses the four hyphen-separated, lower-case numbers of `head`.
 fn fields(head: &[u8]) -> Option<[u128; 4]> {
     const WIDTHS: [usize; 4] = [2, 32, 16, 2];
     let mut numbers = [0; 4];
@@ -173,25 +174,24 @@ fn fields(head: &[u8]) -> Option<[u128; 4]> {
     rest.is_empty().then_some(numbers)
 }
 
-/// The place of a call in a trace.
+/// The trace context of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallTrace {
-    /// Its trace, and its own span.
+    /// Its trace and its own span.
     pub context: TraceContext,
-    /// The span of its client of which it is a part, if the client told one.
+    /// The client's span that it is a part of, if the client sent one.
     pub parent: Option<SpanId>,
-    /// What other systems keep, which is passed on.
+    /// The vendor state of other systems, which is passed on.
     state: Option<HeaderValue>,
 }
 
 impl CallTrace {
-    /// Whether it is recorded.
+    /// Reports whether the call is recorded.
     pub const fn is_sampled(&self) -> bool {
         self.context.is_sampled()
     }
 
-    /// Writes the headers for a node, for which a part of the call is in the span `span`. They take the place of those that a
-    /// client sent.
+    /// Writes the headers for a node that handles a part of the call in `span`. They replace those of the client.
     pub fn write(&self, span: SpanId, headers: &mut HeaderMap) {
         if let Ok(text) = HeaderValue::from_bytes(&self.context.with_span(span).text()) {
             headers.insert(TRACEPARENT, text);
@@ -203,24 +203,23 @@ impl CallTrace {
     }
 }
 
-/// Which calls are traced: a part of all, without those whose client does not want it. The decision depends on the number of the
-/// request alone, which no client chooses.
+/// The sampling decision: a ratio of all calls, without those whose clients opt out. It depends only on the request's
+/// number, which no client chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceSampling {
-    /// Traces whose random bits are at least this number are recorded.
+    /// The smallest random bits of a recorded trace.
     least: u64,
 }
 
 impl TraceSampling {
-    /// The ratio of `calls` in a million; at most all of them.
+    /// Creates a sampling of `millionths` calls in a million, at most all of them.
     pub const fn of_millionths(millionths: u32) -> Self {
         let left = WHOLE.saturating_sub(millionths);
         TraceSampling { least: (((left as u128) << RANDOM_BITS) / WHOLE as u128) as u64 }
     }
 
-    /// The trace of a request with these headers: the client's, or one of its own. `None` if no node gets to know it: then the
-    /// request has no trace. The trace of a client is recorded if the client wants it and this request is one of those that
-    /// are recorded.
+    /// Returns the trace of a request: the client's, or its own. `None` if the request has no trace and nodes see none.
+    /// A client's trace is recorded if the client asks for it and this request is sampled.
     pub fn begin(self, request: RequestId, headers: &HeaderMap) -> Option<CallTrace> {
         let mut trace = self.begin_as_asked(request, headers)?;
         if !self.records(request) {
@@ -229,7 +228,8 @@ impl TraceSampling {
         Some(trace)
     }
 
-    /// The same, but whether the trace of a client is recorded is for the client to say. The caller must know who that is.
+    /// Returns the trace like [`begin`](TraceSampling::begin), but the client alone decides whether it is recorded. For
+    /// authenticated clients only.
     pub fn begin_as_asked(self, request: RequestId, headers: &HeaderMap) -> Option<CallTrace> {
         let mut given = headers.get_all(&TRACEPARENT).iter();
         let (Some(parent), None) = (given.next(), given.next()) else { return self.root(request) };
@@ -238,13 +238,13 @@ impl TraceSampling {
         Some(CallTrace { context, parent: Some(parent.span), state: read_state(headers) })
     }
 
-    /// Whether the trace of a request may be recorded.
+    /// Reports whether the trace of a request may be recorded.
     pub const fn records(self, request: RequestId) -> bool {
         let random = request.0 as u64 & ((1 << RANDOM_BITS) - 1);
         random >= self.least
     }
 
-    /// The trace of a request that continues none, if that is recorded.
+    /// Returns a new trace for the request, if it is sampled.
     pub fn root(self, request: RequestId) -> Option<CallTrace> {
         self.records(request).then(|| {
             let (trace, span) = (request.into(), SpanId::random());

@@ -1,4 +1,4 @@
-//! The transport of a call, and sets of transports.
+//! Transports of calls, and sets of them.
 
 /// The transport of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -12,7 +12,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Its name in usage.
+    /// Returns its name in usage.
     pub const fn name(self) -> &'static str {
         match self {
             Transport::Http => "http",
@@ -40,18 +40,18 @@ impl Transports {
     pub const ALL: Transports =
         Transports::NONE.with(Transport::Http).with(Transport::Ws).with(Transport::Grpc);
 
-    /// The set with this transport as well.
+    /// Adds a transport.
     #[must_use]
     pub const fn with(self, transport: Transport) -> Self {
         Transports(self.0 | 1 << transport as u8)
     }
 
-    /// Whether the transport is in the set.
+    /// Reports whether the transport is in the set.
     pub const fn has(self, transport: Transport) -> bool {
         self.0 & 1 << transport as u8 != 0
     }
 
-    /// The transports that are in both sets.
+    /// Returns the transports that are in both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Transports(self.0 & other.0)

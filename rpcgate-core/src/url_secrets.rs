@@ -1,16 +1,16 @@
-//! The parts of a node's URL that may be secrets, so that every place that shows or stores a URL hides the same ones.
-//! Providers put their keys into any part: as user, as password, as a segment of the path, or as a parameter of any name.
+//! Masks the parts of a node's URL that may be secrets, identically wherever a URL is shown or stored. Providers put
+//! keys into any part: user, password, a path segment, or a parameter of any name.
 
-/// What is shown instead of a secret.
+/// The replacement for a secret.
 pub const MASK: &str = "***";
 
-/// A user or a path segment of at least this many characters may be a key.
+/// The minimum length at which any user or path segment may be a key.
 const LONG_KEY: usize = 16;
 
-/// The same, if it has two of these: digits, small letters, capitals.
+/// The minimum length if it mixes two of: digits, small letters, capitals.
 const SHORT_KEY: usize = 8;
 
-/// Whether a user or a segment of a path may be a key: it is long, or it is no word.
+/// Reports whether a user or a path segment may be a key: it is long, or does not look like a word.
 ///
 /// ```
 /// use rpcgate_core::url_secrets::may_be_key;
@@ -24,21 +24,22 @@ pub fn may_be_key(part: &str) -> bool {
     part.len() >= LONG_KEY || (part.len() >= SHORT_KEY && is_mixed())
 }
 
-/// Whether a segment of a path is a version such as `v2`. Providers put the key behind it.
+/// Reports whether a path segment is a version such as `v2`. Providers put the key after it.
 fn is_version(segment: &str) -> bool {
     let number = segment.strip_prefix(['v', 'V']).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// `part`, if it is hidden already, by the mask or the mask with a fingerprint, which no configuration may have. Else `mask`.
+/// Returns `part` if it is already masked (the mask, or the mask with a fingerprint, which no configuration may
+/// contain), otherwise `mask`.
 fn hidden<'a>(part: &'a str, mask: &'a str) -> &'a str {
     let is_tag = |tag: &str| tag.len() == 12 && tag.bytes().all(|b| b.is_ascii_hexdigit());
     let is_hidden = |rest: &str| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_tag);
     if part.strip_prefix(MASK).is_some_and(is_hidden) { part } else { mask }
 }
 
-/// The log-in of a URL (the part before `@`), with `mask` instead of its password. A user without a password, or one that
-/// may be a key, is hidden too.
+/// Masks the login of a URL (the part before `@`): the password, a user without a password, and a user that may be a
+/// key.
 ///
 /// ```
 /// use rpcgate_core::url_secrets::shown_login;
@@ -56,14 +57,14 @@ pub fn shown_login(login: &str, mask: &str) -> String {
     }
 }
 
-/// A user that has a password, or `mask` if the user may be a key.
+/// Returns a user that has a password, or `mask` if the user may be a key.
 pub fn shown_user<'a>(user: &'a str, mask: &'a str) -> &'a str {
     if may_be_key(user) { hidden(user, mask) } else { user }
 }
 
-/// The path and the query of a URL, with `mask` instead of each segment that may be a key and of the value of each
-/// parameter. A segment behind a version or with `=`, and a parameter without a name, are hidden as a whole. That hides some
-/// names too, which harms less than a key that is shown.
+/// Masks the path and the query of a URL: each segment that may be a key and the value of each parameter. A segment
+/// after a version or with `=`, and a parameter without a name, are masked whole. Masking too many names does less harm
+/// than showing a key.
 ///
 /// ```
 /// use rpcgate_core::url_secrets::shown_target;

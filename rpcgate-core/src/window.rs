@@ -1,5 +1,5 @@
-//! Plan windows: fixed windows on the UTC clock, one each for the minute, the hour and the day. A request belongs to the
-//! windows of its arrival.
+//! Plan windows: fixed windows on the UTC clock for the minute, the hour and the day. A request belongs to the windows
+//! of its arrival.
 
 use crate::clock::Time;
 use crate::plan::Plan;
@@ -19,7 +19,7 @@ impl WindowSpan {
     /// All spans, shortest first.
     pub const ALL: [WindowSpan; 3] = [WindowSpan::Minute, WindowSpan::Hour, WindowSpan::Day];
 
-    /// Length in seconds.
+    /// Returns the length in seconds.
     pub const fn secs(self) -> u64 {
         match self {
             WindowSpan::Minute => 60,
@@ -28,7 +28,7 @@ impl WindowSpan {
         }
     }
 
-    /// Whole seconds from `now` until the window that holds `now` ends: 1 to the span's length.
+    /// Returns the whole seconds from `now` to the end of its window: 1 to the span's length.
     pub const fn reset(self, now: Time) -> u64 {
         self.secs() - now.secs() % self.secs()
     }
@@ -39,13 +39,13 @@ impl WindowSpan {
 pub struct Allowance {
     /// Requests that the plan grants in the window.
     pub limit: u64,
-    /// Requests left in it.
+    /// Requests left in the window.
     pub remaining: u64,
-    /// Seconds until it starts again.
+    /// Seconds until the window starts again.
     pub reset: u64,
 }
 
-/// The state of all three: the source of the nine rate headers.
+/// The state of all three windows: the source of the nine rate headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Windows {
     /// The UTC minute.
@@ -57,7 +57,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The windows of `plan` at `now`, with `used` requests used (minute, hour, day).
+    /// Returns the windows of `plan` at `now` after `used` requests (minute, hour, day).
     pub fn of(plan: &Plan, used: [u64; 3], now: Time) -> Self {
         let allowance = |span: WindowSpan, limit: u64, used: u64| Allowance {
             limit,
@@ -71,23 +71,23 @@ impl Windows {
         }
     }
 
-    /// The window with the fewest requests left, of equals the shorter: the one in the `ratelimit-*` headers.
+    /// Returns the window with the fewest requests left, on a tie the shorter one. It fills the `ratelimit-*` headers.
     pub fn tightest(&self) -> Allowance {
         [self.hour, self.day]
             .into_iter()
             .fold(self.minute, |least, next| if next.remaining < least.remaining { next } else { least })
     }
 
-    /// `None` if all windows have room for `weight` requests; otherwise the latest reset in seconds among those that have
-    /// not: the value of `Retry-After`.
+    /// Returns the value of `Retry-After` in seconds, the latest reset among the windows without capacity for `weight`
+    /// requests; `None` if all have it.
     pub fn exhausted(&self, weight: u64) -> Option<u64> {
         [self.minute, self.hour, self.day].into_iter().filter(|w| w.remaining < weight).map(|w| w.reset).max()
     }
 }
 
-/// A count that starts again with every span of `SECS` seconds of the UTC clock.
+/// A count that restarts with every span of `SECS` seconds of the UTC clock.
 ///
-/// The count only moves forward: an arrival in a span that is over is counted in the newest span, so that no request can
+/// The count only moves forward: an arrival in a past span is counted in the newest span, so that a request cannot
 /// reopen an old span by arriving before its neighbours and being decided after them. Only
 /// [`forget_ahead`](Fixed::forget_ahead), which takes the current time, removes a count after the clock was set back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -97,12 +97,12 @@ pub struct Fixed<const SECS: u64> {
 }
 
 impl<const SECS: u64> Fixed<SECS> {
-    /// The count of the span that an arrival at `arrival` is counted in.
+    /// Returns the count of the span in which this arrival is counted.
     pub const fn used(&self, arrival: Time) -> u64 {
         if arrival.secs() / SECS > self.number { 0 } else { self.count }
     }
 
-    /// Counts `weight` for an arrival at `arrival`, and returns the number of the span in which it was counted.
+    /// Counts `weight` for an arrival, and returns the number of the span in which it was counted.
     pub const fn add(&mut self, weight: u64, arrival: Time) -> u64 {
         let number = arrival.secs() / SECS;
         if number > self.number {
@@ -112,21 +112,21 @@ impl<const SECS: u64> Fixed<SECS> {
         self.number
     }
 
-    /// Returns a count of [`add`](Fixed::add) in the span `number`; does nothing if that span is over.
+    /// Undoes an [`add`](Fixed::add) in the span `number`. Does nothing if that span is over.
     pub const fn give_back(&mut self, weight: u64, number: u64) {
         if number == self.number {
             self.count = self.count.saturating_sub(weight);
         }
     }
 
-    /// Removes a count that is more than one span ahead of `present`, because the clock was set back since.
+    /// Removes a count that is more than one span ahead of `present`, because the clock was set back.
     pub const fn forget_ahead(&mut self, present: Time) {
         if self.is_ahead(present) {
             (self.number, self.count) = (0, 0);
         }
     }
 
-    /// Whether the count is irrelevant at `present`: its span is over, or the clock was set back since.
+    /// Reports whether the count is irrelevant at `present`: its span is over, or the clock was set back.
     pub const fn is_over(&self, present: Time) -> bool {
         present.secs() / SECS > self.number || self.is_ahead(present)
     }
@@ -145,13 +145,13 @@ pub struct KeyWindows {
 }
 
 impl KeyWindows {
-    /// The state of the windows of `plan`.
+    /// Returns the windows of `plan`.
     pub fn peek(&self, plan: &Plan, now: Time) -> Windows {
         Windows::of(plan, [self.minute.used(now), self.hour.used(now), self.day.used(now)], now)
     }
 
-    /// Counts `weight` requests in all three windows if all three have room, otherwise in none; `Err` holds the
-    /// seconds to wait. Either way it returns the resulting windows.
+    /// Counts `weight` requests in all three windows if all have capacity, otherwise in none. Returns the resulting
+    /// windows; `Err` holds the seconds to wait.
     pub fn take(&mut self, plan: &Plan, weight: u64, now: Time) -> (Windows, Result<(), u64>) {
         let before = self.peek(plan, now);
         if let Some(wait) = before.exhausted(weight) {
@@ -182,7 +182,7 @@ impl KeyWindows {
         self.day.forget_ahead(present);
     }
 
-    /// Whether all its counts are irrelevant at `present`.
+    /// Reports whether all counts are irrelevant at `present`.
     pub const fn is_over(&self, present: Time) -> bool {
         self.day.is_over(present)
     }

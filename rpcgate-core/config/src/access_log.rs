@@ -1,4 +1,4 @@
-//! `[telemetry.access_log]`: a line for each call.
+//! `[telemetry.access_log]`: one log line per call.
 
 use super::fields::{Fields, Table};
 use super::units::{HOUR, MILLI, SECOND};
@@ -9,13 +9,13 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct AccessLogSettings {
-    /// The file to which lines are added, `-` for standard output; none by default: no call is logged.
+    /// The log file, `-` for standard output. By default none, and no call is logged.
     pub file: Option<PathBuf>,
-    /// One request of so many is logged.
+    /// The sampling: one request in `one_in` is logged.
     pub one_in: u32,
-    /// Whether requests with a call that was refused or failed are logged in any case.
+    /// Always logs requests with a refused or failed call.
     pub errors: bool,
-    /// Requests that took at least so long are logged in any case.
+    /// Always logs requests that took at least this long.
     pub slow: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Tenants, projects and keys together: what follows from their names, and the callers that they describe.
+//! Tenants, projects and keys: their references to each other, and the callers that they describe.
 
 use super::key::KeySettings;
 use super::nearest::near_name;
@@ -12,21 +12,21 @@ use rpcgate_core::secret::{KeyHash, shown};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A key of the configuration with everything that follows from it.
+/// A key of the configuration with its derived data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KnownKey {
-    /// Its name in the file.
+    /// The name in the file.
     pub name: String,
     /// The hash under which the key is looked up.
     pub hash: KeyHash,
-    /// Whether it was revoked.
+    /// True if the key was revoked.
     pub revoked: bool,
-    /// The caller, which the stack uses for its decisions.
+    /// The caller.
     pub caller: Arc<Caller>,
 }
 
-/// The three tables, as one.
+/// The three tables.
 pub(super) struct Accounts<'c> {
     pub(super) tenants: &'c mut BTreeMap<String, TenantSettings>,
     pub(super) projects: &'c mut BTreeMap<String, ProjectSettings>,
@@ -34,8 +34,8 @@ pub(super) struct Accounts<'c> {
 }
 
 impl Accounts<'_> {
-    /// Adds the default tenant and project, gives everything an identifier, replaces aliases of chains by their names, and
-    /// reports names that do not exist.
+    /// Adds the default tenant and project, assigns ids, replaces aliases of chains by their names, and reports unknown
+    /// names.
     pub(super) fn settle(self, r: &mut Reading<'_>, aliases: &[(&str, &str)]) {
         let Accounts { tenants, projects, keys } = self;
         if !keys.is_empty() || !projects.is_empty() {
@@ -71,7 +71,7 @@ impl Accounts<'_> {
                 }
                 known(r, &format!("{path}.chains"), "chain", chain, names.iter());
             }
-            // A key that could not be read has been reported already.
+            // An unreadable key was already reported.
             let given = [format!("{path}.key"), format!("{path}.sha256")].iter().any(|path| r.is_given(path));
             if !given {
                 r.wrong_at(&path, Problem::Invalid { key: path.clone(), why: "needs key or sha256".into() });
@@ -96,7 +96,7 @@ fn known<'n>(
     }
 }
 
-/// The callers of all keys. Names can be missing only in a configuration that was not read.
+/// Returns the callers of all keys. Names can be missing only in a configuration that was not read.
 pub(super) fn callers(
     tenants: &BTreeMap<String, TenantSettings>,
     projects: &BTreeMap<String, ProjectSettings>,
@@ -129,7 +129,7 @@ pub(super) fn callers(
     keys.iter().filter_map(caller).collect()
 }
 
-/// A UUID of version 8 (RFC 9562) that is derived from a name.
+/// Derives a UUID of version 8 (RFC 9562) from a name.
 fn identifier(kind: &str, name: &str) -> u128 {
     let hash = KeyHash::of(&format!("rpcgate {kind} {name}"));
     let bits = hash.0.iter().take(16).fold(0, |bits, byte| bits << 8 | u128::from(*byte));

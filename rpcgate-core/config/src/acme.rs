@@ -10,45 +10,45 @@ use std::path::PathBuf;
 
 /// Let's Encrypt, whose certificates browsers trust.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
-/// Names in one certificate, at most: Let's Encrypt's own bound.
+/// The maximum number of names in a certificate, as for Let's Encrypt.
 const MOST_DOMAINS: usize = 100;
-/// Mail addresses for the authority, at most.
+/// The maximum number of contact mail addresses.
 const MOST_CONTACTS: usize = 10;
 
-/// `[acme]`: how certificates are ordered from an authority by ACME (RFC 8555), for each of `[gateway.tls]` and `[admin.tls]`
-/// with `acme = true`.
+/// `[acme]`: ordering of certificates by ACME (RFC 8555), for `[gateway.tls]` and `[admin.tls]` with `acme = true`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct AcmeSettings {
-    /// The names of the certificate. Each must lead to a program that uses it.
+    /// The names of the certificate. Each must resolve to a program that uses it.
     pub domains: Vec<String>,
-    /// Mail addresses under which the authority reaches the operator; none by default.
+    /// Mail addresses at which the authority contacts the operator; none by default.
     pub contacts: Vec<String>,
-    /// Where the authority lists its services; Let's Encrypt by default.
+    /// The directory URL of the authority; Let's Encrypt by default.
     pub directory_url: Option<Url>,
-    /// The folder with the account's key, the certificate and its key, and what failed. Programs with the same folder use
-    /// the same certificate, and order one at a time.
+    /// The folder with the account key, the certificate, its key, and failures. Programs with the same folder share the
+    /// certificate, and one at a time orders it.
     pub dir: PathBuf,
-    /// How the authority checks that the names lead here.
+    /// The check that the names lead here.
     pub challenge: AcmeChallenge,
-    /// The address at which checks over HTTP are answered, while an order runs.
+    /// The address that answers checks over HTTP while an order runs.
     pub http_listen: Option<SocketAddr>,
-    /// A PEM file of authorities that may sign the certificate of the authority's own server, beside the public ones.
+    /// A PEM file of authorities that may sign the certificate of the authority's own server, in addition to the public
+    /// ones.
     pub ca_file: Option<PathBuf>,
-    /// The identifier of the account that the operator has with the authority, where it requires one.
+    /// The id of the operator's account with the authority, if it requires one.
     pub eab_key_id: Option<String>,
     /// The key of that account, in base64url as authorities show it.
     pub eab_key: Option<Secret>,
 }
 
-/// How an authority checks that a name leads to the program that orders a certificate for it.
+/// The authority's check that a name leads to the program that orders a certificate for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum AcmeChallenge {
-    /// By a TLS handshake at port 443, which the listener itself answers (RFC 8737).
+    /// A TLS handshake on port 443, which the listener itself answers (RFC 8737).
     #[default]
     TlsAlpn01,
-    /// By a request at port 80, which [`AcmeSettings::http_listen`] answers (RFC 8555, section 8.3).
+    /// A request on port 80, which [`AcmeSettings::http_listen`] answers (RFC 8555, section 8.3).
     Http01,
 }
 
@@ -74,7 +74,7 @@ impl Default for AcmeSettings {
 }
 
 impl AcmeSettings {
-    /// The URL of the authority's directory.
+    /// Returns the URL of the authority's directory.
     pub fn directory_url(&self) -> &str {
         self.directory_url.as_ref().map_or(LETS_ENCRYPT, Url::expose)
     }
@@ -120,7 +120,7 @@ impl Table for AcmeSettings {
     }
 }
 
-/// Whether this is a name of two labels or more by RFC 1123 in lower case, and no address.
+/// Reports whether the text is a lower-case name of at least two labels (RFC 1123) and not an address.
 fn is_domain(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_label = |label: &str| {

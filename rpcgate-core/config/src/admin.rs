@@ -19,21 +19,21 @@ const WEB: &[&str] = &["http", "https"];
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Admin {
-    /// Where the management API and the dashboard are served.
+    /// The address of the management API and the dashboard.
     pub listen: SocketAddr,
-    /// Peers whose connections to the management side begin with a header of the PROXY protocol, which names the client.
+    /// Peers whose connections begin with a PROXY protocol header, which contains the client's address.
     pub proxy_protocol: Vec<IpNet>,
-    /// The URL of the management API for users; derived from `listen` if absent.
+    /// The public URL of the management API; derived from `listen` if absent.
     pub api_url: Option<Url>,
-    /// The URL of the dashboard for users; mails link to it. Derived from `listen` if absent.
+    /// The public URL of the dashboard, which mails link to; derived from `listen` if absent.
     pub dash_url: Option<Url>,
-    /// The URL of the gateway for users; the dashboard shows it.
+    /// The public URL of the gateway, which the dashboard shows.
     pub gateway_url: Option<Url>,
-    /// The URL of the gRPC listener for users.
+    /// The public URL of the gRPC listener.
     pub grpc_url: Option<Url>,
-    /// Log-ins and registrations together that one client address may attempt in a minute.
+    /// The log-ins and registrations in total that one client address may attempt per minute.
     pub auth_per_minute: u32,
-    /// Whether an operator needs a second factor to change anything.
+    /// Requires a second factor from operators for every change.
     pub operator_mfa: bool,
     /// Certificate and key.
     pub tls: AdminTls,
@@ -41,7 +41,7 @@ pub struct Admin {
     pub jwt: Jwt,
     /// Mail.
     pub mail: MailSettings,
-    /// The challenge that a registration must solve.
+    /// The challenge of the registration form.
     pub challenge: ChallengeSettings,
     /// Support tickets.
     pub tickets: TicketSettings,
@@ -89,15 +89,15 @@ impl Table for Admin {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Jwt {
-    /// The secret that signs tokens. All hosts of the management side use the same one.
+    /// The secret that signs tokens, shared by all hosts of the management side.
     pub secret: Option<Secret>,
-    /// Secrets from before, whose tokens are still accepted: the most recent one first.
+    /// Former secrets whose tokens are still accepted, the most recent first.
     pub former_secrets: Vec<Secret>,
-    /// Lifetime of an access token, and of a log-in on the pages.
+    /// The lifetime of an access token, and of a log-in on the pages.
     pub access_ttl: Duration,
-    /// Lifetime of an unused refresh token.
+    /// The lifetime of an unused refresh token.
     pub refresh_ttl: Duration,
-    /// Lifetime of a session, even if it is renewed.
+    /// The lifetime of a session, even if it is renewed.
     pub session_ttl: Duration,
 }
 
@@ -135,15 +135,15 @@ pub struct MailSettings {
     pub from: String,
     /// The SMTP server; none by default.
     pub smtp: Option<Url>,
-    /// A PEM file with certificates that are trusted for the server, and authorities that may sign its certificate, in
-    /// addition to the public ones.
+    /// A PEM file with trusted certificates of the server, and authorities that may sign its certificate, in addition
+    /// to the public ones.
     pub smtp_ca: Option<PathBuf>,
-    /// The requirement on the encryption of the connection.
+    /// The required encryption of the connection.
     pub tls: MailTls,
-    /// The name with which this host introduces itself to the server (`EHLO`): a fully qualified domain name or an address
-    /// literal in brackets. The domain of `from` if it is absent.
+    /// The name of this host in `EHLO`: a fully qualified domain name or an address literal in brackets. The domain of
+    /// `from` if absent.
     pub hello: Option<String>,
-    /// The folder in which mails are written as `.eml` files if there is no server.
+    /// The folder for mails as `.eml` files if there is no server.
     pub outbox: PathBuf,
 }
 
@@ -184,7 +184,7 @@ impl Table for MailSettings {
     }
 }
 
-/// Whether servers accept this name in `EHLO` (RFC 5321, section 4.1.1.1).
+/// Reports whether servers accept this name in `EHLO` (RFC 5321, section 4.1.1.1).
 fn is_hello(name: &str) -> bool {
     let literal = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     if let Some(literal) = literal {
@@ -230,12 +230,11 @@ pub struct ChallengeSettings {
     pub site_key: Option<String>,
     /// The secret of the hosted verifier. For ALTCHA it signs the challenges, and defaults to `admin.jwt.secret`.
     pub secret: Option<Secret>,
-    /// Where the hosted verifier checks tokens; the provider's documented URL if absent.
+    /// The URL at which the hosted verifier checks tokens; the provider's documented one if absent.
     pub verify_url: Option<Url>,
-    /// The host names on which a token may have been obtained. If there are none, that of `admin.dash_url`; without
-    /// that, any.
+    /// The host names on which a token may be obtained. If empty, that of `admin.dash_url`; without that, any.
     pub hostnames: Vec<String>,
-    /// How long the hosted verifier may take.
+    /// The time limit of the hosted verifier.
     pub timeout: Duration,
 }
 
@@ -270,23 +269,23 @@ impl Table for ChallengeSettings {
     }
 }
 
-/// Addresses that are mailed about tickets, at most.
+/// The maximum number of addresses for ticket mails.
 const MOST_ADDRESSES: usize = 10;
 
 /// `[admin.tickets]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TicketSettings {
-    /// The addresses that are mailed when a ticket waits for operators; none by default.
+    /// The addresses that get a mail when a ticket waits for operators; none by default.
     pub mail_to: Vec<String>,
-    /// Tickets of a tenant that are not closed, at most.
+    /// The maximum number of tickets per tenant that are not closed.
     pub open: u32,
-    /// Bytes of all files that a tenant attaches to its tickets, at most.
+    /// The maximum total bytes of a tenant's attachments.
     pub attachment_bytes: u64,
-    /// A command and its arguments that checks each attached file, which it reads from its standard input: it ends
-    /// with 0 to accept the file and with 1 to refuse it. Empty: files are not checked.
+    /// A command with arguments that checks each attached file from its standard input. Exit status 0 accepts the file,
+    /// 1 refuses it. Empty: files are not checked.
     pub scan: Vec<String>,
-    /// How long the command may take.
+    /// The time limit of the command.
     pub scan_timeout: Duration,
 }
 

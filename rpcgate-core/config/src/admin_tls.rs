@@ -1,4 +1,4 @@
-//! `[admin.tls]`: the certificate of the management side, and those of its clients.
+//! `[admin.tls]`: the certificates of the management side and of its clients.
 
 use super::fields::{Fields, Table};
 use super::problem::Problem;
@@ -11,24 +11,24 @@ use std::path::{Path, PathBuf};
 pub struct AdminTls {
     /// The certificate with its chain.
     pub cert: Option<PathBuf>,
-    /// Its private key.
+    /// The private key.
     pub key: Option<PathBuf>,
-    /// Whether the certificate is ordered as `[acme]` says, in place of these files.
+    /// Orders the certificate by `[acme]` instead of reading these files.
     pub acme: bool,
-    /// The authorities of clients' certificates. Without them, clients are asked for none.
+    /// The authorities of client certificates. Without them, clients are not asked for one.
     pub client_ca: Option<PathBuf>,
-    /// Whether a client must have a certificate.
+    /// The requirement for a client certificate.
     pub client_auth: ClientAuth,
 }
 
-/// Whether clients must have a certificate of `client_ca`.
+/// The requirement for a client certificate from `client_ca`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum ClientAuth {
-    /// A client without one is refused.
+    /// Refuses a client without one.
     #[default]
     Required,
-    /// A client may have none; one of another authority is refused.
+    /// Accepts a client without one, and refuses a certificate of another authority.
     Optional,
 }
 
@@ -38,12 +38,12 @@ impl Word for ClientAuth {
 }
 
 impl AdminTls {
-    /// Whether the management side serves over TLS.
+    /// Reports whether the management side serves over TLS.
     pub fn is_served(&self) -> bool {
         self.acme || self.pair().is_some()
     }
 
-    /// The files of certificate and key, if they are given.
+    /// Returns the files of certificate and key, if both are given.
     pub fn pair(&self) -> Option<(&Path, &Path)> {
         Some((self.cert.as_deref()?, self.key.as_deref()?))
     }

@@ -1,4 +1,4 @@
-//! `[chains.<path>.batching]`: single reads of several clients that are sent to a node in one request.
+//! `[chains.<path>.batching]`: sending of several clients' reads to a node in one request.
 
 use super::fields::{Fields, Table};
 use super::units::{MILLI, SECOND};
@@ -8,13 +8,13 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct BatchingSettings {
-    /// Whether single reads are sent together.
+    /// Enables batching.
     pub enabled: bool,
-    /// How long a call waits for others.
+    /// The time that a call waits for others.
     pub wait: Duration,
-    /// The most calls of a request.
+    /// The maximum number of calls per request.
     pub max_calls: u32,
-    /// How long such a request may take before its calls are sent alone.
+    /// The time limit of such a request, after which its calls are sent alone.
     pub timeout: Duration,
 }
 

@@ -20,17 +20,19 @@ pub struct BillingSettings {
     pub seller_tax_id: Option<String>,
     /// The name of the tax.
     pub tax_name: String,
-    /// The rate of the tax in basis points, hundredths of a percent; 0: invoices have no tax.
+    /// The tax rate in basis points, hundredths of a percent. 0: invoices have no tax.
     pub tax_basis_points: u32,
-    /// How long after the end of a month it is closed, so that the usage of gateways that were away is in it.
+    /// The time between the end of a month and its closing, so that late usage from gateways that were away is
+    /// included.
     pub close_after: Duration,
-    /// How long after its date an invoice is due.
+    /// The time from an invoice's date to its due date.
     pub pay_within: Duration,
-    /// How long before the due date members are reminded of an unpaid invoice; 0: not before.
+    /// The time before the due date at which members are reminded of an unpaid invoice. 0: not before.
     pub remind_before: Duration,
-    /// How long after the due date each reminder is sent.
+    /// The times after the due date at which reminders are sent.
     pub reminders: Vec<Duration>,
-    /// How long after the first mail that announces it the tenant of an overdue invoice is suspended; 0: never.
+    /// The time between the first mail that announces it and the suspension of a tenant with an overdue invoice. 0:
+    /// never.
     pub suspend_after: Duration,
     /// The monthly fees of the plans.
     pub fees: MonthlyFees,
@@ -38,9 +40,9 @@ pub struct BillingSettings {
     pub stripe: StripeSettings,
 }
 
-/// Reminders of one invoice, at most.
+/// The maximum number of reminders per invoice.
 const MOST_REMINDERS: usize = 10;
-/// Lines of an address, at most, and characters of one, or of a name.
+/// The maximum number of address lines, and of characters per line or name.
 const MOST_LINES: usize = 10;
 const MOST_CHARACTERS: usize = 200;
 
@@ -111,13 +113,13 @@ impl Table for BillingSettings {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct MonthlyFees {
-    /// Of the free plan.
+    /// The fee of the free plan.
     pub free: u64,
-    /// Of the standard plan.
+    /// The fee of the standard plan.
     pub standard: u64,
-    /// Of the premium plan.
+    /// The fee of the premium plan.
     pub premium: u64,
-    /// Of the enterprise plan.
+    /// The fee of the enterprise plan.
     pub enterprise: u64,
 }
 
@@ -125,7 +127,7 @@ impl MonthlyFees {
     /// The largest fee, in cents.
     pub const MOST: u64 = 100_000_000;
 
-    /// The fee of a plan, in cents.
+    /// Returns the fee of a plan, in cents.
     pub const fn of(&self, tier: Tier) -> u64 {
         match tier {
             Tier::Free => self.free,
@@ -162,7 +164,7 @@ pub struct StripeSettings {
     pub secret_key: Option<Secret>,
     /// The secret with which Stripe signs its events, `whsec_…`.
     pub webhook_secret: Option<Secret>,
-    /// The API; Stripe's own if absent.
+    /// The API URL; Stripe's own if absent.
     pub api_url: Option<Url>,
 }
 

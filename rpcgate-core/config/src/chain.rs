@@ -13,47 +13,47 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The nodes that a chain may have if they differ in what they take.
+/// The maximum number of nodes of a chain if they serve different methods.
 const MOST_SELECTIVE: usize = 64;
 
 /// `[chains.<path>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ChainSettings {
-    /// Whether the chain is served, if it has a node.
+    /// Serves the chain, if it has a node.
     pub enabled: bool,
-    /// The names of hosts at whose root the chain is served, in addition to its path.
+    /// The host names at whose root the chain is served, in addition to its path.
     pub hosts: Vec<String>,
-    /// The deadline of a call over all its tries at the nodes.
+    /// The deadline of a call over all its tries.
     pub timeout: Duration,
-    /// After how long without an answer a read is given up at a node and sent to another one; 0: never.
+    /// The time without an answer after which a read is sent to another node. 0: never.
     pub next_node_after: Duration,
-    /// The largest number of calls in flight at its nodes.
+    /// The maximum number of calls in flight at its nodes.
     pub max_in_flight: u32,
-    /// The time between probes for the newest block of each node.
+    /// The time between probes for each node's newest block.
     pub probe_interval: Duration,
     /// The number of blocks on top of a block that make it final; the chain's default if absent.
     pub final_depth: Option<u64>,
-    /// The number of blocks that a node may be behind the others before it is used only when no other is better; the chain's
-    /// default if absent.
+    /// The number of blocks behind the others from which a node is used only as a last resort; the chain's default if
+    /// absent.
     pub max_lag: Option<u64>,
-    /// The network to which its nodes have to belong, as a node shows it; the chain's own if absent. `any`: nodes are not asked.
+    /// The network of its nodes, as a node shows it; the chain's own if absent. `any`: nodes are not asked.
     pub network: Option<String>,
-    /// A file of certificate authorities (PEM) that are trusted for its nodes in addition to the public ones.
+    /// A PEM file of certificate authorities that are trusted for its nodes, in addition to the public ones.
     pub ca_file: Option<PathBuf>,
-    /// Nodes to which a transaction is sent at once.
+    /// The number of nodes that get a transaction at once.
     pub broadcast_nodes: u32,
-    /// Methods that are closed to everyone.
+    /// Methods that are closed to all callers.
     pub blocked_methods: Vec<String>,
-    /// Methods to open that are closed by default; `trace_*` names a family.
+    /// Opened methods that are closed by default. `trace_*` means a family.
     pub open_methods: Vec<String>,
-    /// Weights in Compute Units by method, instead of the chain's defaults.
+    /// Weights in Compute Units by method, replacing the chain's defaults.
     pub cu: BTreeMap<String, u32>,
-    /// Cache classes by method, instead of the chain's defaults.
+    /// Cache classes by method, replacing the chain's defaults.
     pub ttl: BTreeMap<String, CacheRule>,
-    /// When single reads of several clients are sent to a node together.
+    /// Batching of reads from several clients.
     pub batching: BatchingSettings,
-    /// When a read is sent to a second node as well.
+    /// Hedging of slow reads at a second node.
     pub hedge: HedgeSettings,
     /// Its nodes.
     pub nodes: Vec<NodeSettings>,
@@ -85,17 +85,17 @@ impl Default for ChainSettings {
 }
 
 impl ChainSettings {
-    /// The network to which one of its nodes has to belong; `None`: the chain's own.
+    /// Returns the network that one of its nodes must belong to; `None`: the chain's own.
     pub fn network_of<'s>(&'s self, node: &'s NodeSettings) -> Option<&'s str> {
         node.network.as_deref().or(self.network.as_deref())
     }
 
-    /// The file of authorities that are trusted for one of its nodes in addition to the public ones.
+    /// Returns the file of additional trusted authorities for one of its nodes.
     pub fn ca_file_of<'s>(&'s self, node: &'s NodeSettings) -> Option<&'s Path> {
         node.ca_file.as_deref().or(self.ca_file.as_deref())
     }
 
-    /// The changes to the chain's method table.
+    /// Returns the changes to the chain's method table.
     pub fn changes(&self) -> ChainOverrides {
         ChainOverrides {
             cu: self.cu.iter().map(|(method, cu)| (method.clone(), *cu)).collect(),
@@ -161,7 +161,8 @@ impl Table for ChainSettings {
     }
 }
 
-/// Whether the text is the name of a host, without a port: RFC 1123, section 2.1, and underscores, which names of services have.
+/// Reports whether the text is a host name without a port: RFC 1123, section 2.1, plus underscores, which service names
+/// have.
 fn is_host(text: &str) -> bool {
     let is_label = |label: &str| {
         let has_only = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
@@ -170,7 +171,7 @@ fn is_host(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// The hosts that are named for more than one chain, each with the path of the later chain and the name of the other one.
+/// Returns the hosts of more than one chain, each with the path of the later chain and the name of the other one.
 pub(super) fn shared_hosts(chains: &BTreeMap<String, ChainSettings>) -> Vec<(String, Problem)> {
     let mut owners: BTreeMap<String, &str> = BTreeMap::new();
     let mut problems = Vec::new();

@@ -12,20 +12,20 @@ const DATABASES: &[&str] = &["sqlite", "postgres", "postgresql"];
 pub struct Database {
     /// `sqlite://…` or `postgres://…`; `None`: [`Database::DEFAULT_URL`].
     url: Option<Url>,
-    /// Whether the schema is updated at start-up.
+    /// Updates the schema at start-up.
     pub migrate: bool,
 }
 
 impl Database {
-    /// The URL of the database if none is given.
+    /// The default URL of the database.
     pub const DEFAULT_URL: &'static str = "sqlite://rpcgate.db";
 
-    /// The URL of the database, including its password: `sqlite://…` or `postgres://…`.
+    /// Returns the URL of the database, including its password: `sqlite://…` or `postgres://…`.
     pub fn url(&self) -> &str {
         self.url.as_ref().map_or(Self::DEFAULT_URL, Url::expose)
     }
 
-    /// The URL for logs, with its password masked.
+    /// Returns the URL for logs, with its password masked.
     pub fn masked_url(&self) -> String {
         self.url.as_ref().map_or_else(|| Self::DEFAULT_URL.into(), Url::masked)
     }
@@ -48,11 +48,11 @@ impl Table for Database {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Redis {
-    /// The Redis server that shares counters; `None`: counters are in the memory of the process.
+    /// The Redis server that shares counters; `None`: counters are in process memory.
     pub url: Option<Url>,
     /// The prefix of all names in Redis. Gateways with the same prefix count together.
     pub prefix: String,
-    /// The time that Redis may take for an answer before a gateway counts alone.
+    /// The time limit of Redis, after which a gateway counts alone.
     pub timeout: Duration,
 }
 

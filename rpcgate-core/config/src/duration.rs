@@ -9,7 +9,7 @@ pub(super) const WANTED: &str = "a duration such as \"250ms\", \"30s\", \"5m\", 
 /// Units in milliseconds, largest first.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Reads a text; a plain number is in seconds.
+/// Parses a text. A plain number is in seconds.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - unit.len()];
@@ -18,7 +18,7 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
     digits.parse::<u64>().ok()?.checked_mul(millis).map(Duration::from_millis)
 }
 
-/// The shortest text for the same duration, rounded down to a millisecond.
+/// Returns the shortest text for the same duration, rounded down to a millisecond.
 pub(super) fn text(time: Duration) -> String {
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let unit = UNITS.into_iter().find(|(_, size)| millis > 0 && millis.is_multiple_of(*size));

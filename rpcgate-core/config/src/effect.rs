@@ -1,4 +1,4 @@
-//! What a reload does with a changed setting: the one list of what needs a restart.
+//! The effects of a reload: the single list of settings that need a restart.
 
 use super::Config;
 use super::lines::ChangedSetting;
@@ -13,14 +13,14 @@ pub enum ConfigProgram {
     Management,
 }
 
-/// What a program does with a changed setting when it is reloaded.
+/// The effect of a reload on a changed setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReloadEffect {
-    /// It applies it.
+    /// The program applies it.
     Live,
-    /// It keeps the old value until it is restarted.
+    /// The program keeps the old value until a restart.
     Restart,
-    /// It does not use it.
+    /// The program does not use it.
     Unused,
 }
 
@@ -58,11 +58,11 @@ const EFFECTS: &[(&str, ReloadEffect, ReloadEffect)] = &[
     ("webhooks", Unused, Live),
 ];
 
-/// The files of the certificates, which may be replaced by others, but not added or removed.
+/// The certificate files, which may be replaced by others, but not added or removed.
 const CERTIFICATES: [&str; 4] = ["gateway.tls.cert", "gateway.tls.key", "admin.tls.cert", "admin.tls.key"];
 
 impl ConfigProgram {
-    /// The name of the binary.
+    /// Returns the name of the binary.
     pub const fn name(self) -> &'static str {
         match self {
             ConfigProgram::Gateway => "rpcgate-server",
@@ -76,7 +76,7 @@ impl ConfigProgram {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
         let rows = EFFECTS.iter().filter(|(name, ..)| begins(name));
-        // A key of a later version of this program, read from a stored text, counts as one that it does not use.
+        // A key of a later version, read from a stored text, counts as unused.
         let Some((name, gateway, management)) = rows.max_by_key(|(name, ..)| name.len()) else {
             return ("", Unused);
         };
@@ -91,7 +91,7 @@ impl ConfigProgram {
         }
     }
 
-    /// What a reload of this program does with a change.
+    /// Returns the effect of a reload of this program on a change.
     ///
     /// ```
     /// use rpcgate_config::{ChangedSetting, ConfigProgram, ReloadEffect};
@@ -108,13 +108,13 @@ impl ConfigProgram {
         self.row(change).1
     }
 
-    /// Whether this program keeps the value of a setting until it is restarted, if that is changed.
+    /// Reports whether this program keeps the old value of a changed setting until a restart.
     pub fn keeps(self, key: &str) -> bool {
         let value = || Some(String::new());
         self.effect(&ChangedSetting { key: key.to_owned(), before: value(), after: value() }) == Restart
     }
 
-    /// The keys of the list above in which `new` differs from `old` so that this program needs a restart.
+    /// Returns the listed keys whose change from `old` to `new` requires a restart of this program.
     pub fn needs_restart(self, old: &Config, new: &Config) -> Vec<&'static str> {
         let changes = old.exact_changes(new);
         let rows: Vec<_> = changes.iter().map(|change| self.row(change)).collect();

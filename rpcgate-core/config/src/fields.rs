@@ -1,4 +1,4 @@
-//! How a table lists its keys: once, for reading, printing and listing.
+//! The keys of tables, listed once for reading, printing and listing.
 
 use super::masking::Masking;
 use super::problem::Problem;
@@ -12,30 +12,30 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A table of the configuration. It starts with its defaults.
+/// A table of the configuration, initialised with its defaults.
 pub(super) trait Table {
     /// Visits every key: plain values first, then tables, in the order that TOML requires.
     fn fields<F: Fields>(&mut self, f: &mut F);
 }
 
-/// A table in a list that may be abbreviated as a text.
+/// A table in a list that can be abbreviated as a text.
 pub(super) trait Listed: Table + Default {
-    /// The table that the text `item` abbreviates.
+    /// Returns the table that the text `item` abbreviates.
     fn from_text(item: &Item, r: &mut Reading<'_>) -> Option<Self>;
 }
 
-/// The names that the tables under a key may have.
+/// The allowed names of the tables under a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Names {
     /// The known chains. All of them exist from the start.
     Chains,
-    /// Names chosen by the operator: lower-case letters, digits, `_` and `-`.
+    /// Names from the operator: lower-case letters, digits, `_` and `-`.
     Own,
 }
 
 /// A visitor of the keys of a table.
 pub(super) trait Fields {
-    /// A key with a value. `write` gives its TOML form; `None` leaves it out.
+    /// Visits a key with a value. `write` returns its TOML form; `None` omits it.
     fn leaf<T>(
         &mut self,
         key: &'static str,
@@ -44,10 +44,10 @@ pub(super) trait Fields {
         write: impl FnOnce(&T, &Masking<'_>) -> Option<String>,
     );
 
-    /// A key with a table.
+    /// Visits a key with a table.
     fn table<T: Table>(&mut self, key: &'static str, slot: &mut T);
 
-    /// A key with a table of named tables.
+    /// Visits a key with a table of named tables.
     fn named<T: Table + Default + PartialEq>(
         &mut self,
         key: &'static str,
@@ -55,24 +55,24 @@ pub(super) trait Fields {
         names: Names,
     );
 
-    /// A key with a list of tables.
+    /// Visits a key with a list of tables.
     fn list<T: Listed>(&mut self, key: &'static str, slot: &mut Vec<T>);
 
-    /// A rule about several values of this table, which only the reader checks. The problem is reported at the first of
-    /// `keys` that was given, or else at the table, with the path of the first key.
+    /// Reports a broken rule about several values of this table, which only the reader checks. The location is the
+    /// first given key of `keys`, or else the table. The path is that of the first key.
     fn wrong(&mut self, keys: &[&'static str], problem: impl FnOnce(String) -> Problem);
 
-    /// A value of a type with a written form of its own.
+    /// Visits a value of a type with its own written form.
     fn value<T: Value>(&mut self, key: &'static str, slot: &mut T) {
         self.leaf(key, slot, T::read, T::write);
     }
 
-    /// A whole number in a range.
+    /// Visits a whole number in a range.
     fn number<N: Number>(&mut self, key: &'static str, slot: &mut N, range: RangeInclusive<N>) {
         self.leaf(key, slot, |item, r| number(item, r, range), |n, _| Some(n.to_string()));
     }
 
-    /// A number of bytes.
+    /// Visits a number of bytes.
     fn size(&mut self, key: &'static str, slot: &mut u64, range: RangeInclusive<u64>) {
         let read = |item: &Item, r: &mut Reading<'_>| {
             let bytes = match item.text() {
@@ -84,7 +84,7 @@ pub(super) trait Fields {
         self.leaf(key, slot, read, |bytes, _| Some(format!("{:?}", size::text(*bytes))));
     }
 
-    /// A duration. A plain number is in seconds.
+    /// Visits a duration. A plain number is in seconds.
     fn duration(&mut self, key: &'static str, slot: &mut Duration, range: RangeInclusive<Duration>) {
         let read = |item: &Item, r: &mut Reading<'_>| {
             let time = duration::read(item, r)?;
@@ -93,18 +93,18 @@ pub(super) trait Fields {
         self.leaf(key, slot, read, |time, _| Some(format!("{:?}", duration::text(*time))));
     }
 
-    /// One of a few words.
+    /// Visits one of a few words.
     fn word<W: Word>(&mut self, key: &'static str, slot: &mut W) {
         self.leaf(key, slot, word, |w, _| Some(format!("{:?}", w.text())));
     }
 
-    /// A secret of at least `least` bytes.
+    /// Visits a secret of at least `least` bytes.
     fn secret(&mut self, key: &'static str, slot: &mut Option<Secret>, least: usize) {
         let read = |item: &Item, r: &mut Reading<'_>| Secret::read(item, r, least);
         self.leaf(key, slot, read, Option::write);
     }
 
-    /// Secrets of at least `least` bytes each, and at most `most` of them.
+    /// Visits at most `most` secrets of at least `least` bytes each.
     fn secrets(&mut self, key: &'static str, slot: &mut Vec<Secret>, least: usize, most: usize) {
         let read = |item: &Item, r: &mut Reading<'_>| {
             let secrets = Vec::<Secret>::read(item, r)?;
@@ -124,7 +124,7 @@ pub(super) trait Fields {
         });
     }
 
-    /// A URL with one of these schemes.
+    /// Visits a URL with one of these schemes.
     fn url(&mut self, key: &'static str, slot: &mut Option<Url>, schemes: &'static [&'static str]) {
         let read = |item: &Item, r: &mut Reading<'_>| match item.value {
             super::tree::Value::Text(ref text) if text.is_empty() => Some(None),
@@ -134,7 +134,7 @@ pub(super) trait Fields {
     }
 }
 
-/// Collects the paths of all keys.
+/// A collector of all key paths.
 #[derive(Debug, Default)]
 pub(super) struct Lister {
     path: String,

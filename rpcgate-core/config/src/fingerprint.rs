@@ -1,4 +1,4 @@
-//! Fingerprints of secrets: they show that a secret has changed, and nothing of the secret.
+//! Fingerprints of secrets, which show that a secret changed but reveal nothing about it.
 
 use super::Config;
 use super::masking::DIGITS;
@@ -6,14 +6,14 @@ use super::secret::Secret;
 use ring::hmac;
 use std::fmt;
 
-/// Derives the key, so that no fingerprint is also a signature for something else.
+/// The context string of the derived key, so that no fingerprint is also a signature for something else.
 const PURPOSE: &[u8] = b"rpcgate configuration fingerprints";
 
-/// Digits that tell keys apart.
+/// The number of digits that identify a key.
 const ID_DIGITS: usize = 8;
 
-/// Makes fingerprints with a key that is derived from a secret of the configuration. Somebody who reads fingerprints cannot
-/// try secrets without that one.
+/// A generator of fingerprints with a key derived from a secret of the configuration. Without that secret, a reader of
+/// fingerprints cannot guess secrets offline.
 pub struct SecretFingerprints {
     key: hmac::Key,
     id: String,
@@ -33,8 +33,9 @@ impl SecretFingerprints {
         SecretFingerprints { key, id }
     }
 
-    /// Those that `config` can make, the preferred first: with `gateway.key_secret`, which both programs have, or else with
-    /// `admin.jwt.secret`, and with the former ones of it, so that texts from before a rotation can be compared.
+    /// Returns the generators that `config` allows, the preferred one first: from `gateway.key_secret`, which both
+    /// programs have, or else `admin.jwt.secret`, and from its former values, so that texts from before a rotation can
+    /// be compared.
     ///
     /// ```
     /// use rpcgate_config::{Config, Input, SecretFingerprints};
@@ -56,12 +57,12 @@ impl SecretFingerprints {
         current.into_iter().chain(former.iter().filter(|_| current.is_some())).map(Self::new).collect()
     }
 
-    /// Identifies the key. Fingerprints of different keys cannot be compared.
+    /// Returns the id of the key. Fingerprints of different keys cannot be compared.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The fingerprint of a secret.
+    /// Returns the fingerprint of a secret.
     pub(super) fn tag(&self, secret: &str) -> String {
         digits(&hmac::sign(&self.key, secret.as_bytes()), DIGITS)
     }

@@ -16,41 +16,41 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct GatewaySettings {
-    /// The address at which HTTP and WebSocket are served.
+    /// The address for HTTP and WebSocket.
     pub listen: SocketAddr,
-    /// A second address, at which everything is served over TLS, gRPC above all; none by default.
+    /// A second address that serves everything over TLS, mainly gRPC; none by default.
     pub grpc_listen: Option<SocketAddr>,
-    /// Whether HTTP/2 without TLS is accepted at `listen`, from clients that know that it is.
+    /// Accepts HTTP/2 without TLS at `listen`, from clients with prior knowledge.
     pub h2c: bool,
-    /// Whether gRPC reflection is served, to callers with a key.
+    /// Serves gRPC reflection to callers with a key.
     pub grpc_reflection: bool,
-    /// A file of descriptors that reflection describes beside the gateway's own health service: a
-    /// `google.protobuf.FileDescriptorSet`, as `protoc --include_imports --descriptor_set_out` writes it.
+    /// A file of descriptors for reflection, in addition to the gateway's own health service: a
+    /// `google.protobuf.FileDescriptorSet` from `protoc --include_imports --descriptor_set_out`.
     pub grpc_descriptors: Option<PathBuf>,
-    /// Peers whose `X-Forwarded-For` the management side trusts. Nothing of a call depends on its client's address, so the
-    /// gateway does not read it.
+    /// Peers whose `X-Forwarded-For` the management side trusts. The gateway does not read it, because no call depends
+    /// on the client's address.
     pub trusted_proxies: Vec<IpNet>,
-    /// Peers whose connections to the gateway begin with a header of the PROXY protocol, which names the client.
+    /// Peers whose connections begin with a PROXY protocol header, which contains the client's address.
     pub proxy_protocol: Vec<IpNet>,
     /// The secret of the checksum in every API key. Both binaries need the same one.
     pub key_secret: Option<Secret>,
-    /// Secrets from before, whose keys are still accepted: the most recent one first.
+    /// Former secrets whose keys are still accepted, the most recent first.
     pub former_key_secrets: Vec<Secret>,
-    /// The number of bytes of a node's answer that are buffered and checked before the rest is streamed.
+    /// The bytes of a node's answer that are buffered and checked before the rest is streamed.
     pub reply_buffer: u64,
-    /// The size of all answers of one batch together, in bytes.
+    /// The maximum total size of the answers of one batch, in bytes.
     pub reply_max: u64,
-    /// The size of a streamed answer in bytes. The connection to the client of a larger one is cut.
+    /// The maximum size of a streamed answer in bytes. Beyond it, the client's connection is cut.
     pub reply_stream_max: u64,
-    /// The time for a streamed answer, from its first byte to its last.
+    /// The time limit of a streamed answer, from its first byte to its last.
     pub reply_stream_timeout: Duration,
-    /// Requests that are remembered to be explained; 0 for none.
+    /// The number of recent requests that can be explained; 0 for none.
     pub explain_requests: u32,
     /// Certificate and key.
     pub tls: Tls,
     /// Limits of requests.
     pub limits: LimitSettings,
-    /// What happens when a chain cannot follow.
+    /// Overload control of chains.
     pub overload: OverloadSettings,
     /// WebSocket streams.
     pub ws: WsSettings,
@@ -82,7 +82,7 @@ impl Default for GatewaySettings {
 }
 
 impl GatewaySettings {
-    /// Makes and checks API keys with the configured secrets; `None` without `key_secret`.
+    /// Returns a forge with the configured secrets; `None` without `key_secret`.
     pub fn key_forge(&self) -> Option<KeyForge> {
         let former = self.former_key_secrets.iter().map(|secret| secret.expose().as_bytes());
         self.key_secret.as_ref().map(|secret| KeyForge::new(secret.expose().as_bytes()).accepting(former))
@@ -129,33 +129,34 @@ impl Table for GatewaySettings {
     }
 }
 
-/// `[gateway.tls]`: PEM files, or a certificate by ACME. With either, the gateway serves everything over TLS, or gRPC alone.
+/// `[gateway.tls]`: PEM files, or a certificate by ACME. With either, the gateway serves everything or only gRPC over
+/// TLS.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tls {
     /// The certificate with its chain.
     pub cert: Option<PathBuf>,
-    /// Its private key.
+    /// The private key.
     pub key: Option<PathBuf>,
-    /// Whether the certificate is ordered as `[acme]` says, in place of these files.
+    /// Orders the certificate by `[acme]` instead of reading these files.
     pub acme: bool,
-    /// Whether only `gateway.grpc_listen` is served over TLS. `gateway.listen` then stays without TLS, as behind a
-    /// balancer that adds it.
+    /// Serves only `gateway.grpc_listen` over TLS. `gateway.listen` then has no TLS, for example behind a load balancer
+    /// that adds it.
     pub grpc_only: bool,
 }
 
 impl Tls {
-    /// The files of certificate and key, if they are given.
+    /// Returns the files of certificate and key, if both are given.
     pub fn pair(&self) -> Option<(&Path, &Path)> {
         Some((self.cert.as_deref()?, self.key.as_deref()?))
     }
 
-    /// Whether anything is served over TLS.
+    /// Reports whether anything is served over TLS.
     pub fn is_served(&self) -> bool {
         self.acme || self.pair().is_some()
     }
 
-    /// Whether `gateway.listen` is served over TLS.
+    /// Reports whether `gateway.listen` is served over TLS.
     pub fn covers_http(&self) -> bool {
         self.is_served() && !self.grpc_only
     }
@@ -182,34 +183,34 @@ impl Table for Tls {
     }
 }
 
-/// `[gateway.limits]`: the limits of size and speed of a request.
+/// `[gateway.limits]`: the size and speed limits of requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LimitSettings {
-    /// The size of a request's body in bytes.
+    /// The maximum size of a request's body in bytes.
     pub body: u64,
-    /// The size of all bodies in memory together, in bytes.
+    /// The maximum total size of all bodies in memory, in bytes.
     pub bodies_total: u64,
-    /// The size of one message of a gRPC call, in either direction, in bytes.
+    /// The maximum size of one gRPC message in either direction, in bytes.
     pub grpc_message: u64,
-    /// The size of a request's headers in bytes.
+    /// The maximum size of a request's headers in bytes.
     pub headers: u64,
-    /// The number of a request's headers.
+    /// The maximum number of a request's headers.
     pub header_count: u32,
-    /// The size of a request's URI in bytes.
+    /// The maximum size of a request's URI in bytes.
     pub uri: u64,
-    /// Headers must be complete within this time.
+    /// The time limit for complete headers.
     pub header_timeout: Duration,
-    /// For this time a body may be arbitrarily slow.
+    /// The time for which a body may be arbitrarily slow.
     pub body_grace: Duration,
-    /// After that, the bytes per second that must arrive. A client must read its answers at the same rate, after the same
-    /// time.
+    /// The minimum bytes per second of a body after that time. A client must read its answers at the same rate, after
+    /// the same time.
     pub body_rate: u64,
-    /// A body must have arrived completely after this time.
+    /// The time limit for a complete body.
     pub body_timeout: Duration,
-    /// A client that reads no byte of its answer for this time is disconnected.
+    /// The time after which a client that reads no byte of its answer is disconnected.
     pub write_timeout: Duration,
-    /// A connection without a request is closed after this time.
+    /// The time after which a connection without a request is closed.
     pub idle_timeout: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! `[chains.<path>.hedge]`: reads that are sent to a second node if the first takes unusually long.
+//! `[chains.<path>.hedge]`: sending of slow reads to a second node.
 
 use super::fields::{Fields, Table};
 use super::units::{MILLI, SECOND};
@@ -8,13 +8,13 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct HedgeSettings {
-    /// Whether reads are hedged.
+    /// Enables hedging.
     pub enabled: bool,
-    /// The share, in per cent, of the calls of the same method that are answered sooner than a call is hedged.
+    /// The percentile of the method's latency from which a call is hedged.
     pub percentile: u32,
-    /// How long a call takes at least before it is hedged.
+    /// The minimum time before a call is hedged.
     pub at_least: Duration,
-    /// Hedged calls, in per cent of all that might be.
+    /// The maximum share of hedged calls, in percent of all that could be.
     pub max_percent: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Settings that are valid but can have no effect, such as the weight of a method that no chain has. They are warnings and
-//! not errors: an operator may prepare a setting before what it needs exists.
+//! Valid settings without an effect, such as the weight of a method that no chain has. They cause warnings and not
+//! errors, because an operator may prepare a setting in advance.
 
 mod accounts;
 mod chain;
@@ -12,10 +12,10 @@ use rpcgate_core::plan::Tier;
 use std::fmt;
 use std::net::SocketAddr;
 
-/// The largest window of a plan, which means that the plan has no such window.
+/// The largest value of a plan window, which means that the plan has no such window.
 const NO_WINDOW: u64 = 1_000_000_000_000;
 
-/// A setting that can have no effect. Displayed as `key: why`, so that [`Sources::placed`](super::Sources::placed) finds its
+/// A setting without an effect. Displayed as `key: why`, so that [`Sources::placed`](super::Sources::placed) finds its
 /// line.
 ///
 /// ```
@@ -31,7 +31,7 @@ const NO_WINDOW: u64 = 1_000_000_000_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ConfigWarning {
-    /// The key: `chains.eth.cu.eth_cal`.
+    /// The key, such as `chains.eth.cu.eth_cal`.
     pub key: String,
     /// The rest of the sentence.
     pub why: String,
@@ -44,8 +44,8 @@ impl fmt::Display for ConfigWarning {
 }
 
 impl Config {
-    /// The settings that can have no effect at the time `now`. `adapters` are the chains of this build; what is said of
-    /// methods is said only of these.
+    /// Returns the settings that have no effect at the time `now`. `adapters` are the chains of this build. Methods are
+    /// checked only for these.
     pub fn warnings(&self, adapters: &[&dyn Adapter], now: Time) -> Vec<ConfigWarning> {
         let mut warnings = Warnings::default();
         self.listeners(&mut warnings);
@@ -68,7 +68,7 @@ impl Config {
         warnings.0
     }
 
-    /// Addresses at which two listeners of one host would listen.
+    /// Warns about two listeners of one host on the same address.
     fn listeners(&self, warnings: &mut Warnings) {
         let has_http_checks = self.uses_acme() && self.acme.challenge == AcmeChallenge::Http01;
         let listeners = [
@@ -154,7 +154,7 @@ impl Config {
             "telemetry.access_log.file is not set",
         );
         let webhooks = &self.webhooks;
-        // With fewer attempts, the list of defaults is longer too, and the operator did not write it.
+        // With fewer attempts, the default list is too long as well, and the operator did not write it.
         let used = webhooks.attempts.saturating_sub(1) as usize;
         if webhooks.waits.len() > used && webhooks.waits != default.webhooks.waits {
             let (entries, attempts) = (webhooks.waits.len(), webhooks.attempts);
@@ -163,7 +163,7 @@ impl Config {
         }
     }
 
-    /// Windows of a plan that another window makes unreachable.
+    /// Warns about plan windows that another window makes unreachable.
     fn windows(&self, tier: Tier, warnings: &mut Warnings) {
         let plan = self.plans.of(tier);
         let windows = [
@@ -200,8 +200,8 @@ impl Warnings {
     }
 }
 
-/// Whether two sockets cannot both be opened. A port of 0 is another one each time, and an IPv4 address in the form of IPv6 is
-/// the same address.
+/// Reports whether two sockets cannot both be opened. A port of 0 is always different, and an IPv4-mapped IPv6 address
+/// equals the IPv4 address.
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let (ip, other_ip) = (one.ip().to_canonical(), other.ip().to_canonical());
     let is_any = ip.is_unspecified() || other_ip.is_unspecified();

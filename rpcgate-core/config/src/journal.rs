@@ -6,12 +6,12 @@ use super::value::Word;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The treatment of calls that cannot be recorded.
+/// The policy for calls that cannot be recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnFull {
-    /// They are served, and the lost records are counted.
+    /// Serves them, and counts the lost records.
     Serve,
-    /// They are refused with 503.
+    /// Refuses them with 503.
     Refuse,
 }
 
@@ -22,13 +22,13 @@ impl Word for OnFull {
 /// `[journal]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalSettings {
-    /// The gateway's own folder for usage records that are not shipped yet.
+    /// The gateway's own folder for usage records that were not shipped yet.
     pub dir: PathBuf,
-    /// The treatment of calls once neither disk nor memory accepts a record.
+    /// The policy after neither disk nor memory accepts a record.
     pub on_full: OnFull,
     /// The bytes of records held in memory while the disk is full or stalled.
     pub memory: u64,
-    /// The time between flushes to the medium; a power failure may lose the records of this time.
+    /// The time between flushes to the medium. A power failure may lose the records of this time.
     pub sync_interval: Duration,
 }
 

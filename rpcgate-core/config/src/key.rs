@@ -17,19 +17,19 @@ use rpcgate_core::secret::KeyHash;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct KeySettings {
-    /// Its identifier; if not given, derived from its name, always the same.
+    /// The id; by default derived from the name.
     pub id: KeyId,
-    /// The key itself; alternatively its digest is given.
+    /// The key itself, as an alternative to its digest.
     pub key: Option<Secret>,
     /// The SHA-256 of the key as clients send it.
     pub sha256: Option<KeyHash>,
     /// The name of its project.
     pub project: String,
-    /// The chains that it may use, by canonical name; empty: all.
+    /// The chains that it may use, by canonical name. Empty: all.
     pub chains: Vec<String>,
-    /// The time at which it expires.
+    /// The expiry time.
     pub expires_at: Option<Time>,
-    /// Whether it was revoked.
+    /// True if it was revoked.
     pub revoked: bool,
 }
 
@@ -48,7 +48,7 @@ impl Default for KeySettings {
 }
 
 impl KeySettings {
-    /// The hash under which the key is looked up; `None` only if neither form was given.
+    /// Returns the hash under which the key is looked up; `None` only if neither form was given.
     pub fn hash(&self) -> Option<KeyHash> {
         self.key.as_ref().map(|key| KeyHash::of(key.expose())).or(self.sha256)
     }

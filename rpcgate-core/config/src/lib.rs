@@ -1,14 +1,14 @@
-//! The configuration of both binaries: a text that is read into typed tables.
+//! The configuration of both binaries, parsed into typed tables.
 //!
 //! Each value comes from the last of these sources that sets it: its default, the settings of the demo, the file, the
-//! environment (`RPCGATE_GATEWAY__LISTEN`, two underscores between levels), flags. Lists in variables and flags are
-//! separated by commas, tables of methods are written `eth_call=15,eth_getLogs=75`; both replace the previous value, while
-//! tables of settings are merged key by key. An empty variable removes a value that may be absent.
-//! A secret is a text, `{ file = "…" }` or `{ env = "…" }` (as variables: `RPCGATE_GATEWAY__KEY_SECRET__FILE`).
+//! environment (`RPCGATE_GATEWAY__LISTEN`, two underscores between levels), flags. In variables and flags, lists are
+//! separated by commas and tables of methods are written `eth_call=15,eth_getLogs=75`. Both replace the previous value,
+//! while tables of settings are merged key by key. An empty variable removes an optional value. A secret is a text, `{
+//! file = "…" }` or `{ env = "…" }` (as variables: `RPCGATE_GATEWAY__KEY_SECRET__FILE`).
 //!
 //! This crate opens no file and reads no environment: the binaries pass in what they have read. The file
-//! [`docs/rpcgate.example.toml`](https://github.com/rpcgate/rpcgate/blob/main/docs/rpcgate.example.toml) shows every key
-//! with its default; tests compare it with this crate.
+//! [`docs/rpcgate.example.toml`](https://github.com/rpcgate/rpcgate/blob/main/docs/rpcgate.example.toml) shows every
+//! key with its default, and tests compare it with this crate.
 //!
 //! ```
 //! use rpcgate_config::{Config, Input};
@@ -125,29 +125,29 @@ use write::Writer;
 /// The prefix of all variables that set a key.
 pub const PREFIX: &str = "RPCGATE_";
 
-/// Variables with the prefix that do not set a key, in lower case without the prefix: the name of the file, the log filter
-/// until the configuration is read, and whether tests require their services.
+/// Variables with the prefix that set no key, in lower case without the prefix: the file name, the log filter until the
+/// configuration is read, and whether tests require their services.
 const RESERVED: [&str; 3] = ["config", "log", "require_services"];
 
-/// Whether a variable is one of those that Kubernetes, and container links before it, set for a service called `rpcgate`.
-/// `path` is its name in lower case without the prefix. None of them could set a key: no table has these names.
+/// Reports whether a variable is one that Kubernetes, and container links before it, set for a service named `rpcgate`.
+/// `path` is its lower-case name without the prefix. No key has these names.
 fn is_of_a_service(path: &str) -> bool {
     matches!(path, "port" | "service_host") || path.starts_with("port_") || path.starts_with("service_port")
 }
 
-/// A value for one key that does not come from the file.
+/// A value for one key from another source than the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// The source, for error messages: `--gateway`.
+    /// The source for error messages, such as `--gateway`.
     pub from: String,
-    /// The key: `gateway.listen`.
+    /// The key, such as `gateway.listen`.
     pub path: String,
     /// The value, in the form of a variable.
     pub value: String,
 }
 
 impl Setting {
-    /// The `value` of the key at `path`, given by `from`.
+    /// Creates a setting.
     pub fn new(from: impl Into<String>, path: impl Into<String>, value: impl Into<String>) -> Self {
         Setting { from: from.into(), path: path.into(), value: value.into() }
     }
@@ -158,13 +158,13 @@ impl Setting {
 pub struct Input<'i> {
     /// The known chains, by path.
     pub chains: &'i [&'i str],
-    /// Other names for them that the scope of a key may use: (alias, path).
+    /// Other names for chains in the scope of a key: (alias, path).
     pub aliases: &'i [(&'i str, &'i str)],
     /// The settings of the demo, which the file overrides.
     pub base: &'i [Setting],
     /// The file's name, for error messages, and its text.
     pub file: Option<(&'i str, &'i str)>,
-    /// The whole environment: settings are found by their prefix, secrets by their names.
+    /// The whole environment. Settings are found by their prefix, secrets by their names.
     pub env: &'i [(String, String)],
     /// The settings from the command line, which override all others.
     pub flags: &'i [Setting],
@@ -173,7 +173,7 @@ pub struct Input<'i> {
 }
 
 impl Default for Input<'_> {
-    /// No chains, no settings, and no secret can be read from a file.
+    /// Returns an input without chains, settings and secret files.
     fn default() -> Self {
         Input {
             chains: &[],
@@ -188,14 +188,14 @@ impl Default for Input<'_> {
 }
 
 impl fmt::Debug for Input<'_> {
-    /// Without values, because some are secrets.
+    /// Omits the values, because some are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.map(|(name, _)| name);
         f.debug_struct("Input").field("chains", &self.chains).field("file", &file).finish_non_exhaustive()
     }
 }
 
-/// The effective configuration. [`Default`] is that of a gateway without chains.
+/// The effective configuration. [`Default`] has no chains.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Config {
     /// `[gateway]`.
@@ -226,7 +226,7 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// `[plans]`.
     pub plans: Plans,
-    /// `[chains.<path>]`: every known chain, even if the file does not name it.
+    /// `[chains.<path>]`: every known chain, even if the file omits it.
     pub chains: BTreeMap<String, ChainSettings>,
     /// `[tenants.<name>]`.
     pub tenants: BTreeMap<String, TenantSettings>,
@@ -265,7 +265,7 @@ impl Table for Config {
 }
 
 impl Config {
-    /// Reads and checks all of `input`. A value that a stronger source overrides is not checked.
+    /// Reads and checks all of `input`. Overridden values are not checked.
     pub fn read(input: &Input<'_>) -> Result<Config, ConfigErrors> {
         let mut errors = Vec::new();
         let base = settings(input.base, &mut errors);
@@ -287,20 +287,20 @@ impl Config {
         if reading.errors.is_empty() { Ok(config) } else { Err(ConfigErrors::new(reading.errors)) }
     }
 
-    /// The configuration as TOML with every effective value, as `check` prints it. Secrets and passwords are `***`, and
-    /// reading them back is an error; everything else reads back unchanged. Chains without any setting are left out.
+    /// Returns the configuration as TOML with every effective value, as `check` prints it. Secrets and passwords are
+    /// `***`, which cannot be read back. Everything else reads back unchanged. Chains without any setting are omitted.
     pub fn to_toml_masked(&self) -> String {
         let mut writer = Writer::default();
         self.clone().fields(&mut writer);
         writer.text
     }
 
-    /// The keys of the configuration, for a directory in memory.
+    /// Returns the keys of the configuration, for an in-memory directory.
     pub fn callers(&self) -> Vec<KnownKey> {
         account::callers(&self.tenants, &self.projects, &self.keys, &self.plans)
     }
 
-    /// The paths of all keys, in the order in which they are printed; `*` stands for a name or an index of a list.
+    /// Returns the paths of all keys, in printing order. `*` means a name or a list index.
     pub fn known_keys() -> Vec<String> {
         let mut lister = Lister::default();
         Config::default().fields(&mut lister);
@@ -309,7 +309,7 @@ impl Config {
 }
 
 impl Input<'_> {
-    /// The location at which `key` was set, the strongest if there are several; `None` for a key with its default.
+    /// Returns the location that sets `key`, the strongest if there are several; `None` for a default.
     pub fn place(&self, key: &str) -> Option<ConfigLocation> {
         let mut errors = Vec::new();
         let file = self.file.map(|(name, text)| tree::parse(name, text, &mut errors)).unwrap_or_default();

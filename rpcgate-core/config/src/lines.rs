@@ -1,4 +1,4 @@
-//! A configuration as lines, one for each setting, that can be stored and compared.
+//! A configuration as one line per setting, which can be stored and compared.
 
 use super::Config;
 use super::fields::{Fields, Listed, Names, Table};
@@ -13,8 +13,8 @@ use rpcgate_core::url_secrets::shown_user;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A configuration as lines such as `gateway.listen = "127.0.0.1:8080"`: every effective value, without any secret. Chains
-/// without a setting are left out.
+/// A configuration as lines such as `gateway.listen = "127.0.0.1:8080"`: every effective value, without secrets. Chains
+/// without a setting are omitted.
 ///
 /// ```
 /// use rpcgate_config::{Config, ConfigLines};
@@ -31,22 +31,22 @@ pub struct ConfigLines(Vec<(String, String)>);
 /// A setting that differs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangedSetting {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// Its value before; absent if it was not set.
+    /// The old value; `None` if it was not set.
     pub before: Option<String>,
-    /// Its value after; absent if it is not set any more.
+    /// The new value; `None` if it is no longer set.
     pub after: Option<String>,
 }
 
 impl ChangedSetting {
-    /// Whether it differs in fingerprints of secrets alone.
+    /// Reports whether only fingerprints of secrets differ.
     pub fn is_masked(&self) -> bool {
         let plain = |value: &Option<String>| value.as_deref().map(without_fingerprints);
         self.before.is_some() && plain(&self.before) == plain(&self.after)
     }
 
-    /// Whether both values have fingerprints of their secrets.
+    /// Reports whether both values have fingerprints of their secrets.
     pub fn has_fingerprints(&self) -> bool {
         let has =
             |value: &Option<String>| value.as_deref().is_some_and(|value| fingerprint_at(value).is_some());
@@ -74,7 +74,7 @@ impl FromIterator<(String, String)> for ConfigLines {
 }
 
 impl Config {
-    /// The configuration as lines, with `fingerprints` of the secrets, or with `***` in their places.
+    /// Returns the configuration as lines, with `fingerprints` instead of the secrets, or else with `***`.
     pub fn lines(&self, fingerprints: Option<&SecretFingerprints>) -> ConfigLines {
         match fingerprints {
             Some(fingerprints) => {
@@ -84,7 +84,7 @@ impl Config {
         }
     }
 
-    /// The settings in which `other` differs, also in secrets. They must not be shown.
+    /// Returns the settings that differ in `other`, including secrets. Must not be shown.
     pub(super) fn exact_changes(&self, other: &Config) -> Vec<ChangedSetting> {
         self.written(Masking::Exact).changes(&other.written(Masking::Exact))
     }
@@ -97,35 +97,35 @@ impl Config {
 }
 
 impl ConfigLines {
-    /// Reads what [`Display`](fmt::Display) has written; `None` for any other text.
+    /// Parses the output of [`Display`](fmt::Display); `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let line = |line: &str| line.split_once(" = ").map(|(key, value)| (key.to_owned(), value.to_owned()));
         text.lines().map(line).collect::<Option<_>>().map(ConfigLines)
     }
 
-    /// The settings and their values, in the order in which they are written.
+    /// Returns the settings and their values, in writing order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// The value of a setting.
+    /// Returns the value of a setting.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
-    /// The settings that `is_wanted` selects by their keys.
+    /// Returns the settings whose keys `is_wanted` selects.
     #[must_use]
     pub fn filtered(&self, is_wanted: impl Fn(&str) -> bool) -> Self {
         self.0.iter().filter(|(key, _)| is_wanted(key)).cloned().collect()
     }
 
-    /// The same without fingerprints, for a comparison with a text whose fingerprints were made with another key.
+    /// Removes the fingerprints, for a comparison with a text whose fingerprints were made with another key.
     #[must_use]
     pub fn without_fingerprints(&self) -> Self {
         self.iter().map(|(key, value)| (key.to_owned(), without_fingerprints(value))).collect()
     }
 
-    /// The same with every secret of a node's URL masked, for a text of an earlier version, which masked fewer of them.
+    /// Masks every secret of node URLs, for a text of an earlier version, which masked fewer of them.
     #[must_use]
     pub fn with_masked_nodes(&self) -> Self {
         let line = |(key, value): (&str, &str)| {
@@ -134,7 +134,7 @@ impl ConfigLines {
         self.iter().map(line).collect()
     }
 
-    /// The settings in which `other` differs from this, by key.
+    /// Returns the settings that differ in `other`, by key.
     pub fn changes(&self, other: &ConfigLines) -> Vec<ChangedSetting> {
         let mut both: BTreeMap<&str, [Option<&str>; 2]> = BTreeMap::new();
         for (at, lines) in [self, other].into_iter().enumerate() {
@@ -151,7 +151,7 @@ impl ConfigLines {
         changed.map(owned).collect()
     }
 
-    /// As a configuration file. In the place of each secret is `***`, which reading refuses with the line, and beside it its
+    /// Formats a configuration file. Each secret is `***`, which reading refuses with the line, followed by its
     /// fingerprint.
     pub fn to_toml(&self) -> String {
         let (mut text, mut current) = (String::new(), None);
@@ -179,7 +179,7 @@ impl ConfigLines {
     }
 }
 
-/// The value of a setting of a node with its secrets masked; `None` for other settings.
+/// Returns the value of a node setting with its secrets masked; `None` for other settings.
 fn masked_node(key: &str, value: &str) -> Option<String> {
     let (_, name) = key.strip_prefix("chains.")?.split_once(".nodes[")?.1.split_once("].")?;
     let text = value.strip_prefix('"')?.strip_suffix('"')?;
@@ -190,7 +190,7 @@ fn masked_node(key: &str, value: &str) -> Option<String> {
     }
 }
 
-/// Collects lines.
+/// A collector of lines.
 struct Flat<'m> {
     path: String,
     masking: Masking<'m>,

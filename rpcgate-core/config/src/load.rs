@@ -1,4 +1,4 @@
-//! From the name of a file to a configuration, for both binaries.
+//! Loading of a configuration from its sources, for both binaries.
 
 use super::{Config, ConfigErrors, ConfigLocation, Input, Setting};
 use rpcgate_core::chain::Facts;
@@ -7,7 +7,7 @@ use std::fmt;
 /// The sources of a binary's configuration.
 #[derive(Clone, Copy)]
 pub struct Sources<'s> {
-    /// The name of the file; `None`: every key has its default unless another source sets it.
+    /// The name of the file; `None`: only defaults and the other sources.
     pub file: Option<&'s str>,
     /// The known chains.
     pub chains: &'s [&'s Facts],
@@ -22,7 +22,7 @@ pub struct Sources<'s> {
 }
 
 impl fmt::Debug for Sources<'_> {
-    /// Without values, because some are secrets.
+    /// Omits the values, because some are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sources").field("file", &self.file).finish_non_exhaustive()
     }
@@ -32,7 +32,7 @@ impl Sources<'_> {
     /// Reads all sources and checks the result.
     ///
     /// # Errors
-    /// [`LoadError`] when the file cannot be read, or when a source contains a mistake.
+    /// Returns a [`LoadError`] if the file cannot be read, or if a source contains a mistake.
     ///
     /// ```
     /// use rpcgate_config::Sources;
@@ -58,8 +58,8 @@ impl Sources<'_> {
         self.with_input(text.as_deref(), |input| Config::read(input).map_err(LoadError::Wrong))
     }
 
-    /// A message that begins with a key, such as `gateway.tls.cert: c.pem: no such file`, prefixed with the location at
-    /// which a file or a variable sets that key. Any other message is returned unchanged.
+    /// Prefixes a message that begins with a key, such as `gateway.tls.cert: c.pem: no such file`, with the location in
+    /// the file or environment that sets the key. Returns any other message unchanged.
     ///
     /// ```
     /// use rpcgate_config::Sources;
@@ -80,7 +80,7 @@ impl Sources<'_> {
         }
     }
 
-    /// The sources as input, with the text of the file.
+    /// Converts the sources to an input, with the text of the file.
     fn with_input<T>(&self, text: Option<&str>, read: impl FnOnce(&Input<'_>) -> T) -> T {
         let chains: Vec<&str> = self.chains.iter().map(|facts| facts.name.as_str()).collect();
         let aliases: Vec<(&str, &str)> = self
@@ -101,7 +101,7 @@ impl Sources<'_> {
     }
 }
 
-/// The reason why there is no configuration. Displayed as one mistake per line, each with its location.
+/// The reason why loading failed. Displayed as one mistake per line, each with its location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LoadError {
     /// The file could not be read.

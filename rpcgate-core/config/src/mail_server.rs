@@ -1,11 +1,11 @@
-//! The mail server that `admin.mail.smtp` and `admin.mail.tls` describe.
+//! The mail server from `admin.mail.smtp` and `admin.mail.tls`.
 
 use super::secret::Secret;
 use super::url::{Url, decode};
 use super::value::Word;
 use std::net::IpAddr;
 
-/// The requirement on the encryption of the connection to the mail server.
+/// The required encryption of the connection to the mail server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum MailTls {
@@ -28,9 +28,9 @@ impl Word for MailTls {
 pub enum MailEncryption {
     /// TLS from the first byte (RFC 8314).
     Tls,
-    /// STARTTLS before anything confidential is sent (RFC 3207); without it the mail is not sent.
+    /// STARTTLS before anything confidential is sent (RFC 3207). Without it, the mail is not sent.
     StartTls,
-    /// Not encrypted: the server has a private address.
+    /// Not encrypted, because the server has a private address.
     Private,
 }
 
@@ -40,19 +40,19 @@ pub enum MailEncryption {
 pub struct MailServerUrl {
     /// The host: a name, or an address without brackets.
     pub host: String,
-    /// The port: 465 with TLS, 587 with STARTTLS and 25 without encryption, unless the URL has another one.
+    /// The port: by default 465 with TLS, 587 with STARTTLS and 25 without encryption.
     pub port: u16,
-    /// The user and the password, if the URL has them.
+    /// The user and the password from the URL.
     pub login: Option<(String, Secret)>,
     /// The encryption.
     pub encryption: MailEncryption,
 }
 
 impl MailServerUrl {
-    /// Reads a URL such as `smtps://user:password@host`, and applies the requirement on encryption.
+    /// Parses a URL such as `smtps://user:password@host`, and applies the required encryption.
     ///
     /// # Errors
-    /// The end of a sentence that begins with the key. It does not contain the URL.
+    /// Returns the end of a sentence that begins with the key. It does not contain the URL.
     pub fn read(text: &str, tls: MailTls) -> Result<Self, String> {
         const SCHEMES: &[&str] = &["smtp", "smtps"];
         let url = Url::parse(text, SCHEMES)?;
@@ -89,13 +89,13 @@ impl MailServerUrl {
         Ok(MailServerUrl { host, port: port.unwrap_or(usual), login, encryption })
     }
 
-    /// Whether mails may be sent to an address that the host resolves to: without encryption only to a private one.
+    /// Reports whether mails may be sent to this resolved address: without encryption only to a private one.
     pub fn accepts(&self, address: IpAddr) -> bool {
         self.encryption != MailEncryption::Private || is_private(address)
     }
 }
 
-/// The user and the password of a URL, with resolved percent-escapes.
+/// Parses the user and the password of a URL, with resolved percent-escapes.
 fn read_login(login: &str) -> Result<(String, Secret), String> {
     let (user, password) = login.split_once(':').ok_or("has a user without a password")?;
     let decoded = decode(user).zip(decode(password));
@@ -107,7 +107,7 @@ fn is_local(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Whether an address is of this machine or of a private network (RFC 1918, RFC 4193).
+/// Reports whether an address is of this machine or of a private network (RFC 1918, RFC 4193).
 const fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => address.is_loopback() || address.is_private(),

@@ -1,23 +1,24 @@
-//! What is written in the place of a secret.
+//! Replacements for secrets in output.
 
 pub(super) use rpcgate_core::url_secrets::MASK;
 
-/// Hexadecimal digits of a fingerprint: enough that two secrets never share one by accident, too few to tell them.
+/// The number of hexadecimal digits of a fingerprint: enough to avoid accidental collisions, too few to reveal the
+/// secret.
 pub(super) const DIGITS: usize = 12;
 
-/// What is written in the place of a secret.
+/// The replacement for a secret.
 #[derive(Clone, Copy)]
 pub(super) enum Masking<'m> {
     /// `***`.
     Plain,
-    /// `***-` and a fingerprint, so that a change shows.
+    /// `***-` and a fingerprint, so that a change is visible.
     Fingerprint(&'m dyn Fn(&str) -> String),
-    /// The secret itself, for a comparison in memory that nobody reads.
+    /// The secret itself, for a comparison in memory.
     Exact,
 }
 
 impl Masking<'_> {
-    /// What is written in the place of `secret`.
+    /// Returns the replacement for `secret`.
     pub(super) fn of(&self, secret: &str) -> String {
         match self {
             Masking::Plain => MASK.to_owned(),
@@ -27,20 +28,20 @@ impl Masking<'_> {
     }
 }
 
-/// Whether a text stands for a secret that was left out.
+/// Reports whether a text is a mask, with or without a fingerprint.
 pub(super) fn is_mask(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(MASK) else { return false };
     rest.is_empty() || fingerprint_at(text).is_some_and(|tag| rest.len() == 1 + tag.len())
 }
 
-/// The fingerprint behind the first mask in `text`, if it has one.
+/// Returns the fingerprint after the first mask in `text`, if it has one.
 pub(super) fn fingerprint_at(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once(MASK)?;
     let tag = rest.strip_prefix('-')?.get(..DIGITS)?;
     tag.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f')).then_some(tag)
 }
 
-/// `text` with `***` in the place of every fingerprint.
+/// Replaces every masked fingerprint in `text` by `***`.
 pub(super) fn without_fingerprints(text: &str) -> String {
     let mut rest = text;
     let mut plain = String::with_capacity(text.len());

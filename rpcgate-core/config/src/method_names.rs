@@ -1,9 +1,9 @@
-//! Names of methods, as keys of several tables list them.
+//! Validation of method names in several tables.
 
 use super::fields::Fields;
 use super::problem::Problem;
 
-/// Reports texts that cannot be the name of a method (1 to 256 bytes) or, where allowed, of a family.
+/// Reports texts that cannot be the name of a method (1 to 256 bytes) or, if allowed, of a family.
 pub(super) fn methods<'n, F: Fields>(
     f: &mut F,
     key: &'static str,

@@ -4,7 +4,7 @@ use rpcgate_core::clock::Time;
 
 pub(super) const WANTED: &str = "a moment such as 2027-01-31T12:00:00Z";
 
-/// Reads an RFC 3339 date-time from 1970 on; digits beyond the microsecond are dropped.
+/// Parses an RFC 3339 date-time from 1970 on. Digits beyond the microsecond are dropped.
 pub fn parse(text: &str) -> Option<Time> {
     let number = |range: std::ops::Range<usize>| -> Option<u64> {
         let digits = text.get(range)?;
@@ -38,7 +38,7 @@ pub fn parse(text: &str) -> Option<Time> {
     u64::try_from(secs).ok()?.checked_mul(1_000_000)?.checked_add(micros).map(Time::from_micros)
 }
 
-/// The offset of local time from UTC, in seconds.
+/// Returns the offset of local time from UTC, in seconds.
 fn offset(zone: &str) -> Option<i64> {
     if zone.eq_ignore_ascii_case("z") {
         return Some(0);
@@ -57,7 +57,7 @@ fn offset(zone: &str) -> Option<i64> {
     }
 }
 
-/// The time as RFC 3339 text in UTC.
+/// Formats the time as RFC 3339 text in UTC.
 pub fn text(time: Time) -> String {
     let (mut day, secs) = (time.day(), time.secs() % 86_400);
     let mut year = 1970;
@@ -94,7 +94,7 @@ const fn month_length(year: u64, month: u64) -> u64 {
     }
 }
 
-/// The number of days since 1970-01-01.
+/// Returns the number of days since 1970-01-01.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let years: u64 = (1970..year).map(year_length).sum();
     years + (1..month).map(|m| month_length(year, m)).sum::<u64>() + day - 1

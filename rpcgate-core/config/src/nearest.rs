@@ -1,21 +1,21 @@
-//! The known word that an unknown one was probably meant to be.
+//! Suggestions for misspelled words.
 
-/// The word of `known` with the fewest edits from `word`; the first of several.
+/// Returns the word of `known` with the fewest edits from `word`; the first of several.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known.into_iter().min_by_key(|candidate| distance(word, candidate))
 }
 
-/// The name of `known` that `name` may be a misspelling of. A name that is like none of them is probably none of them.
+/// Returns the name of `known` that `name` is probably a misspelling of, if one is similar enough.
 pub(super) fn near_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, known).filter(|near| similar(name, near)).map(str::to_owned)
 }
 
-/// Whether two words are so alike that one may be a misspelling of the other: at most a third of the letters differ.
+/// Reports whether one word may be a misspelling of the other: at most a third of the letters differ.
 pub(super) fn similar(a: &str, b: &str) -> bool {
     distance(a, b) * 3 <= a.chars().count().max(b.chars().count())
 }
 
-/// The number of characters to insert, remove, replace or swap with their neighbour.
+/// Returns the number of characters to insert, remove, replace or swap with a neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];

@@ -19,59 +19,60 @@ const WS: &[&str] = &["ws", "wss"];
 const GRPC: &[&str] = &["grpc", "grpcs", "http", "https"];
 const ANY: &[&str] = &["http", "https", "ws", "wss", "grpc", "grpcs"];
 
-/// The value of `network` with which nodes are not asked for it.
+/// The value of `network` that disables the network check.
 pub const ANY_NETWORK: &str = "any";
 
-/// Characters of a network's name, at most.
+/// The maximum length of a network's name, in characters.
 const MAX_NETWORK: usize = 100;
 
-/// Why a text cannot be the name of a network.
+/// Returns the reason why a text cannot be the name of a network.
 pub(super) fn bad_network(name: &str) -> Option<&'static str> {
     let is_name = !name.is_empty() && name.len() <= MAX_NETWORK && !name.chars().any(char::is_control);
     (!is_name).then_some("must be the network as a node shows it, at most 100 characters, or \"any\"")
 }
 
-/// A node, with an address for each protocol that it accepts. Written as a string, it is one URL whose scheme names the
+/// A node, with an address for each protocol that it supports. As a string, it is one URL whose scheme selects the
 /// protocol: `http(s)`, `ws(s)` or `grpc(s)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct NodeSettings {
-    /// The URL for HTTP; user and password are moved to the fields with those names.
+    /// The URL for HTTP. User and password are moved to their own fields.
     pub url: Option<Url>,
     /// The URL for WebSocket connections.
     pub ws: Option<Url>,
     /// The URL for gRPC: without TLS with the scheme `grpc` or `http`, over TLS with `grpcs` or `https`.
     pub grpc: Option<Url>,
-    /// The user for HTTP basic authentication, at all its URLs.
+    /// The user for HTTP basic authentication, for all its URLs.
     pub user: Option<String>,
-    /// Its password.
+    /// The password for HTTP basic authentication.
     pub password: Option<Secret>,
-    /// Headers that every request to it carries.
+    /// Headers of every request to it.
     pub headers: BTreeMap<String, Secret>,
-    /// The most calls that it accepts in one request; 1: no batches.
+    /// The maximum number of calls in one request; 1: no batches.
     pub max_batch: u32,
-    /// Nodes with a lower number are used first, those with a higher one if no other is healthy.
+    /// The priority. Nodes with a higher number are used only if none with a lower one is healthy.
     pub priority: u32,
-    /// Methods that it takes, by name or by family (`trace_*`); empty: all.
+    /// The methods that it serves, by name or by family (`trace_*`). Empty: all.
     pub methods: Vec<String>,
-    /// Methods that it does not take, in the same form.
+    /// The methods that it does not serve, in the same form.
     pub except: Vec<String>,
-    /// Whether it keeps the states and blocks that others have pruned. It is used when the others are not healthy, do not
-    /// take a call, or say that they no longer have what was asked for.
+    /// Keeps the states and blocks that other nodes have pruned. An archive is used if the others are unhealthy, do not
+    /// serve a call, or no longer have the requested data.
     pub archive: bool,
-    /// The network to which it has to belong, instead of that of its chain; `any`: it is not asked.
+    /// The network that it must belong to, instead of the chain's; `any`: it is not asked.
     pub network: Option<String>,
-    /// A file of certificate authorities (PEM) that are trusted in addition to the public ones, instead of the chain's file.
+    /// A PEM file of certificate authorities that are trusted in addition to the public ones, instead of the chain's
+    /// file.
     pub ca_file: Option<PathBuf>,
-    /// Calls a second that it gets from each gateway; any number if absent.
+    /// The maximum calls per second from each gateway; unlimited if absent.
     pub rate_limit: Option<u32>,
-    /// Calls that it gets at once after a time with fewer; as many as in a second if absent.
+    /// The maximum burst of calls; one second's calls if absent.
     pub rate_burst: Option<u32>,
-    /// Calls that it gets in a month of the UTC calendar; any number if absent.
+    /// The maximum calls in a UTC calendar month; unlimited if absent.
     pub monthly_calls: Option<u64>,
-    /// Whether it is used when these are used up.
+    /// The policy beyond the monthly budget.
     pub over_budget: OverBudget,
-    /// What a million calls cost, in a unit of the operator's choice; nothing if absent.
+    /// The price of a million calls, in a unit of the operator's choice; free if absent.
     pub price_per_million: Option<NodePrice>,
 }
 
@@ -101,12 +102,12 @@ impl Default for NodeSettings {
 }
 
 impl NodeSettings {
-    /// The methods that it takes.
+    /// Returns the methods that it serves.
     pub fn taken(&self) -> NodeMethods {
         NodeMethods::new(&self.methods, &self.except)
     }
 
-    /// How many calls it may get, and what they cost.
+    /// Returns its call limits and its price.
     pub fn allowance(&self) -> NodeAllowance {
         let rate = |per_second| NodeRate { per_second, burst: self.rate_burst.unwrap_or(per_second) };
         NodeAllowance {
@@ -117,7 +118,7 @@ impl NodeSettings {
         }
     }
 
-    /// The key of a figure of its allowance that cannot be, and why.
+    /// Returns the key of an invalid limit, and the reason.
     fn bad_allowance(&self) -> Option<(&'static str, String)> {
         let rates = [("rate_limit", self.rate_limit), ("rate_burst", self.rate_burst)];
         for (key, rate) in rates {
@@ -135,7 +136,7 @@ impl NodeSettings {
         None
     }
 
-    /// Moves user and password out of the URLs, so that they are in one place. The error is that of the named key.
+    /// Moves user and password from the URLs to the fields. The error belongs to the returned key.
     fn settle(&mut self) -> Result<(), (&'static str, String)> {
         for (key, url) in [("url", &mut self.url), ("ws", &mut self.ws), ("grpc", &mut self.grpc)] {
             let Some(url) = url else { continue };
@@ -152,7 +153,7 @@ impl NodeSettings {
         Ok(())
     }
 
-    /// The user, which is hidden where it may be a key, and without a password.
+    /// Visits the user, which is a secret if it may be a key or has no password.
     fn user_field<F: Fields>(&mut self, f: &mut F) {
         let is_shown = |user: &str| self.password.is_some() && !may_be_key(user);
         if self.user.as_deref().is_some_and(is_shown) {

@@ -1,4 +1,4 @@
-//! `[telemetry.otlp]`: where traces are sent.
+//! `[telemetry.otlp]`: the export of traces.
 
 use super::fields::{Fields, Table};
 use super::masking::Masking;
@@ -13,18 +13,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One, in millionths.
+/// The ratio 1, in millionths.
 const WHOLE: f64 = 1e6;
 
-/// A part of all calls, to the millionth.
+/// A ratio of calls, to the millionth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceRatio(u32);
 
 impl TraceRatio {
-    /// All of them.
+    /// The ratio 1.
     pub const ALL: TraceRatio = TraceRatio(1_000_000);
 
-    /// So many of a million.
+    /// Returns the ratio in millionths.
     pub const fn millionths(self) -> u32 {
         self.0
     }
@@ -44,7 +44,7 @@ impl Value for TraceRatio {
     }
 
     fn write(&self, _: &Masking<'_>) -> Option<String> {
-        // Debug always writes a fraction, and may write an exponent; both are valid TOML.
+        // Debug always writes a fraction, and may write an exponent. Both are valid TOML.
         Some(format!("{:?}", f64::from(self.0) / WHOLE))
     }
 }
@@ -53,23 +53,23 @@ impl Value for TraceRatio {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OtlpSettings {
-    /// The OpenTelemetry collector to which traces are sent (OTLP over gRPC); none by default: no call is traced.
+    /// The OpenTelemetry collector for traces (OTLP over gRPC). By default none, and no call is traced.
     pub url: Option<Url>,
-    /// A file of certificate authorities (PEM) that may have signed its certificate, beside the public ones.
+    /// A PEM file of certificate authorities that may sign its certificate, in addition to the public ones.
     pub ca_file: Option<PathBuf>,
-    /// Headers that every request to it carries.
+    /// Headers of every request to it.
     pub headers: BTreeMap<String, Secret>,
-    /// The part of the calls that is traced, without those whose client does not want it.
+    /// The ratio of traced calls, without those whose clients opt out.
     pub ratio: TraceRatio,
-    /// The name of the service in traces; the program's own by default.
+    /// The service name in traces; the program's own by default.
     pub service_name: Option<String>,
-    /// Calls whose spans may wait to be sent.
+    /// The maximum number of calls whose spans wait to be sent.
     pub queue: u32,
-    /// Spans that are sent together.
+    /// The number of spans per request.
     pub batch: u32,
-    /// How long spans wait for others.
+    /// The time that spans wait for others.
     pub interval: Duration,
-    /// How long the collector may take, and how long a program that stops waits for it.
+    /// The time limit of the collector, also when a stopping program waits for it.
     pub timeout: Duration,
 }
 
@@ -90,7 +90,7 @@ impl Default for OtlpSettings {
 }
 
 impl OtlpSettings {
-    /// A header that gRPC does not allow, or sets itself.
+    /// Returns a header that gRPC does not allow, or sets itself.
     fn bad_header(&self) -> Option<&str> {
         let is_sound = |name: &str, value: &Secret| {
             let Ok(name) = name.parse::<http::HeaderName>() else { return false };

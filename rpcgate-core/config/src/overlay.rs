@@ -1,43 +1,43 @@
-//! Settings that operators make through the API. They override the file.
+//! Operators' settings from the API, which override the file.
 
 use super::Config;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Counts, Plan, PlanQuota, Price, Tier};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The figures of a plan that were set; the others are those of the file.
+/// The overridden limits of a plan. The others come from the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PlanChange {
-    /// Requests a key may make in a UTC minute.
+    /// Requests per key in a UTC minute.
     pub per_minute: Option<u64>,
-    /// Requests a key may make in a UTC hour.
+    /// Requests per key in a UTC hour.
     pub per_hour: Option<u64>,
-    /// Requests a key may make in a UTC day.
+    /// Requests per key in a UTC day.
     pub per_day: Option<u64>,
-    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    /// Heavy calls per project in a UTC minute, at each gateway.
     pub heavy_per_minute: Option<u64>,
-    /// Price of a Compute Unit.
+    /// The price of a Compute Unit.
     pub price: Option<Price>,
-    /// WebSocket streams a project may have open, at each gateway.
+    /// Open WebSocket streams per project, at each gateway.
     pub ws_connections: Option<u32>,
-    /// WebSocket streams a key may have open, at each gateway.
+    /// Open WebSocket streams per key, at each gateway.
     pub ws_connections_per_key: Option<u32>,
-    /// How many resources of each kind a tenant may have.
+    /// The maximum numbers of resources per tenant.
     pub counts: CountsChange,
-    /// The quota of a project for which none is set.
+    /// The quota of a project without its own.
     pub quota: QuotaChange,
-    /// The fee for a month, in cents.
+    /// The monthly fee, in cents.
     pub monthly_fee: Option<u64>,
 }
 
-/// The limits of a plan's quota that were set.
+/// The overridden limits of a plan's quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QuotaChange {
     /// Compute Units in any rolling 24 hours.
     pub cu_per_day: Option<u64>,
     /// Recorded, not enforced.
     pub cu_per_month: Option<u64>,
-    /// Requests in a second over all keys of the project.
+    /// Requests per second over all keys of the project.
     pub rps_limit: Option<u64>,
 }
 
@@ -49,18 +49,18 @@ impl QuotaChange {
     }
 }
 
-/// The counts of a plan that were set.
+/// The overridden counts of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CountsChange {
-    /// Projects of a tenant.
+    /// Projects per tenant.
     pub projects: Option<u32>,
-    /// Usable keys of a project.
+    /// Usable keys per project.
     pub keys_per_project: Option<u32>,
-    /// Members of a tenant.
+    /// Members per tenant.
     pub members: Option<u32>,
-    /// Webhooks of a project.
+    /// Webhooks per project.
     pub webhooks_per_project: Option<u32>,
-    /// Subscriptions of a webhook.
+    /// Subscriptions per webhook.
     pub subscriptions_per_webhook: Option<u32>,
 }
 
@@ -95,7 +95,7 @@ impl PlanChange {
 }
 
 impl PlanChange {
-    /// These figures, and those of `below` where none is given here.
+    /// Returns these values, and those of `below` where this has none.
     #[must_use]
     pub fn over(&self, below: &PlanChange) -> PlanChange {
         PlanChange {
@@ -129,15 +129,15 @@ impl PlanChange {
 /// A change of a plan that takes effect at its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScheduledChange {
-    /// When it takes effect.
+    /// The time at which it takes effect.
     pub from: Time,
     /// The plan.
     pub tier: Tier,
-    /// The figures that change.
+    /// The changed limits.
     pub figures: PlanChange,
 }
 
-/// All settings of operators, to be applied to a configuration.
+/// All operators' settings, to be applied to a configuration.
 ///
 /// ```
 /// use rpcgate_config::{Config, Overlay, PlanChange};
@@ -154,16 +154,16 @@ pub struct Overlay {
     pub plans: BTreeMap<Tier, PlanChange>,
     /// Compute Units by chain and method.
     pub weights: BTreeMap<String, BTreeMap<String, u32>>,
-    /// Whether a chain is on. A chain is served only if both the file and the operator enable it.
+    /// Enabled chains. A chain is served only if both the file and the operator enable it.
     pub chains: BTreeMap<String, bool>,
-    /// Changes of plans that take effect at their time, the earliest first.
+    /// Scheduled changes of plans, the earliest first.
     pub scheduled: Vec<ScheduledChange>,
-    /// The drained nodes, by chain and name. They stay in the configuration: a gateway tells its pools.
+    /// The drained nodes, by chain and name. They stay in the configuration, and a gateway informs its pools.
     pub drained: BTreeSet<(String, String)>,
 }
 
 impl Overlay {
-    /// The settings in force at `now`: the scheduled changes that are due are applied, and the others left out.
+    /// Returns the settings in force at `now`: scheduled changes that are due are applied, and the others removed.
     #[must_use]
     pub fn at(&self, now: Time) -> Overlay {
         let mut in_force = Overlay { scheduled: Vec::new(), ..self.clone() };
@@ -174,7 +174,7 @@ impl Overlay {
         in_force
     }
 
-    /// `config` with these settings applied, without scheduled changes. Unknown chains are ignored.
+    /// Applies these settings to `config`, without scheduled changes. Unknown chains are ignored.
     pub fn over(&self, config: &Config) -> Config {
         let mut config = config.clone();
         for (tier, change) in &self.plans {

@@ -1,4 +1,4 @@
-//! `[gateway.overload]`: chains whose answers come much later than usual.
+//! `[gateway.overload]`: overload control of chains.
 
 use super::fields::{Fields, Table};
 use super::units::{MILLI, SECOND};
@@ -19,19 +19,19 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OverloadSettings {
-    /// Whether calls are ever refused because their chain is overloaded.
+    /// Enables overload control.
     pub enabled: bool,
-    /// Calls or batches of a chain that are always admitted at a time.
+    /// The number of concurrent calls or batches of a chain that are always admitted.
     pub least: u32,
-    /// The percentage of its usual latency that an answer may take.
+    /// The latency that an answer may have, in percent of the usual latency.
     pub tolerance: u32,
-    /// A latency that is never too late.
+    /// The latency up to which an answer is never late.
     pub latency: Duration,
     /// `[gateway.overload.weights]`.
     pub weights: TierWeights,
 }
 
-/// `[gateway.overload.weights]`: how the shares of projects compare, in the order of [`Tier::ALL`].
+/// `[gateway.overload.weights]`: the relative shares of projects, in the order of [`Tier::ALL`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TierWeights(pub [u32; Tier::ALL.len()]);
 
@@ -43,7 +43,7 @@ impl Default for OverloadSettings {
 }
 
 impl OverloadSettings {
-    /// The rules by which calls are refused, if any are.
+    /// Returns the rules, if overload control is enabled.
     pub fn rules(&self) -> Option<LoadRules> {
         let OverloadSettings { enabled, least, tolerance, latency, weights: TierWeights(weights) } = *self;
         enabled.then_some(LoadRules { least, tolerance, latency, weights })

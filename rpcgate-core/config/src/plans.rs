@@ -1,4 +1,4 @@
-//! `[plans]`: the four tiers, and how a batch is counted.
+//! `[plans]`: the four tiers, and the counting of batches.
 
 use super::fields::{Fields, Table};
 use super::problem::Problem;
@@ -9,7 +9,7 @@ use rpcgate_core::plan::{BatchCounts, Counts, Plan, PlanQuota, Price, Tier};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Plans {
-    /// How one batch is counted in the windows.
+    /// The unit in which the windows count a batch.
     pub batch_counts: BatchCounts,
     /// `[plans.free]`.
     pub free: Plan,
@@ -34,7 +34,7 @@ impl Default for Plans {
 }
 
 impl Plans {
-    /// The figures of a tier.
+    /// Returns the plan of a tier.
     pub const fn of(&self, tier: Tier) -> Plan {
         match tier {
             Tier::Free => self.free,
@@ -44,8 +44,8 @@ impl Plans {
         }
     }
 
-    /// The figures that tenants on a tier have where neither a contract nor a plan of an operator's own gives others. The
-    /// free plan is metered and never billed, so its price counts as 0 whatever it is set to.
+    /// Returns the plan of a tenant on a tier without a contract or a custom plan. The price of the free plan counts as
+    /// 0 whatever its setting, because it is metered but never billed.
     ///
     /// ```
     /// use rpcgate_config::Plans;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The location at which a value was given. Ordered like the list of errors: the file from top to bottom, then the
-/// environment, then flags.
+/// The location of a value. Ordered like the list of errors: the file from top to bottom, then the environment, then
+/// flags.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum ConfigLocation {
@@ -32,13 +32,13 @@ impl fmt::Display for ConfigLocation {
     }
 }
 
-/// A mistake. Keys are full paths such as `gateway.listen`; no variant ever contains a secret.
+/// A mistake. Keys are full paths such as `gateway.listen`. No variant ever contains a secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Problem {
     /// The text is not TOML.
     Syntax(String),
-    /// A key (or a variable that differs only in case) is given twice.
+    /// A duplicate key, or a variable that differs only in case.
     Duplicate {
         /// The key as written.
         key: String,
@@ -47,32 +47,32 @@ pub enum Problem {
     UnknownKey {
         /// The key as given.
         key: String,
-        /// The existing key of the same table with the most similar spelling.
+        /// The most similar key of the same table.
         nearest: Option<String>,
     },
     /// An environment variable that sets no key.
     UnknownVariable {
-        /// The variable with the most similar spelling.
+        /// The most similar variable.
         nearest: Option<String>,
     },
-    /// A name of something that does not exist: a chain, a project, a tenant.
+    /// The name of a chain, project or tenant that does not exist.
     UnknownName {
-        /// The key whose value it is, or the table that it names.
+        /// The key that has this value, or the table with this name.
         key: String,
-        /// The kind of thing that it should name: `chain`, `project`, `tenant`.
+        /// The expected kind: `chain`, `project` or `tenant`.
         kind: &'static str,
         /// The name given.
         name: String,
-        /// The existing name with the most similar spelling.
+        /// The most similar existing name.
         nearest: Option<String>,
     },
-    /// A value of the wrong type, or a text that cannot be read as the wanted type.
+    /// A value of the wrong type, or a text that cannot be parsed.
     Unreadable {
         /// The key.
         key: String,
-        /// The wanted type, with its article.
+        /// The expected type, with its article.
         wanted: String,
-        /// The value that was found.
+        /// The actual value.
         found: String,
     },
     /// A value that is too small or too large.
@@ -83,10 +83,10 @@ pub enum Problem {
         low: String,
         /// The largest allowed value.
         high: String,
-        /// The value that was found.
+        /// The actual value.
         found: String,
     },
-    /// A rule of this one key is broken.
+    /// A value that breaks a rule of its key.
     Invalid {
         /// The key.
         key: String,
@@ -149,7 +149,7 @@ impl ConfigErrors {
         ConfigErrors(errors)
     }
 
-    /// The errors. There is at least one.
+    /// Returns the errors. There is at least one.
     pub fn iter(&self) -> std::slice::Iter<'_, ConfigError> {
         self.0.iter()
     }

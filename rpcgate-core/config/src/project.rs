@@ -6,24 +6,24 @@ use super::problem::Problem;
 use rpcgate_core::caller::{MethodLists, ProjectId, ProjectQuota};
 use rpcgate_core::plan::PlanQuota;
 
-/// The project of keys, and the tenant of projects, that name no other. Both exist even if the file does not define them.
+/// The implicit project of keys and tenant of projects. Both exist even if the file does not define them.
 pub const DEFAULT_NAME: &str = "default";
 
 /// `[projects.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ProjectSettings {
-    /// Its identifier; if not given, derived from its name, always the same.
+    /// The id; by default derived from the name.
     pub id: ProjectId,
     /// The name of its tenant.
     pub tenant: String,
-    /// Compute Units in any rolling 24 hours; that of the plan if no limit of the quota is set.
+    /// Compute Units in any rolling 24 hours; the plan's if the project sets no limit of the quota.
     pub cu_per_day: Option<u64>,
     /// Recorded, not enforced.
     pub cu_per_month: Option<u64>,
     /// Requests per second; no limit if absent.
     pub rps_limit: Option<u64>,
-    /// When not empty, only these methods pass.
+    /// If not empty, only these methods pass.
     pub allowed_methods: Vec<String>,
     /// These methods never pass.
     pub blocked_methods: Vec<String>,
@@ -44,8 +44,8 @@ impl Default for ProjectSettings {
 }
 
 impl ProjectSettings {
-    /// Its quota, if `plan` is that of projects without one. A quota with some limits only has the plan's Compute Units in
-    /// 24 hours.
+    /// Returns its quota, or `plan` if it sets no limit. A quota that only sets other limits has the plan's Compute
+    /// Units in 24 hours.
     pub fn quota(&self, plan: PlanQuota) -> ProjectQuota {
         let own = ProjectQuota {
             cu_per_day: self.cu_per_day.unwrap_or(plan.cu_per_day),
@@ -56,7 +56,7 @@ impl ProjectSettings {
         own.or_of_plan(plan)
     }
 
-    /// Its method lists.
+    /// Returns its method lists.
     pub fn lists(&self) -> MethodLists {
         let set = |names: &[String]| names.iter().map(|name| name.as_bytes().into()).collect();
         MethodLists { allowed: set(&self.allowed_methods), blocked: set(&self.blocked_methods) }
@@ -78,7 +78,7 @@ impl Table for ProjectSettings {
     }
 }
 
-/// Refuses a limit of no requests a second.
+/// Refuses a limit of 0 requests per second.
 pub(super) fn some_requests<F: Fields>(f: &mut F, rps_limit: Option<u64>) {
     if rps_limit == Some(0) {
         f.wrong(&["rps_limit"], |key| Problem::Invalid {

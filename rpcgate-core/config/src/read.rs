@@ -1,4 +1,5 @@
-//! Fills tables from layers of values, of which later ones override earlier ones value by value, and collects mistakes.
+//! Filling of tables from layers of values, in which later layers override earlier ones value by value, and collection
+//! of mistakes.
 
 use super::fields::{Fields, Listed, Names, Table};
 use super::masking::Masking;
@@ -19,7 +20,7 @@ impl Reading<'_> {
     }
 }
 
-/// Fills one table.
+/// A visitor that fills one table.
 struct Reader<'a, 'i> {
     /// Lowest first.
     layers: Vec<&'a tree::Table>,
@@ -32,7 +33,7 @@ impl<'a> Reader<'a, '_> {
         self.layers.iter().filter_map(|layer| layer.get(key)).collect()
     }
 
-    /// The tables at `entries`; other values are reported.
+    /// Returns the tables at `entries`, and reports other values.
     fn tables(reading: &mut Reading<'_>, entries: Vec<&'a Entry>) -> Vec<&'a tree::Table> {
         let mut tables = Vec::new();
         for entry in entries {
@@ -56,7 +57,7 @@ impl<'a> Reader<'a, '_> {
                 continue;
             }
             let before = if reading.path.is_empty() { String::new() } else { format!("{}.", reading.path) };
-            // A variable that sets no key may be meant as one of the variables that are not keys.
+            // An unknown variable may be a misspelling of a reserved one.
             let others = match (&entry.place, &entry.item.value) {
                 (ConfigLocation::Env(_), Value::Text(_)) => reserved,
                 _ => &[],
@@ -77,7 +78,8 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// The variables or flags that set the values under `entry`, each with its path from there; in a file, its key.
+/// Returns the variables or flags that set the values under `entry`, each with its path from there. In a file, returns
+/// its key.
 fn givers(entry: &Entry) -> Vec<(ConfigLocation, String)> {
     fn walk(entry: &Entry, path: &str, out: &mut Vec<(ConfigLocation, String)>) {
         match &entry.item.value {
@@ -168,7 +170,8 @@ impl Fields for Reader<'_, '_> {
                     let before = r.errors.len();
                     let mut listed = T::default();
                     r.table(vec![table], &mut listed);
-                    // A table with mistakes is left out: missing values would only be reported a second time.
+                    // A table with mistakes is omitted, because its missing values would only be reported a second
+                    // time.
                     (r.errors.len() == before).then_some(listed)
                 })
             })

@@ -1,4 +1,4 @@
-//! The context of a reading: its inputs, the mistakes it found, and the location of each value.
+//! The context of a reading: inputs, mistakes, and the location of each value.
 
 use super::problem::{ConfigError, ConfigLocation, Problem};
 use super::tree::Item;
@@ -10,7 +10,7 @@ pub(super) struct Reading<'i> {
     pub(super) secret_file: &'i dyn Fn(&str) -> Result<String, String>,
     pub(super) chains: &'i [&'i str],
     pub(super) errors: Vec<ConfigError>,
-    /// The path of the value that is being read.
+    /// The path of the current value.
     pub(super) path: String,
     /// The location of each effective value, by path, and the beginning of each table.
     places: BTreeMap<String, ConfigLocation>,
@@ -26,12 +26,12 @@ impl<'i> Reading<'i> {
         Reading { env, secret_file, chains, errors, path: String::new(), places: BTreeMap::new() }
     }
 
-    /// The value of an environment variable.
+    /// Returns the value of an environment variable.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         self.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     }
 
-    /// Reports a problem of `item`, the value of the key that is being read.
+    /// Reports a problem of `item`, the value of the current key.
     pub(super) fn wrong<T>(&mut self, item: &Item, problem: impl FnOnce(String) -> Problem) -> Option<T> {
         self.report(item.place.clone(), problem(self.path.clone()));
         None
@@ -41,7 +41,7 @@ impl<'i> Reading<'i> {
         self.wrong(item, |key| Problem::Unreadable { key, wanted: wanted.to_owned(), found: item.found() })
     }
 
-    /// Like [`unreadable`](Self::unreadable), for a value that may be or contain a secret.
+    /// Reports like [`unreadable`](Self::unreadable), for a value that may be or contain a secret.
     pub(super) fn unfit<T>(&mut self, item: &Item, wanted: &str) -> Option<T> {
         let (wanted, found) = (wanted.to_owned(), item.kind().to_owned());
         self.wrong(item, |key| Problem::Unreadable { key, wanted, found })
@@ -51,8 +51,8 @@ impl<'i> Reading<'i> {
         self.wrong(item, |key| Problem::Invalid { key, why: why.into() })
     }
 
-    /// Reports a problem of the value at `path` after everything was read; at the nearest given table, if the value was not
-    /// given.
+    /// Reports a problem of the value at `path` after everything was read, or of the nearest given table if the value
+    /// was not given.
     pub(super) fn wrong_at(&mut self, path: &str, problem: Problem) {
         let mut at = path;
         loop {
@@ -67,7 +67,7 @@ impl<'i> Reading<'i> {
         }
     }
 
-    /// Whether an effective value was given at `path`.
+    /// Reports whether an effective value was given at `path`.
     pub(super) fn is_given(&self, path: &str) -> bool {
         self.places.contains_key(path)
     }
@@ -88,7 +88,7 @@ impl<'i> Reading<'i> {
         self.errors.push(ConfigError { place, problem });
     }
 
-    /// Records `place` as the location of the value that is being read.
+    /// Records `place` as the location of the current value.
     pub(super) fn here(&mut self, place: &ConfigLocation) {
         self.places.insert(self.path.clone(), place.clone());
     }

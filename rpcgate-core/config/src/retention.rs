@@ -1,4 +1,4 @@
-//! `[retention]`: how long usage is kept.
+//! `[retention]`: retention of usage.
 
 use super::fields::{Fields, Table};
 use super::units::DAY;
@@ -7,9 +7,9 @@ use std::time::Duration;
 /// `[retention]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retention {
-    /// How long single requests are kept.
+    /// The retention of single requests.
     pub events: Duration,
-    /// How long the billing ledger and usage by the hour are kept.
+    /// The retention of the billing ledger and hourly usage.
     pub ledger: Duration,
 }
 

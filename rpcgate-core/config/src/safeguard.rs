@@ -1,4 +1,4 @@
-//! `[safeguard]`: keys that keep calling although they are refused.
+//! `[safeguard]`: cool-downs of keys that keep calling although they are refused.
 
 use super::fields::{Fields, Table};
 use super::units::{DAY, SECOND};
@@ -9,15 +9,15 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct SafeguardSettings {
-    /// Whether limits are ever scaled down.
+    /// Enables the safeguard.
     pub enabled: bool,
-    /// Requests refused with 429 that make a UTC minute of a key a stormy one.
+    /// The number of requests refused with 429 that makes a UTC minute of a key stormy.
     pub refusals: u64,
-    /// Stormy minutes in a row after which the limits of a key are scaled down.
+    /// The number of consecutive stormy minutes after which the limits of a key are scaled down.
     pub minutes: u64,
     /// The percentage of the limits that remains.
     pub percent: u64,
-    /// How long the limits stay scaled down.
+    /// The time for which the limits stay scaled down.
     pub cooldown: Duration,
 }
 
@@ -29,7 +29,7 @@ impl Default for SafeguardSettings {
 }
 
 impl SafeguardSettings {
-    /// The rule by which keys are cooled down, if the safeguard is enabled.
+    /// Returns the rule of cool-downs, if the safeguard is enabled.
     pub fn rule(&self) -> Option<SafeguardRule> {
         let SafeguardSettings { enabled, refusals, minutes, percent, cooldown } = *self;
         enabled.then_some(SafeguardRule { refusals, minutes, percent, cooldown })

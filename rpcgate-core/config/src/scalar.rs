@@ -1,4 +1,4 @@
-//! Scalar values: how each type is read and written.
+//! Reading and writing of scalar values.
 
 use super::masking::Masking;
 use super::reading::Reading;
@@ -47,7 +47,7 @@ impl Value for u32 {
 
 impl Value for u64 {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
-        // The largest integer of TOML.
+        // The largest TOML integer.
         number(item, r, 0..=i64::MAX as u64)
     }
 
@@ -104,8 +104,8 @@ impl Value for IpNet {
     }
 }
 
-/// Why a network like `::ffff:10.0.0.0/104` is refused, as the end of a sentence. Listeners of both families log IPv4
-/// addresses in that form, but addresses are compared as IPv4 addresses, so the entry would match no peer.
+/// Returns the reason to refuse a network like `::ffff:10.0.0.0/104`, as the end of a sentence. Dual-stack listeners
+/// log IPv4 addresses in that form, but addresses are compared as IPv4 addresses, so the entry would match no peer.
 fn mapped_form(network: IpNet) -> Option<String> {
     const MAPPED_BITS: u8 = 96;
     let IpNet::V6(network) = network else { return None };
@@ -147,7 +147,7 @@ impl Value for Price {
     }
 
     fn write(&self, _: &Masking<'_>) -> Option<String> {
-        // Debug always writes a fraction, and may write an exponent; both are valid TOML.
+        // Debug always writes a fraction, and may write an exponent. Both are valid TOML.
         Some(format!("{:?}", self.usd()))
     }
 }

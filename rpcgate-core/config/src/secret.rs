@@ -8,22 +8,22 @@ use super::value::Value;
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// Secrets from before that may be given beside a current one: a rotation needs one, and a second rotation may begin before
-/// the first is over.
+/// The maximum number of former secrets: a rotation needs one, and a second rotation may begin before the first is
+/// over.
 pub(super) const MOST_FORMER: usize = 3;
 
-/// A secret text. It is given inline, or as `{ file = "path" }` or `{ env = "NAME" }`; line ends at the end of a file are
+/// A secret text, given inline, or as `{ file = "path" }` or `{ env = "NAME" }`. Line ends at the end of a file are
 /// removed. `Display` and `Debug` write `***`.
 #[derive(Clone)]
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// A secret with this text.
+    /// Creates a secret with this text.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Secret(text.into())
     }
 
-    /// The text itself.
+    /// Returns the text.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -70,8 +70,8 @@ impl Value for Secret {
     }
 }
 
-/// The secret in the text of a file or of standard input: without the byte order mark that programs on Windows put in front
-/// of it, and without the line end that editors put behind it.
+/// Returns the secret in a file or in standard input, without the byte order mark that Windows programs prepend and the
+/// line end that editors append.
 ///
 /// ```
 /// assert_eq!(rpcgate_config::secret_of("\u{feff}hunter2\r\n"), "hunter2");
@@ -80,7 +80,7 @@ pub fn secret_of(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text).trim_end_matches(['\r', '\n'])
 }
 
-/// The text of a secret, and whether it was stored outside of the configuration.
+/// Returns the text of a secret, and whether it was stored outside of the configuration.
 pub(super) fn text(item: &Item, r: &mut Reading<'_>) -> Option<(String, bool)> {
     let inline = item.text();
     if inline.is_some_and(is_mask) {

@@ -1,4 +1,4 @@
-//! `[shutdown]`: how the service shuts down.
+//! `[shutdown]`: the shutdown of the service.
 
 use super::fields::{Fields, Table};
 use super::units::{HOUR, SECOND};
@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// The time that calls in flight have to finish.
+    /// The time for calls in flight to finish.
     pub grace: Duration,
 }
 

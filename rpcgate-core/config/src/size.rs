@@ -5,7 +5,7 @@ pub(super) const WANTED: &str = "a size such as \"256KiB\" or \"5MiB\", or a num
 /// Units in bytes, largest first.
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// Reads a text; a plain number is in bytes.
+/// Parses a text. A plain number is in bytes.
 pub(super) fn parse(text: &str) -> Option<u64> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - unit.len()];
@@ -13,7 +13,7 @@ pub(super) fn parse(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(size)
 }
 
-/// The shortest text for the same size.
+/// Returns the shortest text for the same size.
 pub(super) fn text(bytes: u64) -> String {
     let unit = UNITS.into_iter().find(|(_, size)| bytes > 0 && bytes.is_multiple_of(*size));
     unit.map_or_else(|| "0B".into(), |(name, size)| format!("{}{name}", bytes / size))

@@ -312,7 +312,7 @@ fn with_node(more: &str) -> String {
     format!("{BASE}[chains.eth]\nnodes = [{{ {more} }}]\n")
 }
 
-/// The key with a concrete name or index for each `*`.
+/// Replaces each `*` of a key by a concrete name or index.
 fn place(key: &str) -> String {
     let names = [
         ("chains.*", "chains.eth"),
@@ -323,16 +323,16 @@ fn place(key: &str) -> String {
     names.iter().fold(key.to_owned(), |key, (any, one)| key.replace(any, one))
 }
 
-/// The key as it is written in the list above.
+/// Returns the key as listed in [`CHANGED`].
 fn listed(key: &str) -> String {
     let tiers = ["plans.free.", "plans.standard.", "plans.premium.", "plans.enterprise."];
     tiers.iter().fold(key.to_owned(), |key, tier| key.replace(tier, "plans.*."))
 }
 
-/// For each of [`Config::known_keys`]: the key, and two configurations that differ in it.
+/// Returns, for each of [`Config::known_keys`], the key and two configurations that differ in it.
 ///
 /// # Panics
-/// When this file has no second value for a key.
+/// Panics if this file has no second value for a key.
 pub fn changes() -> Vec<(String, Config, Config)> {
     let change = |key: String| {
         if let Some((_, before, after)) = OTHERWISE.iter().find(|(other, ..)| *other == key) {
@@ -354,26 +354,25 @@ pub fn changes() -> Vec<(String, Config, Config)> {
     Config::known_keys().into_iter().map(change).collect()
 }
 
-/// What a reload of `program` does with each setting in which `after` differs from `before`.
+/// Returns the effect of a reload of `program` on each setting that differs.
 pub fn effects(program: ConfigProgram, before: &Config, after: &Config) -> Vec<ReloadEffect> {
     before.exact_changes(after).iter().map(|change| program.effect(change)).collect()
 }
 
-/// The table of a document about keys, with lines such as ``| `a`, `b.c` | live | restart |``. The longest name with which
-/// a key begins decides.
+/// A table of keys in a document, with lines such as ``| `a`, `b.c` | live | restart |``. The longest matching key
+/// prefix decides.
 #[derive(Debug)]
 pub struct ReloadTable {
     rows: Vec<(String, Vec<String>)>,
 }
 
 impl ReloadTable {
-    /// The header of the table.
     const HEADER: &str = "| keys | `rpcgate-server` | `rpcgate-admin` |";
 
-    /// Reads the table of a document.
+    /// Parses the table of a document.
     ///
     /// # Panics
-    /// When the document has no such table.
+    /// Panics if the document has no such table.
     pub fn read(document: &str) -> Self {
         let Some((_, table)) = document.split_once(Self::HEADER) else { panic!("no line {}", Self::HEADER) };
         let lines = table.lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -387,10 +386,10 @@ impl ReloadTable {
         ReloadTable { rows: rows.collect() }
     }
 
-    /// Whether the program in this column, from 0, does not use `key`.
+    /// Reports whether the program in this column, from 0, does not use `key`.
     ///
     /// # Panics
-    /// When the table does not contain the key.
+    /// Panics if the table does not contain the key.
     pub fn is_unused(&self, key: &str, column: usize) -> bool {
         self.cell(key, column) == "–"
     }
@@ -406,10 +405,10 @@ impl ReloadTable {
         first
     }
 
-    /// Whether the program in this column, from 0, needs a restart for a change of `key`.
+    /// Reports whether the program in this column, from 0, needs a restart for a change of `key`.
     ///
     /// # Panics
-    /// When the table does not contain the key, or its cell is neither `live`, `restart` nor `–`.
+    /// Panics if the table does not contain the key, or its cell is neither `live`, `restart` nor `–`.
     pub fn needs_restart(&self, key: &str, column: usize) -> bool {
         match self.cell(key, column) {
             "restart" => true,

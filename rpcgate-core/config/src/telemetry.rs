@@ -22,15 +22,15 @@ impl Word for LogFormat {
 /// `[telemetry]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Telemetry {
-    /// The address at which `/metrics` is served for Prometheus; none by default.
+    /// The address of `/metrics` for Prometheus; none by default.
     pub listen: Option<SocketAddr>,
-    /// Log filter: a level, or directives such as `info,rpcgate_layers=debug`.
+    /// The log filter: a level, or directives such as `info,rpcgate_layers=debug`.
     pub log_filter: String,
     /// The format of log lines.
     pub log_format: LogFormat,
-    /// A line for each call.
+    /// The access log.
     pub access_log: AccessLogSettings,
-    /// Where traces are sent.
+    /// The export of traces.
     pub otlp: OtlpSettings,
 }
 

@@ -10,11 +10,11 @@ use rpcgate_core::plan::Tier;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TenantSettings {
-    /// Its identifier; if not given, derived from its name, always the same.
+    /// The id; by default derived from the name.
     pub id: TenantId,
-    /// Its plan.
+    /// The plan.
     pub plan: Tier,
-    /// Whether its calls are refused with 402.
+    /// Refuses its calls with 402.
     pub suspended: bool,
 }
 

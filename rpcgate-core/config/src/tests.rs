@@ -33,7 +33,7 @@ fn errors(text: &str) -> Vec<String> {
     Config::read(&input(text)).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
-/// The only error of a one-line text under `table`, without its location.
+/// Returns the only error of a one-line text under `table`, without its location.
 fn error(table: &str, line: &str) -> String {
     let all = errors(&format!("[{table}]\n{line}\n"));
     let [one] = all.as_slice() else { panic!("{all:?}") };

@@ -1,6 +1,6 @@
-//! Names and texts as TOML writes them.
+//! TOML keys and strings.
 
-/// `text` as a TOML string.
+/// Formats `text` as a TOML string.
 ///
 /// ```
 /// assert_eq!(rpcgate_config::toml_quote("a\"b"), "\"a\\\"b\"");
@@ -20,7 +20,7 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-/// `name` as a TOML key.
+/// Formats `name` as a TOML key.
 ///
 /// ```
 /// assert_eq!(rpcgate_config::toml_key("a b"), "\"a b\"");

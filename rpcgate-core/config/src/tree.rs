@@ -23,10 +23,10 @@ pub(super) type Table = BTreeMap<String, Entry>;
 
 #[derive(Debug)]
 pub(super) enum Value {
-    /// A value from a variable or a flag, as text; the key decides how it is read.
+    /// A value from a variable or a flag. The key decides how it is parsed.
     Text(String),
     String(String),
-    /// `None`: a number of more than 128 bits.
+    /// `None` for a number of more than 128 bits.
     Integer(Option<i128>),
     Float(f64),
     Boolean(bool),
@@ -36,7 +36,7 @@ pub(super) enum Value {
 }
 
 impl Item {
-    /// The text, if it is one.
+    /// Returns the text, if it is one.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) | Value::String(text) => Some(text),
@@ -44,7 +44,7 @@ impl Item {
         }
     }
 
-    /// The type of the value, for error messages about values that may be or contain a secret.
+    /// Returns the type of the value, for error messages about values that may be or contain a secret.
     pub(super) const fn kind(&self) -> &'static str {
         match &self.value {
             Value::Text(_) | Value::String(_) => "a text",
@@ -56,7 +56,7 @@ impl Item {
         }
     }
 
-    /// The value for an error message. Not for secrets.
+    /// Returns the value for an error message. Not for secrets.
     pub(super) fn found(&self) -> String {
         match &self.value {
             Value::Text(text) | Value::String(text) => format!("{text:?}"),
@@ -70,7 +70,7 @@ impl Item {
     }
 }
 
-/// The offsets at which the lines of a text begin.
+/// The offsets of line starts in a text.
 struct Lines<'a> {
     file: Arc<str>,
     text: &'a str,
@@ -92,7 +92,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The location of a key's value; a key below one that is not a table has the location of that one.
+/// Returns the location of a key's value. A key below a value that is not a table has that value's location.
 pub(super) fn place(root: &Table, key: &str) -> Option<ConfigLocation> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     let entry = root.get(first)?;
@@ -102,8 +102,8 @@ pub(super) fn place(root: &Table, key: &str) -> Option<ConfigLocation> {
     }
 }
 
-/// The tree of a TOML text. After a syntax error nothing else can be trusted, so the tree is then empty; after a duplicate
-/// key the rest is kept.
+/// Parses a TOML text. After a syntax error nothing else can be trusted, so the tree is empty. After a duplicate key
+/// the rest is kept.
 pub(super) fn parse(file: &str, text: &str, errors: &mut Vec<ConfigError>) -> Table {
     let lines = Lines::new(file, text);
     let (root, problems) = DeTable::parse_recoverable(text);
@@ -126,7 +126,7 @@ fn table(from: &DeTable<'_>, lines: &Lines<'_>) -> Table {
     from.iter()
         .map(|(key, value)| {
             let place = lines.place(key.span().start);
-            // The span of a table is that of its header or first key; the span of its own key is more exact.
+            // The span of a table is that of its header or first key. The span of its own key is more exact.
             let at = if value.get_ref().is_table() { key.span().start } else { value.span().start };
             (key.get_ref().to_string(), Entry { place, item: item(value.get_ref(), at, lines) })
         })

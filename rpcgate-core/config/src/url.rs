@@ -9,9 +9,9 @@ use rpcgate_core::url_secrets::{shown_login, shown_target};
 use std::fmt;
 use std::net::IpAddr;
 
-/// Query parameters of the URLs of databases whose values are no secrets. Every other value is hidden: a driver may know
-/// further parameters with secrets (`sslpassword`, `options`), and a misspelled name may have the value of a right one. In
-/// the URLs of all other servers every value is hidden.
+/// Parameters of database URLs whose values are not secret. Every other value is hidden: a driver may know further
+/// parameters with secrets (`sslpassword`, `options`), and a misspelled name may have a secret value. In the URLs of
+/// all other servers, every value is hidden.
 const HARMLESS_PARAMETERS: [&str; 21] = [
     "application_name",
     "cache",
@@ -36,9 +36,9 @@ const HARMLESS_PARAMETERS: [&str; 21] = [
     "vfs",
 ];
 
-/// A URL. It is given inline or, like a [`Secret`], as `{ file = "…" }` or `{ env = "…" }`; then the whole URL is secret.
-/// `Display` and `Debug` mask its secrets: all that [`url_secrets`](rpcgate_core::url_secrets) lists, and in the URL of a database the
-/// password and the parameters that are not known to be harmless.
+/// A URL, given inline or, like a [`Secret`], as `{ file = "…" }` or `{ env = "…" }`, which makes the whole URL secret.
+/// `Display` and `Debug` mask its secrets: everything that [`url_secrets`](rpcgate_core::url_secrets) masks, and in a
+/// database URL the password and the parameters that are not known to be harmless.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     text: String,
@@ -46,8 +46,8 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads a URL with one of `schemes`: a host (a file for `sqlite`), no fragment, no spaces, a valid port. The error is
-    /// the end of a sentence that begins with the key; it does not contain the URL.
+    /// Parses a URL with one of `schemes`: a host (a file for `sqlite`), no fragment, no spaces, a valid port. The
+    /// error is the end of a sentence that begins with the key. It does not contain the URL.
     pub fn parse(text: &str, schemes: &[&str]) -> Result<Self, String> {
         let wanted = || match schemes {
             [one] => format!("must begin with {one}://"),
@@ -77,22 +77,22 @@ impl Url {
         }
     }
 
-    /// The URL as given, including its password.
+    /// Returns the URL as given, including its password.
     pub fn expose(&self) -> &str {
         &self.text
     }
 
-    /// The scheme: the part before the first colon.
+    /// Returns the scheme, the part before the first colon.
     pub fn scheme(&self) -> &str {
         self.text.split(':').next().unwrap_or_default()
     }
 
-    /// The URL with its secrets masked; masked completely if it came from a file or a variable.
+    /// Returns the URL with its secrets masked, or only the mask if it came from a file or a variable.
     pub fn masked(&self) -> String {
         self.masked_by(MASK)
     }
 
-    /// The text of a URL of a node in which fewer parts may be masked than today, with the others masked too.
+    /// Masks the URL of a node in which an earlier version may have masked fewer parts.
     pub(super) fn masked_again(text: &str) -> String {
         Url { text: text.to_owned(), hidden: false }.masked_by(MASK)
     }
@@ -135,13 +135,13 @@ impl Url {
         format!("{head}{authority}{path}")
     }
 
-    /// Whether a connection to this URL of a node leads to the same place as one to `other`: with or without TLS, by host, port
-    /// and path. Log-ins are not compared.
+    /// Reports whether this node URL leads to the same place as `other`, by TLS, host, port and path. Logins are not
+    /// compared.
     pub(super) fn is_same_address(&self, other: &Url) -> bool {
         self.address().is_some_and(|address| other.address() == Some(address))
     }
 
-    /// Whether TLS is used, the host, the port, and the path with its query. `None` if the URL names no host.
+    /// Returns whether TLS is used, the host, the port, and the path with its query. `None` if the URL has no host.
     fn address(&self) -> Option<(bool, String, u16, String)> {
         let (scheme, rest) = self.text.split_once("://")?;
         let is_tls = matches!(scheme, "https" | "wss" | "grpcs");
@@ -159,7 +159,8 @@ impl Url {
         Some((is_tls, name, port, format!("{slash}{target}")))
     }
 
-    /// Removes user and password from the URL and returns them with resolved percent-escapes. `Err` if they are not UTF-8.
+    /// Removes user and password from the URL and returns them with resolved percent-escapes. `Err` if they are not
+    /// UTF-8.
     pub(super) fn take_login(&mut self) -> Result<Option<(String, Secret)>, String> {
         let Some((head, rest)) = self.text.split_once("//") else {
             return Ok(None);
@@ -191,7 +192,7 @@ impl Url {
     }
 }
 
-/// A parameter of the URL of a database. One without a name is hidden as a whole.
+/// Masks a parameter of a database URL. One without a name is hidden as a whole.
 fn parameter(pair: &str, mask: &str) -> String {
     match pair.split_once('=') {
         Some((name, _)) if HARMLESS_PARAMETERS.iter().any(|known| name.eq_ignore_ascii_case(known)) => {

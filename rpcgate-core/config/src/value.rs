@@ -1,4 +1,4 @@
-//! Reading values of each type from a tree and writing them as TOML.
+//! Reading of values from a tree, and writing as TOML.
 
 use super::masking::Masking;
 use super::problem::Problem;
@@ -13,10 +13,10 @@ use std::ops::RangeInclusive;
 
 /// A type with a written form.
 pub(super) trait Value: Sized {
-    /// The value of `item`; `None` after reporting a mistake.
+    /// Reads the value of `item`; `None` after reporting a mistake.
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self>;
 
-    /// The TOML text of this value, with secrets as `masking` says. `None`: nothing to write.
+    /// Returns the TOML text of this value, with secrets replaced by `masking`. `None`: nothing to write.
     fn write(&self, masking: &Masking<'_>) -> Option<String>;
 }
 
@@ -25,7 +25,7 @@ pub(super) trait Number: Copy + PartialOrd + Display + TryFrom<u64> + Into<u64> 
 
 impl<N: Copy + PartialOrd + Display + TryFrom<u64> + Into<u64>> Number for N {}
 
-/// A type with a word for each of its values.
+/// A type with a word for each value.
 pub(super) trait Word: Copy + PartialEq + 'static {
     const WORDS: &'static [(&'static str, Self)];
 
@@ -61,7 +61,7 @@ pub(super) fn word<W: Word>(item: &Item, r: &mut Reading<'_>) -> Option<W> {
     })
 }
 
-/// A whole number not below 0. A number that does not fit counts as the largest one.
+/// Reads a whole number of at least 0. A number that does not fit counts as the largest one.
 pub(super) fn integer(item: &Item, r: &mut Reading<'_>, wanted: &str) -> Option<u64> {
     let number = match &item.value {
         Given::Integer(number) => Some(number.unwrap_or(i128::MAX)),
@@ -81,7 +81,7 @@ pub(super) fn number<N: Number>(item: &Item, r: &mut Reading<'_>, range: RangeIn
     N::try_from(span(item, r, wide, &wide_range, ToString::to_string)?).ok()
 }
 
-/// `value` if it is in `range`.
+/// Returns `value` if it is in `range`.
 pub(super) fn span<T: PartialOrd>(
     item: &Item,
     r: &mut Reading<'_>,
@@ -96,7 +96,7 @@ pub(super) fn span<T: PartialOrd>(
     r.wrong(item, |key| Problem::OutOfRange { key, low, high, found })
 }
 
-/// The texts of a list, or the parts of a text with commas.
+/// Reads the texts of a list, or the comma-separated parts of a text.
 pub(super) fn items<T>(
     item: &Item,
     r: &mut Reading<'_>,
@@ -115,7 +115,7 @@ pub(super) fn items<T>(
         }
         _ => return r.unfit(item, wanted),
     };
-    // All items are read, so that every mistake is reported.
+    // Reads all items, so that every mistake is reported.
     let read: Vec<_> = list.iter().enumerate().map(|(n, one)| each(one, n, r)).collect();
     read.into_iter().collect()
 }

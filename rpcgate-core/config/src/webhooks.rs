@@ -11,31 +11,31 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Webhooks {
-    /// Whether deliveries may go to private and local addresses; for tests.
+    /// Allows deliveries to private and local addresses, for tests.
     pub allow_private_targets: bool,
-    /// The time that a receiver may take to answer.
+    /// The time limit of a receiver.
     pub timeout: Duration,
     /// The total number of attempts.
     pub attempts: u32,
     /// The waiting times before the second attempt, the third and so on.
     pub waits: Vec<Duration>,
-    /// How long events are kept, with their deliveries.
+    /// The retention of events and their deliveries.
     pub retention: Duration,
-    /// An HTTP proxy that makes the connections to receivers.
+    /// An HTTP proxy for connections to receivers.
     pub egress_proxy: Option<Url>,
-    /// A PEM file with certificate authorities of receivers, which are trusted beside the public ones.
+    /// A PEM file with certificate authorities of receivers, trusted in addition to the public ones.
     pub ca_file: Option<PathBuf>,
-    /// Attempts that a dispatcher makes at once.
+    /// The maximum number of concurrent attempts of a dispatcher.
     pub concurrency: u32,
-    /// Attempts that a dispatcher makes at once to one endpoint.
+    /// The maximum number of concurrent attempts of a dispatcher to one endpoint.
     pub per_endpoint: u32,
-    /// The time of failures only after which an endpoint is switched off; zero: never.
+    /// The time with only failures after which an endpoint is switched off; zero: never.
     pub disable_after: Duration,
-    /// Blocks of a chain that are read in a second, when it is behind.
+    /// The blocks of a chain that are read per second while it is behind.
     pub catch_up_per_second: u32,
-    /// Blocks that a chain may be behind; further ones are skipped.
+    /// The maximum number of blocks that a chain may be behind. Further ones are skipped.
     pub catch_up_blocks: u64,
-    /// How long a block is tried that no node shows whole, before the watcher goes on without it.
+    /// The maximum time to wait for a block that no node shows whole. After it, the watcher skips the block.
     pub block_patience: Duration,
 }
 

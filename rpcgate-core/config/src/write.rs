@@ -1,4 +1,4 @@
-//! Writes a configuration as TOML with masked secrets, for people to read.
+//! Writing of a configuration as TOML with masked secrets, for people.
 
 use super::fields::{Fields, Listed, Names, Table};
 use super::masking::Masking;
@@ -8,11 +8,10 @@ use super::toml_text::key;
 use super::tree::Item;
 use std::collections::BTreeMap;
 
-/// Writes tables one after the other.
+/// A visitor that writes tables one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     path: String,
-    /// The header to print before the next value.
     header: Option<String>,
     pub(super) text: String,
 }
@@ -69,7 +68,7 @@ impl Fields for Writer {
     ) {
         self.under(key, false, "[", "]", |w| {
             for (name, one) in slot {
-                // All chains exist anyway; those without settings are left out to keep the text short.
+                // All chains exist anyway. Those without settings are omitted to keep the text short.
                 if names == Names::Own || *one != T::default() {
                     w.under(name, true, "[", "]", |w| one.fields(w));
                 }

@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::units::{GIB, HOUR, KIB, MIB, SECOND};
 use std::time::Duration;
 
-/// `[gateway.ws]`. How many streams may be open is a matter of the plan: `plans.<tier>.ws_connections`.
+/// `[gateway.ws]`. The plan limits the number of open streams: `plans.<tier>.ws_connections`.
 ///
 /// ```
 /// use rpcgate_config::{Config, Input};
@@ -17,15 +17,16 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct WsSettings {
-    /// Calls per second on one stream; 0: no limit.
+    /// The maximum calls per second on one stream; 0: no limit.
     pub calls_per_second: u32,
-    /// The size of one message in bytes, with all its fragments. Beyond it the stream is closed with 1009.
+    /// The maximum size of one message in bytes, with all its fragments. Beyond it, the stream is closed with 1009.
     pub max_message: u64,
-    /// The bytes that wait for a client that reads slowly, beyond one message. Beyond it the stream is closed with 1008.
+    /// The maximum bytes that wait for a slow client, in addition to one message. Beyond it, the stream is closed with
+    /// 1008.
     pub max_backlog: u64,
-    /// The time without a frame after which a client and a node get a ping.
+    /// The time without a frame after which a client or a node gets a ping.
     pub ping_interval: Duration,
-    /// The time without a frame, a pong included, after which a client or a node is dead.
+    /// The time without a frame (including pongs) after which a client or a node is dead.
     pub dead_after: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Observers see calls when their account is settled, with all that is known of them: for logs of calls, and for traces.
+//! Observers of settled calls and all data about them, for call logs and traces.
 
 use super::usage_sink::Line;
 use crate::node_try::NodeTry;
@@ -7,24 +7,24 @@ use crate::trace::{CallTrace, TraceSampling};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Sees every set of calls. Like a sink, it does not block.
+/// An observer of every set of calls. Like a sink, it does not block.
 pub trait CallObserver: Send + Sync + Debug {
-    /// Sees a set before its record goes to the sink.
+    /// Observes a set before its record goes to the sink.
     fn see(&self, settled: &SettledCalls<'_>);
 }
 
-/// A set of calls whose account is settled, or the begin of something that lasts.
+/// A settled set of calls, or the begin of a long call.
 #[derive(Clone, Copy, Debug)]
 pub struct SettledCalls<'a> {
-    /// What holds for all of it.
+    /// The data of the whole set.
     pub facts: &'a RequestFacts,
     /// The part of the caller's key that a log may show.
     pub prefix: &'a str,
-    /// Whether they were a message on a stream.
+    /// True if they were a message on a stream.
     pub is_message: bool,
-    /// The calls, as they are recorded.
+    /// The calls, as recorded.
     pub lines: &'a [Line<'a>],
-    /// What else is known of each, in the same order.
+    /// Further data of each call, in the same order.
     pub calls: &'a [CallFacts],
     /// The tries at nodes.
     pub tries: &'a [NodeTry],
@@ -32,11 +32,11 @@ pub struct SettledCalls<'a> {
     pub trace: Option<&'a Arc<CallTrace>>,
 }
 
-/// Which calls have a trace, and who sees those whose trace is recorded.
+/// The sampling of calls, and the observer of the recorded ones.
 #[derive(Clone, Debug)]
 pub struct CallTracing {
-    /// Which calls.
+    /// The sampling decision.
     pub sampling: TraceSampling,
-    /// Who sees them.
+    /// The observer of recorded calls.
     pub observer: Arc<dyn CallObserver>,
 }

@@ -1,4 +1,4 @@
-//! The change feed: changes made by the management side, in the order of their commits.
+//! The change feed: changes by the management side, in commit order.
 
 use super::{BoxFuture, Unavailable};
 use crate::caller::{CustomPlanId, KeyId, ProjectId, TenantId};
@@ -6,7 +6,7 @@ use crate::plan::Tier;
 use parking_lot::Mutex;
 use std::fmt::Debug;
 
-/// Something that a gateway must load again.
+/// Data that a gateway must load again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Change {
@@ -16,41 +16,41 @@ pub enum Change {
     Project(ProjectId),
     /// A tenant was suspended, reactivated or moved to another tier.
     Tenant(TenantId),
-    /// A plan's figures changed.
+    /// A built-in plan changed.
     Plan(Tier),
-    /// The figures of a plan of an operator's own changed.
+    /// A custom plan changed.
     CustomPlan(CustomPlanId),
     /// A chain was switched on or off, or its weights changed.
     Chain(String),
-    /// An operator has emptied the cache of a chain.
+    /// An operator emptied the cache of a chain.
     Cache(String),
-    /// A kind that a newer management side writes. It concerns nothing in this version.
+    /// A kind from a newer management side, which this version ignores.
     Other,
 }
 
 /// A change with its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Numbered {
-    /// Its number: higher than that of every change committed before it.
+    /// The number. A later commit has a higher number.
     pub number: u64,
     /// The change.
     pub change: Change,
 }
 
-/// The largest number of changes that are returned at once.
+/// The maximum number of changes returned at once.
 pub const AT_ONCE: usize = 1_000;
 
 /// A source of changes.
 pub trait ChangeFeed: Send + Sync + Debug {
-    /// The first [`AT_ONCE`] changes above `number`, in order; empty when there are none. A reader starts with 0, remembers
-    /// the number of the last change that it has applied, and asks again: immediately, if it got [`AT_ONCE`] changes.
+    /// Returns the first [`AT_ONCE`] changes above `number`, in order, or an empty list. A reader starts with 0,
+    /// remembers the number of the last applied change, and asks again, immediately if it got [`AT_ONCE`] changes.
     ///
     /// # Errors
-    /// [`Unavailable`] when the feed cannot be reached; the reader loses nothing and asks again.
+    /// Returns [`Unavailable`] if the feed cannot be reached. The reader loses nothing and asks again.
     fn since(&self, number: u64) -> BoxFuture<'_, Result<Vec<Numbered>, Unavailable>>;
 }
 
-/// A feed in memory.
+/// An in-memory feed.
 #[derive(Debug, Default)]
 pub struct MemoryChanges {
     changes: Mutex<Vec<Change>>,

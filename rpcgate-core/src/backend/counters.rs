@@ -1,4 +1,4 @@
-//! Counters: plan windows and requests per second by key and project, Compute Units by project.
+//! Counters: plan windows by key, requests per second and Compute Units by project.
 
 use super::Answer;
 use crate::caller::{Caller, KeyId, ProjectId};
@@ -19,31 +19,31 @@ pub struct Taken {
     pub refused: Option<Refusal>,
 }
 
-/// Counts requests and Compute Units. Shared by all gateways of a deployment, or local to one.
+/// Counters of requests and Compute Units, shared by all gateways of a deployment or local to one.
 pub trait Counters: Send + Sync + Debug {
-    /// Counts `weight` requests in the caller's three windows and, if the project has an `rps_limit`, in its second: in all
-    /// of them or in none. `now` is the arrival of the request; if a later request was counted in a newer window already,
-    /// this one is counted in the newer window too, see [`Fixed`].
+    /// Counts `weight` requests in the caller's three windows and, if the project has an `rps_limit`, in its second: in
+    /// all of them or in none. `now` is the arrival of the request. If a newer window has already counted a later
+    /// request, this one is counted there too, see [`Fixed`].
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken>;
 
-    /// The state of the caller's windows. Never waits, because the headers of early refusals need it.
+    /// Returns the caller's windows. Never waits, because the headers of early refusals need it.
     fn peek(&self, caller: &Caller, now: Time) -> Windows;
 
     /// Reserves `costs` in order in the project's rolling 24 hours; see [`Rolling::reserve`].
     fn reserve(&self, caller: &Caller, costs: &[u32], now: Time) -> Answer<(Mask, Grant)>;
 
-    /// Returns `units` to `hour`.
+    /// Refunds `units` to `hour`.
     fn refund(&self, project: ProjectId, hour: u64, units: u64);
 
-    /// A guard that a call holds from before it is counted until its record is in the usage sink, so that the counters know
-    /// which of their counts must be recorded by now. `None`: these counters do not need it.
+    /// Returns a guard that a call holds from before it is counted until its record is in the usage sink. It tells the
+    /// counters which of their counts must already be recorded. `None` if they do not need it.
     fn in_flight(&self) -> Option<InFlightCall> {
         None
     }
 
-    /// Removes everything that does not matter any more at `now`, which is the current time. Housekeeping calls it regularly, so
-    /// that keys that are no longer used take no memory, and after the clock was set back, so that nothing is counted in future
-    /// spans. Counters that keep nothing in this process need not do anything.
+    /// Removes everything that is irrelevant at `now`, the current time. Called regularly, so that unused keys take no
+    /// memory, and after the clock was set back, so that nothing is counted in future spans. Counters that keep nothing
+    /// in this process may do nothing.
     fn sweep(&self, now: Time) {
         let _ = now;
     }
@@ -52,9 +52,9 @@ pub trait Counters: Send + Sync + Debug {
 /// Counts from before a restart that are still valid.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Restored {
-    /// The moment for which the counts were taken.
+    /// The moment of the counts.
     pub now: Time,
-    /// By key: the requests in the minute, the hour and the day of that moment.
+    /// By key: the requests in the minute, the hour and the day of `now`.
     pub windows: Vec<(KeyId, [u64; 3])>,
     /// By project: the number of a UTC hour, at most 23 hours back, and the Compute Units charged in it.
     pub units: Vec<(ProjectId, u64, u64)>,
@@ -69,7 +69,7 @@ pub struct MemoryCounters {
 }
 
 impl MemoryCounters {
-    /// Whether nothing is remembered.
+    /// Reports whether no counts are kept.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.seconds.is_empty() && self.units.is_empty()
     }
@@ -85,7 +85,7 @@ impl MemoryCounters {
         }
     }
 
-    /// Compute Units of a project in the 24 hours up to `now`.
+    /// Returns the Compute Units of a project in the 24 hours up to `now`.
     pub fn used(&self, project: ProjectId, now: Time) -> u64 {
         self.units.look(project, |units| units.map_or(0, |units| units.used(now)))
     }
@@ -109,7 +109,7 @@ impl Counters for MemoryCounters {
             Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
         };
         let Some(limit) = caller.quota.rps_limit else { return Answer::Now(take()) };
-        // The second is counted first and returned if the windows refuse, so that the two locks are never held together.
+        // Takes the second first and returns it if the windows refuse, so that the two locks are never held together.
         let counted = self.seconds.with(caller.project, |second| {
             let fits = second.used(now).saturating_add(weight) <= limit;
             fits.then(|| second.add(weight, now))

@@ -1,4 +1,4 @@
-//! The directory: from an API key to its caller.
+//! The directory of API keys and their callers.
 
 #[cfg(any(test, feature = "secrets"))]
 mod memory;
@@ -16,7 +16,7 @@ pub use self::memory::MemoryDirectory;
 pub enum Peek {
     /// The key is valid.
     Known(Arc<Caller>),
-    /// The key was revoked. Its caller is still returned, so that the refusal can be counted for its project.
+    /// The key was revoked. The refusal is counted for the project of its caller.
     Revoked(Arc<Caller>),
     /// The key does not exist.
     Unknown,
@@ -24,29 +24,29 @@ pub enum Peek {
     Miss,
 }
 
-/// Finds the caller of a key.
+/// A directory of callers by key.
 pub trait Directory: Send + Sync + fmt::Debug {
-    /// The state of `key`, if it is known without waiting.
+    /// Returns the state of `key` without waiting.
     fn peek(&self, key: &str) -> Peek;
 
-    /// Looks `key` up where keys are stored. Never returns [`Peek::Miss`].
+    /// Looks `key` up in the key store. Never returns [`Peek::Miss`].
     ///
     /// # Errors
-    /// [`Unavailable`] when the store cannot be reached.
+    /// Returns [`Unavailable`] if the store cannot be reached.
     fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>>;
 
-    /// The caller of requests without a key; `None`: such requests are refused.
+    /// Returns the caller of requests without a key; `None` if they are refused.
     fn anonymous(&self) -> Option<Arc<Caller>> {
         None
     }
 }
 
-/// A directory that accepts every request, with any key or none, as one and the same caller.
+/// A directory that accepts every request, with any key or none, as the same caller.
 #[derive(Debug)]
 pub struct OpenDirectory(Arc<Caller>);
 
 impl OpenDirectory {
-    /// A directory that attributes all requests to `caller`.
+    /// Creates a directory that attributes all requests to `caller`.
     pub fn new(caller: Caller) -> Self {
         OpenDirectory(Arc::new(caller))
     }

@@ -1,5 +1,5 @@
-//! The backends: the traits behind which a gateway keeps its state. Each has an implementation in memory, which is enough
-//! for one process, and with the feature `suite` a conformance suite for all implementations.
+//! Traits for a gateway's state. Each has an in-memory implementation, which is enough for one process, and a
+//! conformance suite with the feature `suite`.
 
 pub mod call_observer;
 pub mod changes;
@@ -15,12 +15,12 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-/// A future that a backend returns when it has to wait.
+/// A future from a backend that has to wait.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An answer that is available now or later.
 pub enum Answer<T> {
-    /// Available now. This is the usual case in the stack; it needs no allocation.
+    /// Available now. This is the usual case, and it needs no allocation.
     Now(T),
     /// Available later.
     Pending(BoxFuture<'static, T>),
@@ -45,7 +45,7 @@ impl<T: fmt::Debug> fmt::Debug for Answer<T> {
     }
 }
 
-/// The store behind a backend cannot be reached now.
+/// The error if the store behind a backend cannot be reached now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unavailable;
 

@@ -12,8 +12,9 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// The borrowed key of an answer: chain, its [epoch](crate::chain::ChainHead::epoch), method as sent and the exact parameter
-/// bytes, compared in full; never the id or the caller. It is hashed once, when it is made, with a seed of this process; see [`ReplyHash`].
+/// The borrowed key of an answer: chain, its [epoch](crate::chain::ChainHead::epoch), method as sent and the exact
+/// parameter bytes, compared in full; never the id or the caller. It is hashed once, on creation, with a seed of this
+/// process; see [`ReplyHash`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReplySought<'a> {
     hash: u64,
@@ -24,18 +25,18 @@ pub struct ReplySought<'a> {
 }
 
 impl<'a> ReplySought<'a> {
-    /// The key of answers to such a call in epoch 0.
+    /// Creates the key for a call in epoch 0.
     pub fn new(chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
         ReplySought::again(Self::hash(chain, method, params), chain, method, params)
     }
 
-    /// A key that was made before and had this [hash](Self::hashed). With any other hash nothing is found.
+    /// Creates a key whose [hash](Self::hashed) is known from before. With any other hash nothing is found.
     pub fn again(hash: u64, chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
         debug_assert_eq!(hash, Self::hash(chain, method, params), "it is another's");
         ReplySought { hash, chain, epoch: 0, method, params }
     }
 
-    /// The key of answers to the same call in this epoch of its chain. Answers of other epochs are never found under it.
+    /// Sets the epoch of the chain. Answers of other epochs are never found.
     #[must_use]
     pub const fn in_epoch(mut self, epoch: u32) -> Self {
         self.epoch = epoch;
@@ -52,41 +53,41 @@ impl<'a> ReplySought<'a> {
         hasher.finish()
     }
 
-    /// The chain.
+    /// Returns the chain.
     pub const fn chain(&self) -> ChainName {
         self.chain
     }
 
-    /// The epoch of the chain.
+    /// Returns the epoch of the chain.
     pub const fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// The method as sent.
+    /// Returns the method as sent.
     pub const fn method(&self) -> &'a [u8] {
         self.method
     }
 
-    /// The bytes of the parameters; those of a JSON-RPC call have no white space between tokens.
+    /// Returns the parameter bytes. Those of a JSON-RPC call have no white space between tokens.
     pub const fn params(&self) -> &'a [u8] {
         self.params
     }
 
-    /// Its hash, in which keys differ in all bits. It differs between processes.
+    /// Returns the hash, in which keys differ in all bits. It differs between processes.
     #[inline]
     pub const fn hashed(&self) -> u64 {
         self.hash
     }
 
-    /// The size of the key in bytes; see [`ReplyKey::len`].
+    /// Returns the size of the key in bytes; see [`ReplyKey::len`].
     pub const fn key_len(&self) -> usize {
         size_of::<ReplyKey>() + self.method.len() + self.params.len()
     }
 
-    /// The owned key, to store an answer under.
+    /// Returns the owned key, to store an answer.
     pub fn to_key(&self) -> ReplyKey {
         let ReplySought { hash, chain, epoch, method, params } = *self;
-        // For nearly all calls only the key itself is allocated.
+        // For nearly all calls, only the key itself is allocated.
         let mut call: SmallVec<[u8; 256]> = SmallVec::from_slice(method);
         call.extend_from_slice(params);
         ReplyKey { hash, chain, epoch, method: method.len(), call: Arc::from(call.as_slice()) }
@@ -113,7 +114,7 @@ impl Equivalent<ReplyKey> for ReplySought<'_> {
 /// The owned key of an answer: a [`ReplySought`] with its own bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplyKey {
-    /// The first field, so that comparing different keys ends here.
+    /// The first field, so that comparing different keys stops here.
     hash: u64,
     /// The chain.
     pub chain: ChainName,
@@ -126,29 +127,29 @@ pub struct ReplyKey {
 }
 
 impl ReplyKey {
-    /// The key of a call.
+    /// Creates the key of a call.
     pub fn new(chain: ChainName, method: &[u8], params: &[u8]) -> Self {
         ReplySought::new(chain, method, params).to_key()
     }
 
-    /// The borrowed key, for look-ups.
+    /// Returns the borrowed key, for look-ups.
     pub fn sought(&self) -> ReplySought<'_> {
         let (method, params) = self.call.split_at_checked(self.method).unwrap_or_default();
         ReplySought { hash: self.hash, chain: self.chain, epoch: self.epoch, method, params }
     }
 
-    /// Its hash, in which keys differ in all bits. It differs between processes.
+    /// Returns the hash, in which keys differ in all bits. It differs between processes.
     #[inline]
     pub const fn hashed(&self) -> u64 {
         self.hash
     }
 
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.sought().key_len()
     }
 
-    /// Whether it has neither method nor parameters.
+    /// Reports whether method and parameters are empty.
     pub fn is_empty(&self) -> bool {
         self.call.is_empty()
     }
@@ -185,7 +186,7 @@ impl Hasher for ReplyHash {
         self.0 ^= hash;
     }
 
-    /// Keys never call this; it is correct for any other value.
+    /// Never called for keys, but correct for any other value.
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -193,13 +194,13 @@ impl Hasher for ReplyHash {
     }
 }
 
-/// A store of raw results, bounded in bytes.
+/// A byte-bounded store of raw results.
 pub trait ReplyStore: Send + Sync + Debug {
-    /// The result stored under the key `sought`, unless it has expired at `now`. All times are those of
+    /// Returns the result under `sought`, unless it has expired at `now`. All times are those of
     /// [`Clock::elapsed`](crate::clock::Clock::elapsed), which changes of the wall clock do not affect.
     fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes>;
 
-    /// Stores `result` under the key `sought` until `expires_at`; `None`: until it is evicted. Copies the result if it would
+    /// Stores `result` under `sought` until `expires_at`; `None`: until it is evicted. Copies the result if it would
     /// otherwise keep a larger buffer in memory.
     fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Duration>);
 }
@@ -219,7 +220,7 @@ struct Kept {
 }
 
 impl MemoryReplyStore {
-    /// A store of at most `bound` bytes of keys and results.
+    /// Creates a store of at most `bound` bytes of keys and results.
     pub fn bounded(bound: usize) -> Self {
         MemoryReplyStore { bound, kept: Mutex::default() }
     }

@@ -1,5 +1,5 @@
-//! Conformance suites: the behaviour that every implementation of a backend must have. The test of an implementation calls
-//! its suite with a function that makes one; a failed expectation panics.
+//! Conformance suites for implementations of the backends. The test of an implementation calls its suite with a
+//! constructor. A failed expectation panics.
 #![expect(clippy::panic, clippy::expect_used, reason = "a suite fails by panicking")]
 
 use super::changes::{Change, ChangeFeed};
@@ -20,12 +20,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// A caller of the free plan.
+/// Creates a caller on the Free plan.
 pub fn caller(number: u128) -> Caller {
     Caller::new(KeyId(number), ProjectId(number + 1_000), TenantId(number + 2_000), Plan::of(Tier::Free))
 }
 
-/// A record of a request with this number.
+/// Creates a record of the request with this number.
 pub fn record<'a>(number: u128, lines: &'a [Line<'a>]) -> Record<'a> {
     Record {
         phase: Phase::Whole,
@@ -44,7 +44,7 @@ pub fn record<'a>(number: u128, lines: &'a [Line<'a>]) -> Record<'a> {
     }
 }
 
-/// Waits for a future that needs no runtime, or that wakes another thread's.
+/// Polls a future to completion. It must need no runtime, or be woken by another thread.
 fn wait<T>(mut future: BoxFuture<'_, T>) -> T {
     let mut context = Context::from_waker(Waker::noop());
     loop {
@@ -62,8 +62,8 @@ fn now_or_later<T>(answer: Answer<T>) -> T {
     }
 }
 
-/// Every [`Counters`] refuses beyond a window, counts a refused request nowhere, separates keys and projects, and accepts
-/// refunds.
+/// Checks that [`Counters`] refuse beyond a window, count a refused request nowhere, separate keys and projects, and
+/// accept refunds.
 pub fn counters(make: impl Fn() -> Arc<dyn Counters>) {
     let now = Time::from_secs(3_600 * 400_000 + 59);
     let free = caller(1);
@@ -126,10 +126,11 @@ pub fn counters(make: impl Fn() -> Arc<dyn Counters>) {
     assert!(mask.has(0), "units that are 24 hours old have expired");
 }
 
-/// Makes a directory of these callers, and a function that revokes a key in it.
+/// A directory, and a function that revokes a key in it.
 pub type MadeDirectory = (Arc<dyn Directory>, Box<dyn Fn(KeyHash)>);
 
-/// Every [`Directory`] finds known keys, distinguishes unknown from revoked ones, and keeps the caller of a revoked key.
+/// Checks that a [`Directory`] finds known keys, distinguishes unknown from revoked ones, and keeps the caller of a
+/// revoked key.
 pub fn directory(make: impl Fn(Vec<(KeyHash, Arc<Caller>)>) -> MadeDirectory) {
     let (directory, revoke) =
         make(vec![(KeyHash::of("first"), Arc::new(caller(1))), (KeyHash::of("second"), Arc::new(caller(2)))]);
@@ -147,10 +148,10 @@ pub fn directory(make: impl Fn(Vec<(KeyHash, Arc<Caller>)>) -> MadeDirectory) {
     assert!(matches!(ask("second"), Peek::Known(_)), "the other key is still valid");
 }
 
-/// Makes a sink and a function that reads it.
+/// A sink, and a function that reads it.
 pub type MadeUsageSink = (Arc<dyn UsageSink>, Box<dyn Fn() -> Vec<OwnedRecord>>);
 
-/// Every [`UsageSink`] keeps each record completely and once, also from many threads.
+/// Checks that a [`UsageSink`] keeps each record completely and once, also from many threads.
 pub fn sink(make: impl Fn() -> MadeUsageSink) {
     let (sink, read) = make();
     let line = |method, outcome| Line {
@@ -207,7 +208,7 @@ pub fn sink(make: impl Fn() -> MadeUsageSink) {
     assert_eq!(held, 1_000);
 }
 
-/// Every [`ReplyStore`] returns what was stored until it expires, and holds no more than its bound.
+/// Checks that a [`ReplyStore`] returns stored results until they expire, and holds no more than its bound.
 pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     let key = |n: usize| ReplyKey::new(ChainName::new("toy"), b"toy_read", format!("[{n}]").as_bytes());
     let now = Duration::from_secs(1_000_000);
@@ -242,10 +243,10 @@ pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     assert_eq!(store.get(&key(9_999).sought(), now), None, "a result beyond the bound is not stored");
 }
 
-/// Makes a change feed and a function that publishes in it.
+/// A change feed, and a function that publishes in it.
 pub type MadeChanges = (Arc<dyn ChangeFeed>, Box<dyn Fn(Change)>);
 
-/// Every [`ChangeFeed`] returns each change to each reader, in order.
+/// Checks that a [`ChangeFeed`] returns each change to each reader, in order.
 pub fn changes(make: impl Fn() -> MadeChanges) {
     let (changes, publish) = make();
     let read = |number| wait(changes.since(number)).expect("the feed is reachable");

@@ -1,17 +1,17 @@
-//! Observers see records on their way to a sink.
+//! Observers of records on their way to a sink.
 
 use super::usage_sink::{Record, Ticket, UsageSink};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Sees every record. Like a sink, it does not block.
+/// An observer of every record. Like a sink, it does not block.
 pub trait UsageObserver: Send + Sync + Debug {
-    /// Sees a record before its sink does.
+    /// Observes a record before the sink gets it.
     fn see(&self, record: &Record<'_>);
 }
 
-/// A sink with an observer, which sees each record once. Everything else, such as which records are held, is decided by the
-/// inner sink.
+/// A sink with an observer that sees each record once. The inner sink decides everything else, such as which records
+/// are held.
 #[derive(Debug)]
 pub struct ObservedSink<W> {
     inner: Arc<dyn UsageSink>,
@@ -19,7 +19,7 @@ pub struct ObservedSink<W> {
 }
 
 impl<W: UsageObserver> ObservedSink<W> {
-    /// Shows every record for `inner` to `observer` first.
+    /// Creates a sink that shows every record to `observer` before `inner`.
     pub fn new(inner: Arc<dyn UsageSink>, observer: Arc<W>) -> Self {
         ObservedSink { inner, observer }
     }
@@ -52,7 +52,7 @@ mod tests {
     use crate::caller::RequestId;
     use parking_lot::Mutex;
 
-    /// Holds all records, and records the calls that it gets.
+    /// A sink that holds all records and logs its calls.
     #[derive(Debug, Default)]
     struct Patient(Mutex<Vec<&'static str>>);
 

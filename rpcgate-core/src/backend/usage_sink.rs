@@ -1,4 +1,4 @@
-//! The sink, which receives the record of every set of calls before its answer is sent.
+//! The usage sink, which gets the record of every set of calls before its answer is sent.
 
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::chain::ChainName;
@@ -12,40 +12,40 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Receives records. Its functions do not block: slow work happens elsewhere.
+/// A receiver of records. Its functions do not block: slow work happens elsewhere.
 pub trait UsageSink: Send + Sync + Debug {
-    /// Takes one record. When this returns, the record is written, or as safe as the state of the sink allows.
+    /// Takes one record. On return, the record is written, or as safe as the state of the sink allows.
     fn append(&self, record: &Record<'_>);
 
     /// Takes one record that may wait for others, so that they are written together. `None`: it is already written.
-    /// Otherwise it is safe only after [`write`](UsageSink::write) has returned for the ticket, which must be called soon:
+    /// Otherwise it is safe only after [`write`](UsageSink::write) returned for the ticket, which must be called soon.
     /// [`Receipt`] ensures that.
     fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
         self.append(record);
         None
     }
 
-    /// Writes the record of a ticket, together with the others that wait in its place.
+    /// Writes the record of a ticket, together with the others that wait in its slot.
     fn write(&self, ticket: Ticket) {
         let _ = ticket;
     }
 
-    /// Whether it accepts charged calls. If not, calls are refused before anything is counted.
+    /// Reports whether the sink accepts charged calls. If not, calls are refused before anything is counted.
     fn is_ready(&self) -> bool {
         true
     }
 }
 
-/// The position of a record that is not written yet. Only the sink that issued it can use it.
+/// The position of an unwritten record. Only the sink that issued it can use it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket {
-    /// The place.
+    /// The slot.
     pub place: usize,
-    /// The number of the record among those that have waited there.
+    /// The number of the record among those that have waited in the slot.
     pub number: u64,
 }
 
-/// A record that its sink holds and may not have written yet. Dropping this writes it; no answer is sent before.
+/// A record that its sink may not have written yet. Dropping this writes it. No answer is sent before.
 #[derive(Debug)]
 #[must_use = "dropped at once, it waits for no other"]
 pub struct Receipt {
@@ -70,9 +70,9 @@ impl Drop for Receipt {
 /// One set of calls, or the begin or the end of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// The part of a life that it records.
+    /// The part of the lifetime that it records.
     pub phase: Phase,
-    /// The request.
+    /// The id of the request.
     pub request: RequestId,
     /// The key of the caller.
     pub key: KeyId,
@@ -84,30 +84,30 @@ pub struct Record<'a> {
     pub chain: ChainName,
     /// The transport of the request.
     pub transport: Transport,
-    /// The tenant's tier at the time.
+    /// The tenant's tier at that time.
     pub tier: Tier,
-    /// The price of a Compute Unit at the time.
+    /// The price of a Compute Unit at that time.
     pub price: Price,
     /// The arrival of the request.
     pub arrival: Time,
-    /// The time from its arrival to its answer.
+    /// The time from arrival to answer.
     pub latency: Duration,
-    /// The number of requests that the plan windows counted; windows are restored from it.
+    /// The number of requests that the plan windows counted. The windows are restored from it.
     pub windowed: u32,
     /// Its calls.
     pub lines: &'a [Line<'a>],
 }
 
-/// The part of a life that a record covers.
+/// The part of a request's lifetime that a record covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Phase {
-    /// All of it.
+    /// A whole request.
     Whole,
-    /// A stream, or a long call, has begun.
+    /// A stream or a long call began.
     Begin,
     /// Messages were pushed to the client of a stream.
     Pushed,
-    /// It has ended; its line holds the totals.
+    /// A stream or a long call ended; the line holds the totals.
     End,
 }
 
@@ -122,9 +122,9 @@ pub struct Line<'a> {
     pub status: u16,
     /// The outcome of the call.
     pub outcome: Outcome,
-    /// Whether it was answered without a request to a node.
+    /// True if it was answered without a request to a node.
     pub cached: bool,
-    /// The number of calls of this kind that the line stands for; 1 unless refusals or stream messages are summed.
+    /// The number of calls that the line sums; 1 except for refusals and stream messages.
     pub calls: u32,
     /// The call's part of the request's body, in bytes.
     pub bytes_in: u32,
@@ -141,13 +141,13 @@ pub enum Outcome {
     NodeError,
     /// Refused by the gateway.
     Refused,
-    /// No node answered.
+    /// Not answered by any node.
     Failed,
-    /// The client left first.
+    /// Abandoned: the client left first.
     Abandoned,
 }
 
-/// A record that owns its content: one that is kept in memory, or was read from a journal or a database.
+/// An owned record, kept in memory or read from a journal or a database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are those of Record")]
 pub struct OwnedRecord {
@@ -166,7 +166,7 @@ pub struct OwnedRecord {
     pub lines: Vec<OwnedLine>,
 }
 
-/// A line that owns its content. Its method is [`shown_method`].
+/// An owned line. Its method is [`shown_method`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are those of Line")]
 pub struct OwnedLine {
@@ -213,13 +213,14 @@ impl From<&Record<'_>> for OwnedRecord {
     }
 }
 
-/// A method's name as it is stored and shown: invalid UTF-8 is replaced, and so is NUL, which PostgreSQL does not accept.
+/// Returns a method's name as stored and shown: invalid UTF-8 is replaced, and so is NUL, which PostgreSQL does not
+/// accept.
 pub fn shown_method(name: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(name);
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { text }
 }
 
-/// Keeps the newest records in memory, up to a bound.
+/// A sink that keeps the newest records in memory, up to a bound.
 #[derive(Debug)]
 pub struct MemoryUsageSink {
     records: Mutex<VecDeque<OwnedRecord>>,
@@ -227,12 +228,12 @@ pub struct MemoryUsageSink {
 }
 
 impl MemoryUsageSink {
-    /// Keeps at most `bound` records, the newest.
+    /// Creates a sink that keeps the newest `bound` records.
     pub fn bounded(bound: usize) -> Self {
         MemoryUsageSink { records: Mutex::default(), bound }
     }
 
-    /// The stored records, oldest first.
+    /// Returns the stored records, oldest first.
     pub fn records(&self) -> Vec<OwnedRecord> {
         self.records.lock().iter().cloned().collect()
     }

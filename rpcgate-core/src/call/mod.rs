@@ -1,4 +1,4 @@
-//! A call of any protocol, its entry in a set, and the set of calls that passes through the stack.
+//! Calls of any protocol, their entries, and the set of calls that passes through the stack.
 
 mod entry;
 mod set;

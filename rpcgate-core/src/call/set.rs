@@ -5,37 +5,37 @@ use crate::tally::Tally;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A set of calls on the stack: one to a hundred of them, for one chain, from one caller. `At` is the layer that it
-/// has passed last, so that layers in a wrong order do not compile.
+/// A set of 1 to 100 calls on the stack, for one chain, from one caller. `At` is the last layer that it passed, so that
+/// layers in a wrong order do not compile.
 pub struct Calls<At = Parsed> {
     tally: Box<Tally>,
     at: PhantomData<fn() -> At>,
 }
 
 impl Calls<Parsed> {
-    /// A set at the start of the stack.
+    /// Creates a set at the start of the stack.
     pub fn new(tally: Box<Tally>) -> Self {
         Calls { tally, at: PhantomData }
     }
 }
 
 impl<At> Calls<At> {
-    /// The set's account.
+    /// Returns the set's account.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The set's account, mutable.
+    /// Returns the set's account, mutable.
     pub fn tally_mut(&mut self) -> &mut Tally {
         &mut self.tally
     }
 
-    /// The account alone, at the end of the stack.
+    /// Returns only the account, at the end of the stack.
     pub fn into_tally(self) -> Box<Tally> {
         self.tally
     }
 
-    /// The same set, after one or more further layers.
+    /// Returns the same set, after one or more further layers.
     pub fn at<B>(self) -> Calls<B>
     where
         At: Before<B>,

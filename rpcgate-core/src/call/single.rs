@@ -14,18 +14,18 @@ pub struct Call {
     pub payload: Payload,
     /// The rule of its method.
     pub rule: MethodRule,
-    /// The name under which it is metered; `None`: the name under which it was sent.
+    /// The metered name; `None` if it is metered as sent.
     pub metered: Option<&'static str>,
-    /// The node that has what the call uses, if it uses something that exists at one node alone and the node was found.
+    /// The node with the state that the call uses, if it uses such state and the node was found.
     pub at_node: Option<Box<AtNode>>,
 }
 
-/// The node to which a call is bound by the id of what it uses.
+/// The only node that can serve a call, because it has the state that the call uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AtNode {
-    /// The place of the node in its pool.
+    /// The index of the node in its pool.
     pub node: u16,
-    /// Where the node is named, in the params of the call. The node gets the call without these bytes.
+    /// The position of the node's name in the params. The node gets the call without these bytes.
     pub name: Span,
 }
 
@@ -35,49 +35,49 @@ pub struct AtNode {
 pub enum Payload {
     /// A JSON-RPC call.
     JsonRpc(Envelope),
-    /// A REST call; its body is the request's.
+    /// A REST call. Its body is the request's.
     Rest(Box<RestCall>),
-    /// A gRPC call. The request's body is its first message, if that is held.
+    /// A gRPC call. The request's body is its first message, if the gateway holds that.
     Grpc(Box<GrpcCall>),
-    /// Something that is not a call; it is answered and counted nevertheless.
+    /// Not a call, but answered and counted nevertheless.
     Bad(BadItem),
     /// A request that was refused before its body was read.
     Unread,
 }
 
-/// The method name, in usage, of something that is not a call.
+/// The method name, in usage, of a payload that is not a call.
 pub const NO_METHOD: &str = "-";
 
-/// The most bytes of a method's name in usage.
+/// The maximum length of a method name in usage, in bytes.
 const LONGEST_NAME: usize = 256;
 
-/// The method name, in usage, of a REST or gRPC call whose own is longer than a name may be.
+/// The method name, in usage, of a REST or gRPC call with a longer name.
 const LONG_METHOD: &str = "(other)";
 
 impl Call {
-    /// A JSON-RPC call with the rule of its method.
+    /// Creates a JSON-RPC call with the rule of its method.
     pub fn json_rpc(envelope: Envelope, found: Found) -> Self {
         Call { payload: Payload::JsonRpc(envelope), rule: found.rule, metered: found.metered, at_node: None }
     }
 
-    /// A REST call with the rule of its name.
+    /// Creates a REST call with the rule of its name.
     pub fn rest(call: RestCall, found: Found) -> Self {
         let metered = if call.has_long_name() { Some(LONG_METHOD) } else { found.metered };
         Call { payload: Payload::Rest(Box::new(call)), rule: found.rule, metered, at_node: None }
     }
 
-    /// A gRPC call with the rule of its name.
+    /// Creates a gRPC call with the rule of its name.
     pub fn grpc(call: GrpcCall, found: Found) -> Self {
         let metered = if call.name().len() > LONGEST_NAME { Some(LONG_METHOD) } else { found.metered };
         Call { payload: Payload::Grpc(Box::new(call)), rule: found.rule, metered, at_node: None }
     }
 
-    /// The placeholder for a call that could not be read.
+    /// Creates the placeholder for a call that could not be read.
     pub fn unread(payload: Payload) -> Self {
         Call { payload, rule: MethodRule::new(0), metered: Some(NO_METHOD), at_node: None }
     }
 
-    /// The raw JSON of its id.
+    /// Returns the id as raw JSON.
     pub fn id<'a>(&self, body: &'a [u8]) -> Option<&'a [u8]> {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.id.map(|id| id.of(body)),
@@ -86,7 +86,7 @@ impl Call {
         }
     }
 
-    /// Whether it expects no answer (JSON-RPC 2.0, section 4.1).
+    /// Reports whether the call expects no answer (JSON-RPC 2.0, section 4.1).
     pub fn is_notification(&self, body: &[u8]) -> bool {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.is_notification(body),
@@ -94,7 +94,7 @@ impl Call {
         }
     }
 
-    /// The shape of its answer on a chain with this dialect.
+    /// Returns the shape of the answer on a chain with this dialect.
     pub fn dialect(&self, chain: Dialect) -> Dialect {
         match self.payload {
             Payload::Rest(_) | Payload::Grpc(_) => Dialect::Rest,
@@ -102,8 +102,8 @@ impl Call {
         }
     }
 
-    /// The length of its own slice of the body, in bytes. A REST call has no slice: the whole body is its own. The length of
-    /// a gRPC call is that of its messages as far as they have arrived.
+    /// Returns the length of the call's slice of the body, in bytes. A REST call has no slice: the whole body is its
+    /// own. A gRPC call has the length of the messages received so far.
     pub fn len(&self) -> usize {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.whole.len(),
@@ -113,12 +113,12 @@ impl Call {
         }
     }
 
-    /// Whether it has no slice of the body.
+    /// Reports whether the call has no slice of the body.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name under which it was sent, with resolved escapes.
+    /// Returns the name as sent, with resolved escapes.
     pub fn sent<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.method.bytes(body),
@@ -128,7 +128,7 @@ impl Call {
         }
     }
 
-    /// The name under which it is metered.
+    /// Returns the metered name.
     pub fn method<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
         match (self.metered, &self.payload) {
             (Some(name), _) => name.as_bytes(),
@@ -137,7 +137,7 @@ impl Call {
         }
     }
 
-    /// The view of the call for gates and adapters.
+    /// Returns the view of the call for gates and adapters.
     #[inline]
     pub fn view<'a>(&'a self, body: &'a [u8], chain: ChainName) -> CallView<'a> {
         let (mut is_rest, mut is_grpc) = (false, false);

@@ -1,6 +1,6 @@
 //! The order of the layers as types.
 
-/// States that a layer precedes layer `B` on the stack.
+/// Marks a type whose layer precedes layer `B` on the stack.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not lie before `{B}` on the stack",
     label = "calls that have passed the layer of `{Self}` cannot enter the layer of `{B}`",
@@ -29,7 +29,7 @@ stack! {
     Parsed
     /// Checked against the project's method lists and the chain's blocked methods.
     Listed
-    /// Given a place in the chain's load.
+    /// Given a slot in the chain's load.
     Placed
     /// Counted in the plan windows.
     Windowed
@@ -45,6 +45,6 @@ stack! {
     Reserved
     /// Looked up in the cache.
     Cached
-    /// No call is open any more.
+    /// Without open calls.
     Settled
 }

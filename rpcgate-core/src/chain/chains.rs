@@ -5,10 +5,10 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes of the longest name of a host: RFC 1035, section 2.3.4.
+/// The longest host name, in bytes (RFC 1035, section 2.3.4).
 const LONGEST_HOST: usize = 253;
 
-/// All chains of a gateway by path, and by the names of their own hosts. Replaced as a whole when one changes.
+/// All chains of a gateway by path and by host name. Replaced as a whole when one changes.
 #[derive(Clone, Debug, Default)]
 pub struct Chains {
     by_path: HashMap<&'static str, Arc<Chain>, RandomState>,
@@ -17,12 +17,12 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// The chain at `/<path>`.
+    /// Returns the chain at `/<path>`.
     pub fn get(&self, path: &str) -> Option<&Arc<Chain>> {
         self.by_path.get(path)
     }
 
-    /// The chain at the root of a host, whose name may have a port and is compared without case.
+    /// Returns the chain at the root of a host. `host` may have a port; case is ignored.
     ///
     /// ```
     /// use rpcgate_core::chain::{Chain, ChainOverrides, Chains};
@@ -48,7 +48,7 @@ impl Chains {
         self.by_host.get(&*lower)
     }
 
-    /// All chains, in no particular order.
+    /// Returns all chains, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Chain>> {
         self.by_path.values()
     }

@@ -17,22 +17,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time that a call may take at the nodes if the operator sets none.
+/// The default time limit of a call at the nodes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The marks of a method that no particular of a call removes.
+/// The flags that a call's parameters cannot remove.
 const KEPT: Flags = Flags::CLOSED.and(Flags::BLOCKED).and(Flags::FORBIDDEN);
 
-/// A chain with all settings applied: built at start and rebuilt after each change, otherwise only read.
+/// A chain with all settings applied. Built at start, rebuilt after each change, and otherwise only read.
 #[derive(Debug)]
 pub struct Chain {
     adapter: Arc<dyn Adapter>,
     table: HashMap<Box<[u8]>, Found, RandomState>,
-    /// The operator's changes to methods of the table.
     changed: HashMap<Box<[u8]>, MethodOverride, RandomState>,
     open: Vec<String>,
     hosts: Vec<String>,
-    /// What each of its nodes takes; empty: every method.
+    /// The methods of each node; empty if every node serves every method.
     taken: Vec<NodeMethods>,
     finality: Finality,
     timeout: Duration,
@@ -40,8 +39,9 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The chain of `adapter` with `changes`. It is served by those transports of its [facts](Facts::transports) that are in
-    /// `served`, for which it has a node; `true` stands for all of them, and `false` for a chain that is off.
+    /// Creates the chain of `adapter` with `changes`. `served` lists the transports with a node. The chain is served by
+    /// those that are also in its [facts](Facts::transports). `true` means all of them, and `false` a chain that is
+    /// off.
     pub fn new(
         adapter: Arc<dyn Adapter>,
         changes: ChainOverrides,
@@ -92,63 +92,63 @@ impl Chain {
         chain
     }
 
-    /// The chain of `adapter` with its deployed defaults, enabled.
+    /// Creates the chain of `adapter` with its deployed defaults, enabled.
     pub fn deployed(adapter: Arc<dyn Adapter>) -> Self {
         Chain::new(adapter, ChainOverrides::default(), true, Arc::default())
     }
 
-    /// The chain's constants.
+    /// Returns the chain's constants.
     pub fn facts(&self) -> &Facts {
         self.adapter.facts()
     }
 
-    /// Its path name.
+    /// Returns the path name.
     pub fn name(&self) -> ChainName {
         self.facts().name
     }
 
-    /// The adapter, which knows its API.
+    /// Returns the adapter.
     pub fn adapter(&self) -> &dyn Adapter {
         &*self.adapter
     }
 
-    /// The names of hosts at whose root it is served too.
+    /// Returns the host names at whose root the chain is served too.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// Whether it is enabled here and has a node for one transport or more.
+    /// Reports whether the chain is enabled and has a node for at least one transport.
     pub fn is_served(&self) -> bool {
         self.served != Transports::NONE
     }
 
-    /// Whether it is enabled here and has a node for this transport.
+    /// Reports whether the chain is enabled and has a node for this transport.
     pub fn serves(&self, transport: Transport) -> bool {
         self.served.has(transport)
     }
 
-    /// The newest height.
+    /// Returns the chain's head.
     pub fn head(&self) -> &Arc<ChainHead> {
         self.finality.head()
     }
 
-    /// Its finality: which of its blocks are final.
+    /// Returns the chain's finality.
     pub fn finality(&self) -> &Finality {
         &self.finality
     }
 
-    /// The name of a REST call, if the adapter [names](Adapter::rest_methods) its path.
+    /// Returns the name of a REST call, if the adapter [names](Adapter::rest_methods) its path.
     pub fn rest_name(&self, verb: &http::Method, path: &Path) -> Option<&'static str> {
         let rows = self.adapter.rest_methods();
         rows.iter().find(|row| row.matches(verb, path)).map(|row| row.row().name)
     }
 
-    /// The rule of `method`, with resolved escapes, if it is in the table.
+    /// Returns the rule of `method`, with resolved escapes, if it is in the table.
     pub fn listed(&self, method: &[u8]) -> Option<Found> {
         self.table.get(method).copied()
     }
 
-    /// The rule of `method`, with resolved escapes.
+    /// Returns the rule of `method`, with resolved escapes.
     pub fn look_up(&self, method: &str) -> Found {
         match self.listed(method.as_bytes()) {
             Some(found) => found,
@@ -160,14 +160,14 @@ impl Chain {
         }
     }
 
-    /// Whether a gRPC call of this path is the chain's.
+    /// Reports whether a gRPC call of this path belongs to the chain.
     pub fn has_grpc(&self, path: GrpcPath<'_>) -> bool {
         self.facts().grpc.iter().any(|package| path.is_of(package))
     }
 
-    /// The rule of a gRPC call: that of its method in lower case, as the adapter [adapts](Adapter::grpc) it. A method that is
-    /// closed, blocked or forbidden over HTTP is so over gRPC. Its answers are never cached: they are messages, and those of
-    /// the table are JSON.
+    /// Returns the rule of a gRPC call: that of its method in lower case, as the adapter [adapts](Adapter::grpc) it. A
+    /// method that is closed, blocked or forbidden over HTTP is so over gRPC too. Its answers are never cached, because
+    /// they are messages and those of the table are JSON.
     pub fn look_up_grpc(&self, path: GrpcPath<'_>) -> Found {
         let name = metered(path);
         let found = self.look_up(&name);
@@ -177,14 +177,14 @@ impl Chain {
         Found { rule, ..found }
     }
 
-    /// The deadline of a call at the nodes, over all attempts and waits.
+    /// Returns the time limit of a call at the nodes, over all attempts and waits.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// The rule of a call, now that its parameters are known: the adapter [narrows](Adapter::narrow) it, and the operator's
-    /// changes to weight, class, block and openable methods apply afterwards. A method that is closed for every call stays
-    /// closed.
+    /// Returns the rule of a call after its parameters are known. The adapter [narrows](Adapter::narrow) it, and then
+    /// the operator's changes to weight, class, block and openable methods apply. A method that is closed for every
+    /// call stays closed.
     pub fn narrow(&self, call: CallView<'_>) -> MethodRule {
         if !call.rule.flags.has(Flags::COMMANDS) {
             return call.rule;
@@ -198,7 +198,7 @@ impl Chain {
         rule
     }
 
-    /// An adapter's rule with the operator's changes.
+    /// Applies the operator's changes to an adapter's rule.
     fn decided(&self, method: &[u8], rule: MethodRule) -> MethodRule {
         let rule = self.opened(&String::from_utf8_lossy(method), rule);
         match self.changed.get(method) {
@@ -207,7 +207,7 @@ impl Chain {
         }
     }
 
-    /// The rule of a method, which is closed if none of the nodes takes it.
+    /// Closes the method if no node serves it.
     fn taken(&self, sent: &[u8], metered: &[u8], rule: MethodRule) -> MethodRule {
         let is_taken = self.taken.is_empty() || self.taken.iter().any(|node| node.takes(sent, metered));
         if is_taken { rule } else { rule.marked(Flags::CLOSED) }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// The constants of a chain.
 ///
-/// A constructor makes them and setters change them, so that a new fact breaks no adapter. Names that are known only at run
-/// time are [interned](crate::intern).
+/// Built by a constructor and setters, so that a new fact breaks no adapter. Names that are known only at run time are
+/// [interned](crate::intern).
 ///
 /// ```
 /// use rpcgate_core::chain::Facts;
@@ -24,33 +24,33 @@ pub struct Facts {
     pub name: ChainName,
     /// The name in prose.
     pub title: &'static str,
-    /// Other names that are accepted in the scope of a key; never in a path.
+    /// Other names that the scope of a key accepts. Never valid in a path.
     pub aliases: &'static [&'static str],
     /// The shape of answers.
     pub dialect: Dialect,
-    /// Whether the chain is served over HTTP.
+    /// True if the chain is served over HTTP.
     pub https: bool,
-    /// Whether calls have paths below the chain's own.
+    /// True if calls have paths below the chain's own.
     pub rest: bool,
-    /// Whether a JSON array of calls may be posted.
+    /// True if clients may post a JSON array of calls.
     pub batch: bool,
-    /// Whether the chain has a WebSocket stream at `/ws/<path>`. A handshake for a chain without one is refused like one for
-    /// a chain that does not exist.
+    /// True if the chain has a WebSocket stream at `/ws/<path>`. Without one, a handshake is refused like that of an
+    /// unknown chain.
     pub ws: bool,
-    /// The proto packages whose gRPC calls are the chain's, each with the packages below it; none: the chain has no gRPC
+    /// The proto packages of the chain's gRPC calls, each including the packages below it. Empty without a gRPC
     /// service.
     pub grpc: &'static [&'static str],
-    /// The number of blocks on top of a block that make its data final for the cache. 0: final at once.
+    /// The number of blocks on top of a block that make it final for the cache. 0: final at once.
     pub final_depth: u64,
-    /// The number of blocks that a node may be behind the others: about half a minute of blocks, and at least two.
+    /// The number of blocks that a node may be behind the others: about half a minute of blocks, and at least 2.
     pub max_lag: u64,
-    /// The usual time between two blocks. A height that grows much faster is not believed at once.
+    /// The usual time between two blocks. A height that grows much faster is not trusted at once.
     pub block_time: Duration,
 }
 
 impl Facts {
-    /// A chain at `/<path>` whose nodes accept JSON-RPC 2.0, alone and in batches, by `POST`. Its blocks are final at once,
-    /// and a node may be 2 blocks behind.
+    /// Creates a chain at `/<path>` whose nodes accept JSON-RPC 2.0 by `POST`, alone and in batches. Its blocks are
+    /// final at once, and a node may be 2 blocks behind.
     pub const fn json_rpc(path: &'static str, title: &'static str) -> Self {
         Facts {
             name: ChainName::new(path),
@@ -68,19 +68,19 @@ impl Facts {
         }
     }
 
-    /// A chain at `/<path>` whose calls are paths, without an envelope. Its blocks are final at once, and a node may be
-    /// 2 blocks behind.
+    /// Creates a chain at `/<path>` whose calls are paths, without an envelope. Its blocks are final at once, and a
+    /// node may be 2 blocks behind.
     pub const fn rest(path: &'static str, title: &'static str) -> Self {
         Facts { dialect: Dialect::Rest, rest: true, batch: false, ..Facts::json_rpc(path, title) }
     }
 
-    /// Whether single reads of several clients may be sent to a node as one array. Where the HTTP status is part of an
-    /// answer, or a call has no id, the answer to an array does not say the same as the answers to its calls.
+    /// Reports whether reads of several clients may be sent to a node as one array. If the HTTP status is part of an
+    /// answer, or calls have no id, the answer to an array says less than the answers to its calls.
     pub const fn joins_reads(&self) -> bool {
         self.batch && !self.dialect.has_status() && self.dialect.version().is_some()
     }
 
-    /// The transports by which the chain can be served.
+    /// Returns the transports that the chain supports.
     pub const fn transports(&self) -> Transports {
         let mut all = Transports::NONE;
         if self.https {
@@ -95,63 +95,63 @@ impl Facts {
         all
     }
 
-    /// The same with other names that keys may be scoped to.
+    /// Sets other names for the scope of a key.
     #[must_use]
     pub const fn with_aliases(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
         self
     }
 
-    /// The same with answers in another form.
+    /// Sets the form of answers.
     #[must_use]
     pub const fn with_dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = dialect;
         self
     }
 
-    /// The same, served over HTTP or not.
+    /// Sets whether the chain is served over HTTP.
     #[must_use]
     pub const fn with_https(mut self, https: bool) -> Self {
         self.https = https;
         self
     }
 
-    /// The same, with batches or without.
+    /// Sets whether the chain accepts batches.
     #[must_use]
     pub const fn with_batch(mut self, batch: bool) -> Self {
         self.batch = batch;
         self
     }
 
-    /// The same, with a WebSocket stream or without.
+    /// Sets whether the chain has a WebSocket stream.
     #[must_use]
     pub const fn with_ws(mut self, ws: bool) -> Self {
         self.ws = ws;
         self
     }
 
-    /// The same, with a gRPC service in these proto packages and the packages below them. No two chains may share one.
+    /// Sets the proto packages of the gRPC service, including the packages below them. No two chains may share one.
     #[must_use]
     pub const fn with_grpc(mut self, packages: &'static [&'static str]) -> Self {
         self.grpc = packages;
         self
     }
 
-    /// The same with another number of blocks that make a block final. 0: final at once.
+    /// Sets the number of blocks that make a block final. 0: final at once.
     #[must_use]
     pub const fn with_final_depth(mut self, final_depth: u64) -> Self {
         self.final_depth = final_depth;
         self
     }
 
-    /// The same with another number of blocks that a node may be behind the others.
+    /// Sets the number of blocks that a node may be behind the others.
     #[must_use]
     pub const fn with_max_lag(mut self, max_lag: u64) -> Self {
         self.max_lag = max_lag;
         self
     }
 
-    /// The same with another usual time between two blocks.
+    /// Sets the usual time between two blocks.
     #[must_use]
     pub const fn with_block_time(mut self, block_time: Duration) -> Self {
         self.block_time = block_time;

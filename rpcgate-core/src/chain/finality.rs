@@ -1,10 +1,10 @@
-//! The newest height of a chain, and the blocks that are final by it.
+//! The newest height of a chain, and the finality of its blocks.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The newest block height that a chain's nodes have reported, and the epoch of the answers that were stored for the chain.
+/// The newest block height that a chain's nodes reported, and the epoch of the chain's stored answers.
 #[derive(Debug, Default)]
 pub struct ChainHead {
     height: AtomicU64,
@@ -12,7 +12,7 @@ pub struct ChainHead {
 }
 
 impl ChainHead {
-    /// The height; `None` until one is known.
+    /// Returns the height; `None` until one is known.
     pub fn height(&self) -> Option<u64> {
         match self.height.load(Relaxed) {
             0 => None,
@@ -20,24 +20,24 @@ impl ChainHead {
         }
     }
 
-    /// Sets the height. A node at height 0 knows nothing.
+    /// Sets the height. 0 means unknown.
     pub fn set(&self, height: u64) {
         self.height.store(height, Relaxed);
     }
 
-    /// The number of times that the chain's stored answers were dropped. An answer is found only in the epoch in which its
-    /// call was sent.
+    /// Returns the number of times that the chain's stored answers were dropped. An answer is found only in the epoch
+    /// in which its call was sent.
     pub fn epoch(&self) -> u32 {
         self.epoch.load(Relaxed)
     }
 
-    /// Drops the chain's stored answers, and those of calls that are in flight.
+    /// Drops the chain's stored answers, and those of calls in flight.
     pub fn drop_replies(&self) {
         self.epoch.fetch_add(1, Relaxed);
     }
 }
 
-/// Which blocks of a chain are final: those on top of which enough others lie.
+/// The finality of a chain's blocks, by the number of blocks on top of them.
 ///
 /// ```
 /// use rpcgate_core::chain::{ChainHead, Finality};
@@ -56,23 +56,23 @@ pub struct Finality {
 }
 
 impl Finality {
-    /// Blocks are final when `depth` others lie on top of them. 0: at once.
+    /// Creates a finality for blocks that are final with `depth` others on top. 0: at once.
     pub const fn new(head: Arc<ChainHead>, depth: u64) -> Self {
         Finality { head, depth }
     }
 
-    /// The newest height.
+    /// Returns the chain's head.
     pub const fn head(&self) -> &Arc<ChainHead> {
         &self.head
     }
 
-    /// The number of blocks that must lie on top of a final one.
+    /// Returns the number of blocks on top of a final one.
     pub const fn depth(&self) -> u64 {
         self.depth
     }
 
-    /// The same without the blocks that have become final since the newest height was `height`: an answer that was asked for
-    /// then may be older than they are, and have what lay in their places before.
+    /// Returns the finality as of the time when the newest height was `height`. An answer requested then may be older
+    /// than the blocks that became final since, and contain their predecessors from before a reorganisation.
     ///
     /// ```
     /// use rpcgate_core::chain::Finality;
@@ -93,7 +93,7 @@ impl Finality {
         Cow::Owned(Finality::new(Arc::new(head), self.depth))
     }
 
-    /// Whether the block at `height` is final: false while the newest height is not known.
+    /// Reports whether the block at `height` is final. False while the newest height is unknown.
     pub fn is_final(&self, height: u64) -> bool {
         self.head.height().is_some_and(|head| head >= height.saturating_add(self.depth))
     }

@@ -2,7 +2,7 @@
 
 use crate::cache_rule::CacheRule;
 
-/// What the stack needs to know about a call.
+/// The rule of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MethodRule {
@@ -15,22 +15,22 @@ pub struct MethodRule {
 }
 
 impl MethodRule {
-    /// The rule of a method that is in no table: 1 Compute Unit, never cached, unmarked.
+    /// The rule of a method that is in no table: 1 Compute Unit, never cached, no flags.
     pub const UNLISTED: MethodRule = MethodRule::new(1);
 
-    /// A call of weight `cu` that is never cached and has no marks.
+    /// Creates the rule of a call of weight `cu` that is never cached and has no flags.
     pub const fn new(cu: u32) -> Self {
         MethodRule { cu, cache: CacheRule::Never, flags: Flags::NONE }
     }
 
-    /// The same in a cache class.
+    /// Sets the cache class.
     #[must_use]
     pub const fn cached(mut self, cache: CacheRule) -> Self {
         self.cache = cache;
         self
     }
 
-    /// The same with more marks.
+    /// Adds flags.
     #[must_use]
     pub const fn marked(mut self, flags: Flags) -> Self {
         self.flags = self.flags.and(flags);
@@ -38,12 +38,12 @@ impl MethodRule {
     }
 }
 
-/// Marks of a method that layers act on.
+/// Flags of a method that layers act on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(u16);
 
 impl Flags {
-    /// No mark.
+    /// No flag.
     pub const NONE: Flags = Flags(0);
     /// Counts in the heavy budget.
     pub const HEAVY: Flags = Flags(1);
@@ -51,47 +51,47 @@ impl Flags {
     pub const PACED: Flags = Flags(2);
     /// Closed to all callers: it controls the node or its wallet, or the nodes do not serve it.
     pub const CLOSED: Flags = Flags(4);
-    /// Submits something: never retried once a byte was sent, never sent together with other calls.
+    /// Submits something. Never retried after a byte was sent, and never sent together with other calls.
     pub const BROADCAST: Flags = Flags(8);
-    /// A debugging method where those are forbidden before any budget is consulted.
+    /// A debugging method on a chain that forbids them before any budget is consulted.
     pub const FORBIDDEN: Flags = Flags(16);
     /// Closed unless the operator opens it.
     pub const OPENABLE: Flags = Flags(32);
     /// Blocked by the operator.
     pub const BLOCKED: Flags = Flags(64);
-    /// Its parameters contain a command: the adapter [narrows](crate::adapter::Adapter::narrow) its rule by them.
+    /// Its parameters contain a command, by which the adapter [narrows](crate::adapter::Adapter::narrow) its rule.
     pub const COMMANDS: Flags = Flags(128);
-    /// Makes something that exists at the node alone, such as a filter; its result is the id. Such a call is never repeated
-    /// once a byte was sent, never sent together with other calls and never cached.
+    /// Creates state on a single node, such as a filter; its result is the id. Never repeated after a byte was sent,
+    /// never sent together with other calls, and never cached.
     pub const MAKES_STATE: Flags = Flags(256);
-    /// Uses what a call with [`MAKES_STATE`](Flags::MAKES_STATE) has made: it must reach the node that made it. The adapter
-    /// [finds](crate::adapter::Adapter::state_id) the id. Such a call is never repeated, shared or cached either.
+    /// Uses the state of a [`MAKES_STATE`](Flags::MAKES_STATE) call, so it must reach the same node. The adapter
+    /// [finds](crate::adapter::Adapter::state_id) the id. Never repeated, shared or cached.
     pub const USES_STATE: Flags = Flags(512);
 
-    /// Both sets of marks.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// These marks without those of `other`.
+    /// Returns these flags without those of `other`.
     #[must_use]
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
 
-    /// Those of these marks that are in `other`.
+    /// Returns the flags that are in both sets.
     #[must_use]
     pub const fn only(self, other: Flags) -> Flags {
         Flags(self.0 & other.0)
     }
 
-    /// Whether calls with these marks make or use something that exists at one node alone.
+    /// Reports whether calls with these flags create or use state on a single node.
     pub const fn has_state(self) -> bool {
         self.0 & (Flags::MAKES_STATE.0 | Flags::USES_STATE.0) != 0
     }
 
-    /// Whether all marks of `other` are set.
+    /// Reports whether all flags of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
@@ -103,33 +103,33 @@ impl Flags {
 pub struct Method {
     /// The name as callers send it.
     pub name: &'static str,
-    /// The name under which it is metered.
+    /// The metered name.
     pub metered: &'static str,
     /// Its rule.
     pub rule: MethodRule,
 }
 
 impl Method {
-    /// A method of weight `cu` that is never cached and has no marks.
+    /// Creates a method of weight `cu` that is never cached and has no flags.
     pub const fn new(name: &'static str, cu: u32) -> Self {
         Method { name, metered: name, rule: MethodRule::new(cu) }
     }
 
-    /// The same method with a cache class.
+    /// Sets the cache class.
     #[must_use]
     pub const fn cached(mut self, cache: CacheRule) -> Self {
         self.rule = self.rule.cached(cache);
         self
     }
 
-    /// The same method with more marks.
+    /// Adds flags.
     #[must_use]
     pub const fn marked(mut self, flags: Flags) -> Self {
         self.rule = self.rule.marked(flags);
         self
     }
 
-    /// The same, metered under another name.
+    /// Sets the metered name.
     #[must_use]
     pub const fn metered_as(mut self, name: &'static str) -> Self {
         self.metered = name;
@@ -137,11 +137,11 @@ impl Method {
     }
 }
 
-/// The result of looking up a method: its rule, and the name under which it is metered if the table contains it.
+/// The result of a method look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The rule.
     pub rule: MethodRule,
-    /// `None`: metered as sent.
+    /// The metered name from the table; `None`: metered as sent.
     pub metered: Option<&'static str>,
 }

@@ -1,4 +1,4 @@
-//! A chain as the stack sees it: its facts, its method table with the operator's changes, and its head.
+//! Chains as the stack sees them: facts, the method table with the operator's changes, and the head.
 
 mod chains;
 mod configured;

@@ -8,17 +8,17 @@ use std::fmt;
 pub struct ChainName(&'static str);
 
 impl ChainName {
-    /// The chain served at `/<path>`.
+    /// Creates the name of the chain at `/<path>`.
     pub const fn new(path: &'static str) -> Self {
         ChainName(path)
     }
 
-    /// The chain served at a `/<path>` that is known only at run time: the name is [interned](crate::intern).
+    /// Creates a name that is known only at run time, by [interning](crate::intern) it.
     pub fn interned(path: &str) -> Self {
         ChainName(intern(path))
     }
 
-    /// The path segment.
+    /// Returns the path segment.
     pub const fn as_str(self) -> &'static str {
         self.0
     }

@@ -1,37 +1,37 @@
-//! What an operator allows a node: how many calls a second, how many a month, and what they cost.
+//! An operator's limits for a node: calls per second, calls per month, and their price.
 
 use crate::clock::Time;
 use crate::month::CalendarMonth;
 use std::time::Duration;
 
-/// The most calls a second of a [`NodeRate`].
+/// The maximum of [`NodeRate`] values, in calls per second.
 pub const MAX_NODE_RATE: u32 = 1_000_000;
-/// The most calls of a monthly budget.
+/// The maximum monthly budget, in calls.
 pub const MAX_MONTHLY_CALLS: u64 = 1_000_000_000_000;
 
-/// What may be used of a monthly budget before its time, so that the first call of a month is not too early.
+/// The head start of a monthly budget, so that the first calls of a month are not ahead of it.
 const HEAD_START: Duration = Duration::from_secs(3_600);
 
-/// How many calls a node gets in a second.
+/// A rate limit of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeRate {
-    /// Calls a second, on average.
+    /// Average calls per second.
     pub per_second: u32,
-    /// Calls at once, after a time with fewer.
+    /// Maximum calls at once, after a time with fewer.
     pub burst: u32,
 }
 
-/// Whether a node is used when its monthly budget is.
+/// The policy for a node that has used its monthly budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OverBudget {
-    /// It is not, until the next month.
+    /// The node is not used until the next month.
     #[default]
     Refuse,
-    /// It is, after the nodes of its priority that have something left.
+    /// The node is used after the nodes of its priority with budget left.
     Allow,
 }
 
-/// What a million calls cost, in millionths of a unit that the operator chooses.
+/// The price of a million calls, in millionths of a unit that the operator chooses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 pub struct NodePrice(pub u64);
 
@@ -39,26 +39,26 @@ impl NodePrice {
     /// The highest price, in units.
     const HIGHEST: f64 = 1e9;
 
-    /// From units for a million calls. `None` for a price below 0, an absurd one, or one that would be rounded to 0.
+    /// Converts units per million calls. `None` if the price is negative, above 10⁹, or would be rounded to 0.
     pub fn from_units(units: f64) -> Option<Self> {
         let is_price = units.is_finite() && (0.0..=Self::HIGHEST).contains(&units);
         let price = is_price.then(|| NodePrice((units * 1e6).round() as u64))?;
         (price.0 > 0 || units == 0.0).then_some(price)
     }
 
-    /// In units for a million calls.
+    /// Returns the price in units per million calls.
     pub fn units(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// What so many calls cost, in units.
+    /// Returns the price of `calls` calls, in units.
     pub fn of_calls(self, calls: u64) -> f64 {
-        // The product is exact as long as it is below 2^53, so that what is shown is rounded once.
+        // The product is exact below 2^53, so that the displayed value is rounded once.
         (self.0 as f64 * calls as f64) / 1e12
     }
 }
 
-/// What an operator allows a node.
+/// An operator's limits for a node.
 ///
 /// ```
 /// use rpcgate_core::chain::{NodeAllowance, NodePrice, NodeRate};
@@ -74,23 +74,23 @@ impl NodePrice {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NodeAllowance {
-    /// How many calls it gets in a second; `None`: any number.
+    /// The rate limit; `None`: unlimited.
     pub rate: Option<NodeRate>,
-    /// How many calls it gets in a month of the UTC calendar; `None`: any number.
+    /// The maximum number of calls in a UTC calendar month; `None`: unlimited.
     pub monthly_calls: Option<u64>,
-    /// Whether it is used beyond that.
+    /// The policy beyond the monthly budget.
     pub over_budget: OverBudget,
-    /// What its calls cost; `None` for a node whose calls cost nothing.
+    /// The price of its calls; `None` if they are free.
     pub price: Option<NodePrice>,
 }
 
 impl NodeAllowance {
-    /// Whether nothing is limited and nothing costs anything, so that its calls need not be counted.
+    /// Reports whether nothing is limited or priced, so that its calls need not be counted.
     pub const fn is_none(&self) -> bool {
         self.rate.is_none() && self.monthly_calls.is_none() && self.price.is_none()
     }
 
-    /// The monthly budget that no call exceeds.
+    /// Returns the monthly budget that no call exceeds.
     pub const fn hard_budget(&self) -> Option<u64> {
         match self.over_budget {
             OverBudget::Refuse => self.monthly_calls,
@@ -98,7 +98,7 @@ impl NodeAllowance {
         }
     }
 
-    /// What is left of the monthly budget, if there is one, after so many calls.
+    /// Returns the rest of the monthly budget after `used` calls, if there is a budget.
     pub const fn left(&self, used: u64) -> Option<u64> {
         match self.monthly_calls {
             Some(budget) => Some(budget.saturating_sub(used)),
@@ -106,8 +106,8 @@ impl NodeAllowance {
         }
     }
 
-    /// Whether the monthly budget is used faster than the month passes: more of it than of the month, by more than is due in
-    /// an hour. Without a budget nothing is.
+    /// Reports whether the budget is used faster than the month passes: by more than an hour's share. False without a
+    /// budget.
     pub fn is_ahead(&self, used: u64, now: Time) -> bool {
         let Some(budget) = self.monthly_calls else { return false };
         let month = CalendarMonth::of(now);
@@ -172,7 +172,7 @@ mod tests {
             let mut used = 0;
             for step in 0..steps {
                 let now = Time::from_micros(month.begin().micros() + length * step / steps);
-                // As many calls as anybody may want, in every step.
+                // Uses the maximum number of calls in every step.
                 while !allowance.is_ahead(used, now) {
                     used += 1;
                 }

@@ -1,9 +1,9 @@
-//! The methods that a node takes.
+//! The methods that a node serves.
 
-/// Which methods a node takes: all, unless there is a list of those that it takes, and none of those in a second list.
+/// The methods that a node serves: all, or those of an allow list, without those of a block list.
 ///
-/// An entry is the name of a method, or a family of methods written `trace_*`. A call is in a list by the name under which it
-/// was sent or by the one under which it is metered.
+/// An entry is a method name, or a family of methods written `trace_*`. It matches the sent or the metered name of a
+/// call.
 ///
 /// ```
 /// use rpcgate_core::chain::NodeMethods;
@@ -20,7 +20,7 @@ pub struct NodeMethods {
     except: Box<[MethodPattern]>,
 }
 
-/// The name of a method, or the beginning of the names of a family.
+/// A method name, or the prefix of a family.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct MethodPattern {
     stem: Box<str>,
@@ -39,7 +39,7 @@ impl MethodPattern {
 }
 
 impl NodeMethods {
-    /// Those of `only`, or all if it is empty, without those of `except`.
+    /// Creates the set of the methods in `only`, or of all if it is empty, without those in `except`.
     pub fn new<O, E>(only: O, except: E) -> Self
     where
         O: IntoIterator<Item: AsRef<str>>,
@@ -51,12 +51,12 @@ impl NodeMethods {
         }
     }
 
-    /// Whether it is every method.
+    /// Reports whether the set contains every method.
     pub fn is_all(&self) -> bool {
         self.only.is_empty() && self.except.is_empty()
     }
 
-    /// Whether a method is among them that is sent as `sent` and metered as `metered`.
+    /// Reports whether the set contains a method that is sent as `sent` and metered as `metered`.
     pub fn takes(&self, sent: &[u8], metered: &[u8]) -> bool {
         let has =
             |list: &[MethodPattern]| list.iter().any(|pattern| pattern.is_of(sent) || pattern.is_of(metered));

@@ -16,76 +16,77 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChainOverrides {
-    /// Weights by method, as sent or as metered. The name as sent takes precedence.
+    /// Weights by sent or metered name. The sent name takes precedence.
     pub cu: Vec<(String, u32)>,
-    /// Cache classes by method, likewise. With [`CacheRule::Immutable`] the adapter still decides which results are settled.
+    /// Cache classes by sent or metered name. With [`CacheRule::Immutable`], the adapter still decides which results
+    /// are settled.
     pub cache: Vec<(String, CacheRule)>,
-    /// Methods that are blocked for all callers, by the name as sent or as metered; they are refused like those on a
-    /// project's block list.
+    /// Methods that are blocked for all callers, by sent or metered name, and refused like those on a project's block
+    /// list.
     pub blocked: BTreeSet<String>,
-    /// Methods, or families of methods written `trace_*`, that are opened although closed by default.
+    /// Methods, or families of methods written `trace_*`, that are closed by default and opened here.
     pub open: Vec<String>,
     /// Replaces [`Facts::final_depth`](super::Facts::final_depth).
     pub final_depth: Option<u64>,
-    /// The deadline of a call at the nodes, over all attempts and waits; 30 s by default.
+    /// The time limit of a call at the nodes, over all attempts and waits; 30 s by default.
     pub timeout: Option<Duration>,
-    /// The names of hosts at whose root the chain is served, in addition to its path.
+    /// The host names at whose root the chain is served, in addition to its path.
     pub hosts: Vec<String>,
-    /// What each of its nodes takes; a method that none of them takes is closed. Empty: every method is taken.
+    /// The methods of each node. A method that no node serves is closed. Empty: every method is served.
     pub nodes: Vec<NodeMethods>,
 }
 
 impl ChainOverrides {
-    /// The same with the weight of one more method.
+    /// Adds the weight of a method.
     #[must_use]
     pub fn with_cu(mut self, method: impl Into<String>, cu: u32) -> Self {
         self.cu.push((method.into(), cu));
         self
     }
 
-    /// The same with one more host at whose root the chain is served.
+    /// Adds a host at whose root the chain is served.
     #[must_use]
     pub fn with_host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());
         self
     }
 
-    /// The same with the cache class of one more method.
+    /// Adds the cache class of a method.
     #[must_use]
     pub fn with_cache(mut self, method: impl Into<String>, cache: CacheRule) -> Self {
         self.cache.push((method.into(), cache));
         self
     }
 
-    /// The same with one more method that is blocked for all callers.
+    /// Adds a method that is blocked for all callers.
     #[must_use]
     pub fn with_blocked(mut self, method: impl Into<String>) -> Self {
         self.blocked.insert(method.into());
         self
     }
 
-    /// The same with one more method, or family of methods written `trace_*`, that is opened.
+    /// Adds an opened method, or a family of methods written `trace_*`.
     #[must_use]
     pub fn with_open(mut self, pattern: impl Into<String>) -> Self {
         self.open.push(pattern.into());
         self
     }
 
-    /// The same with another number of blocks that make a block final.
+    /// Sets the number of blocks that make a block final.
     #[must_use]
     pub fn with_final_depth(mut self, depth: u64) -> Self {
         self.final_depth = Some(depth);
         self
     }
 
-    /// The same with another time that a call may take at the nodes.
+    /// Sets the time limit of a call at the nodes.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// The same with one more node, which takes these methods.
+    /// Adds a node that serves these methods.
     #[must_use]
     pub fn with_node(mut self, methods: NodeMethods) -> Self {
         self.nodes.push(methods);
@@ -102,7 +103,7 @@ pub(super) struct MethodOverride {
 }
 
 impl MethodOverride {
-    /// The changes to the method that is sent as `name` and metered as `metered`; those to the name as sent take
+    /// Returns the changes to the method that is sent as `name` and metered as `metered`. Those to the sent name take
     /// precedence.
     pub(super) fn of(changes: &ChainOverrides, name: &str, metered: Option<&str>) -> Self {
         let is_it = |known: &str, by: Option<&str>| by == Some(known);
@@ -118,7 +119,7 @@ impl MethodOverride {
         MethodOverride { cu: own.0.or(general.0), cache: own.1.or(general.1), is_blocked }
     }
 
-    /// The rule as the operator leaves it. What exists at one node alone belongs to one client: its answers are never cached.
+    /// Applies the changes to a rule. State on a single node belongs to one client, so its answers are never cached.
     pub(super) fn over(self, mut rule: MethodRule) -> MethodRule {
         rule.cu = self.cu.unwrap_or(rule.cu);
         if !rule.flags.has_state() {

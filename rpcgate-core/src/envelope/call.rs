@@ -1,4 +1,4 @@
-//! The request of a client: one call or a batch of calls.
+//! The request of a client: one call or a batch.
 
 use std::fmt;
 
@@ -15,14 +15,15 @@ use crate::json::{Cursor, Span, SyntaxError, Text, unescape};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Arrays and objects inside each other, including the array of a batch; at most [`DEEPEST`](crate::json::DEEPEST).
+    /// The maximum nesting of arrays and objects, including the array of a batch; at most
+    /// [`DEEPEST`](crate::json::DEEPEST).
     pub depth: usize,
-    /// The number of items in a batch.
+    /// The maximum number of items in a batch.
     pub batch: usize,
-    /// The length of a method's name in bytes, with resolved escapes.
+    /// The maximum length of a method name in bytes, with resolved escapes.
     pub method: usize,
-    /// Whether a call may also name its method in `command`, as on the streams of XRP ledger servers ("Request Formatting"
-    /// of their API).
+    /// Accepts `command` instead of `method`, as on the streams of XRP ledger servers ("Request Formatting" in their
+    /// API).
     pub commands: bool,
 }
 
@@ -34,29 +35,29 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same with another depth.
+    /// Sets the depth.
     #[must_use]
     pub const fn with_depth(mut self, depth: usize) -> Self {
         self.depth = depth;
         self
     }
 
-    /// The same with another number of items in a batch.
+    /// Sets the number of items in a batch.
     #[must_use]
     pub const fn with_batch(mut self, batch: usize) -> Self {
         self.batch = batch;
         self
     }
 
-    /// The same with another length of a method's name.
+    /// Sets the length of a method name.
     #[must_use]
     pub const fn with_method(mut self, method: usize) -> Self {
         self.method = method;
         self
     }
 
-    /// The same, and `command` is another name of `method`. A call with both is refused. The parameters of a call are its
-    /// members beside the command: [`Envelope::params`] is the whole object.
+    /// Accepts `command` as another name of `method`. A call with both is refused. The parameters of such a call are
+    /// its other members, so [`Envelope::params`] is the whole object.
     ///
     /// ```
     /// use rpcgate_core::envelope::{Limits, ParsedBody, parse};
@@ -76,14 +77,14 @@ impl Limits {
 /// The name of a method.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Name {
-    /// The name as it is in the body, without the quotes.
+    /// The name as in the body, without the quotes.
     Plain(Span),
-    /// A name that was written with escapes, which are resolved here.
+    /// A name with its escapes resolved.
     Resolved(Box<str>),
 }
 
 impl Name {
-    /// The name. `body` is the body that it was read from; with any other the result is empty.
+    /// Returns the name. `body` is the body that it was parsed from; any other gives an empty result.
     #[inline]
     pub fn text<'a>(&'a self, body: &'a [u8]) -> &'a str {
         match self {
@@ -92,7 +93,7 @@ impl Name {
         }
     }
 
-    /// The bytes of the name; see [`text`](Name::text).
+    /// Returns the bytes of the name; see [`text`](Name::text).
     #[inline]
     pub fn bytes<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
         match self {
@@ -102,12 +103,12 @@ impl Name {
     }
 }
 
-/// A well-formed call. Every [`Span`] is in the body that the call was read from.
+/// A well-formed call. Every [`Span`] refers to the body that the call was parsed from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Envelope {
     /// The whole object.
     pub whole: Span,
-    /// `jsonrpc` as JSON text; calls of version 1.0 have none.
+    /// `jsonrpc` as JSON text; absent in version 1.0.
     pub version: Option<Span>,
     /// `id` as JSON text, of any type.
     pub id: Option<Span>,
@@ -118,8 +119,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Whether it is a notification, which gets no reply: version 2.0 without an `id` (JSON-RPC 2.0, section 4.1). A call
-    /// of version 1.0 always gets a reply.
+    /// Reports whether the call is a notification, which gets no reply: version 2.0 without an `id` (JSON-RPC 2.0,
+    /// section 4.1). A call of version 1.0 always gets a reply.
     #[inline]
     pub fn is_notification(&self, body: &[u8]) -> bool {
         if self.id.is_some() {
@@ -135,11 +136,11 @@ impl Envelope {
 pub struct BadItem {
     /// The whole value.
     pub whole: Span,
-    /// Its `id` as JSON text, if all readers would find the same one.
+    /// Its `id` as JSON text, if it is unambiguous for all parsers.
     pub id: Option<Span>,
 }
 
-/// One call of a body, or the invalid item in its place.
+/// One call of a body, or an invalid item.
 pub type Item = Result<Envelope, BadItem>;
 
 /// The content of a body.
@@ -151,7 +152,7 @@ pub enum ParsedBody {
     Batch(Vec<Item>),
 }
 
-/// The reason why a body is refused as a whole.
+/// The reason why a whole body is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParseError {
     /// The body is not JSON, or nested too deeply: -32700.
@@ -187,12 +188,12 @@ impl std::error::Error for ParseError {
     }
 }
 
-/// Reads a body in one pass.
+/// Parses a body in one pass.
 ///
 /// The whole body must be JSON. A single call is refused ([`BadItem`]) if it is not an object; if a member's name is
-/// repeated, cannot be decoded, contains a NUL, or differs from one of the four known names only in case, so that no later
-/// reader can find another call in it; if it has more than 32 unknown members; or if `method` is missing, not a string, empty,
-/// too long, not decodable or with a NUL in it. Other unknown members are skipped.
+/// repeated, cannot be decoded, contains a NUL, or differs from one of the four known names only in case, so that no
+/// later parser can find another call in it; if it has more than 32 unknown members; or if `method` is missing, not a
+/// string, empty, too long, not decodable or contains a NUL. Other unknown members are skipped.
 ///
 /// Only the list of a batch and names with escapes are allocated.
 ///
@@ -215,7 +216,7 @@ pub fn parse(body: &[u8], limits: &Limits) -> Result<ParsedBody, ParseError> {
     Ok(ParsedBody::Single(item))
 }
 
-/// The number of items for which memory is reserved at once.
+/// The maximum number of items to reserve memory for at once.
 const MOST: usize = 1024;
 
 struct Reader<'a> {
@@ -231,7 +232,7 @@ impl Reader<'_> {
         self.cursor.enter_array()?;
         while self.cursor.next_item()? {
             if items.len() >= self.limits.batch {
-                // A comma without an item after it does not exceed the limit.
+                // A trailing comma does not exceed the limit.
                 return Err(match self.cursor.peek() {
                     Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
                         ParseError::BatchTooLarge
@@ -252,7 +253,7 @@ impl Reader<'_> {
 
     #[inline]
     fn member(&mut self) -> Result<Member, SyntaxError> {
-        // Nearly every client writes them like this.
+        // The spelling of nearly every client.
         let usual = match self.cursor.second() {
             Some(b'j') if self.cursor.take(b"\"jsonrpc\":") => Some(Member::Version),
             Some(b'i') if self.cursor.take(b"\"id\":") => Some(Member::Id),
@@ -316,8 +317,8 @@ impl Reader<'_> {
     }
 }
 
-/// The members of an object that were read so far. The object is read to its end even if it is refused: the rest may be
-/// malformed, and the id may follow.
+/// The members of an object read so far. A refused object is read to its end, because the rest may be malformed and the
+/// id may follow.
 struct Draft {
     version: Option<Span>,
     id: Option<Span>,
@@ -349,7 +350,7 @@ impl Draft {
         let Draft { version, id, method, params, good, id_clear, .. } = self;
         match method.and_then(|method| name(method, body, limits.method)) {
             Some(method) if good && id_clear => {
-                // Beside a command stand its parameters.
+                // The parameters are the members next to the command.
                 let params = if limits.commands { Some(whole) } else { params };
                 Ok(Envelope { whole, version, id, method, params })
             }
@@ -364,12 +365,12 @@ fn name(method: Text, body: &[u8], longest: usize) -> Option<Name> {
         let plain = method.inner();
         return (1..=longest).contains(&plain.len()).then_some(Name::Plain(plain));
     }
-    // An escape of six bytes is at least one byte of the name, so most names that are too long need not be decoded.
+    // A six-byte escape yields at least one byte of the name, so most names that are too long need not be decoded.
     if method.inner().len() / 6 > longest {
         return None;
     }
     let text = method.resolve(body)?;
-    // A node that keeps its names in C strings would read another name, which ends before the NUL.
+    // A node that keeps names in C strings would read another name, which ends before the NUL.
     let is_name = (1..=longest).contains(&text.len()) && !text.contains('\0');
     is_name.then(|| Name::Resolved(text.into_owned().into_boxed_str()))
 }
@@ -400,7 +401,7 @@ mod tests {
         single(body).unwrap_or_else(|bad| panic!("{body}: {bad:?}"))
     }
 
-    /// The id of a refused call.
+    /// Returns the id of a refused call.
     fn kept_id(body: &str) -> Option<&str> {
         let bad = single(body).expect_err(body);
         bad.id.map(|id| std::str::from_utf8(id.of(body.as_bytes())).unwrap())
@@ -717,7 +718,7 @@ mod tests {
         serde_json::from_str(literal).ok()
     }
 
-    /// Matches names like Go's `encoding/json`.
+    /// Folds names like Go's `encoding/json`.
     fn go_fold(name: &str) -> String {
         name.chars()
             .map(|c| match c {

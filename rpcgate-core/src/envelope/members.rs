@@ -1,10 +1,10 @@
-//! The member names of a call: the four known ones, and the unknown ones, which must not repeat.
+//! The member names of a call: the four known ones, and unknown ones, which must not repeat.
 
 use std::borrow::Cow;
 
 use crate::json::{Span, Text};
 
-/// The largest number of unknown members in one call. It bounds the work of comparing their names.
+/// The maximum number of unknown members per call. It bounds the work of comparing their names.
 const MAX_UNKNOWN: usize = 32;
 
 /// The meaning of a member's name.
@@ -14,10 +14,10 @@ pub(super) enum Member {
     Id,
     Method,
     Params,
-    /// Differs from `id` only in case: some readers would read it as the id.
+    /// Differs from `id` only in case, so that some parsers would read it as the id.
     AlmostId,
-    /// Differs from another known name only in case, repeats an unknown one, cannot be decoded, contains a NUL, or is one too
-    /// many.
+    /// Differs from another known name only in case, repeats an unknown one, cannot be decoded, contains a NUL, or
+    /// exceeds [`MAX_UNKNOWN`].
     Refused,
     Unknown,
 }
@@ -45,8 +45,8 @@ impl Member {
     }
 }
 
-/// Whether a reader that ignores case reads `name` as `known`, which is lower-case ASCII. Unicode folds one character
-/// beyond ASCII into a letter of our names, the long s, and Go's `encoding/json` does so too.
+/// Reports whether a case-insensitive parser reads `name` as `known`, which is lower-case ASCII. Unicode folds one
+/// non-ASCII character, the long s, to a letter of our names, and so does Go's `encoding/json`.
 pub(super) fn same_but_case(name: &str, known: &str) -> bool {
     let mut known = known.chars();
     name.chars().all(|char| {
@@ -55,7 +55,7 @@ pub(super) fn same_but_case(name: &str, known: &str) -> bool {
     }) && known.next().is_none()
 }
 
-/// The names of the unknown members of one call so far.
+/// The unknown member names of one call so far.
 #[derive(Debug, Default)]
 pub(super) struct UnknownMembers {
     plain: [Span; MAX_UNKNOWN],
@@ -92,7 +92,7 @@ impl UnknownMembers {
         if let Some(member) = Member::exact(text.as_bytes()).or_else(|| Member::folded(&text)) {
             return member;
         }
-        // A reader that keeps names in C strings drops the NUL and what follows it, and finds a known name.
+        // A parser that keeps names in C strings drops the NUL and the rest, and may then find a known name.
         if self.plain_count + self.resolved.len() >= MAX_UNKNOWN || text.contains('\0') {
             return Member::Refused;
         }

@@ -1,6 +1,6 @@
-//! The JSON-RPC envelope around a call or a reply, read in place.
+//! JSON-RPC envelopes of calls and replies, parsed in place.
 //!
-//! Versions 1.0, 1.1 and 2.0 of JSON-RPC are read in the same way. This module knows no method and no chain.
+//! Versions 1.0, 1.1 and 2.0 are parsed in the same way. This module knows no method and no chain.
 
 mod call;
 mod members;

@@ -1,4 +1,4 @@
-//! The answers of nodes.
+//! Parsing of node answers.
 
 use crate::json::{Cursor, DEEPEST, Span, SyntaxError, Text};
 
@@ -20,14 +20,14 @@ pub struct ReplyMembers {
 pub enum Replies {
     /// One object.
     Single(ReplyMembers),
-    /// An array of objects, in the order of the node, possibly empty.
+    /// An array of objects in the node's order, possibly empty.
     Many(Vec<ReplyMembers>),
 }
 
-/// Reads a node's whole answer, nested no deeper than `depth`.
+/// Parses a node's whole answer, nested no deeper than `depth`.
 ///
-/// Anything but an object or an array of objects is an error, and so is a second `id`, `result` or `error`, because it is
-/// unknown which of the two a client would use. Other members are skipped.
+/// Anything but an object or an array of objects is an error. So is a second `id`, `result` or `error`, because clients
+/// may disagree on which one counts. Other members are skipped.
 ///
 /// ```
 /// use rpcgate_core::envelope::{Replies, replies};
@@ -58,7 +58,7 @@ pub fn replies(body: &[u8], depth: usize) -> Result<Replies, SyntaxError> {
     Ok(replies)
 }
 
-/// The number of replies for which memory is reserved at once.
+/// The maximum number of replies to reserve memory for at once.
 const MOST: usize = 128;
 
 #[inline]
@@ -102,7 +102,7 @@ impl Member {
     /// Reads the next name, with its colon.
     #[inline]
     fn next(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<Self, SyntaxError> {
-        // Nearly every node writes them like this.
+        // The spelling of nearly every node.
         Ok(match cursor.second() {
             Some(b'j') if cursor.take(b"\"jsonrpc\":") => Member::Other,
             Some(b'i') if cursor.take(b"\"id\":") => Member::Id,
@@ -131,21 +131,21 @@ impl Member {
     }
 }
 
-/// The kind of a reply, as far as its beginning tells.
+/// The kind of a reply, known from its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplyKind {
     /// The reply has a result.
     Result,
     /// The reply has an error that is not `null`.
     Error,
-    /// Not decided yet; an array of replies is never decided.
+    /// Undecided so far. An array of replies is never decided.
     Undecided,
-    /// It cannot be a reply, whatever follows.
+    /// Not a reply, regardless of the rest.
     Bad,
 }
 
-/// Whether a reply is a result or an error, from its first bytes. A member counts as soon as its value starts with
-/// anything but `null`; if both members are `null`, the reply is a result of `null`.
+/// Decides whether a reply is a result or an error from its first bytes. A member counts as soon as its value starts
+/// with anything but `null`. If both members are `null`, the reply is a result of `null`.
 ///
 /// ```
 /// use rpcgate_core::envelope::{ReplyKind, reply_head};
@@ -154,7 +154,7 @@ pub enum ReplyKind {
 /// assert_eq!(reply_head(br#"{"result":null,"err"#), ReplyKind::Undecided);
 /// ```
 pub fn reply_head(prefix: &[u8]) -> ReplyKind {
-    // A prefix may be hundreds of kilobytes, all that a socket had in one read, and the scan would go through all of it.
+    // A prefix may have hundreds of kilobytes, all from one socket read, and the scan would cover all of them.
     match prefix.get(..SOON).map_or(ReplyKind::Undecided, head_of) {
         ReplyKind::Undecided => head_of(prefix),
         head => head,
@@ -167,7 +167,7 @@ const SOON: usize = 256;
 fn head_of(prefix: &[u8]) -> ReplyKind {
     let (text, cut) = match std::str::from_utf8(prefix) {
         Ok(text) => (text.as_bytes(), true),
-        // A character may be incomplete at the end, but it must not be invalid.
+        // The last character may be incomplete, but not invalid.
         Err(error) => (prefix.get(..error.valid_up_to()).unwrap_or_default(), error.error_len().is_none()),
     };
     match look(text) {
@@ -205,21 +205,21 @@ fn look(text: &[u8]) -> Result<ReplyKind, SyntaxError> {
     Ok(if result { ReplyKind::Result } else { ReplyKind::Bad })
 }
 
-/// The call that a node's message on a stream answers, as far as its members tell.
+/// The call that a node's message on a stream answers, from its first members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplyId {
     /// `id` as JSON text: of the message, or of the first item of an array.
     pub id: Span,
-    /// Whether the message is an array.
+    /// True if the message is an array.
     pub is_array: bool,
-    /// Whether an `error` that is not `null` comes before a result.
+    /// True if an `error` that is not `null` comes before a result.
     pub is_error: bool,
 }
 
-/// The id in a node's message on a stream. `None`: it has no id, so it answers no call, or it is no JSON object up to its
-/// id.
+/// Reads the id of a node's message on a stream. `None` if the message has no id and so answers no call, or is not a
+/// JSON object up to its id.
 ///
-/// The message is read only as far as needed, since answers are large and most nodes write their id first.
+/// Reads only up to the id, because answers are large and most nodes write their id first.
 ///
 /// ```
 /// use rpcgate_core::envelope::reply_id;

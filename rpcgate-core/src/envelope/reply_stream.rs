@@ -1,30 +1,30 @@
-//! A node's reply that is checked, and gets its client's id, while it streams by.
+//! Checking of a node's reply while it streams through, and replacement of its id.
 
 use super::wire::{ReplyNumber, reply_number};
 use crate::json::{JsonStream, SyntaxError, WatchMembers};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-/// The bytes of an id that is read in parts. Every spelling of a number is shorter.
+/// The maximum length of an id that spans chunks, in bytes. Every spelling of a number is shorter.
 const LONGEST_ID: usize = 64;
 
 /// A part of the reply that the client gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReplyPart {
-    /// Text of the node.
+    /// Text from the node.
     Text(Bytes),
-    /// The id, in the place of the gateway's number.
+    /// The position of the client's id, where the node wrote the gateway's number.
     Id,
-    /// The place for an id before the last brace, because the node wrote none.
+    /// The position of an id before the last brace, because the node wrote none.
     Missing,
 }
 
 /// The parts of one chunk.
 pub type ReplyParts = SmallVec<[ReplyPart; 4]>;
 
-/// Checks a node's reply to one call while it streams by: that it is a whole JSON object, and that it answers this call.
+/// A checker of a node's streamed reply to one call: that it is a whole JSON object and answers this call.
 ///
-/// A repeated `id`, `result` or `error` is an error, as in [`replies`](super::replies), and so is a name with an escape in
+/// A repeated `id`, `result` or `error` is an error, as in [`replies`](super::replies). So is a name with an escape in
 /// the outermost object, which clients may read as one of these.
 ///
 /// ```
@@ -46,29 +46,29 @@ pub struct ReplyStream {
 /// The members of the outermost object so far.
 #[derive(Clone, Debug)]
 struct OuterMembers {
-    /// The number under which the call was sent.
+    /// The number of the sent call.
     number: usize,
-    /// The beginning of the name that is being read.
+    /// The beginning of the current name.
     name: SmallVec<[u8; 8]>,
     has_id: bool,
     has_result: bool,
     has_error: bool,
-    /// Whether a name is repeated or escaped.
+    /// Set if a name is repeated or escaped.
     is_bad: bool,
-    /// Whether the value that is being read is the id.
+    /// Set while the current value is the id.
     is_in_id: bool,
-    /// The part of the id that earlier chunks had.
+    /// The part of the id from earlier chunks.
     id: SmallVec<[u8; 24]>,
-    /// Where the id begins and ends in this chunk.
+    /// The range of the id in this chunk.
     id_begin: Option<usize>,
     id_end: Option<usize>,
-    /// Where the last brace is in this chunk.
+    /// The position of the last brace in this chunk.
     close: Option<usize>,
 }
 
 impl WatchMembers for OuterMembers {
     fn name(&mut self, part: &[u8]) {
-        // Longer names are other members, whatever follows.
+        // Longer names are always other members.
         self.name.extend(part.iter().copied().take(8_usize.saturating_sub(self.name.len())));
         self.is_bad |= part == b"\\";
     }
@@ -99,7 +99,7 @@ impl WatchMembers for OuterMembers {
 }
 
 impl ReplyStream {
-    /// Before the first byte of the reply to the call that was sent under `number`.
+    /// Creates a checker for the reply to the call that was sent under `number`.
     pub fn new(number: usize) -> Self {
         ReplyStream {
             json: JsonStream::new(),
@@ -119,7 +119,7 @@ impl ReplyStream {
         }
     }
 
-    /// Whether the chunks so far are a whole reply.
+    /// Reports whether the chunks so far are a whole reply.
     pub fn is_complete(&self) -> bool {
         self.json.is_complete()
     }
@@ -127,7 +127,7 @@ impl ReplyStream {
     /// Reads the next chunk.
     ///
     /// # Errors
-    /// The reply is no JSON, or it answers another call.
+    /// Returns an error if the reply is not JSON or answers another call.
     pub fn read(&mut self, chunk: &Bytes) -> Result<ReplyParts, SyntaxError> {
         let members = &mut self.members;
         let was_in_id = members.is_in_id;
@@ -179,7 +179,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// The reply that a client with the id `"mine"` gets, from chunks that end at these places.
+    /// Returns the reply for a client with the id `"mine"`, from chunks that end at `cuts`.
     fn rewritten(reply: &str, cuts: &[usize]) -> Option<String> {
         let bytes = Bytes::copy_from_slice(reply.as_bytes());
         let mut cuts: Vec<_> =

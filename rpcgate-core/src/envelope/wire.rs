@@ -1,4 +1,4 @@
-//! Writing a call to a node.
+//! Writing of calls for a node.
 
 use super::call::{Envelope, Name};
 use crate::json::write_string;
@@ -8,7 +8,7 @@ use crate::json::write_string;
 pub enum WireId<'a> {
     /// The client's own id, byte for byte; none if the client sent none.
     Own,
-    /// The index of the call in a request to a node; [`parse_index`] reads it back.
+    /// The index of the call in a request to a node, which [`parse_index`] reads.
     Index(usize),
     /// This JSON text.
     Raw(&'a [u8]),
@@ -16,8 +16,8 @@ pub enum WireId<'a> {
 
 impl Envelope {
     /// Appends the call: `jsonrpc`, `id`, `method`, `params` in this order, each only if the client sent it, version
-    /// and params byte for byte. Unknown members are left out, so a node reads exactly the call that was parsed here.
-    /// A notification never gets an id; a call of version 1.0 without one does, unless `id` is [`WireId::Own`].
+    /// and params byte for byte. Unknown members are omitted, so a node reads exactly the call that was parsed here. A
+    /// notification never gets an id. A call of version 1.0 without one does, unless `id` is [`WireId::Own`].
     pub fn write(&self, body: &[u8], id: WireId<'_>, out: &mut Vec<u8>) {
         out.push(b'{');
         if let Some(version) = self.version {
@@ -29,9 +29,9 @@ impl Envelope {
         self.write_rest(body, out);
     }
 
-    /// Appends the call with only the method and params of its client: with this version (the JSON text of `jsonrpc`) and
-    /// this index as its id, or with neither where calls have no version. Calls that other clients may wait for are sent
-    /// like this; otherwise one client's odd envelope would become another client's error.
+    /// Appends the call with only its method and params, and with this version (the JSON text of `jsonrpc`) and this
+    /// index as its id, or with neither if calls have no version. This form is for calls that other clients may wait
+    /// for, because one client's odd envelope would become another client's error.
     pub fn write_anonymous(&self, body: &[u8], version: Option<&str>, index: usize, out: &mut Vec<u8>) {
         out.push(b'{');
         if let Some(version) = version {
@@ -50,7 +50,7 @@ impl Envelope {
             && body.get(name.end()..params.start()) == Some(BETWEEN)
             && let Some(both) = body.get(name.start()..params.end())
         {
-            // Nearly every client writes it like this: one piece to copy.
+            // The spelling of nearly every client: one piece to copy.
             out.extend_from_slice(b"\"method\":\"");
             out.extend_from_slice(both);
             out.push(b'}');
@@ -98,7 +98,7 @@ fn write_index(out: &mut Vec<u8>, index: usize) {
     out.extend_from_slice(itoa::Buffer::new().format(index).as_bytes());
 }
 
-/// The index in an id written as [`WireId::Index`]. `None` for any other JSON text, including other spellings of the same
+/// Parses an id written as [`WireId::Index`]. `None` for any other JSON text, including other spellings of the same
 /// number.
 ///
 /// ```
@@ -119,20 +119,20 @@ pub fn parse_index(id: &[u8]) -> Option<usize> {
     id.iter().try_fold(0_usize, |value, byte| value.checked_mul(10)?.checked_add(digit(byte)?))
 }
 
-/// The relation of a reply's id to the number under which its call was sent.
+/// The relation of a reply's id to the number of the sent call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplyNumber {
-    /// The number as it was sent.
+    /// The number as sent.
     Same,
     /// The number in another spelling: `"1"` or `1.0` for `1`.
     Respelled,
-    /// None, or null: some nodes drop ids, and others write null where they could not read one.
+    /// Absent or null: some nodes drop ids, and others write null if they could not read one.
     Absent,
     /// Another id: the reply answers another call.
     Other,
 }
 
-/// Compares the id of a reply with the number under which its call was sent.
+/// Compares the id of a reply with the number of the sent call.
 ///
 /// ```
 /// use rpcgate_core::envelope::{ReplyNumber, reply_number};
@@ -149,7 +149,7 @@ pub fn reply_number(id: Option<&[u8]>, number: usize) -> ReplyNumber {
     if read_number(id) == Some(number) { ReplyNumber::Respelled } else { ReplyNumber::Other }
 }
 
-/// The number in an id, in any spelling: `1`, `"1"`, `1.0`. `None` for an id that is no whole number of at least 0.
+/// Parses the number in an id, in any spelling: `1`, `"1"`, `1.0`. `None` if it is not a whole number of at least 0.
 ///
 /// ```
 /// use rpcgate_core::envelope::read_number;
@@ -157,7 +157,7 @@ pub fn reply_number(id: Option<&[u8]>, number: usize) -> ReplyNumber {
 /// assert_eq!((read_number(b"12.0"), read_number(b"\"12\""), read_number(b"[12]")), (Some(12), Some(12), None));
 /// ```
 pub fn read_number(id: &[u8]) -> Option<usize> {
-    /// A float holds every whole number up to here exactly, and numbers of calls are smaller.
+    /// A float represents all smaller whole numbers exactly, and call numbers are smaller.
     const EXACT: f64 = (1_u64 << 53) as f64;
     if let Some(index) = parse_index(id) {
         return Some(index);

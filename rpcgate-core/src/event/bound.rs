@@ -1,23 +1,23 @@
-//! How large the body of an event may be.
+//! The size limit of event bodies.
 
 use super::{BlockRef, ChainEvent};
 use serde_json::Value;
 
-/// The largest body, in bytes. Receivers accept bodies of this size (many servers stop at 1 MiB by default), all data of
-/// usual events is far smaller, and it bounds what the database keeps and what a dispatcher holds for its attempts, for
-/// events whose size nodes and contracts choose.
+/// The largest body, in bytes. Receivers accept this size (many servers stop at 1 MiB by default), and usual events are
+/// far smaller. It bounds the memory of the database and of dispatchers for events whose size nodes and contracts
+/// choose.
 pub const MAX_EVENT_BODY: usize = 256 << 10;
 
-/// What is left of a text that is cut, in bytes; smaller members stay as they are.
+/// The length to which a text is cut, in bytes. Smaller members stay.
 const KEPT: usize = 1 << 10;
 
-/// The member that says that others were cut.
+/// The member that marks a truncated event.
 const TRUNCATED: &str = "truncated";
 
 impl ChainEvent {
-    /// The [body](ChainEvent::body) of its deliveries, of at most [`MAX_EVENT_BODY`] bytes: if it would be larger, the
-    /// largest members of the innermost `data` are cut until it is not, a text to its first 1,024 bytes; lists and objects
-    /// are left out. `"truncated": true` says so.
+    /// Returns the [body](ChainEvent::body) of its deliveries, cut to [`MAX_EVENT_BODY`] bytes if necessary. Cutting
+    /// starts with the largest members of the innermost `data`: a text keeps its first 1,024 bytes, lists and objects
+    /// are removed. `"truncated": true` marks the result.
     ///
     /// ```
     /// use rpcgate_core::event::{BlockRef, ChainEvent, EventType, MAX_EVENT_BODY};
@@ -56,12 +56,12 @@ impl ChainEvent {
         if body.len() <= MAX_EVENT_BODY {
             return body;
         }
-        // So many members, or such long names, that cutting them is not enough.
+        // Too many members, or too long names, for cutting to suffice.
         ChainEvent::new(self.kind).with(TRUNCATED, true).body(chain, block)
     }
 }
 
-/// The size of a value in a body.
+/// Returns the size of a value in a body, in bytes.
 fn written(value: &Value) -> usize {
     serde_json::to_vec(value).map_or(0, |written| written.len())
 }

@@ -1,8 +1,8 @@
-//! Which subscriptions an event matches, at a cost that does not grow with the number of subscriptions.
+//! Matching of events with subscriptions, at a cost that does not grow with the number of subscriptions.
 //!
-//! An event matches a subscription of its chain and type if every key of the subscription's filter equals the key of the same
-//! name in the event: in its innermost `data`, or else in the outer one. Texts are compared in the chain's
-//! [canonical form](super::BlockReader::canonical), in which events have them already.
+//! An event matches a subscription of its chain and type if every key of the subscription's filter equals the key of
+//! the same name in the event's innermost `data`, or else in the outer one. Texts are compared in the chain's
+//! [canonical form](super::BlockReader::canonical), which events already use.
 //!
 //! ```
 //! use rpcgate_core::event::{BlockRef, ChainEvent, EventType, IndexedSubscription, SubscriptionIndex};
@@ -37,13 +37,13 @@ use std::fmt;
 use std::sync::Arc;
 use table::SubscriptionTable;
 
-/// A subscription, as matching needs it.
+/// A subscription in the form that matching needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct IndexedSubscription {
-    /// Its identifier.
+    /// The id.
     pub id: u128,
-    /// The endpoint that it belongs to.
+    /// The id of its endpoint.
     pub webhook: u128,
     /// The project of the endpoint.
     pub project: u128,
@@ -51,32 +51,32 @@ pub struct IndexedSubscription {
     pub chain: String,
     /// The type of the events.
     pub kind: EventType,
-    /// What the events' data must have; `None`: everything matches.
+    /// The required members of the events' data; `None`: everything matches.
     pub filter: Option<Map<String, Value>>,
-    /// Blocks on top of an event's block before it is delivered.
+    /// The number of blocks on top of an event's block before delivery.
     pub confirmations: u32,
 }
 
 impl IndexedSubscription {
-    /// A subscription without filter and confirmations, of the endpoint 0.
+    /// Creates a subscription without filter and confirmations, of the endpoint 0.
     pub fn new(id: u128, chain: impl Into<String>, kind: EventType) -> Self {
         let (webhook, project, chain) = (0, 0, chain.into());
         IndexedSubscription { id, webhook, project, chain, kind, filter: None, confirmations: 0 }
     }
 
-    /// The same of this endpoint of this project.
+    /// Sets the endpoint and its project.
     #[must_use]
     pub fn of_webhook(self, webhook: u128, project: u128) -> Self {
         IndexedSubscription { webhook, project, ..self }
     }
 
-    /// The same with a filter. An empty one matches everything.
+    /// Sets the filter. An empty one matches everything.
     #[must_use]
     pub fn with_filter(self, filter: Map<String, Value>) -> Self {
         IndexedSubscription { filter: Some(filter), ..self }
     }
 
-    /// The same with this number of confirmations.
+    /// Sets the number of confirmations.
     #[must_use]
     pub fn with_confirmations(self, confirmations: u32) -> Self {
         IndexedSubscription { confirmations, ..self }
@@ -87,29 +87,29 @@ impl IndexedSubscription {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub struct SubscriptionMatch {
-    /// Its identifier.
+    /// The id of the subscription.
     pub subscription: u128,
-    /// The endpoint that it belongs to.
+    /// The id of its endpoint.
     pub webhook: u128,
     /// The project of the endpoint.
     pub project: u128,
-    /// Blocks on top of the event's block before it is delivered.
+    /// The number of blocks on top of the event's block before delivery.
     pub confirmations: u32,
 }
 
-/// The subscriptions of all chains, by chain, type and the value of one key of their filters. Clones share their content.
+/// The subscriptions of all chains, by chain, type and the value of one filter key. Clones share their content.
 ///
-/// An event is looked up once for each of its members, and only the subscriptions that share such a member are compared with
-/// it. Ids of endpoints and projects, names of keys and values of filters are stored once.
+/// An event is looked up once per member, and compared only with the subscriptions that share such a member. Ids of
+/// endpoints and projects, names of keys and values of filters are stored once.
 #[derive(Clone, Default)]
 pub struct SubscriptionIndex {
     table: Arc<RwLock<SubscriptionTable>>,
 }
 
 impl SubscriptionIndex {
-    /// Adds a subscription, in place of one with the same identifier. `canonical` returns the canonical form of a text on a
-    /// chain under a key, as [`BlockReader::canonical`](super::BlockReader::canonical) does; a subscription for which it
-    /// returns `None` is known and matches nothing.
+    /// Adds a subscription, or replaces the one with its id. `canonical` returns the canonical form of a text on a
+    /// chain under a key, like [`BlockReader::canonical`](super::BlockReader::canonical). If it returns `None`, the
+    /// subscription is stored but matches nothing.
     pub fn insert(
         &self,
         subscription: &IndexedSubscription,
@@ -118,12 +118,12 @@ impl SubscriptionIndex {
         self.table.write().insert(subscription, &canonical);
     }
 
-    /// Removes a subscription, and returns whether there was one.
+    /// Removes a subscription, and returns true if it existed.
     pub fn remove(&self, id: u128) -> bool {
         self.table.write().remove(id)
     }
 
-    /// Replaces all subscriptions of a project at once: no event sees a part of them.
+    /// Replaces all subscriptions of a project atomically.
     pub fn replace_project(
         &self,
         project: u128,
@@ -137,7 +137,7 @@ impl SubscriptionIndex {
         }
     }
 
-    /// Removes the subscriptions whose identifier is not `kept`.
+    /// Removes the subscriptions whose id is not `kept`.
     pub fn retain(&self, kept: impl Fn(u128) -> bool) {
         let mut table = self.table.write();
         let gone: Vec<_> = table.ids().filter(|id| !kept(*id)).collect();
@@ -151,18 +151,18 @@ impl SubscriptionIndex {
         self.table.write().clear();
     }
 
-    /// The chains that have a subscription which an event can match.
+    /// Returns the chains with a subscription that an event can match.
     pub fn chains(&self) -> Vec<String> {
         self.table.read().chains().map(str::to_owned).collect()
     }
 
-    /// Whether a subscription to events of this type on a chain can match.
+    /// Reports whether a subscription to events of this type on a chain can match.
     pub fn wants(&self, chain: &str, kind: EventType) -> bool {
         self.table.read().counts(chain, kind).is_some_and(|counts| counts.all > 0)
     }
 
-    /// What somebody subscribes to on a chain: the types, and the addresses whose activity is watched. The addresses are looked
-    /// up in the index when they are asked for.
+    /// Returns the subscribed types and the watched addresses of a chain. The addresses are looked up in the index on
+    /// demand.
     pub fn wanted(&self, chain: &str) -> Wanted {
         let table = self.table.read();
         let kinds = EventType::ALL.into_iter().filter(|kind| {
@@ -178,19 +178,19 @@ impl SubscriptionIndex {
         wanted.with_addresses(Arc::new(move |address| shared.read().watches(&chain, address)))
     }
 
-    /// The subscriptions that an event of `block` matches, in no order.
+    /// Returns the subscriptions that an event of `block` matches, in no order.
     pub fn matches(&self, chain: &str, block: &BlockRef, event: &ChainEvent) -> Vec<SubscriptionMatch> {
         let mut found = Vec::new();
         self.table.read().matches(&Members { chain, block, event }, &mut found);
         found
     }
 
-    /// The number of subscriptions.
+    /// Returns the number of subscriptions.
     pub fn len(&self) -> usize {
         self.table.read().len()
     }
 
-    /// Whether there is none.
+    /// Reports whether there are no subscriptions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

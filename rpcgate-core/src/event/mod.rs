@@ -1,8 +1,8 @@
-//! Events of a chain that webhooks tell of, and how they are read from nodes.
+//! Events of a chain for webhooks, and their extraction from node data.
 //!
-//! A [`BlockReader`] of a chain's adapter follows the chain block by block, through any connection to a node
-//! ([`NodeCalls`]), and makes [`ChainEvent`]s of each block. It keeps no state, so that a program can go on where another
-//! has stopped.
+//! A chain adapter's [`BlockReader`] follows the chain block by block through any connection to a node ([`NodeCalls`]),
+//! and turns each block into [`ChainEvent`]s. It keeps no state, so that one program can continue where another
+//! stopped.
 //!
 //! ```
 //! use rpcgate_core::event::{BlockRef, ChainEvent, EventType};
@@ -43,12 +43,12 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::str::FromStr;
 
-/// What an event tells of.
+/// The type of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum EventType {
     /// A new block.
     NewBlock,
-    /// Something that involves an address.
+    /// A transaction or call that involves an address.
     AddressActivity,
     /// A transfer of a token.
     TokenTransfer,
@@ -68,7 +68,7 @@ impl EventType {
         EventType::Health,
     ];
 
-    /// Its name in the API and in deliveries.
+    /// Returns its name in the API and in deliveries.
     pub const fn name(self) -> &'static str {
         match self {
             EventType::NewBlock => "new_block",
@@ -86,7 +86,7 @@ impl fmt::Display for EventType {
     }
 }
 
-/// A text that is not the name of an event type.
+/// The error for a text that is not the name of an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotEventType;
 
@@ -106,17 +106,17 @@ impl FromStr for EventType {
     }
 }
 
-/// Whether a chain's nodes are fit, as events of the type [`Health`](EventType::Health) tell.
+/// The health of a chain's nodes, as reported by events of the type [`Health`](EventType::Health).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthPhase {
-    /// A node answers, and is not behind.
+    /// At least one node answers and is not behind.
     Healthy,
-    /// No node does.
+    /// No node answers and is not behind.
     Degraded,
 }
 
 impl HealthPhase {
-    /// Its name in deliveries.
+    /// Returns its name in deliveries.
     pub const fn name(self) -> &'static str {
         match self {
             HealthPhase::Healthy => "Healthy",
@@ -125,28 +125,28 @@ impl HealthPhase {
     }
 }
 
-/// A block, as far as following a chain depends on it.
+/// A reference to a block, with the data that following a chain needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockRef {
-    /// Its number: the height, or whatever the chain counts blocks by (slot, checkpoint, ledger, version).
+    /// The number: the height, or the chain's own count (slot, checkpoint, ledger, version).
     pub height: u64,
-    /// Its hash, as the chain's nodes write it.
+    /// The hash, as the chain's nodes write it.
     pub hash: String,
-    /// The hash of the block before it, in the same form; empty if the chain's blocks do not name it.
+    /// The hash of the parent block in the same form; empty if the chain's blocks do not name it.
     pub parent: String,
-    /// Its time, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub timestamp: i64,
-    /// What the reader needs beside these to find the block again, such as the slot of a Cardano block; empty otherwise.
+    /// Additional data to find the block again, such as the slot of a Cardano block; otherwise empty.
     pub place: String,
 }
 
 impl BlockRef {
-    /// A block that its height and hash are enough to find.
+    /// Creates a reference to a block that height and hash suffice to find.
     pub fn new(height: u64, hash: impl Into<String>, parent: impl Into<String>, timestamp: i64) -> Self {
         BlockRef { height, hash: hash.into(), parent: parent.into(), timestamp, place: String::new() }
     }
 
-    /// The block with this place.
+    /// Sets the additional data.
     #[must_use]
     pub fn with_place(self, place: impl Into<String>) -> Self {
         BlockRef { place: place.into(), ..self }
@@ -156,9 +156,9 @@ impl BlockRef {
 /// An event of a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChainEvent {
-    /// What it tells of.
+    /// The type.
     pub kind: EventType,
-    /// The innermost `data` of its deliveries: a flat object, whose members filters are compared with.
+    /// The innermost `data` of its deliveries: a flat object whose members filters compare.
     pub data: Map<String, Value>,
 }
 
@@ -180,19 +180,19 @@ struct BodyData<'a> {
 }
 
 impl ChainEvent {
-    /// An event without data.
+    /// Creates an event without data.
     pub fn new(kind: EventType) -> Self {
         ChainEvent { kind, data: Map::new() }
     }
 
-    /// The event with one more member.
+    /// Adds a member.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.data.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The body of its deliveries, however large it is.
+    /// Returns the body of its deliveries, of any size.
     pub fn body(&self, chain: &str, block: &BlockRef) -> Vec<u8> {
         let event_type = self.kind.name();
         let data = BodyData {
@@ -203,12 +203,12 @@ impl ChainEvent {
             timestamp: block.timestamp,
             data: &self.data,
         };
-        // Nothing in it can fail to be written: every key is a string.
+        // Serialisation cannot fail: every key is a string.
         serde_json::to_vec(&Body { chain, event_type, data }).unwrap_or_default()
     }
 }
 
-/// The body of what takes back the event with this [body](ChainEvent::body): the same with `"removed": true` in its
+/// Returns the body of the event's retraction: the same [body](ChainEvent::body) with `"removed": true` in its
 /// innermost `data`.
 pub fn removed_body(body: &[u8]) -> Vec<u8> {
     let Some(members) = body.strip_suffix(b"}}}") else { return body.to_vec() };

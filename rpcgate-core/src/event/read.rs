@@ -1,4 +1,4 @@
-//! How blocks and their events are read from a chain's nodes.
+//! Reading of blocks and events from a chain's nodes.
 
 use super::{BlockRef, ChainEvent, EventShape, EventType};
 use crate::backend::BoxFuture;
@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-/// Why something could not be read from a node.
+/// The reason why a read from a node failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// No node could be asked, or none answered in time.
+    /// No node was reachable, or none answered in time.
     #[error("no node answers: {0}")]
     Unreachable(String),
-    /// The node answered with an error of its own.
+    /// The node answered with its own error.
     #[error("the node refuses: {code} {message}")]
     Refused {
         /// The code of the JSON-RPC error, or the HTTP status.
@@ -22,24 +22,24 @@ pub enum ReadError {
         /// The node's text, shortened.
         message: String,
     },
-    /// The node's answer is not what the chain's API says.
+    /// The node's answer does not follow the chain's API.
     #[error("the node's answer cannot be read: {0}")]
     Unreadable(&'static str),
 }
 
-/// Calls to a node of a chain. The calls of one value all go to the same node, as long as it answers: what a reader
-/// reads in several steps is seen from one place.
+/// Calls to a node of a chain. All calls through one value go to the same node while it answers, so that a read in
+/// several steps sees one consistent state.
 pub trait NodeCalls: Send + Sync + Debug {
-    /// Calls a JSON-RPC method with `params`, which is JSON, and returns the raw `result`.
+    /// Calls a JSON-RPC method with the JSON `params`, and returns the raw `result`.
     ///
     /// # Errors
-    /// [`ReadError::Refused`] for an `error` in the answer; the others.
+    /// Returns [`ReadError::Refused`] for an `error` in the answer, or another [`ReadError`].
     fn call<'a>(&'a self, method: &'a str, params: String) -> BoxFuture<'a, Result<Bytes, ReadError>>;
 
     /// Requests a path of a REST chain, with a JSON body unless it is empty, and returns the body of the answer.
     ///
     /// # Errors
-    /// [`ReadError::Refused`] for a status other than 2xx; the others.
+    /// Returns [`ReadError::Refused`] for a status other than 2xx, or another [`ReadError`].
     fn request<'a>(
         &'a self,
         verb: http::Method,
@@ -47,45 +47,44 @@ pub trait NodeCalls: Send + Sync + Debug {
         body: String,
     ) -> BoxFuture<'a, Result<Bytes, ReadError>>;
 
-    /// Calls a JSON-RPC method over the node's WebSocket, and returns the raw `result`. Calls of one value use one
-    /// stream, in their order, so that a method may depend on those before it (Ogmios' `findIntersection` and
-    /// `nextBlock`).
+    /// Calls a JSON-RPC method over the node's WebSocket, and returns the raw `result`. Calls through one value use one
+    /// stream in order, so that a method may depend on earlier ones (Ogmios' `findIntersection` and `nextBlock`).
     ///
     /// # Errors
-    /// Those of [`call`](Self::call).
+    /// Returns the errors of [`call`](Self::call).
     fn stream_call<'a>(&'a self, method: &'a str, params: String) -> BoxFuture<'a, Result<Bytes, ReadError>>;
 }
 
-/// Says of an address, in its canonical form, whether its activity is watched.
+/// A predicate on canonical addresses: true if their activity is watched.
 type Watched = dyn Fn(&str) -> bool + Send + Sync;
 
-/// Which events somebody subscribes to, so that nothing else is fetched and made.
+/// The events with subscribers. Nothing else is fetched or built.
 #[derive(Clone, Default)]
 pub struct Wanted {
     kinds: BTreeSet<EventType>,
-    /// The addresses with activity that somebody watches; `None`: every address.
+    /// The watched addresses; `None`: every address.
     addresses: Option<Arc<Watched>>,
 }
 
 impl Wanted {
-    /// Events of these types.
+    /// Creates a set of these types.
     pub fn new(kinds: impl IntoIterator<Item = EventType>) -> Self {
         Wanted { kinds: kinds.into_iter().collect(), addresses: None }
     }
 
-    /// Activity of addresses of which `watched` is true alone. It gets addresses in their
-    /// [canonical form](BlockReader::canonical).
+    /// Restricts activity to addresses for which `watched` is true. It gets addresses in their [canonical
+    /// form](BlockReader::canonical).
     #[must_use]
     pub fn with_addresses(self, watched: Arc<dyn Fn(&str) -> bool + Send + Sync>) -> Self {
         Wanted { addresses: Some(watched), ..self }
     }
 
-    /// Whether events of this type are wanted.
+    /// Reports whether events of this type are wanted.
     pub fn wants(&self, kind: EventType) -> bool {
         self.kinds.contains(&kind)
     }
 
-    /// Whether activity of an address, in its canonical form, is wanted.
+    /// Reports whether activity of a canonical address is wanted.
     pub fn watches(&self, address: &str) -> bool {
         self.wants(EventType::AddressActivity)
             && self.addresses.as_ref().is_none_or(|watched| watched(address))
@@ -103,51 +102,49 @@ impl Debug for Wanted {
 pub struct BlockEvents {
     /// The block.
     pub block: BlockRef,
-    /// Its events, in their order in the block. The event of the block itself comes first, if it is wanted.
+    /// The events, in block order. The event of the block itself comes first, if wanted.
     pub events: Vec<ChainEvent>,
 }
 
-/// A subscription to new heads over a node's WebSocket. Its frames only say that it is time to read the head.
+/// A subscription to new heads over a node's WebSocket. Its frames only trigger a read of the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadSubscription {
     /// The text frame that subscribes.
     pub subscribe: &'static str,
 }
 
-/// Reads a chain block by block. Everything is read anew from the node; a reader has no state.
+/// A stateless reader of a chain, block by block. It reads everything from the node each time.
 pub trait BlockReader: Send + Sync + Debug {
-    /// The types of events that the blocks of this chain can have, [`EventType::Health`] aside, which every chain has.
+    /// Returns the event types of this chain's blocks, without [`EventType::Health`], which every chain has.
     fn kinds(&self) -> &'static [EventType];
 
-    /// The forms that events of this type have on this chain. A filter is refused if its members fit none of them. `None` if
-    /// the reader does not say, as by default; then only [`canonical`](Self::canonical) refuses values.
+    /// Returns the shapes of events of this type on this chain. A filter that fits none of them is refused. `None` if
+    /// they are unknown, which is the default. Then only [`canonical`](Self::canonical) refuses values.
     fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
         let _ = kind;
         None
     }
 
-    /// The newest block.
+    /// Reads the newest block.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// Returns a [`ReadError`] if the node cannot be read.
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>>;
 
-    /// The block of the node's chain at `known`'s height, to see whether `known` is still part of it; `None` if there is
-    /// none at this height, such as above the head and in a slot that was skipped.
+    /// Reads the node's block at `known`'s height, to check whether `known` is still part of the chain. `None` if this
+    /// height has no block, for example above the head or in a skipped slot.
     ///
-    /// # Errors
-    /// [`ReadError`].
+    /// Returns a [`ReadError`] if the node cannot be read.
     fn at<'a>(
         &'a self,
         node: &'a dyn NodeCalls,
         known: &'a BlockRef,
     ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>>;
 
-    /// The first block of the node's chain above `known`'s height, with those of its events that are `wanted`; `None` if
-    /// there is none yet. Its parent is another than `known` if the chain was reorganised.
+    /// Reads the node's first block above `known`'s height, with its `wanted` events. `None` if it does not exist yet.
+    /// Its parent differs from `known` after a reorganisation.
     ///
-    /// # Errors
-    /// [`ReadError`].
+    /// Returns a [`ReadError`] if the node cannot be read.
     fn after<'a>(
         &'a self,
         node: &'a dyn NodeCalls,
@@ -155,14 +152,14 @@ pub trait BlockReader: Send + Sync + Debug {
         wanted: &'a Wanted,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>>;
 
-    /// The node's own subscription to new heads, if it has one.
+    /// Returns the node's own subscription to new heads, if it has one.
     fn head_subscription(&self) -> Option<HeadSubscription> {
         None
     }
 
-    /// The form in which events have the value of a filter's key, `address` above all: lower case for hexadecimal digits
-    /// that may be written in both cases, one of several spellings of an address. `None` for a value that no event of
-    /// this chain can have, such as an address of another chain. By default any value is in this form.
+    /// Returns the form in which events contain the value of a filter's key (mainly `address`): lower case for
+    /// hexadecimal digits, or one of several spellings of an address. `None` for a value that no event of this chain
+    /// can have, such as an address of another chain. By default, any value is canonical.
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         let _ = key;
         Some(value.to_owned())

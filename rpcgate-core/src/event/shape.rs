@@ -1,4 +1,4 @@
-//! The members that events have, so that a filter which no event can match is recognised when it is made.
+//! The possible members of events, to refuse filters that no event can match.
 
 use serde_json::{Map, Value};
 use std::fmt;
@@ -12,9 +12,9 @@ const MAX_AMOUNT: &str = "115792089237316195423570985008687907853269984665640564
 pub enum MemberForm {
     /// A text. [`BlockReader::canonical`](super::BlockReader::canonical) may refuse some.
     Text,
-    /// A decimal number without sign and leading zeros, at most 2^256 - 1, as a text.
+    /// A text with a decimal number of at most 2^256 - 1, without sign and leading zeros.
     Amount,
-    /// The same, or with a `-` in front.
+    /// An amount, optionally with a leading `-`.
     SignedAmount,
     /// One of these texts.
     OneOf(&'static [&'static str]),
@@ -22,15 +22,15 @@ pub enum MemberForm {
     Number,
     /// `true` or `false`.
     Flag,
-    /// This boolean: the member is absent where it would be the other one.
+    /// This boolean. The member is absent if it would be the other one.
     Only(bool),
-    /// A text, a whole number or a boolean, which a contract chooses.
+    /// A text, a whole number or a boolean from a contract.
     Scalar,
 }
 
 impl MemberForm {
-    /// Whether a member of this form can have this value. Texts are in their
-    /// [canonical form](super::BlockReader::canonical).
+    /// Reports whether a member of this form can have this value. Texts are in [canonical
+    /// form](super::BlockReader::canonical).
     pub fn has(self, value: &Value) -> bool {
         match (self, value) {
             (MemberForm::Text, Value::String(_)) | (MemberForm::Flag, Value::Bool(_)) => true,
@@ -48,7 +48,7 @@ impl MemberForm {
     }
 }
 
-/// Says what the values are, for people.
+/// Describes the values for people.
 impl fmt::Display for MemberForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -79,55 +79,55 @@ pub struct EventMember {
 }
 
 impl EventMember {
-    /// A text.
+    /// Creates a text member.
     pub const fn text(name: &'static str) -> Self {
         EventMember { name, form: MemberForm::Text }
     }
 
-    /// A decimal number, as a text.
+    /// Creates a member with a decimal number as text.
     pub const fn amount(name: &'static str) -> Self {
         EventMember { name, form: MemberForm::Amount }
     }
 
-    /// One of these texts.
+    /// Creates a member that has one of these texts.
     pub const fn one_of(name: &'static str, texts: &'static [&'static str]) -> Self {
         EventMember { name, form: MemberForm::OneOf(texts) }
     }
 
-    /// A whole number.
+    /// Creates a whole-number member.
     pub const fn number(name: &'static str) -> Self {
         EventMember { name, form: MemberForm::Number }
     }
 
-    /// A boolean.
+    /// Creates a boolean member.
     pub const fn flag(name: &'static str) -> Self {
         EventMember { name, form: MemberForm::Flag }
     }
 }
 
-/// The members that one form of an event can have. Any of them may be absent; lists and objects are left out, since no filter
-/// can name them.
+/// The possible members of one form of an event. Each may be absent. Lists and objects are not listed, because no
+/// filter can name them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventShape {
-    /// The members that the chain's reader names.
+    /// The members that the chain's reader defines.
     pub members: &'static [EventMember],
-    /// What the names of further members begin with, which contracts choose; `None` if there are no others.
+    /// The name prefix of further members, which contracts define; `None` if there are no others.
     pub others: Option<&'static str>,
 }
 
 impl EventShape {
-    /// An event with these members and no others.
+    /// Creates a shape with exactly these members.
     pub const fn of(members: &'static [EventMember]) -> Self {
         EventShape { members, others: None }
     }
 
-    /// The same with further members whose names begin with `prefix`.
+    /// Adds members whose names begin with `prefix`.
     #[must_use]
     pub const fn and_others(self, prefix: &'static str) -> Self {
         EventShape { members: self.members, others: Some(prefix) }
     }
 
-    /// The form of the member with this name, if there is one.
+    /// Returns the form of the member with this name, if it can exist.
     pub fn form(&self, name: &str) -> Option<MemberForm> {
         match self.members.iter().find(|member| member.name == name) {
             Some(member) => Some(member.form),
@@ -135,7 +135,7 @@ impl EventShape {
         }
     }
 
-    /// Whether an event's data has this shape. Lists and objects are not looked at.
+    /// Reports whether an event's data has this shape. Lists and objects are ignored.
     pub fn fits(&self, data: &Map<String, Value>) -> bool {
         let mut scalars = data.iter().filter(|(_, value)| !value.is_array() && !value.is_object());
         scalars.all(|(name, value)| self.form(name).is_some_and(|form| form.has(value)))

@@ -1,5 +1,4 @@
-//! The numbers by which a frame encodes enumerated values. They are part of the stored format: a new value gets the next
-//! number.
+//! The codes of enumerated values in frames. They are part of the stored format: a new value gets the next number.
 
 use crate::backend::usage_sink::{Outcome, Phase};
 use crate::plan::Tier;
@@ -7,13 +6,13 @@ use crate::transport::Transport;
 
 /// An enumerated value.
 pub(super) trait Code: Copy + Sized + 'static {
-    /// All values, each at the index that is its number.
+    /// All values, each at the index that is its code.
     const WORDS: &'static [Self];
 
-    /// The number of the value.
+    /// Returns the code of the value.
     fn code(self) -> u8;
 
-    /// The value with a number.
+    /// Returns the value of a code.
     fn word(code: u8) -> Option<Self> {
         Self::WORDS.get(usize::from(code)).copied()
     }

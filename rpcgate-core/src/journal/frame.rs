@@ -11,17 +11,17 @@ use std::time::Duration;
 /// The largest payload of a frame, in bytes, without length and checksum.
 pub const MAX_PAYLOAD: usize = 1 << 20;
 
-/// The longest prefix of a method's or a chain's name that is kept, in bytes.
+/// The maximum length of a stored method or chain name, in bytes. Longer names are cut.
 pub const MAX_NAME: usize = 1_024;
 
-/// The number of callers, of chains and of methods that get a number. Later ones are written out every time, so that a flood
-/// of invented methods costs neither the writer nor the reader more memory than this.
+/// The number of callers, of chains and of methods that get a number. Later ones are written out every time, which
+/// bounds the memory of writer and reader against a flood of invented methods.
 pub const TABLE: usize = 16_384;
 
 /// The total length of the numbered names of chains, and of those of methods, in bytes.
 pub(super) const TABLE_TEXT: usize = 1 << 20;
 
-/// Length and checksum of the payload, in front of it.
+/// The length and the checksum in front of the payload, in bytes.
 pub(super) const FRAME_HEAD: usize = 8;
 
 // The bits of a payload's first byte: the phase, the transport above it, then this.
@@ -33,7 +33,7 @@ pub(super) const CACHED: u8 = 1 << 3;
 pub(super) const STATUS: u8 = 1 << 4;
 pub(super) const CALLS: u8 = 1 << 5;
 
-/// The status of a line that gives none, as most lines do.
+/// The status of a line without an explicit one. Most lines have it.
 pub(super) const USUAL_STATUS: u16 = 200;
 
 /// The caller of a record, and the terms of its plan.
@@ -45,9 +45,9 @@ pub struct Party {
     pub project: ProjectId,
     /// The project's tenant.
     pub tenant: TenantId,
-    /// The tenant's tier at the time.
+    /// The tenant's tier at that time.
     pub tier: Tier,
-    /// The price of a Compute Unit at the time.
+    /// The price of a Compute Unit at that time.
     pub price: Price,
 }
 
@@ -63,12 +63,12 @@ impl From<&Record<'_>> for Party {
     }
 }
 
-/// A record as it was read, without its lines. Its `party` and `chain` are indices of the reader that read it.
+/// A parsed record without its lines. `party` and `chain` are indices of its reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// Which part of a request or stream it records.
+    /// The part of a request or stream that it records.
     pub phase: Phase,
-    /// The request.
+    /// The id of the request.
     pub request: RequestId,
     /// The caller: see [`Reader::party`](super::Reader::party).
     pub party: u32,
@@ -84,20 +84,20 @@ pub struct Event {
     pub windowed: u32,
 }
 
-/// A line as it was read. Its `method` is an index of the reader that read it.
+/// A parsed line. `method` is an index of its reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventLine {
     /// The metered method: see [`Reader::method`](super::Reader::method).
     pub method: u32,
     /// Compute Units charged.
     pub cu: u32,
-    /// The HTTP status the call would have had alone.
+    /// The HTTP status that the call would have had alone.
     pub status: u16,
     /// The outcome of the call.
     pub outcome: Outcome,
-    /// Whether the answer came from the cache.
+    /// True if the answer came from the cache.
     pub cached: bool,
-    /// The number of calls that the line stands for.
+    /// The number of calls that the line sums.
     pub calls: u32,
     /// The call's part of the request's body, in bytes.
     pub bytes_in: u32,
@@ -105,14 +105,14 @@ pub struct EventLine {
     pub bytes_out: u32,
 }
 
-/// Bytes that are not a frame as a writer writes it.
+/// The error for bytes that are not a frame from a writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Torn {
-    /// The length is one that no frame has.
+    /// The length is impossible.
     Length,
-    /// The checksum does not match: the bytes have changed since they were written.
+    /// The checksum does not match: the bytes changed after they were written.
     Checksum,
-    /// The checksum matches, but the content has no meaning: another program wrote it, or it is not where it was written.
+    /// The checksum matches, but the content has no meaning: another program wrote it, or it was moved.
     Content,
 }
 

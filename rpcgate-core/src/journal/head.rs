@@ -1,4 +1,4 @@
-//! The header of a segment: its identifier, its gateway, and when it was opened.
+//! The header of a segment: its id, its gateway, and its opening time.
 
 use super::ids::{GatewayId, SegmentId};
 use crate::clock::Time;
@@ -10,7 +10,7 @@ pub const HEAD: usize = 64;
 const MAGIC: [u8; 8] = *b"rpcgate\x1a";
 const VERSION: u32 = 1;
 
-// The offsets of its fields. The bytes between `opened` and the checksum are zero and reserved.
+// The offsets of the fields. The bytes between `opened` and the checksum are zero and reserved.
 const AT_VERSION: usize = 8;
 const AT_SEGMENT: usize = 12;
 const AT_GATEWAY: usize = 28;
@@ -24,20 +24,20 @@ pub struct SegmentHeader {
     pub segment: SegmentId,
     /// The gateway that wrote it.
     pub gateway: GatewayId,
-    /// When it was opened.
+    /// The opening time.
     pub opened: Time,
 }
 
-/// Bytes that are not a [`SegmentHeader`].
+/// The error for bytes that are not a [`SegmentHeader`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadHead {
     /// Fewer than [`HEAD`] bytes.
     Short,
-    /// They do not begin with the mark of a header.
+    /// Bytes without the magic number.
     Foreign,
-    /// The checksum does not match: the bytes have changed since they were written.
+    /// The checksum does not match: the bytes changed after they were written.
     Checksum,
-    /// A format version that this release does not read.
+    /// A format version that this release cannot read.
     Version(u32),
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for BadHead {
 impl std::error::Error for BadHead {}
 
 impl SegmentHeader {
-    /// Its byte form.
+    /// Encodes the header.
     pub fn to_bytes(&self) -> [u8; HEAD] {
         let mut bytes = [0; HEAD];
         let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
@@ -73,11 +73,11 @@ impl SegmentHeader {
         bytes
     }
 
-    /// Reads the header at the start of `bytes`.
+    /// Parses the header at the start of `bytes`.
     ///
     /// # Errors
     ///
-    /// [`BadHead`] if there is none.
+    /// Returns [`BadHead`] if the bytes are not a header.
     pub fn read(bytes: &[u8]) -> Result<SegmentHeader, BadHead> {
         let bytes: &[u8; HEAD] = bytes.first_chunk().ok_or(BadHead::Short)?;
         if !bytes.starts_with(&MAGIC) {

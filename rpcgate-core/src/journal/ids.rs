@@ -1,4 +1,4 @@
-//! The identifiers of segments and of the gateways that write them.
+//! The ids of segments and gateways.
 
 use crate::caller::{NotUuid, RequestId};
 use crate::clock::Time;
@@ -12,7 +12,7 @@ macro_rules! id {
         pub struct $name(pub u128);
 
         impl $name {
-            /// A new one, a UUID of version 7, made at `now`.
+            /// Creates a UUID of version 7 at `now`.
             pub fn new(now: Time) -> Self {
                 $name(RequestId::new(now).0)
             }
@@ -41,12 +41,12 @@ macro_rules! id {
 }
 
 id! {
-    /// A segment's identifier, a UUID of version 7. Identifiers sort by the time at which segments were opened, to the
+    /// The id of a segment, a UUID of version 7. Ids sort by the time at which segments were opened, to the
     /// millisecond.
     SegmentId
 }
 id! {
-    /// A gateway's identifier, a UUID that stays with its journal folder.
+    /// The id of a gateway, a UUID that stays with its journal folder.
     GatewayId
 }
 

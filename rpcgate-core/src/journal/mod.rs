@@ -1,21 +1,21 @@
-//! The binary format of records, for a sink on disk and for those that read it.
+//! The binary format of usage records, for a sink on disk and for readers.
 //!
-//! A *segment* is a [`SegmentHeader`] followed by frames, one for each record. A caller, a chain or a method is written out in
-//! the frame that names it first, and referred to by a number afterwards, so a segment is read from its start. Blocks of
-//! frames without a header, as a database keeps them, have the same format.
+//! A *segment* is a [`SegmentHeader`] followed by frames, one for each record. The first frame that uses a caller, a
+//! chain or a method defines it, and later frames refer to its number, so a segment is read from its start. Blocks of
+//! frames in a database have the same format without a header.
 //!
-//! A frame is the length of its payload and the payload's CRC-32, each four bytes, little-endian, and the payload:
-//! - a byte of phase (2 bits), transport (2 bits) and whether `windowed` is given (1 bit; else it is 1),
+//! A frame is the payload length and the payload's CRC-32, each four bytes, little-endian, and the payload:
+//! - a byte of phase (2 bits), transport (2 bits) and whether `windowed` follows (1 bit; otherwise it is 1),
 //! - the request id, 16 bytes, big-endian,
 //! - the caller and the chain, each a reference,
 //! - arrival in microseconds since the Unix epoch, latency in microseconds, `windowed`,
-//! - for each line up to the payload's end: a byte of outcome (3 bits), `cached` (1 bit), whether a status is given
-//!   (else it is 200) and whether `calls` are (else it is 1); the method, a reference; Compute Units; status; calls;
-//!   bytes in; bytes out.
+//! - for each line up to the payload's end: a byte of outcome (3 bits), `cached` (1 bit), whether a status follows
+//!   (otherwise it is 200) and whether `calls` follow (otherwise it is 1); the method, a reference; Compute Units;
+//!   status; calls; bytes in; bytes out.
 //!
-//! Numbers are LEB128. A reference is 0 and a definition that gets no number, or the number of what was defined before
-//! plus one, or the next number plus one and its definition. A name is defined by its length and its bytes, a caller by
-//! key, project, tenant (16 bytes each), a byte of its tier, and its price.
+//! Numbers are LEB128. A reference is 0 and an unnumbered definition, or the number of an earlier definition plus one,
+//! or the next number plus one and its definition. A name is defined by its length and its bytes; a caller by key,
+//! project, tenant (16 bytes each), a byte of its tier, and its price.
 //!
 //! ```
 //! use rpcgate_core::journal::{Reader, Writer};

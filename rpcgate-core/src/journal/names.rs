@@ -1,4 +1,4 @@
-//! Numbered names and callers, on both sides: the writer decides which ones get a number, the reader enforces the bounds.
+//! Numbered names and callers: the writer decides which ones get a number, and the reader enforces the limits.
 
 use super::frame::{MAX_NAME, TABLE, TABLE_TEXT, Torn};
 use super::varint::{self, Cursor};
@@ -15,10 +15,10 @@ pub(super) struct Numbers<K> {
     recent: [Recent; RECENT],
 }
 
-/// The number of recent names that are found without a look-up in the table. The calls of a batch share a few names.
+/// The number of recent names that are found without a table look-up. The calls of a batch share a few names.
 const RECENT: usize = 8;
 
-/// A short name that has a number.
+/// A short name with a number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     text: [u8; 32],
@@ -27,7 +27,8 @@ struct Recent {
 }
 
 impl Recent {
-    /// The index of a name among the recent ones. An unused entry holds the empty name, which is never looked up here.
+    /// Returns the index of a name among the recent ones. An unused entry holds the empty name, which is never looked
+    /// up here.
     fn place(name: &[u8]) -> usize {
         (name.len() + usize::from(name.last().copied().unwrap_or_default())) % RECENT
     }
@@ -55,7 +56,7 @@ impl<K: Hash + Eq> Numbers<K> {
         self.numbers.capacity()
     }
 
-    /// Appends a reference to `word`, which has `text` bytes of text. Returns `true` if its definition has to follow.
+    /// Appends a reference to `word`, which has `text` bytes of text. Returns true if its definition must follow.
     pub(super) fn put<Q>(&mut self, word: &Q, text: usize, out: &mut Vec<u8>) -> bool
     where
         K: Borrow<Q>,
@@ -78,7 +79,7 @@ impl<K: Hash + Eq> Numbers<K> {
 }
 
 impl Numbers<Vec<u8>> {
-    /// Appends a reference to `name`, shortened if it is too long, and its definition if it needs one.
+    /// Appends a reference to `name`, shortened if it is too long, and its definition if necessary.
     pub(super) fn put_name(&mut self, name: &[u8], out: &mut Vec<u8>) {
         let name = cut(name);
         let place = Recent::place(name);
@@ -95,7 +96,7 @@ impl Numbers<Vec<u8>> {
     }
 }
 
-/// `name` up to [`MAX_NAME`] bytes, not ending in the middle of a character.
+/// Cuts `name` to [`MAX_NAME`] bytes, at a character boundary.
 fn cut(name: &[u8]) -> &[u8] {
     let Some(after) = name.get(MAX_NAME) else {
         return name;
@@ -103,21 +104,21 @@ fn cut(name: &[u8]) -> &[u8] {
     let goes_on = |byte: &u8| byte & 0xc0 == 0x80;
     let mut end = MAX_NAME;
     if goes_on(after) {
-        // A UTF-8 character has at most three continuation bytes; bytes with more are not text and may be cut anywhere.
+        // A UTF-8 character has at most three continuation bytes. Bytes with more are not text and may be cut anywhere.
         let back = name[MAX_NAME - 3..MAX_NAME].iter().rev().position(|byte| !goes_on(byte));
         end -= back.map_or(0, |back| back + 1);
     }
     &name[..end]
 }
 
-/// A word as a frame refers to it.
+/// A reference to a word in a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reference {
-    /// Defined before.
+    /// An earlier definition.
     Known(u32),
-    /// Defined here, with the next number.
+    /// A definition here, with the next number.
     New,
-    /// Defined here, for this frame only.
+    /// A definition here, for this frame only.
     Passing,
 }
 
@@ -133,7 +134,7 @@ impl Reference {
     }
 }
 
-/// Names, stored one after the other.
+/// Names in one buffer.
 #[derive(Debug, Default)]
 struct Names {
     text: Vec<u8>,
@@ -163,17 +164,17 @@ impl Names {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     numbered: Names,
-    /// Names of the newest frame that have no number. Their indices follow those of the table.
+    /// Unnumbered names of the newest frame. Their indices follow those of the table.
     passing: Names,
 }
 
 impl Known {
-    /// The number of numbered names.
+    /// Returns the number of numbered names.
     pub(super) fn len(&self) -> usize {
         self.numbered.ends.len()
     }
 
-    /// Forgets all but the first `len` numbered names, and all names without a number.
+    /// Drops all but the first `len` numbered names, and all unnumbered ones.
     pub(super) fn keep(&mut self, len: usize) {
         self.numbered.truncate(len);
         self.passing.truncate(0);
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_recent_name_has_the_number_that_the_table_gave_it() {
-        // Names that share a place among the recent ones, and names that are none of them.
+        // Names that share a slot among the recent ones, and names that have none.
         let names: Vec<Vec<u8>> = [0, 1, 2, 8, 9, 31, 32, 33, 200]
             .into_iter()
             .flat_map(|length| [b'a', b'b', b'i'].map(|byte| vec![byte; length]))

@@ -13,8 +13,7 @@ use crate::clock::Time;
 use crate::plan::Price;
 use std::time::Duration;
 
-/// Reads the frames of one segment, or of one block, from the first on. The memory that it uses for them is bounded, whatever
-/// they contain.
+/// A reader of the frames of one segment or block, from the first on. Its memory is bounded for any content.
 #[derive(Debug, Default)]
 pub struct Reader {
     parties: Vec<Party>,
@@ -25,19 +24,19 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader that has read nothing.
+    /// Creates a reader before the first frame.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads the frame at the start of `bytes` and returns its length in bytes and its event. `None` if the bytes end before
-    /// the frame does.
+    /// Parses the frame at the start of `bytes` and returns its length in bytes and its event. `None` if the frame is
+    /// incomplete.
     ///
-    /// Its lines, and the names and the caller that have no number, stay readable until the next call.
+    /// Its lines, and its unnumbered names and caller, stay readable until the next call.
     ///
     /// # Errors
     ///
-    /// [`Torn`] if such a frame cannot follow those read before. The reader stays as it was, so other bytes may be tried.
+    /// Returns [`Torn`] if the bytes cannot be the next frame. The reader stays unchanged, so other bytes may be tried.
     pub fn frame(&mut self, bytes: &[u8]) -> Result<Option<(usize, Event)>, Torn> {
         let before = self.counts();
         self.keep(before);
@@ -62,12 +61,12 @@ impl Reader {
         Ok(Some((FRAME_HEAD + length, event)))
     }
 
-    /// The lines of the frame read last.
+    /// Returns the lines of the last frame.
     pub fn lines(&self) -> &[EventLine] {
         &self.lines
     }
 
-    /// The caller at `index`.
+    /// Returns the caller at `index`.
     pub fn party(&self, index: u32) -> Option<&Party> {
         match index as usize {
             TABLE => self.passing.as_ref(),
@@ -75,17 +74,17 @@ impl Reader {
         }
     }
 
-    /// The path name of the chain at `index`.
+    /// Returns the path name of the chain at `index`.
     pub fn chain(&self, index: u32) -> Option<&str> {
         self.chains.get(index).and_then(|name| std::str::from_utf8(name).ok())
     }
 
-    /// The metered name of the method at `index`. It is valid UTF-8 if the client sent valid UTF-8.
+    /// Returns the metered name of the method at `index`. It is valid UTF-8 if the client sent valid UTF-8.
     pub fn method(&self, index: u32) -> Option<&[u8]> {
         self.methods.get(index)
     }
 
-    /// The record of the frame that was read last, with its names. `None` if `event` is not from this reader.
+    /// Returns the record of the last frame, with its names. `None` if `event` is from another reader.
     pub fn record(&self, event: &Event) -> Option<OwnedRecord> {
         let party = self.party(event.party)?;
         let line = |line: &EventLine| {
@@ -117,12 +116,12 @@ impl Reader {
         })
     }
 
-    /// The numbers of callers, chains and methods that have a number.
+    /// Returns the numbers of numbered callers, chains and methods.
     fn counts(&self) -> [usize; 3] {
         [self.parties.len(), self.chains.len(), self.methods.len()]
     }
 
-    /// Forgets all numbered names and callers beyond these counts.
+    /// Drops all numbered names and callers beyond these counts.
     fn keep(&mut self, [parties, chains, methods]: [usize; 3]) {
         self.lines.clear();
         self.passing = None;

@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// All that a record says, chain and methods by name.
+/// The content of a record, with chain and methods by name.
 #[derive(Clone, PartialEq, Debug)]
 struct Told {
     phase: Phase,
@@ -25,7 +25,7 @@ struct Told {
 }
 
 impl Told {
-    /// What `reader` has read last; every index resolves.
+    /// Returns the last frame of `reader`. Every index resolves.
     fn read(reader: &Reader, event: &Event) -> Told {
         let lines = reader.lines().iter();
         Told {
@@ -117,7 +117,7 @@ fn written(records: &[Told]) -> Vec<u8> {
     out
 }
 
-/// The whole frames at the start of `bytes`, how long they are together, and what is wrong after them.
+/// Returns the complete frames at the start of `bytes`, their total length, and the error after them.
 fn read(bytes: &[u8]) -> (Vec<Told>, usize, Option<Torn>) {
     let (mut reader, mut records, mut at) = (Reader::new(), Vec::new(), 0);
     loop {
@@ -132,7 +132,7 @@ fn read(bytes: &[u8]) -> (Vec<Told>, usize, Option<Torn>) {
     }
 }
 
-/// A frame around any payload.
+/// Wraps any payload in a frame.
 fn framed(payload: &[u8]) -> Vec<u8> {
     let head = [(payload.len() as u32).to_le_bytes(), crc32fast::hash(payload).to_le_bytes()];
     [head.as_flattened(), payload].concat()
@@ -194,7 +194,7 @@ prop_compose! {
     }
 }
 
-/// Whatever `bytes` say is said again, word by word, by a writer of its own.
+/// Checks that another writer encodes the parsed content of `bytes` to equal records.
 fn says_the_same_again(bytes: &[u8]) -> Result<(), TestCaseError> {
     let (said, length, _) = read(bytes);
     let (mut reader, mut writer, mut again, mut at) = (Reader::new(), Writer::new(), Vec::new(), 0);
@@ -241,7 +241,7 @@ proptest! {
     }
 }
 
-/// Four frames in which names and callers are new, repeated, and repeated beside new ones.
+/// Returns four frames in which names and callers are new, repeated, and repeated next to new ones.
 fn four() -> Vec<Told> {
     let second = Told { party: party(2), chain: "other".into(), windowed: 3, ..told(&[b"b", b"a", b"c"]) };
     let mut third = Told { phase: Phase::End, transport: Transport::Ws, ..told(&[b"c"]) };
@@ -274,7 +274,7 @@ fn a_changed_bit_anywhere_is_never_read_as_something_else() {
         assert_eq!(read, records[..whole], "bit {bit}");
         let start = if whole == 0 { 0 } else { ends[whole - 1] };
         assert_eq!(at, start);
-        // A larger length may ask for more bytes than there are; everything else shows.
+        // A larger length may require more bytes than exist. All other errors are detected.
         let in_length = bit / 8 - start < 4;
         assert!(torn.is_some() || in_length, "bit {bit}");
     }
@@ -317,7 +317,7 @@ fn a_flood_of_methods_and_callers_fills_no_more_than_the_tables() {
     let mut records: Vec<_> = (0..TABLE + 100)
         .map(|number| Told { party: party(number as u128), ..told(&[&name(number), &name(0)]) })
         .collect();
-    // What is repeated and has no number is written again; what has one stays short.
+    // Repeated names without a number are written again; those with one stay short.
     records.push(Told { party: party(TABLE as u128), ..told(&[&name(TABLE), &name(7), &name(TABLE + 1)]) });
     records.push(told(&[b"method_7"]));
     let bytes = written(&records);
@@ -339,13 +339,13 @@ fn a_flood_of_methods_and_callers_fills_no_more_than_the_tables() {
         assert_eq!(reader.method(none), None);
         assert_eq!(reader.chain(none), None);
     }
-    // One more with a number than there may be.
+    // One more numbered name than allowed.
     let mut payload = told_head(1, 1);
     payload.extend([0, 0x81, 0x80, 1, 1, b'x', 0, 0, 0]);
     assert_eq!(reader.frame(&framed(&payload)), Err(Torn::Content));
 }
 
-/// The payload of a frame without lines, caller and chain by reference.
+/// Returns the payload of a frame without lines, with caller and chain by reference.
 fn told_head(party: u8, chain: u8) -> Vec<u8> {
     let mut payload = vec![0; 17];
     payload.extend([party, chain, 0, 0]);
@@ -407,7 +407,7 @@ fn an_unreadable_frame_leaves_the_reader_unchanged() {
 
     let mut reader = Reader::new();
     reader.frame(&bytes).unwrap().unwrap();
-    // The second frame with a line more, which ends too soon.
+    // The second frame with one more line, which is incomplete.
     let mut payload = bytes[first + FRAME_HEAD..].to_vec();
     payload.extend([0, 1]);
     assert_eq!(reader.frame(&framed(&payload)), Err(Torn::Content));

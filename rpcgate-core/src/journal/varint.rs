@@ -1,8 +1,8 @@
-//! Numbers in as few bytes as they need (LEB128), and the cursor that reads them.
+//! LEB128 numbers, and the cursor that reads them.
 
 use super::frame::Torn;
 
-/// Appends `number`: 1 to 10 bytes.
+/// Appends `number` in 1 to 10 bytes.
 pub(super) fn put(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -39,14 +39,13 @@ impl<'a> Cursor<'a> {
         Ok(u128::from_be_bytes(*part))
     }
 
-    /// Reads a number that fits `T`. A number that takes more bytes than it needs is refused, so that every number has one
-    /// encoding.
+    /// Reads a number that fits `T`. Refuses a longer encoding than necessary, so that every number has one encoding.
     pub(super) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, Torn> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte has room for one bit.
+            // The tenth byte has space for one bit.
             if bits << shift >> shift != bits || (byte == 0 && shift > 0) {
                 return Err(Torn::Content);
             }

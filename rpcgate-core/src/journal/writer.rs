@@ -17,9 +17,9 @@ use std::time::Duration;
 /// An upper bound for the length of a line: a byte of bits, a reference and a length, a name, and five numbers.
 const MAX_LINE: usize = MAX_NAME + 48;
 
-/// Writes the frames of one segment, or of one block, from the first on.
+/// A writer of the frames of one segment or block, from the first on.
 ///
-/// Frames refer to earlier frames, so after a frame has failed to reach its destination the writer must be replaced.
+/// Frames refer to earlier frames, so the writer must be replaced after a frame failed to reach its destination.
 #[derive(Debug, Default)]
 pub struct Writer {
     pub(super) parties: Numbers<Party>,
@@ -41,17 +41,16 @@ struct Set<'a> {
 }
 
 impl Writer {
-    /// A writer that has written nothing.
+    /// Creates a writer before the first frame.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Appends the frame of `record` to `out`. If caller, chain and methods have been written before, it allocates nothing but
-    /// space in `out`.
+    /// Appends the frame of `record` to `out`. If caller, chain and methods were written before, only `out` allocates.
     ///
-    /// Latency is kept in whole microseconds, names up to [`MAX_NAME`] bytes. A record that is too long for one frame (a batch
-    /// of a thousand long names) continues in further frames: they have the remaining lines and repeat the rest of the record,
-    /// except that they count in no window.
+    /// Latency is stored in whole microseconds, names up to [`MAX_NAME`] bytes. A record that is too long for one frame
+    /// (a batch of a thousand long names) continues in further frames. They have the remaining lines and repeat the
+    /// rest of the record, but count in no window.
     pub fn frame(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let set = Set {
             phase: record.phase,
@@ -66,8 +65,8 @@ impl Writer {
         self.write(set, record.lines.iter().copied(), out);
     }
 
-    /// Appends the frame of `event`, which `reader` has read last, to `out`. If `event` is from another reader, nothing is
-    /// written and `false` is returned.
+    /// Appends the frame of `event`, which `reader` parsed last, to `out`. If `event` is from another reader, writes
+    /// nothing and returns `false`.
     #[must_use]
     pub fn copy(&mut self, reader: &Reader, event: &Event, out: &mut Vec<u8>) -> bool {
         let (Some(party), Some(chain)) = (reader.party(event.party), reader.chain(event.chain)) else {

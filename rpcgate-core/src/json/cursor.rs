@@ -1,19 +1,19 @@
-//! A position in a JSON text that moves from token to token.
+//! A cursor that moves through a JSON text token by token.
 
 use std::fmt;
 
 use super::text::{Text, end_of};
 use super::{Span, SyntaxError};
 
-/// The deepest nesting that a [`Cursor`] can allow.
+/// The deepest nesting that a [`Cursor`] supports.
 pub const DEEPEST: usize = 1024;
 
-/// Reads one JSON text from front to back and returns the spans of its parts.
+/// A reader of one JSON text that returns the spans of its parts.
 ///
-/// A value can be skipped as a whole ([`value`](Self::value)) or entered: after
-/// [`enter_object`](Self::enter_object) every [`next_member`](Self::next_member) is followed by reading that
-/// member's value, after [`enter_array`](Self::enter_array) every [`next_item`](Self::next_item) by reading that item.
-/// After the first error the position is meaningless. [`end`](Self::end) checks that the text was complete.
+/// A value can be skipped as a whole ([`value`](Self::value)) or entered: after [`enter_object`](Self::enter_object)
+/// every [`next_member`](Self::next_member) is followed by reading that member's value, and after
+/// [`enter_array`](Self::enter_array) every [`next_item`](Self::next_item) by reading that item. After the first error
+/// the position is meaningless. [`end`](Self::end) checks that the text is complete.
 ///
 /// ```
 /// use rpcgate_core::json::{Cursor, SyntaxError};
@@ -30,18 +30,18 @@ pub const DEEPEST: usize = 1024;
 /// assert_eq!(first_param(br#"[ "0x1b4", false ]"#), Ok(Some(&br#""0x1b4""#[..])));
 /// ```
 pub struct Cursor<'a> {
-    /// Valid UTF-8; every scan below relies on that.
+    /// Valid UTF-8, which every scan below relies on.
     text: &'a [u8],
     pos: usize,
     depth: usize,
     limit: usize,
     /// One bit per level that `value` has open: set for an object.
     kinds: [u64; DEEPEST / 64],
-    /// The position is just after an opening bracket, where a comma is not allowed.
+    /// Set just after an opening bracket, where a comma is not allowed.
     fresh: bool,
-    /// `text` is the whole input.
+    /// Set if `text` is the whole input.
     whole: bool,
-    /// `text` contains no control character except for white space at its end, so no complete string contains one.
+    /// Set if `text` has no control characters except white space at its end, so that no complete string contains one.
     bare: bool,
 }
 
@@ -57,10 +57,10 @@ impl fmt::Debug for Cursor<'_> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at the first byte of `text`. More than `max_depth` arrays and objects inside each other are an error;
-    /// `max_depth` is at most [`DEEPEST`].
+    /// Creates a cursor at the first byte of `text`. Deeper nesting than `max_depth` (at most [`DEEPEST`]) is an error.
     ///
-    /// A text that is not UTF-8, or not below 4 GiB, is read up to the offending byte, and [`end`](Self::end) refuses it.
+    /// A text that is not UTF-8, or not below 4 GiB, is read up to the offending byte, and [`end`](Self::end) refuses
+    /// it.
     #[inline]
     pub fn new(text: &'a [u8], max_depth: usize) -> Self {
         let (valid, bare) = survey(text);
@@ -76,21 +76,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The first byte of the next token, which shows its kind; `None` at the end. Skips white space.
+    /// Skips white space and returns the first byte of the next token, which shows its kind; `None` at the end.
     #[inline]
     pub fn peek(&mut self) -> Option<u8> {
         self.pos = skip_space(self.text, self.pos);
         self.text.get(self.pos).copied()
     }
 
-    /// The offset of the next byte to be read.
+    /// Returns the offset of the next byte to read.
     #[inline]
     pub const fn offset(&self) -> usize {
         self.pos
     }
 
-    /// An estimate of the number of items in the array: as many as fit if all are as long as the first, which started at
-    /// `from` and has just been read. At most `most`.
+    /// Estimates the number of items in the array, at most `most`, from the length of the first item, which started at
+    /// `from` and was just read.
     pub(crate) fn items_like(&self, from: usize, most: usize) -> usize {
         let left = self.text.len().saturating_sub(self.pos);
         (left / self.pos.saturating_sub(from).max(1) + 1).min(most)
@@ -108,14 +108,14 @@ impl<'a> Cursor<'a> {
         Ok(Span::within(start, self.pos))
     }
 
-    /// Like [`value`](Self::value), for a value that is probably this one, without white space in front.
+    /// Skips a value like [`value`](Self::value), optimised for this likely value without leading white space.
     #[inline]
     pub(crate) fn value_likely(&mut self, likely: &[u8]) -> Result<Span, SyntaxError> {
         let start = self.pos;
         if self.take(likely) { Ok(Span::within(start, self.pos)) } else { self.value() }
     }
 
-    /// Like [`value`](Self::value), for a value that is probably a whole number.
+    /// Skips a value like [`value`](Self::value), optimised for whole numbers.
     #[inline]
     pub(crate) fn value_number(&mut self) -> Result<Span, SyntaxError> {
         let start = self.pos;
@@ -129,7 +129,7 @@ impl<'a> Cursor<'a> {
         self.value()
     }
 
-    /// Reads one string; any other kind of value is an error.
+    /// Reads one string. Any other kind of value is an error.
     #[inline]
     pub fn string(&mut self) -> Result<Text, SyntaxError> {
         let start = skip_space(self.text, self.pos);
@@ -141,8 +141,8 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// Skips exactly these bytes if they are next, and returns whether they were. Comparing with the likely bytes is
-    /// several times cheaper than searching for their end. They must be a run of whole tokens.
+    /// Skips exactly these bytes if they are next, and returns true if so. Comparing with the likely bytes is several
+    /// times cheaper than searching for their end. They must be a run of whole tokens.
     #[inline]
     pub(crate) fn take(&mut self, likely: &[u8]) -> bool {
         let took = self.text.get(self.pos..).is_some_and(|rest| rest.starts_with(likely));
@@ -152,13 +152,13 @@ impl<'a> Cursor<'a> {
         took
     }
 
-    /// The byte after the next one.
+    /// Returns the byte after the next one.
     #[inline]
     pub(crate) fn second(&self) -> Option<u8> {
         self.text.get(self.pos + 1).copied()
     }
 
-    /// Like [`next_member`](Self::next_member), but only up to the start of the name: whether there is a further member.
+    /// Moves to the start of the next member's name; returns false at the end of the object.
     #[inline]
     pub(crate) fn next_name(&mut self) -> Result<bool, SyntaxError> {
         let more = self.next(b'}')?;
@@ -168,7 +168,7 @@ impl<'a> Cursor<'a> {
         Ok(more)
     }
 
-    /// A member's name and its colon.
+    /// Reads a member's name and its colon.
     #[inline]
     pub(crate) fn name(&mut self) -> Result<Text, SyntaxError> {
         let name = self.string()?;
@@ -180,27 +180,26 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// Enters an object; any other kind of value is an error.
+    /// Enters an object. Any other kind of value is an error.
     #[inline]
     pub fn enter_object(&mut self) -> Result<(), SyntaxError> {
         self.enter(b'{')
     }
 
-    /// Enters an array; any other kind of value is an error.
+    /// Enters an array. Any other kind of value is an error.
     #[inline]
     pub fn enter_array(&mut self) -> Result<(), SyntaxError> {
         self.enter(b'[')
     }
 
-    /// The name of the next member of the entered object; the cursor is then before its value. `None` at the end of the
-    /// object; the cursor is then after it.
+    /// Reads the name of the next member, and stops before its value. `None` at the end of the object, with the cursor
+    /// after it.
     #[inline]
     pub fn next_member(&mut self) -> Result<Option<Text>, SyntaxError> {
         if self.next_name()? { self.name().map(Some) } else { Ok(None) }
     }
 
-    /// Whether the entered array has a further item; the cursor is then before it. If not, the cursor is after the
-    /// array.
+    /// Moves to the next item of the array. Returns false at the end of the array, with the cursor after it.
     #[inline]
     pub fn next_item(&mut self) -> Result<bool, SyntaxError> {
         self.next(b']')
@@ -226,7 +225,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Skips the comma that a further part needs, or `close`.
+    /// Skips the comma before a further part, or `close`.
     #[inline]
     fn next(&mut self, close: u8) -> Result<bool, SyntaxError> {
         let fresh = std::mem::take(&mut self.fresh);
@@ -245,8 +244,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The offset after the array or object that opens at `start`. A loop with one bit per level, so that nesting needs no
-    /// stack.
+    /// Returns the offset after the array or object that opens at `start`. A loop with one bit per level, so that
+    /// nesting needs no stack.
     fn nested(&mut self, start: usize) -> Result<usize, SyntaxError> {
         let (text, bare) = (self.text, self.bare);
         let base = self.depth;
@@ -310,9 +309,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The length of the part of `text` that is UTF-8 and whose offsets fit a [`Span`], and whether it contains no control
-/// character except for white space at its end. One pass over all bytes, which compiles to a few vector instructions for
-/// each 32.
+/// Returns the length of the UTF-8 prefix of `text` whose offsets fit a [`Span`], and whether `text` has no control
+/// characters except white space at its end. One pass over all bytes, which compiles to a few vector instructions per
+/// 32 bytes.
 #[inline]
 fn survey(text: &[u8]) -> (usize, bool) {
     let text = text.get(..u32::MAX as usize).unwrap_or(text);
@@ -332,7 +331,7 @@ const fn closing(in_object: bool) -> u8 {
     if in_object { b'}' } else { b']' }
 }
 
-/// The offset of the first byte at or after `pos` that is not white space.
+/// Returns the offset of the first byte at or after `pos` that is not white space.
 #[inline]
 fn skip_space(text: &[u8], pos: usize) -> usize {
     // Most clients and nodes write no white space.
@@ -360,7 +359,7 @@ fn member_name(text: &[u8], pos: usize, bare: bool) -> Result<usize, SyntaxError
     Ok(skip_space(text, colon + 1))
 }
 
-/// The offset after the number or literal at `pos`.
+/// Returns the offset after the number or literal at `pos`.
 #[inline]
 fn scalar(text: &[u8], pos: usize) -> Result<usize, SyntaxError> {
     match text.get(pos) {
@@ -405,14 +404,13 @@ fn number(text: &[u8], mut pos: usize) -> Result<usize, SyntaxError> {
     Ok(pos)
 }
 
-/// Skips one digit or more.
+/// Skips at least one digit.
 #[inline]
 fn digits(text: &[u8], start: usize) -> Result<usize, SyntaxError> {
     let end = digits_end(text, start);
     if end == start { Err(SyntaxError::at(end)) } else { Ok(end) }
 }
 
-/// Skips the digits at `start`, if there are any.
 #[inline]
 fn digits_end(text: &[u8], start: usize) -> usize {
     let rest = text.get(start..).unwrap_or_default();

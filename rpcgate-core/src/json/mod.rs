@@ -1,9 +1,9 @@
-//! JSON text read in place: the start and end of each value, never a tree of values.
+//! In-place JSON parsing: the start and end of each value, never a tree of values.
 //!
 //! The grammar is exactly that of RFC 8259: UTF-8 throughout, well-formed escapes, no control characters in strings, no
-//! leading zeros, nothing after the value, no byte order mark. Nesting is bounded and needs no stack. An escape of a lone
-//! surrogate is well-formed, so it passes in a value that is only skipped; it has no meaning as text, so [`unescape`]
-//! refuses it.
+//! leading zeros, nothing after the value, no byte order mark. Nesting is bounded and needs no stack. The escape of a
+//! lone surrogate is well-formed, so it passes in a skipped value, but [`unescape`] refuses it because it has no
+//! meaning as text.
 
 mod cursor;
 mod space;
@@ -19,7 +19,7 @@ pub use stream::JsonStream;
 pub(crate) use stream::WatchMembers;
 pub use text::{Text, unescape, write_string};
 
-/// A part of a body: its offset and its length in bytes. Bodies are smaller than 4 GiB.
+/// A part of a body: offset and length in bytes. Bodies are smaller than 4 GiB.
 ///
 /// ```
 /// use rpcgate_core::json::Span;
@@ -35,52 +35,51 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes from `start` up to, but not including, `end`; empty if `end` is not after `start`. Offsets beyond 4 GiB are
-    /// reduced to 4 GiB.
+    /// Creates the span from `start` up to, but not including, `end`; empty if `end` is not after `start`. Offsets
+    /// beyond 4 GiB are reduced to 4 GiB.
     #[inline]
     pub const fn new(start: usize, end: usize) -> Self {
         let start = offset(start);
         Span { start, len: offset(end).saturating_sub(start) }
     }
 
-    /// Like [`new`](Self::new), for ordered offsets that a [`Cursor`] found, which need no checks.
+    /// Creates a span like [`new`](Self::new) without checks, for ordered offsets from a [`Cursor`].
     #[inline]
     const fn within(start: usize, end: usize) -> Self {
         Span { start: start as u32, len: end.wrapping_sub(start) as u32 }
     }
 
-    /// The offset of the first byte.
+    /// Returns the offset of the first byte.
     #[inline]
     pub const fn start(self) -> usize {
         self.start as usize
     }
 
-    /// The offset after the last byte.
+    /// Returns the offset after the last byte.
     #[inline]
     pub const fn end(self) -> usize {
         self.start as usize + self.len as usize
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[inline]
     pub const fn len(self) -> usize {
         self.len as usize
     }
 
-    /// Whether it has no bytes.
+    /// Reports whether the span has no bytes.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The bytes themselves. Empty if the span reaches beyond `body`, which is then another body than the one it was made
-    /// from.
+    /// Returns the bytes. Empty if the span exceeds `body`, which is then not the body that it was made from.
     #[inline]
     pub fn of(self, body: &[u8]) -> &[u8] {
         body.get(self.range()).unwrap_or_default()
     }
 
-    /// The span as a range of offsets, as `bytes::Bytes::slice` takes it.
+    /// Returns the span as a range of offsets, for `bytes::Bytes::slice`.
     #[inline]
     pub const fn range(self) -> Range<usize> {
         self.start()..self.end()
@@ -91,20 +90,20 @@ const fn offset(at: usize) -> u32 {
     if at > u32::MAX as usize { u32::MAX } else { at as u32 }
 }
 
-/// The text is malformed. `offset` is the first offending byte, or the length of the text if it ends too early.
+/// The error for malformed text. `offset` is the first offending byte, or the length of the text if it ends too early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SyntaxError {
     offset: u32,
 }
 
 impl SyntaxError {
-    /// An error at this byte.
+    /// Creates an error at this byte.
     #[inline]
     pub const fn at(at: usize) -> Self {
         SyntaxError { offset: offset(at) }
     }
 
-    /// The offset of the error, in bytes from the start.
+    /// Returns the offset of the error, in bytes from the start.
     pub const fn offset(self) -> usize {
         self.offset as usize
     }
@@ -130,7 +129,7 @@ pub(crate) mod tests {
         prop_oneof![8 => Just(""), 1 => Just(" "), 1 => Just("\n\t\r ")]
     }
 
-    /// String literals, lone surrogates among them.
+    /// Generates string literals, including lone surrogates.
     pub(crate) fn string_text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             6 => "[ !#-\\[\\]-~]{0,12}",
@@ -153,7 +152,8 @@ pub(crate) mod tests {
         ]
     }
 
-    /// JSON texts of every kind, white space around tokens, repeated names, numbers beyond any float.
+    /// Generates JSON texts of every kind, with white space around tokens, repeated names, and numbers beyond any
+    /// float.
     pub(crate) fn json_text() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             prop::sample::select(vec!["null", "true", "false", "[]", "{}", "[ ]", "{\n}"])
@@ -179,7 +179,7 @@ pub(crate) mod tests {
         Ok(span)
     }
 
-    /// Reads everything by entering it, so that the two ways through a text can be compared.
+    /// Reads everything by entering it, to compare both ways through a text.
     fn walk(cursor: &mut Cursor<'_>) -> Result<Span, SyntaxError> {
         let first = cursor.peek();
         let start = cursor.offset();

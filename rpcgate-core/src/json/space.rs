@@ -1,6 +1,6 @@
 //! Insignificant white space.
 
-/// Whether a JSON text contains white space, in strings or outside of them. This pass over the bytes saves most texts a
+/// Reports whether a JSON text contains white space, inside or outside of strings. This check saves most texts a
 /// [`close_up`].
 ///
 /// ```
@@ -10,12 +10,12 @@
 /// ```
 #[inline]
 pub fn has_space(text: &[u8]) -> bool {
-    // No early exit, so that many bytes are compared at once. A JSON text contains no other control character.
+    // No early exit, so that many bytes are compared at once. A JSON text contains no other control characters.
     text.iter().fold(false, |found, byte| found | (*byte <= b' '))
 }
 
 /// Moves the white space between the tokens of a JSON text to its end, as spaces, and returns the length of the rest.
-/// Strings and numbers stay unchanged, members keep their order.
+/// Strings, numbers and the order of members stay unchanged.
 ///
 /// ```
 /// use rpcgate_core::json::close_up;

@@ -1,11 +1,11 @@
-//! A JSON text that is checked while it streams by.
+//! Checking of a JSON text while it streams through.
 
 use super::text::plain_end;
 use super::{DEEPEST, SyntaxError};
 
-/// Checks a JSON text that arrives in chunks, without keeping any of it.
+/// A checker of a JSON text that arrives in chunks and is not kept.
 ///
-/// The grammar is that of the [module](super), except that bytes beyond ASCII in strings are not checked. The state has a
+/// The grammar is that of the [module](super), except that non-ASCII bytes in strings are not checked. The state has a
 /// fixed size.
 ///
 /// ```
@@ -36,10 +36,10 @@ impl Default for JsonStream {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Value,
-    /// A value, or the end of the array that has just begun.
+    /// A value, or the end of the array that just began.
     FirstItem,
     Name,
-    /// A name, or the end of the object that has just begun.
+    /// A name, or the end of the object that just began.
     FirstName,
     Colon,
     /// A comma, the end of an array or object, or, outside of them, the end of the text.
@@ -50,7 +50,7 @@ enum State {
     Escape {
         is_name: bool,
     },
-    /// This many hexadecimal digits.
+    /// `left` hexadecimal digits.
     Hex {
         is_name: bool,
         left: u8,
@@ -82,7 +82,7 @@ impl NumberState {
         }
     }
 
-    /// The position after `byte`; `None` if it does not belong to the number.
+    /// Returns the position after `byte`; `None` if it does not belong to the number.
     fn after(self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (NumberState::Minus, b'0') => Some(NumberState::Zero),
@@ -105,22 +105,22 @@ impl NumberState {
     }
 }
 
-/// Watches the members of the outermost object. Offsets are those in the chunk that is being read.
+/// An observer of the members of the outermost object. Offsets refer to the current chunk.
 pub(crate) trait WatchMembers {
-    /// A part of a member's name, as it is written. An escape is reported as its backslash.
+    /// Gets a part of a member's name as written. An escape is reported as its backslash.
     fn name(&mut self, _part: &[u8]) {}
-    /// The value after the last name begins here.
+    /// Gets the start of the value after the last name.
     fn begin(&mut self, _offset: usize) {}
-    /// The value ends before this offset.
+    /// Gets the offset after the value.
     fn end(&mut self, _offset: usize) {}
-    /// The closing brace of the object is here.
+    /// Gets the offset of the object's closing brace.
     fn close(&mut self, _offset: usize) {}
 }
 
 impl WatchMembers for () {}
 
 impl JsonStream {
-    /// Before the first byte.
+    /// Creates a checker before the first byte.
     pub const fn new() -> Self {
         JsonStream { state: State::Value, depth: 0, kinds: [0; DEEPEST / 64] }
     }
@@ -128,12 +128,12 @@ impl JsonStream {
     /// Reads the next chunk.
     ///
     /// # Errors
-    /// The offset in the chunk of the first byte that no JSON text has there. The state is meaningless afterwards.
+    /// Returns the offset in the chunk of the first invalid byte. The state is meaningless afterwards.
     pub fn read(&mut self, chunk: &[u8]) -> Result<(), SyntaxError> {
         self.watched(chunk, &mut ())
     }
 
-    /// Whether the chunks so far are a whole JSON text.
+    /// Reports whether the chunks so far are a whole JSON text.
     pub fn is_complete(&self) -> bool {
         let is_over = match self.state {
             State::After => true,
@@ -198,7 +198,7 @@ impl JsonStream {
                 State::Number(digits) => match digits.after(byte) {
                     Some(digits) => self.state = State::Number(digits),
                     None if digits.may_end() => {
-                        // The byte is read again: it is not part of the number.
+                        // Reads the byte again: it is not part of the number.
                         self.end_value(pos, watch);
                         continue;
                     }
@@ -272,7 +272,7 @@ impl JsonStream {
         self.end_value(pos + 1, watch);
     }
 
-    /// Whether the position is directly in the outermost object.
+    /// Reports whether the position is directly in the outermost object.
     fn is_outermost(&self) -> bool {
         self.depth == 1 && self.is_in_object()
     }
@@ -297,7 +297,7 @@ mod tests {
         cursor.value().and_then(|_| cursor.end()).is_ok()
     }
 
-    /// Reads a text that is cut at these places.
+    /// Streams a text that is cut at `cuts`.
     fn streamed(text: &[u8], cuts: &[usize]) -> bool {
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut % (text.len() + 1)).chain([0, text.len()]).collect();
         cuts.sort_unstable();

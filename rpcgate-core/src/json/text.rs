@@ -1,4 +1,4 @@
-//! JSON strings: finding their end, resolving their escapes, writing them.
+//! JSON strings: scanning, unescaping and writing.
 
 use std::borrow::Cow;
 
@@ -12,25 +12,26 @@ pub struct Text {
 }
 
 impl Text {
-    /// The literal as written, with its quotes.
+    /// Returns the literal as written, with its quotes.
     #[inline]
     pub const fn raw(self) -> Span {
         self.raw
     }
 
-    /// The part between the quotes, with unresolved escapes.
+    /// Returns the part between the quotes, with unresolved escapes.
     #[inline]
     pub const fn inner(self) -> Span {
         Span::new(self.raw.start() + 1, self.raw.end().saturating_sub(1))
     }
 
-    /// Whether it contains an escape, so that [`inner`](Self::inner) differs from its text.
+    /// Reports whether the literal contains an escape, so that [`inner`](Self::inner) differs from its text.
     #[inline]
     pub const fn is_escaped(self) -> bool {
         self.escaped
     }
 
-    /// Its text with resolved escapes. `None` if it escapes a lone surrogate. Copies only if there is an escape.
+    /// Returns the text with resolved escapes. `None` if it escapes a lone surrogate. Copies only if there is an
+    /// escape.
     pub fn resolve(self, body: &[u8]) -> Option<Cow<'_, str>> {
         unescape(self.raw.of(body))
     }
@@ -47,15 +48,15 @@ impl Text {
     }
 }
 
-/// The offset after the literal whose opening quote is at `open`. `bare`: `text` contains no control character except for
-/// white space at its end, so the scan need not look for one.
+/// Returns the offset after the literal whose opening quote is at `open`. `bare` means that `text` has no control
+/// characters except white space at its end, so the scan need not look for them.
 #[inline]
 pub(super) fn end_of(text: &[u8], open: usize, bare: bool) -> Result<usize, SyntaxError> {
     let stop = run_end(text, open + 1, bare);
     if text.get(stop) == Some(&b'"') { Ok(stop + 1) } else { rest(text, stop, bare) }
 }
 
-/// The offset of the first byte at or after `pos` that ends the literal or must be checked, or the end of `text`.
+/// Returns the offset of the first byte at or after `pos` that ends the literal or needs a check, or the end of `text`.
 #[inline]
 fn run_end(text: &[u8], pos: usize, bare: bool) -> usize {
     if !bare {
@@ -64,12 +65,12 @@ fn run_end(text: &[u8], pos: usize, bare: bool) -> usize {
     let rest = text.get(pos..).unwrap_or_default();
     match memchr::memchr2(b'"', b'\\', rest) {
         Some(at) => pos + at,
-        // The string does not end; the offending byte may be white space after the last token.
+        // The string does not end. The offending byte may be white space after the last token.
         None => plain_end(text, pos),
     }
 }
 
-/// The offset after a literal that needs more than one run: `stop` is its first byte that is not plain.
+/// Returns the offset after a literal that needs more than one run. `stop` is its first byte that is not plain.
 #[inline(never)]
 fn rest(text: &[u8], mut stop: usize, bare: bool) -> Result<usize, SyntaxError> {
     loop {
@@ -81,7 +82,7 @@ fn rest(text: &[u8], mut stop: usize, bare: bool) -> Result<usize, SyntaxError> 
     }
 }
 
-/// The offset after the escape whose backslash is at `at`.
+/// Returns the offset after the escape whose backslash is at `at`.
 fn escape_end(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
     match text.get(at + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
@@ -103,10 +104,10 @@ const QUOTES: u64 = u64::from_ne_bytes([b'"'; 8]);
 const BACKSLASHES: u64 = u64::from_ne_bytes([b'\\'; 8]);
 const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
 
-/// A run that is longer than this is read in blocks.
+/// The length from which a run is scanned in blocks.
 const SHORT: usize = 64;
 
-/// The offset of the first quote, backslash or control character at or after `pos`, or the end of `text`.
+/// Returns the offset of the first quote, backslash or control character at or after `pos`, or the end of `text`.
 #[inline]
 pub(super) fn plain_end(text: &[u8], pos: usize) -> usize {
     let end = words_end(text, pos, pos.saturating_add(SHORT));
@@ -116,11 +117,11 @@ pub(super) fn plain_end(text: &[u8], pos: usize) -> usize {
     end
 }
 
-/// Does the same, but stops at `until`, or up to 7 bytes after it, if no such byte comes before.
+/// Searches like [`plain_end`], but stops at most 7 bytes after `until`.
 ///
-/// Eight bytes at a time: a subtraction borrows into the high bit of a byte that is too small, and the high bit of the
-/// minuend distinguishes such a byte from one above 0x7f. A borrow can also mark the byte after a hit, but never the one
-/// before, so the lowest mark is exact.
+/// Compares eight bytes at a time: a subtraction borrows into the high bit of a byte that is too small, and the high
+/// bit of the minuend distinguishes such a byte from one above 0x7f. A borrow can also mark the byte after a hit, but
+/// never the one before, so the lowest mark is exact.
 #[inline]
 fn words_end(text: &[u8], mut pos: usize, until: usize) -> usize {
     while let Some(chunk) = text.get(pos..).and_then(<[u8]>::first_chunk::<8>) {
@@ -144,7 +145,7 @@ fn words_end(text: &[u8], mut pos: usize, until: usize) -> usize {
     pos
 }
 
-/// The rest of a long run, such as a contract's code: blocks whose bytes the compiler compares with vector instructions.
+/// Scans the rest of a long run, such as contract code, in blocks that compile to vector instructions.
 #[inline(never)]
 fn long_end(text: &[u8], mut pos: usize) -> usize {
     while let Some(block) = text.get(pos..).and_then(<[u8]>::first_chunk::<64>) {
@@ -160,7 +161,7 @@ const fn is_special(byte: u8) -> bool {
     byte == b'"' || byte == b'\\' || byte < b' '
 }
 
-/// The text of a string literal; `raw` includes its quotes.
+/// Returns the text of a string literal. `raw` includes its quotes.
 ///
 /// `None` for a lone surrogate, which is not Unicode text, and for bytes that are not a string literal.
 ///
@@ -193,7 +194,7 @@ pub fn unescape(raw: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The character of an escape, and the rest after it; `rest` starts after the backslash.
+/// Returns the character of an escape, and the rest after it. `rest` starts after the backslash.
 fn one_escape(rest: &str) -> Option<(char, &str)> {
     let mut chars = rest.chars();
     let escaped = match chars.next()? {
@@ -209,7 +210,7 @@ fn one_escape(rest: &str) -> Option<(char, &str)> {
     Some((escaped, chars.as_str()))
 }
 
-/// The character of one `\u` escape, or of two that form a surrogate pair; `rest` starts after the `u`.
+/// Returns the character of one `\u` escape, or of a surrogate pair of two. `rest` starts after the `u`.
 fn unicode_escape(rest: &str) -> Option<(char, &str)> {
     let (first, rest) = unit(rest)?;
     if !(0xd800..0xe000).contains(&first) {
@@ -223,7 +224,7 @@ fn unicode_escape(rest: &str) -> Option<(char, &str)> {
     Some((char::from_u32(code)?, rest))
 }
 
-/// Four hexadecimal digits as a UTF-16 unit.
+/// Parses four hexadecimal digits as a UTF-16 unit.
 fn unit(text: &str) -> Option<(u32, &str)> {
     let (digits, rest) = text.split_at_checked(4)?;
     let mut value = 0;

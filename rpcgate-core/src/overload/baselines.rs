@@ -1,41 +1,40 @@
-//! How long answers usually take, by what was asked and of which node.
+//! The usual latency of answers, by method, node and project.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The number of kinds of answers that are known at a time.
+/// The maximum number of kinds of answers at a time.
 const SLOTS: usize = 1_024;
-/// Answers of a kind before which it has no usual latency.
+/// The number of answers before a kind has a usual latency.
 const LEARNED: u64 = 16;
-/// The microseconds of a unit of latency: 27 bits are nine minutes.
+/// The microseconds per unit of latency: 27 bits hold nine minutes.
 const UNIT: u64 = 4;
-/// The microseconds of a tick, in which each kind learns from one answer at most.
+/// The microseconds per tick. Each kind learns from at most one answer per tick.
 const TICK: u64 = 100_000;
-/// The ticks for which a kind must not have been answered before another one takes its slot.
+/// The ticks without an answer after which another kind may take the slot.
 const FORGOTTEN: u64 = 100;
 
-/// What an answer may change in what is usual.
+/// The weight of an answer in the baseline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Learning {
-    /// The chain has no trouble: slowly.
+    /// The chain has no trouble: learn slowly.
     Calm,
-    /// Hardly any calls are under way, so that they cannot be the reason if answers are late: quickly.
+    /// Hardly any calls are in flight, so they cannot be why answers are late: learn quickly.
     Alone,
-    /// The limit rises from there, and answers are not late: less quickly.
+    /// The limit rises from its minimum, and answers are not late: learn less quickly.
     Rising,
-    /// The chain is loaded, which is not what is usual: not at all.
+    /// The chain is loaded, which is not usual: learn nothing.
     None,
 }
 
-/// The usual latency of each kind of answer: a moving mean over the times without load. Kinds are numbers, such as hashes
-/// of a method and a node. There is room for 1,024; a kind that finds its slot taken has no usual latency until the other one
-/// has not been answered for ten seconds.
+/// The usual latency of each kind of answer: a moving average over times without load. Kinds are numbers, such as
+/// hashes of a method and a node. At most 1,024 are kept. A kind whose slot is taken has no usual latency until the
+/// other one was not answered for ten seconds.
 #[derive(Debug)]
 pub struct Baselines {
-    /// In each, from the highest bit: 16 bits of the kind, 5 of the number of answers, 16 of the tick, 27 of the latency.
+    /// From the highest bit: 16 bits of the kind, 5 of the number of answers, 16 of the tick, 27 of the latency.
     slots: [AtomicU64; SLOTS],
 }
 
-/// The content of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Slot {
     tag: u64,
@@ -69,14 +68,14 @@ impl Default for Baselines {
 }
 
 impl Baselines {
-    /// The usual latency of a kind in microseconds, if it is known.
+    /// Returns the usual latency of a kind in microseconds, if it is known.
     pub fn usual(&self, kind: u64) -> Option<u64> {
         let slot = Slot::unpack(self.slots[kind as usize % SLOTS].load(Relaxed));
         (slot.tag == tag(kind) && slot.answers >= LEARNED).then_some(slot.latency * UNIT)
     }
 
-    /// Like [`learn`](Baselines::learn), but from one answer of a kind in each tick from the first one on: answers that arrive at
-    /// once, all late, do not become what is usual.
+    /// Learns like [`learn`](Baselines::learn), but at most once per tick and kind from the first answer on, so that
+    /// late answers that arrive together do not become usual.
     pub(super) fn learn_over_time(&self, kind: u64, latency: u64, now: u64, how: Learning) {
         let slot = Slot::unpack(self.slots[kind as usize % SLOTS].load(Relaxed));
         let is_same_tick = slot.tick == (now / TICK) & 0xffff;
@@ -85,8 +84,8 @@ impl Baselines {
         }
     }
 
-    /// Learns from an answer of this kind that took `latency` and arrived at `now`, both in microseconds. Where two answers
-    /// arrive in the same moment, one of them may be missed.
+    /// Learns from an answer of this kind that took `latency` and arrived at `now`, both in microseconds. One of two
+    /// simultaneous answers may be missed.
     pub(super) fn learn(&self, kind: u64, latency: u64, now: u64, how: Learning) {
         let place = &self.slots[kind as usize % SLOTS];
         let (bits, tick, took) = (place.load(Relaxed), (now / TICK) & 0xffff, latency / UNIT);
@@ -101,7 +100,7 @@ impl Baselines {
             let answers = slot.answers + 1;
             Slot { answers, tick, latency: moved(slot.latency, took, answers), ..slot }
         } else if slot.tick != tick {
-            // One answer that took very long says little.
+            // Limits the weight of one very slow answer.
             let took = took.min(slot.latency.saturating_mul(4).max(1));
             let latency = match how {
                 Learning::Calm => moved(slot.latency, took, 64),
@@ -117,12 +116,12 @@ impl Baselines {
     }
 }
 
-/// The bits of a kind that its slot does not say. An empty slot has no answers, whatever its tag.
+/// Returns the bits of a kind that its slot index does not contain. An empty slot has no answers, whatever its tag.
 fn tag(kind: u64) -> u64 {
     kind >> 48
 }
 
-/// `mean`, moved to `to` by one part of so many, by one at least.
+/// Moves `mean` towards `to` by 1/`parts` of the distance, and by at least 1.
 fn moved(mean: u64, to: u64, parts: u64) -> u64 {
     if to >= mean {
         mean.saturating_add((to - mean).div_ceil(parts))

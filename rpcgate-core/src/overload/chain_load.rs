@@ -1,4 +1,4 @@
-//! What a chain has under way, and who may have how much of it.
+//! The calls in flight of a chain, and the shares of projects.
 
 mod place;
 
@@ -16,45 +16,46 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// While the limit is open and fewer sets are under way, they are not counted by project. It is half of the least load.
+/// While the limit is open and fewer sets are in flight, they are not counted by project. It is half of the minimum
+/// load.
 const UNCOUNTED: usize = 16;
-/// The sets that a project may have under way while it is not known whether its answers are late.
+/// The sets that a project may have in flight while the lateness of its answers is unknown.
 const TRIAL: usize = 16;
-/// The sets of calls that a chain has under way.
+/// The sets of calls that a chain has in flight.
 ///
-/// While its limit is open, every set is admitted and only counted. Under a limit each project has a share of it, in
-/// proportion to the weight of its tier among the projects that have anything under way. Three quarters of the limit go to
-/// the sets that come first. Beyond that a project is refused only if all of this is true, so that it is never refused because
-/// of another project:
+/// While the limit is open, every set is admitted and only counted. Under a limit, each project has a share in
+/// proportion to the weight of its tier among the projects with sets in flight. Three quarters of the limit are first
+/// come, first served. Beyond that, a project is refused only if all of this is true, so that it is never refused
+/// because of another project:
 ///
-/// - it has its share under way, and at least one set;
-/// - it has as much under way as a limit of its own allows, which follows the lateness of its own answers as the chain's limit
-///   follows that of all. Each answer is compared with what is usual for its project, method and node, or where that
-///   is not known, for its method and node. A project whose lateness is not known yet may have 16 sets under way;
-/// - it has three quarters of its part of everything that is under way. A project with less suffers from the load of others and
+/// - it has its share in flight, and at least one set;
+/// - its own limit is reached. That limit follows the lateness of its own answers like the chain's limit follows that
+///   of all. Each answer is compared with the usual latency of its project, method and node, or else of its method and
+///   node. While its lateness is unknown, a project may have 16 sets in flight;
+/// - it has three quarters of its part of everything in flight. A project with less suffers from the load of others and
 ///   does not cause it.
 ///
-/// So under a limit the sets under way may exceed the limit by the shares of projects that were idle before.
+/// So under a limit, the sets in flight may exceed the limit by the shares of projects that were idle before.
 #[derive(Debug)]
 pub struct ChainLoad {
     limit: AdaptiveLimit,
-    /// What is usual for a method and node.
+    /// The usual latencies per method and node.
     baselines: Baselines,
-    /// What is usual for a method and node in the calls of one project.
+    /// The usual latencies per project, method and node.
     own_baselines: Baselines,
     under_way: AtomicUsize,
-    /// The projects, from the first time on that so much is under way that they are counted.
+    /// The projects, from the first time that enough is in flight to count them.
     seats: OnceLock<Seats>,
     hash: RandomState,
     turned_away: AtomicU64,
 }
 
-/// The refusal of a set: the chain is overloaded, and the project has its share of what the chain can do.
+/// The refusal of a set: the chain is overloaded, and the project has used its share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Overrun;
 
 impl ChainLoad {
-    /// Nothing under way, and an open limit.
+    /// Creates an idle load with an open limit.
     pub fn new(rules: LoadRules) -> Self {
         ChainLoad {
             limit: AdaptiveLimit::new(rules),
@@ -67,31 +68,31 @@ impl ChainLoad {
         }
     }
 
-    /// The limit, or `None` while it is open.
+    /// Returns the limit, or `None` while it is open.
     pub fn limit(&self) -> Option<usize> {
         self.limit.now()
     }
 
-    /// Whether nothing is under way, and nothing has ended for five seconds. Then there is no load, and a limit that is left
-    /// holds for nobody. `now` is that of [`Clock::elapsed`](crate::clock::Clock::elapsed).
+    /// Reports whether nothing is in flight and nothing has ended for five seconds. Then there is no load, and a
+    /// remaining limit affects no caller. `now` is a [`Clock::elapsed`](crate::clock::Clock::elapsed).
     pub fn is_idle(&self, now: Duration) -> bool {
         self.under_way() == 0 && self.limit.is_idle(micros(now))
     }
 
-    /// How many are under way.
+    /// Returns the number of sets in flight.
     pub fn under_way(&self) -> usize {
         self.under_way.load(Relaxed)
     }
 
-    /// The number of sets that were refused.
+    /// Returns the number of refused sets.
     pub fn turned_away(&self) -> u64 {
         self.turned_away.load(Relaxed)
     }
 
-    /// A place for a set of this project. `now` is that of [`Clock::elapsed`](crate::clock::Clock::elapsed).
+    /// Takes a slot for a set of this project. `now` is a [`Clock::elapsed`](crate::clock::Clock::elapsed).
     ///
     /// # Errors
-    /// [`Overrun`] if it gets none, because the chain is overloaded.
+    /// Returns [`Overrun`] if the chain is overloaded and has no slot for the set.
     pub fn enter(
         self: &Arc<Self>,
         project: ProjectId,
@@ -117,7 +118,7 @@ impl ChainLoad {
         Ok(LoadPlace::new(self.clone(), project, seated.map(|(seat, _)| seat), now))
     }
 
-    /// The limit for a set before which so many are under way.
+    /// Returns the limit for a set with `before` sets in flight before it. Opens the limit of an idle chain.
     fn limit_behind(&self, before: usize, now: u64) -> Option<usize> {
         let limit = self.limit.now()?;
         if before == 0 && self.limit.is_idle(now) {
@@ -127,7 +128,7 @@ impl ChainLoad {
         Some(limit)
     }
 
-    /// Whether a set is admitted under this limit, where `before` sets are under way already.
+    /// Reports whether a set is admitted under this limit, with `before` sets in flight.
     fn admits(&self, set: Seated, before: usize, limit: usize) -> bool {
         let Seated { seat, its, tier } = set;
         if its == 0 || before < limit - limit / 4 || its < self.share(tier, limit) {
@@ -145,7 +146,7 @@ impl ChainLoad {
         self.seats.get_or_init(|| Seats::new(*self.limit.rules()))
     }
 
-    /// The share of a project of this tier in a number of sets: one at least.
+    /// Returns the share of a project of this tier in `of` sets, at least 1.
     fn share(&self, tier: Tier, of: usize) -> usize {
         let weights =
             self.limit.rules().weights.map(|weight| u64::from(weight.clamp(1, LoadRules::MOST_WEIGHT)));
@@ -155,12 +156,12 @@ impl ChainLoad {
         share.max(1) as usize
     }
 
-    /// The number of a kind of answers.
+    /// Returns the number of a kind of answers.
     fn kind(&self, of: &impl Hash) -> u64 {
         self.hash.hash_one(of)
     }
 
-    /// Leaves a place.
+    /// Releases a slot.
     fn leave(&self, seat: Option<Seat>) {
         if let Some(seat) = seat {
             self.seats().rise(seat);
@@ -168,7 +169,7 @@ impl ChainLoad {
         self.under_way.fetch_sub(1, Relaxed);
     }
 
-    /// An answer, or, if it is not whole, the end of the wait for one, at `now`.
+    /// Records the end of a set at `now`: an answer, or, if it is not whole, the end of the wait for one.
     fn ended(&self, end: End, now: Duration) {
         let (latency, now) = (micros(end.latency), micros(now));
         let rules = self.limit.rules();
@@ -189,17 +190,17 @@ impl ChainLoad {
                 Learning::None
             };
             self.baselines.learn(end.kind, latency, now, how);
-            // A project that comes in the middle of a load must not take its latency for the usual one.
+            // A project that arrives during a load must not take its latency as the usual one.
             if how != Learning::None || own.is_some() {
                 self.own_baselines.learn_over_time(own_kind, latency, now, how);
             }
         }
-        // An answer that was not waited for would have taken longer still.
+        // An abandoned answer would have taken even longer.
         if end.is_whole || lateness > factor {
             if usual.is_some() {
                 self.limit.sample(lateness, latency);
             }
-            // An answer that is never too late is in time, whether or not it is known what is usual.
+            // A fast enough answer is in time even if the usual latency is unknown.
             if let Some(seat) = end.seat.filter(|_| usual.is_some() || lateness <= factor) {
                 self.seats().limit(seat).sample(lateness, latency);
             }
@@ -211,13 +212,13 @@ impl ChainLoad {
         self.limit.look(now, self.under_way());
     }
 
-    /// Something ended that says nothing about latency.
+    /// Records an end that says nothing about latency.
     fn passed(&self, now: Duration) {
         self.limit.look(micros(now), self.under_way());
     }
 }
 
-/// A set that has a seat and asks to be admitted.
+/// A set that has a seat and requests admission.
 #[derive(Clone, Copy)]
 struct Seated {
     seat: Seat,
@@ -242,12 +243,12 @@ fn micros(time: Duration) -> u64 {
 
 #[cfg(test)]
 impl ChainLoad {
-    /// Places that are counted for a seat.
+    /// Returns the slots that are counted for a seat.
     pub(super) fn seats_in_use(&self) -> u64 {
         self.seats().taken() + self.seats().active().into_iter().map(u64::from).sum::<u64>()
     }
 
-    /// The projects of each tier that have something under way.
+    /// Returns the number of projects of each tier with sets in flight.
     pub(super) fn active(&self) -> [u32; Tier::ALL.len()] {
         self.seats().active()
     }

@@ -32,31 +32,31 @@ pub struct ChainLoads {
 }
 
 impl ChainLoads {
-    /// Every chain is limited by these rules.
+    /// Limits every chain by these rules.
     pub fn new(rules: LoadRules) -> Self {
         Self::by(Some(rules))
     }
 
-    /// No chain is limited, and nothing is measured.
+    /// Limits no chain and measures nothing.
     pub fn off() -> Self {
         Self::by(None)
     }
 
-    /// One or the other.
+    /// Limits every chain, or none.
     pub fn by(rules: Option<LoadRules>) -> Self {
         ChainLoads { rules, chains: ArcSwap::default() }
     }
 
-    /// Whether chains are limited.
+    /// Reports whether chains are limited.
     pub fn is_on(&self) -> bool {
         self.rules.is_some()
     }
 
-    /// A place on this chain for a set of the caller's calls; `None` if chains are not limited. `now` is that of
+    /// Takes a slot on this chain for a set of the caller's calls; `None` if chains are not limited. `now` is a
     /// [`Clock::elapsed`](crate::clock::Clock::elapsed).
     ///
     /// # Errors
-    /// Why it gets none, because the chain is overloaded.
+    /// Returns [`Overrun`] if the chain is overloaded.
     pub fn enter(
         &self,
         chain: ChainName,
@@ -73,12 +73,12 @@ impl ChainLoads {
         load.enter(project, tier, now).map(Some)
     }
 
-    /// The load of a chain, if it has had any.
+    /// Returns the load of a chain that has had calls.
     pub fn get(&self, chain: ChainName) -> Option<Arc<ChainLoad>> {
         self.chains.load().get(&chain).cloned()
     }
 
-    /// The loads by the names of their chains.
+    /// Returns all loads, sorted by chain name.
     pub fn all(&self) -> Vec<(ChainName, Arc<ChainLoad>)> {
         let mut all: Vec<_> = self.chains.load().iter().map(|(name, load)| (*name, load.clone())).collect();
         all.sort_by_key(|(name, _)| name.as_str());
@@ -96,7 +96,7 @@ impl ChainLoads {
 }
 
 impl Default for ChainLoads {
-    /// The default rules.
+    /// Uses the default rules.
     fn default() -> Self {
         Self::new(LoadRules::default())
     }

@@ -1,4 +1,4 @@
-//! The limit that follows latency.
+//! A concurrency limit that follows latency.
 
 use super::rules::LoadRules;
 use std::sync::atomic::{
@@ -6,77 +6,79 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-/// A limit of this many is open: the fixed limits hold before.
+/// The value of an open limit. Other fixed limits are reached first.
 const OPEN: f64 = (1 << 20) as f64;
-/// So many parts of one are told apart in a limit.
+/// The resolution of a limit: parts per unit.
 const PARTS: f64 = 256.0;
-/// With fewer under way at a time, an open limit does not fall: they are no load, whatever their latency.
+/// The minimum number in flight at which an open limit may fall. Fewer are no load, whatever their latency.
 const LOAD: usize = 32;
 /// The shortest window, in microseconds.
 const SHORTEST: u64 = 100_000;
-/// The longest window. If it has too few samples, nothing speaks against a higher limit.
+/// The longest window, in microseconds. With too few samples by then, the limit may rise.
 const LONGEST: u64 = 1_000_000;
-/// The fewest samples that decide.
+/// The minimum number of samples for a decision.
 const SAMPLES: u64 = 5;
-/// So many samples are gathered at most.
+/// The maximum number of samples per window.
 const MOST_SAMPLES: u64 = 1 << 15;
-/// For this time after the last sign of load, what is measured is not what is usual.
+/// The microseconds after the last sign of load during which measurements are not taken as usual.
 const CALM_AFTER: u64 = 1_000_000;
-/// Where nothing has ended for this time and nothing is under way, there is no load.
+/// The microseconds without an ended call after which an idle chain has no load.
 const IDLE: u64 = 5_000_000;
-/// So many parts of one are told apart in a sample, which is the factor by which an answer is later than usual.
+/// The resolution of a sample, which is the factor by which an answer is later than usual.
 const SHARES: f64 = 64.0;
-/// A sample counts as this factor at most.
+/// The maximum factor of a sample.
 const MOST_LATE: f64 = 7.9;
-/// The microseconds of a unit in the sum of latencies.
+/// The microseconds per unit in the sum of latencies.
 const UNIT: u64 = 2_000;
 
-/// A limit of what is under way at a time. Samples are gathered in windows of a tenth of a second or more; who ends one
-/// sets the next limit, the others go on.
+/// A limit of the number in flight. Samples are collected in windows of at least 0.1 s. The thread that ends a window
+/// sets the next limit, and the others continue.
 #[derive(Debug)]
 pub struct AdaptiveLimit {
     rules: LoadRules,
-    /// With fewer under way at a time, an open limit does not fall.
+    /// The minimum number in flight at which an open limit may fall.
     load: usize,
-    /// In parts of one.
+    /// In units of 1 / [`PARTS`].
     limit: AtomicU64,
-    /// The samples of this window, from the highest bit: 16 bits of their number, 24 of their sum, 24 of their latencies.
+    /// The samples of this window, from the highest bit: 16 bits of their number, 24 of their sum, 24 of their
+    /// latencies.
     window: AtomicU64,
-    /// The most that were under way at a time in this window.
+    /// The maximum number in flight in this window.
     peak: AtomicUsize,
-    /// When this window began, in microseconds.
+    /// The start of this window, in microseconds.
     opened: AtomicU64,
-    /// How long it lasts at least.
+    /// The minimum length of this window.
     length: AtomicU64,
-    /// When the last sign of load was seen.
+    /// The time of the last sign of load.
     loaded: AtomicU64,
-    /// Windows in a row that were too late.
+    /// The number of consecutive late windows.
     late: AtomicU32,
-    /// The bits of the mean lateness of the last window.
+    /// The bits of the average lateness of the last window.
     lateness: AtomicU64,
     has_refused: AtomicBool,
-    /// Whether the limit was at its least, and no window has been too late since.
+    /// Set after the limit was at its minimum, until a window is late.
     is_rising: AtomicBool,
 }
 
-/// What a window has shown.
+/// The result of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Seen {
-    /// The mean factor by which answers were later than usual, if there were enough.
+    /// The average factor by which answers were later than usual, if there were enough.
     lateness: Option<f64>,
-    /// The most that were under way at a time.
+    /// The maximum number in flight.
     peak: usize,
-    /// Windows in a row before this one that were too late.
+    /// The number of consecutive late windows before this one.
     late_before: u32,
 }
 
 impl AdaptiveLimit {
-    /// An open limit.
+    /// Creates an open limit.
     pub fn new(rules: LoadRules) -> Self {
         Self::with_load(rules, LOAD)
     }
 
-    /// An open limit for one project. The chain's limit decides what is load, so this one falls however few are under way.
+    /// Creates an open limit for one project. The chain's limit decides what is load, so this one may fall with any
+    /// number in flight.
     pub(super) fn of_project(rules: LoadRules) -> Self {
         Self::with_load(rules, 1)
     }
@@ -98,23 +100,23 @@ impl AdaptiveLimit {
         }
     }
 
-    /// The rules.
+    /// Returns the rules.
     pub fn rules(&self) -> &LoadRules {
         &self.rules
     }
 
-    /// The limit, or `None` while it is open.
+    /// Returns the limit, or `None` while it is open.
     pub fn now(&self) -> Option<usize> {
         let limit = self.limit.load(Relaxed);
         (limit < (OPEN * PARTS) as u64).then_some((limit as f64 / PARTS) as usize)
     }
 
-    /// Whether nothing has ended a window for so long that there is no load, if nothing is under way.
+    /// Reports whether no window has ended for so long that a chain with nothing in flight has no load.
     pub(super) fn is_idle(&self, now: u64) -> bool {
         now.saturating_sub(self.opened.load(Relaxed)) >= IDLE
     }
 
-    /// Opens the limit, which says nothing any more, and begins a window.
+    /// Opens an outdated limit and begins a window.
     pub(super) fn open(&self, now: u64) {
         let opened = self.opened.load(Acquire);
         if now > opened && self.opened.compare_exchange(opened, now, AcqRel, Relaxed).is_ok() {
@@ -126,7 +128,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Forgets all that was measured, for another project.
+    /// Drops all measurements, for another project.
     pub(super) fn forget(&self, now: u64) {
         self.opened.store(now, Relaxed);
         self.window.store(0, Relaxed);
@@ -137,34 +139,34 @@ impl AdaptiveLimit {
         self.limit.store((OPEN * PARTS) as u64, Relaxed);
     }
 
-    /// Whether the limit is as low as it may be.
+    /// Reports whether the limit is at its minimum.
     pub(super) fn is_least(&self) -> bool {
         self.now().is_some_and(|limit| limit <= self.rules.least as usize)
     }
 
-    /// Whether the limit rises from its least, with no answers that are late.
+    /// Reports whether the limit is rising from its minimum without late answers.
     pub(super) fn is_rising(&self) -> bool {
         self.is_rising.load(Relaxed)
     }
 
-    /// The mean factor by which the answers of the last window were later than usual; 0 if they were too few.
+    /// Returns the average lateness of the last window; 0 if it had too few samples.
     pub(super) fn lateness(&self) -> f64 {
         f64::from_bits(self.lateness.load(Relaxed))
     }
 
-    /// Whether there was no sign of load in the last second before `now`, in microseconds.
+    /// Reports whether there was no sign of load in the last second before `now`, in microseconds.
     pub(super) fn is_calm(&self, now: u64) -> bool {
         now.saturating_sub(self.loaded.load(Relaxed)) > CALM_AFTER
     }
 
-    /// So many are under way.
+    /// Records the number in flight.
     pub(super) fn saw(&self, under_way: usize) {
         if under_way > self.peak.load(Relaxed) {
             self.peak.fetch_max(under_way, Relaxed);
         }
     }
 
-    /// One was refused.
+    /// Records a refusal.
     pub(super) fn refused(&self, now: u64, under_way: usize) {
         if !self.has_refused.load(Relaxed) {
             self.has_refused.store(true, Relaxed);
@@ -172,14 +174,15 @@ impl AdaptiveLimit {
         self.look(now, under_way);
     }
 
-    /// An answer took `latency` microseconds, `lateness` times what is usual.
+    /// Records an answer that took `latency` microseconds, `lateness` times the usual latency.
     pub(super) fn sample(&self, lateness: f64, latency: u64) {
         let share = (lateness.clamp(0.0, MOST_LATE) * SHARES) as u64;
         let took = latency.min(LONGEST) / UNIT;
         self.window.fetch_add(1 << 48 | share << 24 | took, Relaxed);
     }
 
-    /// Ends the window if it has lasted long enough, and sets the next limit. `under_way` are those at `now`.
+    /// Ends the window if it has lasted long enough, and sets the next limit. `under_way` is the number in flight at
+    /// `now`.
     pub(super) fn look(&self, now: u64, under_way: usize) {
         let opened = self.opened.load(Acquire);
         let lasted = now.saturating_sub(opened);
@@ -190,7 +193,7 @@ impl AdaptiveLimit {
         let is_over = lasted >= self.length.load(Relaxed) && samples >= SAMPLES
             || lasted >= LONGEST
             || samples >= MOST_SAMPLES;
-        // Whoever moves the beginning ends the window; the others find a new one.
+        // The thread that moves the start ends the window. The others find a new one.
         if is_over && self.opened.compare_exchange(opened, now, AcqRel, Relaxed).is_ok() {
             self.end(now, under_way);
         }
@@ -207,13 +210,13 @@ impl AdaptiveLimit {
         let factor = self.rules.factor();
         let is_late = lateness.is_some_and(|lateness| lateness > factor);
         self.late.store(if is_late { seen.late_before.saturating_add(1) } else { 0 }, Relaxed);
-        // Few calls that take longer, without a limit, are not load: what is usual has changed.
+        // A few slower calls without a limit are not load: the usual latency has changed.
         let is_loaded = lateness.is_some_and(|lateness| lateness > factor * 0.75)
             && (seen.peak >= self.load || self.now().is_some());
         if self.has_refused.swap(false, Relaxed) || is_loaded {
             self.loaded.store(now, Relaxed);
         }
-        // What a limit changes shows after the time that an answer takes.
+        // The effect of a limit shows only after the time that an answer takes.
         let length = (mean(took) * UNIT as f64) as u64;
         self.length.store(length.clamp(SHORTEST, LONGEST), Relaxed);
         let next = next(self.limit.load(Relaxed) as f64 / PARTS, seen, &self.rules, self.load);
@@ -225,11 +228,11 @@ impl AdaptiveLimit {
     }
 }
 
-/// The limit after a window.
+/// Returns the limit after a window.
 ///
-/// It is divided by the factor by which answers were later than is tolerated, and multiplied where they were sooner, by no
-/// more than two or one and a half. It falls only if it was in use or there was load; the part of it that was not in use falls
-/// first. From an open limit it falls after a second window that is too late, as one alone may be a pause of the machine.
+/// The limit is divided by the factor by which answers were too late, or multiplied if they were early, by at most 2 or
+/// 1.5. It falls only if it was in use or there was load, and the unused part of it falls first. An open limit falls
+/// only after a second late window, because a single one may be a pause of the machine.
 fn next(limit: f64, seen: Seen, rules: &LoadRules, load: usize) -> f64 {
     let (least, peak) = (f64::from(rules.least.max(1)), seen.peak as f64);
     let Some(lateness) = seen.lateness.filter(|lateness| *lateness > 0.0) else {
@@ -269,7 +272,7 @@ mod tests {
             (100.0, 1.6, 100, 125.0),
             (100.0, 1.0, 100, 150.0),
             (100.0, 1.0, 0, 150.0),
-            // What was not in use falls first.
+            // The unused part falls first.
             (OPEN, 4.0, 90, 45.0),
             (1_000.0, 4.0, 90, 45.0),
             // Few calls are no load.
@@ -314,7 +317,7 @@ mod tests {
                 prop_assert!(if is_late { next <= limit } else { next >= limit }, "{limit} {next}");
                 limit = next;
             }
-            // A call alone is never late: its latency is usual. The windows of five seconds are fifty.
+            // A single call is never late: its latency is usual. Five seconds have fifty windows.
             for _ in 0..50 {
                 limit = next(limit, Seen { lateness: Some(1.0), peak: 1, late_before: 0 }, &rules, LOAD);
             }

@@ -1,13 +1,13 @@
-//! Overload: how many sets of calls a chain may have under way, found from how long they take.
+//! Overload control: limits on the sets of calls in flight per chain, derived from latency.
 //!
-//! A chain that is asked for more than its nodes can do answers later and later, until nothing is answered in time. Here the
-//! latency of each answer is compared with what is usual for its project, method and node ([`Baselines`]), and where answers take
-//! much longer than usual, the chain's limit follows their gradient: it is divided by the factor by which they are too late
-//! ([`AdaptiveLimit`]). Sets beyond the limit are turned away at once, but only those of projects that have more than their share
-//! and whose own answers are late ([`ChainLoad`]).
+//! A chain whose nodes get more calls than they can handle answers later and later, until nothing is answered in time.
+//! Each latency is compared with the usual one of its project, method and node ([`Baselines`]). If answers take much
+//! longer than usual, the chain's limit is divided by the factor by which they are too late ([`AdaptiveLimit`]). Sets
+//! beyond the limit are refused at once, but only those of projects that exceed their share and whose own answers are
+//! late ([`ChainLoad`]).
 //!
-//! A limit begins open and opens again when latency falls, so that a chain without trouble is not limited. Nothing here
-//! waits or takes a lock.
+//! A limit begins open and opens again when latency falls, so a healthy chain is not limited. This code never waits or
+//! takes a lock.
 //!
 //! ```
 //! use rpcgate_core::caller::ProjectId;

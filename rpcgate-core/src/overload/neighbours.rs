@@ -1,4 +1,4 @@
-//! Projects next to each other, in virtual time: one is refused only for what it does itself.
+//! Projects that share a chain, in simulated time: a project is refused only for its own load.
 
 use super::*;
 use crate::caller::ProjectId;
@@ -12,13 +12,13 @@ use std::time::Duration;
 const MILLI: u64 = 1_000;
 const SECOND: u64 = 1_000_000;
 
-/// A project that keeps a number of calls under way, as clients with as many connections do.
+/// A project that keeps `lanes` calls in flight, like a client with that number of connections.
 #[derive(Clone, Copy, Debug)]
 struct Project {
     lanes: usize,
     /// The microseconds that a node works on one of its calls.
     takes: u64,
-    /// The microseconds between an answer and the next call of a connection, and after a refusal.
+    /// The microseconds between an answer or a refusal and the next call of a connection.
     rests: u64,
     tier: Tier,
     method: u64,
@@ -31,14 +31,14 @@ impl Project {
     }
 }
 
-/// What a project saw.
+/// The result for a project.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Outcome {
     answered: usize,
     refused: usize,
-    /// Refusals while it had nothing under way.
+    /// Refusals while it had nothing in flight.
     refused_when_idle: usize,
-    /// Refusals while it had less than its share of the limit.
+    /// Refusals below its share of the limit.
     refused_below_share: usize,
     under_way: usize,
 }
@@ -89,7 +89,7 @@ impl Chain {
         self.events.push(Reverse((time, self.next, event)));
     }
 
-    /// Lets the projects call for some seconds. The calls of the run before end first.
+    /// Runs the projects for `secs` seconds. The calls of the previous run end first.
     fn run(&mut self, secs: u64, projects: &[Project]) -> Vec<Outcome> {
         self.outcomes = vec![Outcome::default(); projects.len()];
         let end = self.now + secs * SECOND;
@@ -136,12 +136,12 @@ impl Chain {
         }
     }
 
-    /// The share of a project in the limit, by the book.
+    /// Returns the exact share of a project in the limit.
     fn share(&self, tier: Tier) -> usize {
         let weights = LoadRules::default().weights.map(|weight| weight as usize);
         let active = self.load.active();
         let all: usize = active.iter().zip(weights).map(|(active, weight)| *active as usize * weight).sum();
-        // The project that was refused is not counted if it has nothing under way, which is a failure of its own.
+        // A refused project with nothing in flight is not counted; that is a separate failure.
         (self.load.limit().unwrap_or(usize::MAX / 1_000) * weights[tier as usize] / all.max(1)).max(1)
     }
 
@@ -169,7 +169,7 @@ impl Chain {
     }
 }
 
-/// One quiet project next to `noisy` others, whose calls become slow at a node that has enough places.
+/// Runs one quiet project next to `noisy` others, whose calls become slow at a node with enough capacity.
 fn neighbours_of(noisy: usize, lanes: usize, quiet: Project) -> (Chain, Outcome) {
     let mut chain = Chain::new(usize::MAX);
     let with = |others: Project| [vec![quiet], vec![others; noisy]].concat();
@@ -201,7 +201,7 @@ fn a_project_that_a_greedy_one_makes_late_keeps_its_part_of_what_is_under_way() 
     let mut chain = Chain::new(usize::MAX);
     let quiet = Project { rests: 50 * MILLI, ..Project::of(20, 80) };
     chain.run(6, &[quiet, Project::of(60, 2)]);
-    // The node needs more than twice the time for all other calls while it works on the slow ones.
+    // The node takes more than twice the time for all other calls while it works on the slow ones.
     let slowed = Project { takes: 200 * MILLI, ..quiet };
     let outcomes = chain.run(4, &[slowed, Project { rests: MILLI, ..Project::of(60, 4_000) }]);
     assert!(chain.load.limit().is_some_and(|limit| limit < 20), "{:?}", chain.load.limit());
@@ -216,7 +216,7 @@ fn a_greedy_project_is_still_refused_where_it_overloads_the_node() {
     let outcomes = chain.run(20, &[Project { lanes: 400, ..greedy }, modest]);
     assert!(outcomes[0].refused > 1_000, "{outcomes:?}");
     assert_eq!(outcomes[1].refused, 0, "{outcomes:?}");
-    // Half of what the node can do with all of its places busy.
+    // Half of the node's capacity.
     assert!(outcomes[0].answered > 3_200, "it is not shut out: {outcomes:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The projects that have sets of calls under way: the number of these sets, and the limit that their own answers allow.
+//! The projects with sets of calls in flight: the number of these sets, and the limit from the project's own answers.
 
 use super::limit::AdaptiveLimit;
 use super::rules::LoadRules;
@@ -8,37 +8,36 @@ use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The buckets. Each bucket has slots for eight projects.
+/// The number of buckets.
 const BUCKETS: usize = 256;
-/// The slots of a bucket.
+/// The slots per bucket.
 const WIDTH: usize = 8;
 /// The attempts to write a slot that other threads change at the same time.
 const ATTEMPTS: usize = 16;
-/// The bits of the count of a slot. The bits above it identify the project.
+/// The bits of a slot's count. The bits above it identify the project.
 const COUNT_BITS: u32 = 24;
 
 /// The seats of all projects of a chain.
 ///
-/// A project has a slot from its first set on, until another project of its bucket needs the slot while the first one has
-/// nothing under way. So the memory is bounded, and no two projects that have something under way share a slot. A project that
-/// finds its bucket full of others has no seat; that takes many hundreds of projects at the same time.
+/// A project keeps its slot from its first set until another project of its bucket needs the slot while the first one
+/// has nothing in flight. So the memory is bounded, and no two projects with sets in flight share a slot. A project
+/// gets no seat if its bucket is full, which takes many hundreds of simultaneous projects.
 #[derive(Debug)]
 pub(super) struct Seats {
     slots: Box<[Slot]>,
-    /// The projects of each tier that have something under way.
+    /// The number of projects of each tier with sets in flight.
     active: [AtomicU32; Tier::ALL.len()],
     hash: RandomState,
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// From the highest bit: 40 bits that identify the project and its tier, 24 of the number of its sets under way.
+    /// From the highest bit: 40 bits that identify the project and its tier, 24 of the number of its sets in flight.
     owner: AtomicU64,
-    /// The limit that follows the lateness of the project's own answers.
     limit: AdaptiveLimit,
 }
 
-/// A place of one set in the count of its project.
+/// One set in the count of its project.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Seat {
     slot: u16,
@@ -46,7 +45,7 @@ pub(super) struct Seat {
 }
 
 impl Seats {
-    /// No project has a seat.
+    /// Creates seats without projects.
     pub(super) fn new(rules: LoadRules) -> Self {
         let slot = |_| Slot { owner: AtomicU64::new(0), limit: AdaptiveLimit::of_project(rules) };
         Seats {
@@ -56,7 +55,7 @@ impl Seats {
         }
     }
 
-    /// Counts one more set of this project. Returns its seat, and the number of the project's sets that were seated before.
+    /// Counts one more set of this project. Returns its seat, and the number of the project's sets before.
     pub(super) fn sit(&self, project: ProjectId, tier: Tier, now: u64) -> Option<(Seat, usize)> {
         let hash = self.hash.hash_one((project, tier as u8));
         let tag = hash >> COUNT_BITS;
@@ -80,13 +79,13 @@ impl Seats {
             if before == 0 {
                 self.active[tier as usize].fetch_add(1, Relaxed);
             }
-            // There are fewer slots than numbers of this type.
+            // There are fewer slots than values of this type.
             return Some((Seat { slot: at as u16, tier }, before));
         }
         None
     }
 
-    /// The slot of this project in its bucket, or else one that has nothing under way, and its owner.
+    /// Returns the slot of this project in its bucket, or else an idle one, and the slot's owner.
     fn find(&self, first: usize, tag: u64) -> Option<(usize, u64)> {
         let mut free: Option<(usize, u64)> = None;
         for (at, slot) in self.slots.iter().enumerate().skip(first).take(WIDTH) {
@@ -94,7 +93,7 @@ impl Seats {
             if word >> COUNT_BITS == tag {
                 return Some((at, word));
             }
-            // One that no project had is the better one: the others may come again.
+            // An unused slot is better: the other projects may return.
             if count(word) == 0 && free.is_none_or(|(_, known)| known != 0 && word == 0) {
                 free = Some((at, word));
             }
@@ -110,17 +109,17 @@ impl Seats {
         }
     }
 
-    /// The projects of each tier that have something under way, in the order of [`Tier::ALL`].
+    /// Returns the number of projects of each tier with sets in flight, in the order of [`Tier::ALL`].
     pub(super) fn active(&self) -> [u32; Tier::ALL.len()] {
         std::array::from_fn(|tier| self.active[tier].load(Relaxed))
     }
 
-    /// The limit of the project of this seat.
+    /// Returns the limit of the project of this seat.
     pub(super) fn limit(&self, seat: Seat) -> &AdaptiveLimit {
         &self.slot(seat).limit
     }
 
-    /// The sets that the project of this seat has under way.
+    /// Returns the number of sets that the project of this seat has in flight.
     pub(super) fn under_way(&self, seat: Seat) -> usize {
         count(self.slot(seat).owner.load(Relaxed)) as usize
     }
@@ -129,7 +128,7 @@ impl Seats {
         &self.slots[usize::from(seat.slot)]
     }
 
-    /// The sets that are counted.
+    /// Returns the number of counted sets.
     #[cfg(test)]
     pub(super) fn taken(&self) -> u64 {
         self.slots.iter().map(|slot| count(slot.owner.load(Relaxed))).sum()
@@ -153,7 +152,7 @@ mod tests {
         Seats::new(LoadRules::default())
     }
 
-    /// Lets the answers to a project be late until it has a limit.
+    /// Makes the answers to a project late until it has a limit.
     fn late(seats: &Seats, seat: Seat) {
         for window in 1..6 {
             seats.limit(seat).saw(40);

@@ -1,4 +1,4 @@
-//! A chain whose nodes can do so much at a time, under loads that come and go, in a time of its own.
+//! A chain with nodes of limited capacity, under changing load, in simulated time.
 
 use super::*;
 use crate::caller::ProjectId;
@@ -11,22 +11,22 @@ use std::time::Duration;
 
 const MICROS: u64 = 1_000_000;
 
-/// A node that works on `places` calls at a time, each of which takes `takes` microseconds, and lets the others wait.
+/// A node that works on `places` calls at a time, `takes` microseconds each, and queues the others.
 struct Simulation {
     load: Arc<ChainLoad>,
     places: usize,
     takes: u64,
-    /// Which of the kinds the answers are.
+    /// The kind of the answers.
     kind: u64,
     now: u64,
-    /// Ends of the calls that are being worked on, and their places.
+    /// The ends of the active calls.
     working: BinaryHeap<Reverse<(u64, u64)>>,
     entered: std::collections::HashMap<u64, (LoadPlace, usize, u64)>,
     waiting: VecDeque<u64>,
     calls: u64,
     /// A source of small irregularities.
     dice: u64,
-    /// The time that each answer took, and its project.
+    /// The latency of each answer, and its project.
     answered: Vec<(u64, usize)>,
     refused: Vec<usize>,
 }
@@ -53,18 +53,18 @@ impl Simulation {
         }
     }
 
-    /// What the node can do in a second.
+    /// Returns the calls per second that the node can handle.
     fn capacity(&self) -> u64 {
         self.places as u64 * MICROS / self.takes
     }
 
-    /// A number from 0 to 999.
+    /// Returns a number from 0 to 999.
     fn roll(&mut self) -> u64 {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.dice >> 33) % 1_000
     }
 
-    /// Calls for so many seconds, of each project at its rate and on its tier. Forgets what was counted before.
+    /// Calls for `secs` seconds, with each project at its rate and on its tier. Resets the counts first.
     fn run(&mut self, secs: u64, projects: &[(u64, Tier)]) -> &mut Self {
         (self.answered, self.refused) = (Vec::new(), vec![0; projects.len()]);
         let end = self.now + secs * MICROS;
@@ -81,7 +81,7 @@ impl Simulation {
                 break;
             }
             self.now = at;
-            // Between none and two of the mean intervals.
+            // Between zero and two of the average intervals.
             next[who] = at + (2 * MICROS / projects[who].0.max(1)) * (self.roll() + 1) / 1_000 + 1;
             self.arrive(who, projects[who].1);
         }
@@ -120,7 +120,7 @@ impl Simulation {
         self.work();
     }
 
-    /// The latency in milliseconds that a part of a hundred of the answers exceeded.
+    /// Returns the 99th percentile of the latency in milliseconds.
     fn p99(&self) -> u64 {
         let mut all: Vec<u64> = self.answered.iter().map(|(took, _)| *took).collect();
         all.sort_unstable();
@@ -178,13 +178,13 @@ fn projects_of_higher_tiers_have_larger_shares() {
 
 #[test]
 fn ordinary_changes_turn_nobody_away() {
-    // A node in whose place comes a much slower one, which the answers say.
+    // A much slower node replaces one, as its answers show.
     let mut node = Simulation::new(100_000, 2);
     node.run(5, &[(1_000, FREE)]);
     (node.takes, node.kind) = (120_000, 8);
     node.run(10, &[(1_000, FREE)]);
     assert_eq!((node.all_refused(), node.load.limit()), (0, None));
-    // Many at once, of which the node makes light.
+    // A burst that the node handles easily.
     node.run(1, &[(20_000, FREE)]);
     assert_eq!((node.all_refused(), node.load.limit()), (0, None));
     // Few calls, however late.
@@ -193,7 +193,7 @@ fn ordinary_changes_turn_nobody_away() {
     node.takes = 900_000;
     node.run(5, &[(5, FREE)]);
     assert_eq!((node.all_refused(), node.load.limit()), (0, None));
-    // Answers that are later than usual and still soon.
+    // Answers that are later than usual but still fast.
     let mut node = Simulation::new(100_000, 1);
     node.run(5, &[(2_000, FREE)]);
     node.takes = 70_000;
@@ -261,7 +261,7 @@ fn a_wait_that_is_given_up_counts_as_late_and_never_as_usual() {
     assert_eq!(load.limit(), None, "a client that leaves early says nothing");
     (0..4).for_each(|_| round(|place, now| place.given_up(1, now), Duration::from_secs(5)));
     assert!(load.limit().is_some_and(|limit| limit < 64), "{:?}", load.limit());
-    // Nothing that says how long answers take: it must not stay closed.
+    // Without latency samples, the limit must not stay closed.
     (0..20).for_each(|_| round(LoadPlace::passed, Duration::from_secs(1)));
     assert!(load.limit().is_none_or(|limit| limit > 1_000), "{:?}", load.limit());
     assert_eq!(load.under_way(), 0);
@@ -283,7 +283,7 @@ proptest! {
             prop_assert!(node.load.limit().is_none_or(|limit| limit >= 4));
         }
         let held = node.load.under_way() as u64 * node.takes / places as u64 / MICROS;
-        // What waits at the node is not the gateway's to hurry.
+        // The gateway cannot speed up what waits at the node.
         node.run(5 + held, &[(tenth * 4, FREE)]).run(5, &[(tenth * 4, FREE)]);
         prop_assert_eq!(node.all_refused(), 0, "{:?}", node.load.limit());
         while !node.working.is_empty() {

@@ -1,9 +1,8 @@
-//! The last requests of a gateway, kept in memory so that each can be explained: who asked, which plan and limits held, what
-//! came from the cache, which nodes were tried, and what it cost.
+//! The recent requests of a gateway, kept in memory to explain each one: the caller, its plan and limits, the cache's
+//! part, the tried nodes, and the cost.
 //!
-//! A [tally](crate::tally) that settles writes what it knows into [`RecentRequests`], if its
-//! [`Accounting`](crate::tally::Accounting) has one. Nothing of a call is kept but the name of its method: no parameter, no
-//! body, no key.
+//! A settling [tally](crate::tally) writes into the [`RecentRequests`] of its [`Accounting`](crate::tally::Accounting),
+//! if it has one. Only the method name of a call is kept: no parameters, no body, no key.
 //!
 //! ```
 //! # use rpcgate_core::{adapter::*, call::CallView, chain::{Facts, Finality, Method}};

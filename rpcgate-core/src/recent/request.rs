@@ -1,4 +1,4 @@
-//! What is remembered of one request.
+//! The stored data of one recent request.
 
 use crate::backend::usage_sink::Outcome;
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
@@ -12,30 +12,30 @@ use crate::transport::Transport;
 use crate::window::Windows;
 use std::time::Duration;
 
-/// A request that is remembered.
+/// A recent request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecentRequest {
-    /// What holds for all of it.
+    /// The data of the whole request.
     pub facts: RequestFacts,
     /// Its calls, in order.
     pub calls: Vec<RecentCall>,
-    /// The tries of its calls at nodes.
+    /// The tries of its calls.
     pub tries: Vec<NodeTry>,
 }
 
-/// A call of a request that is remembered.
+/// A call of a recent request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecentCall {
     /// The metered method.
     pub method: String,
-    /// What became of it.
+    /// The data of the call.
     pub facts: CallFacts,
 }
 
-/// What holds for all calls of a request.
+/// The data that all calls of a request share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestFacts {
-    /// The request.
+    /// The id of the request.
     pub request: RequestId,
     /// The key of the caller.
     pub key: KeyId,
@@ -43,33 +43,33 @@ pub struct RequestFacts {
     pub project: ProjectId,
     /// The project's tenant.
     pub tenant: TenantId,
-    /// The tenant's tier at the time.
+    /// The tenant's tier at that time.
     pub tier: Tier,
     /// The transport of the request.
     pub transport: Transport,
     /// The chain.
     pub chain: ChainName,
-    /// Whether the request was an array.
+    /// True if the request was an array.
     pub is_batch: bool,
-    /// Whether it began something that lasts: a stream, or a long call. Its times and tries are then those of the begin.
+    /// True if it began a stream or a long call. Its times and tries are then those of the begin.
     pub is_lasting: bool,
-    /// Whether the caller's limits were scaled down.
+    /// True if the caller's limits were scaled down.
     pub is_cooled: bool,
     /// The arrival of the request.
     pub arrival: Time,
-    /// The arrival by [`Clock::elapsed`](crate::clock::Clock::elapsed), by which tries are measured.
+    /// The arrival by [`Clock::elapsed`](crate::clock::Clock::elapsed), like the times of tries.
     pub started: Duration,
-    /// The time from its arrival to its answer.
+    /// The time from arrival to answer.
     pub latency: Duration,
-    /// The plan windows after the request was counted in them or refused by them; `None` if it did not come so far.
+    /// The plan windows after the request was counted in them or refused by them; `None` if it did not get that far.
     pub windows: Option<Windows>,
-    /// How much the windows counted.
+    /// The number of requests that the windows counted.
     pub counted: u32,
-    /// The project's quota; `None` if the request did not come so far, or costs nothing.
+    /// The project's quota; `None` if the request did not get that far or costs nothing.
     pub quota: Option<QuotaUse>,
-    /// The reason why the request was refused as a whole.
+    /// The reason if the whole request was refused.
     pub refused: Option<Refusal>,
-    /// How many tries at nodes are not among those that are kept.
+    /// The number of tries that were not kept.
     pub tries_left_out: u32,
 }
 
@@ -78,15 +78,15 @@ pub struct RequestFacts {
 pub struct QuotaUse {
     /// The units that the project may use in 24 hours.
     pub ceiling: u64,
-    /// Those that it had used before, as far as the gateway knew.
+    /// The units used before, as the gateway knew it.
     pub before: u64,
-    /// Those that were reserved for the request.
+    /// The units reserved for the request.
     pub reserved: u64,
-    /// Those that it was charged; the others were returned.
+    /// The charged units. The rest was refunded.
     pub charged: u64,
 }
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallFacts {
     /// The weight of its method in Compute Units.
@@ -97,25 +97,25 @@ pub struct CallFacts {
     pub status: u16,
     /// Its outcome.
     pub outcome: Outcome,
-    /// The part of the cache in its answer.
+    /// The cache's part in the answer.
     pub cache: CacheUse,
-    /// Why it was refused, if it was.
+    /// The reason of its refusal, if it was refused.
     pub refusal: Option<Refusal>,
-    /// Why no node answered it, if none did.
+    /// The fault, if no node answered.
     pub fault: Option<Fault>,
 }
 
-/// The part of the cache in the answer to a call.
+/// The cache's part in the answer to a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CacheUse {
     /// The answer was stored.
     Hit,
-    /// The same call was in flight already, and its answer served both.
+    /// An identical call was already in flight, and its answer served both.
     Joined,
     /// No answer was stored.
     Miss,
     /// Answers to the call are never stored.
     Uncacheable,
-    /// The call did not come so far: it was refused before, or answered by the gateway itself.
+    /// The call did not reach the cache: it was refused before, or the gateway answered it.
     NotAsked,
 }

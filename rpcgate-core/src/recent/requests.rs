@@ -1,4 +1,4 @@
-//! The memory of the last requests.
+//! The in-memory store of recent requests.
 
 use super::request::{CallFacts, RecentCall, RecentRequest, RequestFacts};
 use crate::backend::usage_sink::shown_method;
@@ -9,21 +9,21 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// The parts of a shard: the oldest is forgotten as a whole when its place is needed.
+/// The chunks per shard. The oldest one is dropped whole when its space is needed.
 const CHUNKS: usize = 8;
 
-/// The most requests of a chunk, so that a search never holds a lock for long.
+/// The maximum number of requests per chunk, so that a search never holds a lock for long.
 const MOST_ROWS: usize = 512;
 
-/// Calls and tries that a chunk has room for beside one for each request: those of the largest batch fit into any chunk.
+/// The capacity of a chunk for calls and tries beyond one per request. The largest batch fits into any chunk.
 const SPARE: usize = 128;
 
-/// Bytes of method names that a chunk has room for: these for each request, and those of the largest batch.
+/// The capacity of a chunk for method names in bytes: per request, and additionally for the largest batch.
 const NAME: usize = 32;
 const SPARE_NAMES: usize = 32 << 10;
 
-/// The last requests, up to a bound. Each thread writes into a shard of its own, and none ever waits: a request that finds
-/// its shard and the next one in use is not remembered.
+/// A bounded store of recent requests. Each thread writes into its own shard and never waits: a request that finds its
+/// shard and the next one locked is dropped.
 pub struct RecentRequests {
     shards: Box<[Shard]>,
     rows: usize,
@@ -31,12 +31,12 @@ pub struct RecentRequests {
     dropped: AtomicU64,
 }
 
-/// On cache lines of its own, so that threads do not slow each other down.
+/// Aligned to its own cache lines, so that threads do not slow each other down.
 #[repr(align(128))]
 #[derive(Default)]
 struct Shard(Mutex<VecDeque<Chunk>>);
 
-/// Requests that were remembered one after another.
+/// Consecutive requests.
 #[derive(Default)]
 struct Chunk {
     requests: Vec<Kept>,
@@ -45,7 +45,7 @@ struct Chunk {
     names: Vec<u8>,
 }
 
-/// A request, and the ends of its parts of the lists; they begin where those of the request before end.
+/// A request, and the ends of its parts of the lists. They begin at the ends of the previous request.
 struct Kept {
     facts: RequestFacts,
     calls: u32,
@@ -89,7 +89,7 @@ impl Chunk {
     }
 }
 
-/// The number of this thread among those that have remembered a request.
+/// Returns the number of this thread among those that have stored a request.
 fn place() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -99,7 +99,8 @@ fn place() -> usize {
 }
 
 impl RecentRequests {
-    /// Remembers at most `limit` requests, written by `threads` threads; less memory is used until there are so many.
+    /// Creates a store of at most `limit` requests, written by `threads` threads. Its memory grows with the number of
+    /// requests.
     pub fn new(limit: usize, threads: usize) -> Self {
         let limit = limit.max(1);
         let count = threads.clamp(1, limit);
@@ -109,7 +110,7 @@ impl RecentRequests {
         RecentRequests { shards, rows, chunks: (of_shard / rows).max(1), dropped: AtomicU64::new(0) }
     }
 
-    /// Remembers a request: what holds for it, its calls with their methods, and the tries of its calls at nodes.
+    /// Stores a request: its data, its calls with their methods, and the tries of its calls.
     pub fn remember<'m>(
         &self,
         facts: &RequestFacts,
@@ -125,7 +126,7 @@ impl RecentRequests {
         };
         let fits = |chunk: &Chunk| chunk.has_room(self.rows, calls.len(), tries.len(), names);
         if !chunks.back().is_some_and(fits) {
-            // The oldest becomes the newest, with its memory.
+            // The oldest chunk becomes the newest and keeps its memory.
             let mut next =
                 if chunks.len() < self.chunks { None } else { chunks.pop_front() }.unwrap_or_default();
             next.clear();
@@ -145,11 +146,11 @@ impl RecentRequests {
         chunk.requests.push(Kept { facts: *facts, calls, tries });
     }
 
-    /// The request with this id, if it is remembered. A search takes milliseconds, but holds each lock only for a small part
-    /// of that.
+    /// Returns the request with this id, if it is stored. A search takes milliseconds, but holds each lock only for a
+    /// small part of that.
     pub fn find(&self, request: RequestId) -> Option<RecentRequest> {
         self.shards.iter().find_map(|shard| {
-            // From the newest chunk to the oldest: what is pushed meanwhile moves none past this.
+            // From the newest chunk to the oldest: a concurrent push moves no chunk past this search.
             (0..self.chunks).find_map(|back| {
                 let chunks = shard.0.lock();
                 let place = chunks.len().checked_sub(back + 1)?;
@@ -158,18 +159,18 @@ impl RecentRequests {
         })
     }
 
-    /// Requests that were not remembered, because others were being remembered at the same moment.
+    /// Returns the number of requests that were dropped because of concurrent writes.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
 
-    /// How many requests are remembered.
+    /// Returns the number of stored requests.
     pub fn len(&self) -> usize {
         let len = |shard: &Shard| shard.0.lock().iter().map(|chunk| chunk.requests.len()).sum::<usize>();
         self.shards.iter().map(len).sum()
     }
 
-    /// Whether none is remembered.
+    /// Reports whether no request is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,18 +1,18 @@
-//! The end of calls whose client has set a time.
+//! The end of calls with a client deadline.
 
 use super::grpc;
 
-/// The end of a gRPC call that was not answered within the time that its client gave it.
+/// The end of a gRPC call that missed its client's deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeadlineExceeded;
 
 impl DeadlineExceeded {
-    /// The gRPC status number.
+    /// Returns the gRPC status number.
     pub const fn grpc(self) -> u8 {
         grpc::DEADLINE_EXCEEDED
     }
 
-    /// The message.
+    /// Returns the message.
     pub const fn message(self) -> &'static str {
         "deadline exceeded"
     }

@@ -4,7 +4,6 @@ use super::{INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR};
 use crate::chain::Dialect;
 use crate::json::write_string;
 
-/// Writes an object with one field.
 pub(super) fn write_field(name: &str, text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"");
     out.extend_from_slice(name.as_bytes());
@@ -46,8 +45,8 @@ pub(super) fn write_error(dialect: Dialect, id: Option<&[u8]>, code: i32, messag
     out.push(b'}');
 }
 
-/// Writes an error object of NEAR. Its clients show the `error_message` of the cause, or the `data`, and fail where they
-/// are missing.
+/// Writes a NEAR error object. NEAR clients show the `error_message` of the cause, or the `data`, and fail if they are
+/// missing.
 fn write_near_error(code: i32, message: &str, out: &mut Vec<u8>) {
     let (name, cause) = match code {
         PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND => ("REQUEST_VALIDATION_ERROR", "PARSE_ERROR"),

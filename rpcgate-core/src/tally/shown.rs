@@ -1,4 +1,4 @@
-//! What a settled tally shows: to observers, and to explanations of its request.
+//! The data of a settled tally for observers and explanations.
 
 use super::{Accounting, Tally};
 use crate::backend::call_observer::{CallObserver, SettledCalls};
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use std::time::Duration;
 
 impl Tally {
-    /// Keeps what explains this request.
+    /// Stores the explanation of this request.
     pub(super) fn remember<'m>(
         &self,
         calls: impl ExactSizeIterator<Item = (CallFacts, &'m [u8])> + Clone,
@@ -25,7 +25,7 @@ impl Tally {
         recent.remember(&self.facts(latency, (grant, charged), is_lasting), calls, self.tries.as_slice());
     }
 
-    /// Who sees these calls.
+    /// Returns the observers of these calls.
     pub(super) fn observers(&self) -> impl Iterator<Item = &dyn CallObserver> {
         let Accounting { observer, tracing, .. } = &*self.accounting;
         let is_recorded = || self.tries.trace().is_some_and(|trace| trace.is_sampled());
@@ -63,7 +63,7 @@ impl Tally {
         });
     }
 
-    /// What holds for all of its calls.
+    /// Returns the data that all of its calls share.
     fn facts(
         &self,
         latency: Duration,
@@ -99,7 +99,7 @@ impl Tally {
         }
     }
 
-    /// What explains the call at `place`, except for what its line has.
+    /// Returns the data of the call at `place`, without the fields that its line has.
     pub(super) fn call_facts(&self, entry: &Entry, place: usize) -> CallFacts {
         let (refusal, fault) = match &entry.state {
             CallState::Refused(refusal) => (Some(*refusal), None),
@@ -135,7 +135,7 @@ impl Tally {
             CallState::Parked => CacheUse::Joined,
             CallState::Open | CallState::Refused(_) => CacheUse::NotAsked,
             CallState::Sent => asked(),
-            // A call that was not tried itself failed with the one that it had joined.
+            // A call that was not tried failed with the identical call that it had joined.
             CallState::Failed(fault) => match asked() {
                 CacheUse::Miss if fault.cause != Cause::NoNode && !self.was_tried(place) => CacheUse::Joined,
                 other => other,

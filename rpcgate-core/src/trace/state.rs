@@ -4,17 +4,17 @@ use super::TRACESTATE;
 use http::header::{HeaderMap, HeaderValue};
 use smallvec::SmallVec;
 
-/// Bytes of it that are passed on.
+/// The maximum length that is passed on, in bytes.
 const LONGEST: usize = 512;
 
-/// Members that it may have.
+/// The maximum number of members.
 const MOST_MEMBERS: usize = 32;
 
-/// Bytes of a member's key, and of its value.
+/// The maximum length of a member's key, and of its value, in bytes.
 const LONGEST_PART: usize = 256;
 
-/// The `tracestate` of a request, its lines joined. `None` if there is none, or one that is not valid or too long: it is
-/// passed on as a whole or not at all.
+/// Returns the `tracestate` of a request, with its lines joined. `None` if it is missing, invalid or too long: it is
+/// passed on whole or not at all.
 pub(super) fn read_state(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut lines = headers.get_all(&TRACESTATE).iter();
     let first = lines.next()?;
@@ -35,7 +35,7 @@ pub(super) fn read_state(headers: &HeaderMap) -> Option<HeaderValue> {
     is_valid(state.as_bytes()).then_some(state)
 }
 
-/// Whether it is a list of members, each with a key of its own. Empty members are allowed.
+/// Reports whether it is a list of members with unique keys. Empty members are allowed.
 fn is_valid(state: &[u8]) -> bool {
     if state.len() > LONGEST {
         return false;
@@ -52,7 +52,7 @@ fn is_valid(state: &[u8]) -> bool {
     !keys.is_empty()
 }
 
-/// Without the blanks around it.
+/// Removes the surrounding blanks.
 fn trimmed(mut member: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = member {
         member = rest;

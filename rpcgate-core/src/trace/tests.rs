@@ -24,7 +24,7 @@ fn a_valid_traceparent_is_read_and_any_other_is_none() {
         assert_eq!(context.is_sampled(), is_sampled, "{flags}");
         assert!(context.text().ends_with(kept.as_bytes()), "{flags}: flags that are not known are not set");
     }
-    // A later version may have more.
+    // A later version may have more fields.
     for later in [format!("cc-{TRACE}-{SPAN}-01"), format!("01-{TRACE}-{SPAN}-01-what-the-future-will-be")] {
         assert!(read(&later).is_some(), "{later}");
     }
@@ -109,7 +109,7 @@ fn as_many_calls_are_traced_as_the_ratio_says() {
             .count()
     };
     assert_eq!((count(0), count(WHOLE), count(u32::MAX)), (0, 20_000, 20_000));
-    // Six deviations of 20,000 calls are 367.
+    // Six standard deviations of 20,000 calls are 367.
     assert!(count(250_000).abs_diff(5_000) < 400);
     assert!(count(1_000).abs_diff(20) < 27);
 }
@@ -187,7 +187,7 @@ proptest! {
         let mut text = format!("00-{trace:032x}-{span:016x}-01").into_bytes();
         text[at] = byte;
         if let Some(context) = TraceContext::parse(&text) {
-            // A changed version or unknown flags read as what is known of them.
+            // A changed version or unknown flags are reduced to the known parts.
             prop_assert_eq!(&context.text()[2..53], &text[2..53]);
             prop_assert!(text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-')));
         }

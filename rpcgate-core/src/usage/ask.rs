@@ -1,4 +1,4 @@
-//! A usage query, read from the query parameters of `GET /usage`.
+//! Usage queries, parsed from the query parameters of `GET /usage`.
 
 use super::window::{Period, UsageWindow, WindowError};
 use crate::backend::usage_sink::shown_method;
@@ -13,10 +13,10 @@ use time::format_description::well_known::Rfc3339;
 /// The default number of rows in an answer.
 pub const DEFAULT_LIMIT: u32 = 500;
 
-/// The largest number of rows in an answer.
+/// The maximum number of rows in an answer.
 pub const MOST_ROWS: u32 = 5_000;
 
-/// The largest number of names to group by.
+/// The maximum number of names to group by.
 pub const MOST_GROUPS: usize = 4;
 
 /// A dimension by which rows are grouped.
@@ -53,7 +53,7 @@ impl Group {
         Group::Status,
     ];
 
-    /// Its name in requests and answers.
+    /// Returns its name in requests and answers.
     pub const fn name(self) -> &'static str {
         match self {
             Group::Hour => "hour",
@@ -89,10 +89,10 @@ pub enum AskError {
     /// The window is invalid.
     #[error(transparent)]
     Window(#[from] WindowError),
-    /// A moment is invalid.
+    /// A timestamp is invalid.
     #[error("{0} must be an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z")]
     Moment(&'static str),
-    /// `to` was given without `from`.
+    /// `to` is present without `from`.
     #[error("to needs from")]
     NoFrom,
     /// `group_by` contains an unknown name.
@@ -107,7 +107,7 @@ pub enum AskError {
     /// `group_by` contains both hour and day.
     #[error("group_by takes hour or day, not both")]
     HourAndDay,
-    /// An identifier is invalid.
+    /// An id is invalid.
     #[error("{0} must be a UUID")]
     Id(&'static str),
     /// `transport` is unknown.
@@ -118,7 +118,7 @@ pub enum AskError {
     Limit,
 }
 
-/// The parameters of a request as they were sent; `None` means absent.
+/// The parameters of a request as sent; `None` means absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "the names are those of the request")]
 pub struct Params<'a> {
@@ -158,14 +158,14 @@ pub struct UsageAsk {
     limit: u32,
 }
 
-/// A filter; a field that is `None` restricts nothing.
+/// A filter. A `None` field restricts nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Only {
     /// Only this project.
     pub project: Option<ProjectId>,
     /// Only this chain, by path name.
     pub chain: Option<String>,
-    /// Only this method, as it is [shown](shown_method).
+    /// Only this method, as [shown](shown_method).
     pub method: Option<String>,
     /// Only this key.
     pub key: Option<KeyId>,
@@ -174,18 +174,18 @@ pub struct Only {
 }
 
 impl UsageAsk {
-    /// All usage of `tenant` in `window`, in one row.
+    /// Creates a query for all usage of `tenant` in `window`, in one row.
     pub fn new(tenant: TenantId, window: UsageWindow) -> Self {
         UsageAsk { tenant, window, group_by: Vec::new(), only: Only::default(), limit: DEFAULT_LIMIT }
     }
 
-    /// The query of a request that arrived at `now`.
+    /// Parses the query of a request that arrived at `now`.
     ///
-    /// `from` and `to` replace `period`; without `to` the window ends at `now`. An empty parameter counts as absent,
+    /// `from` and `to` replace `period`. Without `to`, the window ends at `now`. Empty parameters count as absent,
     /// because forms send empty fields.
     ///
     /// # Errors
-    /// An [`AskError`] that names the parameter.
+    /// Returns an [`AskError`] that names the parameter.
     pub fn parse(tenant: TenantId, params: &Params<'_>, now: Time) -> Result<Self, AskError> {
         let given = |param: Option<&'_ str>| param.map(str::to_owned).filter(|param| !param.is_empty());
         let window = match (given(params.from), given(params.to)) {
@@ -214,10 +214,10 @@ impl UsageAsk {
         UsageAsk::new(tenant, window).only(only).grouped(&groups)?.limited(limit.unwrap_or(DEFAULT_LIMIT))
     }
 
-    /// The query with rows grouped by `groups`, in that order.
+    /// Groups rows by `groups`, in that order.
     ///
     /// # Errors
-    /// [`AskError::TooManyGroups`], [`AskError::Twice`], [`AskError::HourAndDay`].
+    /// Returns [`AskError::TooManyGroups`], [`AskError::Twice`] or [`AskError::HourAndDay`].
     pub fn grouped(self, groups: &[Group]) -> Result<Self, AskError> {
         if groups.len() > MOST_GROUPS {
             return Err(AskError::TooManyGroups);
@@ -231,18 +231,18 @@ impl UsageAsk {
         Ok(UsageAsk { group_by: groups.to_vec(), ..self })
     }
 
-    /// The query with this filter.
+    /// Sets the filter.
     #[must_use]
     pub fn only(self, only: Only) -> Self {
-        // No stored name contains a NUL, and a database may not accept one.
+        // Stored names contain no NUL, and a database may not accept one.
         let clean = |name: Option<String>| name.map(|name| shown_method(name.as_bytes()).into_owned());
         UsageAsk { only: Only { chain: clean(only.chain), method: clean(only.method), ..only }, ..self }
     }
 
-    /// The query with at most `rows` rows in its answer.
+    /// Sets the maximum number of rows in the answer.
     ///
     /// # Errors
-    /// [`AskError::Limit`] for 0, or more than [`MOST_ROWS`].
+    /// Returns [`AskError::Limit`] for 0 or more than [`MOST_ROWS`].
     pub fn limited(self, rows: u32) -> Result<Self, AskError> {
         if !(1..=MOST_ROWS).contains(&rows) {
             return Err(AskError::Limit);
@@ -250,34 +250,34 @@ impl UsageAsk {
         Ok(UsageAsk { limit: rows, ..self })
     }
 
-    /// The tenant of the usage.
+    /// Returns the tenant of the usage.
     pub const fn tenant(&self) -> TenantId {
         self.tenant
     }
 
-    /// The hours of the query.
+    /// Returns the hours of the query.
     pub const fn window(&self) -> &UsageWindow {
         &self.window
     }
 
-    /// The dimensions by which rows are grouped.
+    /// Returns the dimensions by which rows are grouped.
     pub fn group_by(&self) -> &[Group] {
         &self.group_by
     }
 
-    /// The filter.
+    /// Returns the filter.
     pub const fn part(&self) -> &Only {
         &self.only
     }
 
-    /// The largest number of rows in the answer.
+    /// Returns the maximum number of rows in the answer.
     pub const fn limit(&self) -> u32 {
         self.limit
     }
 }
 
 fn groups(names: &str) -> Result<Vec<Group>, AskError> {
-    // Refused before the names are read one by one: a request line has room for thousands.
+    // Refused before the names are parsed one by one, because a request line may contain thousands.
     if names.split(',').count() > MOST_GROUPS {
         return Err(AskError::TooManyGroups);
     }

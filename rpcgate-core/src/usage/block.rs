@@ -1,8 +1,8 @@
-//! Blocks of some thousand single events, since a database row for each event would cost more than its call did.
+//! Blocks of several thousand events. One database row per event would cost more than the call did.
 //!
-//! A block holds events that arrived in one UTC hour, in the journal's format (frames without a header) but without the bytes
-//! that each repeats of the previous one. The block that is being filled is *open*: the next shipment contains it again with
-//! the same id and more events, and replaces the shorter one. So a quiet gateway does not leave a row for each call.
+//! A block holds events that arrived in one UTC hour, in the journal's format (frames without a header), delta-encoded
+//! against the previous frame. The block that is being filled is *open*: the next shipment contains it again with the
+//! same id and more events, and replaces the shorter one. So a quiet gateway does not leave one row per call.
 
 pub use super::delta::BadBlock;
 use super::delta::{self, Delta};
@@ -12,40 +12,40 @@ use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::clock::Time;
 use crate::journal::{Event, MAX_PAYLOAD, Reader, Writer};
 
-/// The largest number of events in a block.
+/// The maximum number of events in a block.
 pub const MOST_EVENTS: u32 = 4_096;
 
-/// A block with this many bytes of frames accepts no more.
+/// The number of frame bytes at which a block is full.
 pub const FULL_BYTES: usize = 1 << 20;
 
-/// A block with this many events is not shipped again once that would repeat more than [`REPEAT`] times
-/// the new events: with a call a second, a block of thousands would be written thousands of times.
+/// The number of events from which a block is not shipped again if that would repeat more than [`REPEAT`] times the new
+/// events. Otherwise, with one call per second, a block of thousands would be written thousands of times.
 const WORTH_LEAVING: u32 = 256;
 const REPEAT: u32 = 16;
 
-/// The number of hours that are filled at a time. More than one is open if the order of arrivals differs from the order of
-/// records: calls that arrive in one hour end in the next, and streams in a much later one.
+/// The number of hours that are filled at a time. Several are open if arrivals and records differ in order: calls that
+/// arrive in one hour end in the next, and streams much later.
 const MOST_OPEN: usize = 8;
 
-/// The largest size of a block: [`FULL_BYTES`] and the last write, which is one frame unless its
-/// names, which were numbers in the journal, had to be written out and took several.
+/// The maximum size of a block: [`FULL_BYTES`] and the last write. That is one frame, or several if its names, which
+/// were numbers in the journal, had to be written out.
 const MOST_BYTES: usize = FULL_BYTES + 8 * MAX_PAYLOAD;
 
-/// The size of a frame's buffer that is kept for the next one.
+/// The buffer size of a frame that is kept for the next one.
 const KEPT: usize = 64 << 10;
 
 /// Many events in one database row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Block {
-    /// Its identifier, a UUID.
+    /// The id, a UUID.
     pub id: u128,
-    /// The arrival of its earliest event.
+    /// The arrival of the earliest event.
     pub from: Time,
-    /// The arrival of its latest event, in the same UTC hour.
+    /// The arrival of the latest event, in the same UTC hour.
     pub to: Time,
-    /// The number of its events.
+    /// The number of events.
     pub count: u32,
-    /// The keys of its events, each once.
+    /// The keys of the events, each once.
     pub keys: Vec<BlockKey>,
     /// The events.
     pub bytes: Vec<u8>,
@@ -67,10 +67,10 @@ pub struct BlockKey {
 }
 
 impl Block {
-    /// Visits the events of a block in the order in which they were recorded.
+    /// Visits the events of a block in recording order.
     ///
     /// # Errors
-    /// [`BadBlock`].
+    /// Returns [`BadBlock`] if the bytes are not a block.
     pub fn read(bytes: &[u8], mut each: impl FnMut(&Reader, &Event)) -> Result<(), BadBlock> {
         let mut reader = Reader::new();
         delta::read(bytes, MOST_BYTES, |frame| {
@@ -80,10 +80,10 @@ impl Block {
         })
     }
 
-    /// The events of a block that are `wanted`, in the order in which they were recorded.
+    /// Returns the `wanted` events of a block, in recording order.
     ///
     /// # Errors
-    /// [`BadBlock`].
+    /// Returns [`BadBlock`] if the bytes are not a block.
     pub fn events(
         bytes: &[u8],
         mut wanted: impl FnMut(&Reader, &Event) -> bool,
@@ -98,10 +98,10 @@ impl Block {
     }
 }
 
-/// Collects events in blocks.
+/// A collector of events in blocks.
 ///
-/// It remembers the content of the open blocks. If a shipment fails, that is no longer the content of
-/// the database: continue with new `Blocks` then.
+/// It keeps the content of the open blocks. After a failed shipment, that may differ from the database: continue with
+/// new `Blocks`.
 #[derive(Debug, Default)]
 pub struct Blocks {
     /// The most recently used one is last.
@@ -112,12 +112,12 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// No blocks.
+    /// Creates an empty collector.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the event that `reader` has read last. Returns `false`, and adds nothing, if `event` is not from it.
+    /// Adds the event that `reader` read last. If `event` is from another reader, adds nothing and returns `false`.
     pub fn add(&mut self, reader: &Reader, event: &Event) -> bool {
         let Some(party) = reader.party(event.party) else { return false };
         let hour = event.arrival.hour();
@@ -146,12 +146,12 @@ impl Blocks {
         true
     }
 
-    /// Whether there is nothing new.
+    /// Reports whether there are no new events.
     pub fn is_empty(&self) -> bool {
         self.done.is_empty() && self.open.iter().all(|open| open.fresh == 0)
     }
 
-    /// The blocks with new events since the last call.
+    /// Returns the blocks with new events since the last call.
     pub fn take(&mut self) -> Vec<Block> {
         let mut taken = std::mem::take(&mut self.done);
         self.open.retain_mut(|open| {
@@ -186,7 +186,7 @@ impl Blocks {
     }
 }
 
-/// The earliest and the latest of some times.
+/// The earliest and the latest of several times.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     from: Time,
@@ -215,7 +215,6 @@ struct Open {
     /// The number of events that were in no shipment yet.
     fresh: u32,
     keys: Words<(TenantId, ProjectId, KeyId)>,
-    /// The times of each key's events.
     key_times: Vec<Times>,
 }
 
@@ -234,7 +233,7 @@ impl Open {
         }
     }
 
-    /// The block, with these bytes.
+    /// Returns the block with these bytes.
     fn block(&self, bytes: Vec<u8>) -> Block {
         let keys = self.keys.iter().zip(&self.key_times);
         let mut keys: Vec<BlockKey> = keys
@@ -323,7 +322,7 @@ mod tests {
     #[test]
     fn a_block_with_a_megabyte_is_full() {
         let mut blocks = Blocks::new();
-        // Names that stay the same are written once, so these all differ.
+        // Repeated names are written once, so these all differ.
         let deeds: Vec<_> = (0..1_500)
             .map(|n| deed(110, NOW, vec![item(format!("{n:01024}")), item(format!("{n:01000}"))]))
             .collect();

@@ -1,7 +1,7 @@
-//! A bound on the rows of usage that a tenant has in an hour.
+//! A limit on the usage rows of a tenant per hour.
 //!
-//! Rows multiply: keys by chains by methods by statuses, and clients can invent methods. Once a tenant has as many rows as
-//! its keys plausibly need, new ones are counted without their method; the charges of each key stay exact.
+//! Rows multiply: keys by chains by methods by statuses, and clients can invent methods. When a tenant has as many rows
+//! as its keys plausibly need, new ones are counted without their method. The charges of each key stay exact.
 
 use super::method::OTHER;
 use super::rollup::{Rollup, Stream, join};
@@ -11,29 +11,29 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 
-/// The number of a tenant's rows in an hour with separate methods, independent of its keys.
+/// The number of a tenant's rows per hour with separate methods, independent of its keys.
 pub const ROWS: u64 = 10_000;
 
-/// The number of additional rows for each active key.
+/// The number of additional rows per active key.
 pub const ROWS_OF_KEY: u64 = 100;
 
-/// The number of rows at which [`KnownRows`] is cleared: about sixteen MiB.
+/// The number of rows at which [`KnownRows`] is cleared: about 16 MiB.
 const MOST_KNOWN: usize = 1 << 20;
 
-/// A tenant in an hour, by the hour's number from the epoch.
+/// A tenant and the number of an hour, counted from the epoch.
 pub type TenantHour = (TenantId, u64);
 
-/// The rows that the database had of a tenant in an hour when it was queried.
+/// The rows of a tenant and hour in the database, at the time of the query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StoredRows {
     /// The number of rows.
     pub rows: u64,
-    /// The number of different keys in them.
+    /// The number of distinct keys in them.
     pub keys: u64,
 }
 
-/// The rows that are known to be in the database, by their hashes, so that it is queried only once for each tenant and
-/// hour. Rows that other gateways ship later are not noticed: each gateway has its own bound.
+/// The hashes of the rows in the database, so that it is queried only once per tenant and hour. Rows that other
+/// gateways ship later are not noticed: each gateway has its own limit.
 #[derive(Debug, Default)]
 pub struct KnownRows {
     tenants: HashMap<TenantHour, TenantRows, RandomState>,
@@ -56,7 +56,7 @@ impl TenantRows {
 }
 
 impl KnownRows {
-    /// The tenants and hours of `rollups` for which the database was not queried yet.
+    /// Returns the tenants and hours of `rollups` for which the database was not queried yet.
     pub fn unknown(&self, rollups: &[Rollup]) -> Vec<TenantHour> {
         let mut unknown: Vec<_> = rollups.iter().map(place).collect();
         unknown.sort_unstable();
@@ -75,8 +75,8 @@ impl KnownRows {
         }
     }
 
-    /// The rollups in storage order. A row beyond its tenant's bound is counted under
-    /// [`OTHER`]. Rows of a shipment that fails count nevertheless.
+    /// Returns the rollups in storage order. A row beyond its tenant's limit is counted under [`OTHER`]. Rows of a
+    /// failed shipment count too.
     pub fn bound<'r>(&mut self, rollups: Cow<'r, [Rollup]>) -> Cow<'r, [Rollup]> {
         let mut unseen = Vec::new();
         for (at, rollup) in rollups.iter().enumerate() {
@@ -114,7 +114,7 @@ fn place(rollup: &Rollup) -> TenantHour {
     (rollup.tenant, rollup.hour)
 }
 
-/// The names by which rows of one tenant and hour differ.
+/// Returns the names that distinguish the rows of one tenant and hour.
 fn names(rollup: &Rollup) -> impl std::hash::Hash + '_ {
     let Rollup { project, key, chain, method, transport, status, .. } = rollup;
     (project, key, chain.as_str(), method.as_str(), *transport as u8, status)
@@ -159,7 +159,7 @@ mod tests {
         let other = bounded.iter().find(|row| row.method == OTHER).unwrap();
         assert_eq!(other.metrics.requests, 500);
         assert_eq!(bounded.iter().map(|row| row.metrics.requests).sum::<u64>(), most + 500, "none is lost");
-        // Methods that were separate stay separate, and a new key gets a row of its own, and some more.
+        // Separate methods stay separate, and a new key gets additional rows.
         let again = many(1);
         assert!(matches!(rows.bound(Cow::Borrowed(&again)), Cow::Borrowed(_)));
         let fresh = [rollup(2, "a", 200), rollup(2, "a", 429)];
@@ -167,7 +167,7 @@ mod tests {
         let other = [rollup(1, "new", 200), rollup(1, "new", 429), rollup(1, "newer", 429)];
         let joined = rows.bound(Cow::Borrowed(&other));
         let told: Vec<_> = joined.iter().map(|row| (row.method.as_str(), row.status)).collect();
-        // The second key made room for a hundred rows, of which two are taken.
+        // The second key allows a hundred more rows, and two of them are used.
         assert_eq!(told, [("new", 200), ("new", 429), ("newer", 429)]);
     }
 

@@ -1,8 +1,8 @@
 //! The billing ledger: all charges, at the price of their time.
 //!
-//! Usage is an amount, a plan has the current price, and neither shows the debt: prices and plans change.
-//! So each charge is stored with the tier and the price in the call's own record, and with the chain, by which an
-//! invoice lists it.
+//! Usage is an amount and a plan has the current price, but neither shows the debt, because prices and plans change. So
+//! each charge is stored with the tier and the price from the call's own record, and with the chain, because an invoice
+//! lists it.
 
 use super::metrics::Metrics;
 use crate::caller::{ProjectId, TenantId};
@@ -21,21 +21,21 @@ pub struct Charge {
     pub project: ProjectId,
     /// The path of the chain.
     pub chain: String,
-    /// The tenant's tier at the time.
+    /// The tenant's tier at that time.
     pub tier: Tier,
-    /// The price of a Compute Unit at the time.
+    /// The price of a Compute Unit at that time.
     pub price: Price,
-    /// Calls charged at least one Compute Unit.
+    /// The number of calls charged at least one Compute Unit.
     pub calls: u64,
     /// Compute Units charged.
     pub units: u64,
 }
 
-/// The names of a [`Charge`], in storage order.
+/// The key of a [`Charge`], in storage order.
 pub(crate) type Account = (TenantId, u64, ProjectId, String, Tier, Price);
 
 impl Charge {
-    /// The charge of a number of calls; `None` if they cost nothing.
+    /// Creates the charge of these calls; `None` if they cost nothing.
     pub(crate) fn of(account: Account, metrics: &Metrics) -> Option<Self> {
         let (tenant, hour, project, chain, tier, price) = account;
         let Metrics { billed_requests: calls, billable_units: units, .. } = *metrics;
@@ -43,31 +43,31 @@ impl Charge {
     }
 }
 
-/// The charges of a project on one chain at one price in some hours.
+/// The charges of a project on one chain at one price in several hours.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Charged {
-    /// The project. It may have been deleted since.
+    /// The project, which may no longer exist.
     pub project: ProjectId,
-    /// The path of the chain. Charges that were stored before the ledger had chains have an empty one.
+    /// The path of the chain. Empty for charges stored before the ledger had chains.
     pub chain: String,
-    /// The tenant's tier at the time.
+    /// The tenant's tier at that time.
     pub tier: Tier,
-    /// The price of a Compute Unit at the time.
+    /// The price of a Compute Unit at that time.
     pub price: Price,
-    /// Calls charged at least one Compute Unit.
+    /// The number of calls charged at least one Compute Unit.
     pub calls: u64,
     /// Compute Units charged.
     pub units: u64,
 }
 
 impl Charged {
-    /// The amount owed.
+    /// Returns the amount owed.
     pub const fn amount(&self) -> Amount {
         Amount(self.units as u128 * self.price.0 as u128)
     }
 }
 
-/// An amount of money in 10⁻¹² US dollars, as prices are, so that nothing is rounded.
+/// An amount of money in 10⁻¹² US dollars, like prices, so that nothing is rounded.
 ///
 /// ```
 /// use rpcgate_core::usage::Amount;
@@ -84,7 +84,7 @@ impl Sum for Amount {
 }
 
 impl fmt::Display for Amount {
-    /// In US dollars, all twelve decimals.
+    /// Writes US dollars with all twelve decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DOLLAR: u128 = 1_000_000_000_000;
         write!(f, "{}.{:012}", self.0 / DOLLAR, self.0 % DOLLAR)

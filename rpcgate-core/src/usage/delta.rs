@@ -1,45 +1,45 @@
-//! The bytes of a block: frames without repeated bytes.
+//! The byte form of a block: delta-encoded frames.
 //!
-//! A byte with the format, the CRC-32 of the rest in four bytes, little-endian, and then the frames. Each frame is
-//! the length of its payload as a LEB128 number and, for every eight bytes of the payload, a byte whose bits show which of them
-//! differ from those at the same position of the previous payload, the first in the lowest bit, followed by the bytes that differ.
-//! Bytes beyond the end of the previous payload count as zero. A frame's own length and checksum are left out.
+//! A block is a format byte, the CRC-32 of the rest (four bytes, little-endian), and the frames. A frame is the length
+//! of its payload as a LEB128 number and then, for every eight bytes of the payload, a byte with one bit per position
+//! (lowest bit first), set if the byte differs from the previous payload, followed by the differing bytes. Bytes beyond
+//! the end of the previous payload count as zero. A frame's own length and checksum are omitted.
 //!
-//! Consecutive frames are similar: the time, the caller, the chain, the method, the weight. So this saves
-//! about as much as deflate at its fastest level, for a sixth of its processor time, and in contrast to deflate it does not
-//! process earlier content again when a block grows.
+//! Consecutive frames have a similar time, caller, chain, method and weight. So this saves about as much as deflate at
+//! its fastest level for a sixth of its processor time. Unlike deflate, it does not process earlier content again when
+//! a block grows.
 
 use crate::journal::{MAX_PAYLOAD, Torn};
 use crc32fast::Hasher;
 
 /// The first byte of a block. No other format is known: 0 and 1 were used before the first release.
 const FORM: u8 = 2;
-/// The length of the format and the checksum.
+/// The length of the format byte and the checksum.
 const HEAD: usize = 5;
-/// The length and checksum before a frame's payload.
+/// The length of a frame's length and checksum.
 const FRAME_HEAD: usize = 8;
-/// The number of bytes that share a byte of differences.
+/// The number of bytes per difference byte.
 const GROUP: usize = 8;
 
-/// Bytes that are not a block.
+/// The error for bytes that are not a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadBlock {
     /// Another version of this program wrote it.
     #[error("it has a form that is not known")]
     Format,
-    /// The bytes have changed since they were written, or hold more than a block can.
+    /// The bytes changed after they were written, or contain more than a block can.
     #[error("it is damaged")]
     Damaged,
-    /// A frame in it cannot be read.
+    /// A frame in it cannot be parsed.
     #[error("{0}")]
     Torn(Torn),
 }
 
-/// Frames that are being added.
+/// Frames that are being encoded.
 #[derive(Debug)]
 pub(super) struct Delta {
     bytes: Vec<u8>,
-    /// The payload that was added last.
+    /// The last payload.
     former: Vec<u8>,
     frames: usize,
     sum: Hasher,
@@ -53,7 +53,7 @@ impl Delta {
         Delta { bytes, former: Vec::new(), frames: 0, sum: Hasher::new(), summed: HEAD }
     }
 
-    /// The number of bytes of the frames as they were added.
+    /// Returns the size of the frames before encoding, in bytes.
     pub(super) fn frames(&self) -> usize {
         self.frames
     }
@@ -71,13 +71,13 @@ impl Delta {
         }
     }
 
-    /// The block of all frames so far.
+    /// Returns the block of all frames so far.
     pub(super) fn block(&mut self) -> Vec<u8> {
         self.seal();
         self.bytes.clone()
     }
 
-    /// The same, if no more frames follow.
+    /// Returns the block, if no more frames follow.
     pub(super) fn into_block(mut self) -> Vec<u8> {
         self.seal();
         self.bytes.shrink_to_fit();
@@ -92,10 +92,10 @@ impl Delta {
     }
 }
 
-/// Passes on the frames of a block, one by one, in a reader's format.
+/// Calls `each` with each frame of a block, in a reader's format.
 ///
 /// # Errors
-/// [`BadBlock`], also when the payloads have more than `most` bytes together.
+/// Returns [`BadBlock`] if the block is invalid or its payloads exceed `most` bytes in total.
 pub(super) fn read(
     bytes: &[u8],
     most: usize,
@@ -109,7 +109,7 @@ pub(super) fn read(
     let (mut frame, mut left) = (vec![0; FRAME_HEAD], most);
     while !rest.is_empty() {
         let length = take_number(&mut rest).ok_or(BadBlock::Damaged)?;
-        // Reserves no more memory than there are bytes for.
+        // Reserves no more memory than the remaining bytes justify.
         if length == 0 || length > MAX_PAYLOAD || length.div_ceil(GROUP) > rest.len() {
             return Err(BadBlock::Damaged);
         }
@@ -124,7 +124,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Appends `payload`, which follows `former`.
+/// Appends `payload`, encoded against `former`.
 fn put(payload: &[u8], former: &[u8], out: &mut Vec<u8>) {
     let mut length = payload.len();
     while length >= 0x80 {
@@ -148,8 +148,9 @@ fn put(payload: &[u8], former: &[u8], out: &mut Vec<u8>) {
                 room[1..].copy_from_slice(&now);
                 taken += GROUP;
             }
-            // Every byte is written, and those that do not differ are overwritten: this is faster than a test of each. After the last
-            // one that differs, of at most seven, the position may be one too far and is that of `differs`.
+            // Writes every byte and overwrites those that do not differ, which is faster than testing each one. After
+            // the last differing byte (at most seven differ here), the position may be one too far and is that of
+            // `differs`.
             _ => {
                 for (bit, byte) in now.iter().enumerate() {
                     room[taken % GROUP] = *byte;
@@ -171,16 +172,16 @@ fn padded(bytes: &[u8]) -> [u8; GROUP] {
     })
 }
 
-/// A bit for each byte: whether it differs.
+/// Returns one bit per byte, set if the byte differs.
 fn differing(now: [u8; GROUP], before: [u8; GROUP]) -> u8 {
     const LOW: u64 = u64::from_le_bytes([0x7f; GROUP]);
     let change = u64::from_le_bytes(now) ^ u64::from_le_bytes(before);
-    // The highest bit of each byte that is not zero; then these bits together in the highest byte.
+    // Sets the highest bit of each byte that is not zero, and then gathers these bits in the highest byte.
     let high = (((change & LOW) + LOW) | change) & !LOW;
     ((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 
-/// A number of at most four bytes.
+/// Reads a number of at most four bytes.
 fn take_number(rest: &mut &[u8]) -> Option<usize> {
     let mut number = 0;
     for shift in [0, 7, 14, 21] {
@@ -235,7 +236,7 @@ mod tests {
         Ok(frames)
     }
 
-    /// A block of any content, with the checksum that belongs to it.
+    /// Builds a block of any content, with a valid checksum.
     fn block(content: &[u8]) -> Vec<u8> {
         [&[FORM], &crc32fast::hash(content).to_le_bytes()[..], content].concat()
     }

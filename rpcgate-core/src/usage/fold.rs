@@ -1,4 +1,4 @@
-//! Sums events by the hour.
+//! Hourly sums of events.
 
 use super::charge::{Account, Charge};
 use super::method;
@@ -17,18 +17,18 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 
-/// The sums of the events read since the last [`take`](Fold::take).
+/// The sums of the events since the last [`take`](Fold::take).
 ///
-/// All methods are separate here: the number of separate methods in the database is decided where its methods are known
-/// (`UsageStore::ship`). So the sums grow with the methods that clients invent, and their owner takes them when the fold
-/// [is full](Fold::is_full).
+/// All methods are separate here. How many the database keeps separate is decided where its methods are known
+/// (`UsageStore::ship`). So the sums grow with the methods that clients invent, and the owner must take them when the
+/// fold [is full](Fold::is_full).
 #[derive(Debug, Default)]
 pub struct Fold {
     callers: Words<Holder>,
     chains: Words<Box<str>>,
-    /// Methods as they were called.
+    /// Methods as called.
     called: Words<Box<[u8]>>,
-    /// For each of them the number of its shown form: two may have the same.
+    /// The number of the shown form of each called method. Two methods may share one.
     shown: Vec<u32>,
     methods: Words<Box<str>>,
     rows: HashMap<Place, Sums, RandomState>,
@@ -36,28 +36,28 @@ pub struct Fold {
     newest: Time,
 }
 
-/// A caller and its terms: rows of one key are separate by tier and price, as charges are.
+/// A caller and its terms: rows of one key are separate by tier and price, like charges.
 type Holder = (TenantId, ProjectId, KeyId, Tier, Price);
 
 /// The result of a [`Fold`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Folded {
-    /// The sums, sorted by their names, which are unique.
+    /// The sums, sorted by their unique names.
     pub rollups: Vec<Rollup>,
-    /// The charges, sorted by their names, which are unique.
+    /// The charges, sorted by their unique names.
     pub charges: Vec<Charge>,
     /// By tenant and number of the UTC day: requests counted in the plan windows.
     pub admitted: BTreeMap<(TenantId, u64), u64>,
     /// By tenant and number of the UTC minute: calls refused with 429.
     pub refused: BTreeMap<(TenantId, u64), u64>,
-    /// The latest arrival among them.
+    /// The latest arrival.
     pub newest: Time,
 }
 
 impl Folded {
-    /// The part from the hour `first` on.
+    /// Returns the part from the hour `first` on.
     pub fn since(&self, first: u64) -> Cow<'_, Folded> {
-        // A day of which a part was removed is no longer counted.
+        // A day that is partly removed is no longer counted.
         let (day, minute) = (first.div_ceil(24), first * 60);
         let is_new = self.rollups.iter().all(|rollup| rollup.hour >= first)
             && self.charges.iter().all(|charge| charge.hour >= first)
@@ -75,7 +75,7 @@ impl Folded {
     }
 }
 
-/// The names of a rollup; the texts and the caller as numbers.
+/// The names of a rollup, with texts and caller as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place {
     caller: u32,
@@ -87,7 +87,7 @@ struct Place {
     hour: u64,
 }
 
-/// Written in as few pieces as possible: every call is hashed.
+/// Written in as few pieces as possible, because every call is hashed.
 impl Hash for Place {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(u64::from(self.caller) << 32 | u64::from(self.method));
@@ -114,12 +114,12 @@ impl Fold {
     /// The number of words of a kind that are kept after a `take`. Each may have a KiB.
     const KEPT_WORDS: usize = 512;
 
-    /// Empty sums.
+    /// Creates empty sums.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the event that `reader` has read last. Returns `false`, and adds nothing, if `event` is not from it.
+    /// Adds the event that `reader` read last. If `event` is from another reader, adds nothing and returns `false`.
     pub fn add(&mut self, reader: &Reader, event: &Event) -> bool {
         let (Some(party), Some(chain)) = (reader.party(event.party), reader.chain(event.chain)) else {
             return false;
@@ -140,7 +140,7 @@ impl Fold {
             hour: event.arrival.hour(),
         };
         let latency = u64::try_from(event.latency.as_micros()).unwrap_or(u64::MAX);
-        // The windows count the set; that count is stored with its first call.
+        // The windows count the set, and that count is stored with its first call.
         let mut windowed = u64::from(event.windowed);
         for line in reader.lines() {
             place.method = match stream.method() {
@@ -165,18 +165,18 @@ impl Fold {
         true
     }
 
-    /// The number of rows so far.
+    /// Returns the number of rows so far.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether nothing was added.
+    /// Reports whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Whether it has so many rows that it should be shipped before more is added, so that one shipment stays a matter
-    /// of milliseconds. It still accepts more.
+    /// Reports whether there are enough rows to ship before more are added, so that one shipment takes milliseconds. It
+    /// still accepts more.
     pub fn is_full(&self) -> bool {
         self.len() >= Self::FULL
     }
@@ -222,7 +222,7 @@ impl Fold {
         join(&mut rollups);
         let charges = charged.into_iter().filter_map(|(account, sums)| Charge::of(account, &sums)).collect();
         let (refused, newest) = (std::mem::take(&mut self.refused), std::mem::take(&mut self.newest));
-        // Mostly the same callers call the same methods again.
+        // Usually, the same callers call the same methods again.
         let words = [self.callers.len(), self.chains.len(), self.called.len(), self.methods.len()];
         if self.rows.capacity() > Self::KEPT_ROWS || words.iter().any(|many| *many > Self::KEPT_WORDS) {
             *self = Self::default();
@@ -241,15 +241,14 @@ impl Fold {
     }
 }
 
-/// Hours of a day.
 const DAY: u64 = 24;
 
-/// Whether a line counts calls that a limit refused. The end of a long call repeats its begin.
+/// Reports whether a line counts calls that a limit refused. The end of a long call repeats its begin.
 fn is_rate_limited(event: &Event, line: &EventLine) -> bool {
     line.status == RATE_LIMITED && line.outcome == Outcome::Refused && event.phase != Phase::End
 }
 
-/// Only WebSocket streams have rows of their own; another long call is a call that is recorded in two parts.
+/// Only WebSocket streams have their own rows. Another long call is a call that is recorded in two parts.
 fn stream(event: &Event) -> Stream {
     match (event.transport, event.phase) {
         (Transport::Ws, Phase::Begin) => Stream::Connect,
@@ -268,8 +267,7 @@ fn count(metrics: &mut Metrics, event: &Event, line: &EventLine, stream: Stream,
                 metrics.carry(line.bytes_in, line.bytes_out);
                 metrics.time(calls, line.outcome, latency);
             }
-            // A long call is one call, charged when it begins; its outcome is known at its end, whose line holds
-            // all its bytes.
+            // A long call is one call, charged at its begin. Its end has the outcome and all its bytes.
             Phase::Begin => metrics.count(calls, cu, line.outcome, line.cached),
             Phase::Pushed => {}
             Phase::End => {

@@ -1,8 +1,8 @@
-//! The number of methods that usage counts separately, and the names under which it counts the others.
+//! The limit on separately counted methods, and the names for the others.
 //!
-//! The decision is made in the transaction of a shipment, because only the database knows which methods it already has: a
-//! method that it has is counted under its name however many names clients invent later, and no failed shipment, restart
-//! or second gateway admits more.
+//! The decision is made in the transaction of a shipment, because only the database knows its methods: a stored method
+//! is counted under its name however many names clients invent later, and no failed shipment, restart or second gateway
+//! admits more.
 
 use super::rollup::{Rollup, Stream, join};
 use crate::caller::{ProjectId, TenantId};
@@ -11,8 +11,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
 
-/// The number of methods of a project that are counted separately in an hour. Clients can invent names, and each is a
-/// row.
+/// The number of methods per project and hour that are counted separately. Clients can invent names, and each is a row.
 pub const MOST: usize = 1_000;
 
 /// The method under which the others are counted.
@@ -21,13 +20,13 @@ pub const OTHER: &str = "(other)";
 /// The method of an event without one.
 pub const NONE: &str = "-";
 
-/// A project in an hour, by the hour's number from the epoch: the scope in which methods are counted separately.
+/// A tenant, a project, and the number of an hour counted from the epoch: the scope of the limit.
 pub type MethodScope = (TenantId, ProjectId, u64);
 
 /// Methods that are not counted separately, by scope.
 pub type UnseenMethods = BTreeMap<MethodScope, BTreeSet<String>>;
 
-/// Adds to `there`, the methods that the database has of a scope, those of `newcomers` that fit. Returns the others.
+/// Adds the `newcomers` that fit to `there`, the stored methods of a scope. Returns the others.
 pub fn admit(there: &mut BTreeSet<String>, newcomers: BTreeSet<String>) -> BTreeSet<String> {
     let mut unseen = BTreeSet::new();
     for name in newcomers {
@@ -43,7 +42,7 @@ pub fn admit(there: &mut BTreeSet<String>, newcomers: BTreeSet<String>) -> BTree
     unseen
 }
 
-/// The rollups with the methods of `unseen` combined, in storage order, with unique names.
+/// Returns the rollups with the methods of `unseen` combined, in storage order, with unique names.
 pub fn merge<'r>(rollups: &'r [Rollup], unseen: &UnseenMethods) -> Cow<'r, [Rollup]> {
     if unseen.is_empty() {
         return Cow::Borrowed(rollups);
@@ -61,14 +60,14 @@ pub fn merge<'r>(rollups: &'r [Rollup], unseen: &UnseenMethods) -> Cow<'r, [Roll
     Cow::Owned(rollups)
 }
 
-/// The scope in which the method of a rollup counts; `None` if it does not count.
+/// Returns the scope of a rollup's method; `None` if the limit does not apply.
 fn scope(rollup: &Rollup) -> Option<MethodScope> {
     let counts = rollup.stream == Stream::Call && rollup.method != OTHER;
     counts.then_some((rollup.tenant, rollup.project, rollup.hour))
 }
 
-/// Methods that are known to be in the database, so that it is queried only about those that seem new. It holds hashes of
-/// names, at most 262,144: two names with the same hash admit one more separate method than [`MOST`].
+/// The stored methods, so that the database is queried only about new ones. It holds at most 262,144 hashes of names:
+/// two names with the same hash admit one more separate method than [`MOST`].
 #[derive(Debug, Default)]
 pub struct KnownMethods {
     scopes: HashMap<MethodScope, HashSet<u64, RandomState>, RandomState>,
@@ -76,11 +75,11 @@ pub struct KnownMethods {
     count: usize,
 }
 
-/// The number of names at which [`KnownMethods`] is cleared: about four MiB.
+/// The number of names at which [`KnownMethods`] is cleared: about 4 MiB.
 const MOST_KNOWN: usize = 1 << 18;
 
 impl KnownMethods {
-    /// The methods of `rollups` that are not known, by scope.
+    /// Returns the unknown methods of `rollups`, by scope.
     pub fn unknown(&self, rollups: &[Rollup]) -> UnseenMethods {
         let mut unknown = UnseenMethods::new();
         for rollup in rollups {
@@ -93,12 +92,12 @@ impl KnownMethods {
         unknown
     }
 
-    /// Whether the database has the maximum number of methods of a scope, so that an unknown one is not in it.
+    /// Reports whether the database has the maximum number of methods of a scope, so that an unknown one is not in it.
     pub fn is_full(&self, scope: &MethodScope) -> bool {
         self.scopes.get(scope).is_some_and(|names| names.len() >= MOST)
     }
 
-    /// Adds `names`, which are in the database.
+    /// Adds stored `names`.
     pub fn learn<'n>(&mut self, scope: MethodScope, names: impl IntoIterator<Item = &'n str>) {
         if self.count >= MOST_KNOWN {
             self.scopes.clear();

@@ -1,13 +1,13 @@
-//! The counters of usage, listed once: [`usage_metrics!`](crate::usage_metrics).
+//! The usage counters, listed once: [`usage_metrics!`](crate::usage_metrics).
 
 use crate::backend::usage_sink::Outcome;
 
-/// The list of the usage counters, which it passes to another macro. [`Metrics`](crate::usage::Metrics), the rows of the
-/// database, the JSON of the management API and the columns of its CSV are all derived from this list, so that a new counter
-/// is a line here and a migration.
+/// Passes the list of usage counters to another macro. [`Metrics`](crate::usage::Metrics), the database rows, the JSON
+/// of the management API and its CSV columns are derived from this list, so a new counter needs one line here and a
+/// migration.
 ///
-/// `shown` are the counters in answers, in their order, each with its text in the API's document.
-/// `latency` are the two of which answers only show the quotient, [`avg_latency_ms`](crate::usage::Metrics::avg_latency_ms).
+/// `shown` are the counters in answers, in order, each with its text in the API's document. Of `latency`, answers show
+/// only the quotient, [`avg_latency_ms`](crate::usage::Metrics::avg_latency_ms).
 ///
 /// ```
 /// macro_rules! names {
@@ -64,7 +64,7 @@ macro_rules! metrics {
         shown { $($(#[$text:meta])* $shown:ident,)* }
         latency { $($(#[$more:meta])* $latency:ident,)* }
     ) => {
-        /// The counters of usage. All except the latency are shown unchanged.
+        /// The usage counters. All except the latency are shown unchanged.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Metrics {
             $($(#[$text])* pub $shown: u64,)*
@@ -72,21 +72,21 @@ macro_rules! metrics {
         }
 
         impl Metrics {
-            /// Their names, in the order of the list.
+            /// The names, in list order.
             pub const NAMES: [&str; Self::COUNT] = [$(stringify!($shown),)* $(stringify!($latency),)*];
 
             /// The number of counters.
             pub const COUNT: usize = Self::SHOWN + [$(stringify!($latency)),*].len();
 
-            /// The number of counters that are shown unchanged; they are the first.
+            /// The number of counters that are shown unchanged. They come first.
             pub const SHOWN: usize = [$(stringify!($shown)),*].len();
 
-            /// The numbers, in the order of the list.
+            /// Returns the numbers, in list order.
             pub const fn values(&self) -> [u64; Self::COUNT] {
                 [$(self.$shown,)* $(self.$latency,)*]
             }
 
-            /// The metrics with these numbers, in the order of the list.
+            /// Creates metrics from these numbers, in list order.
             pub const fn of(values: [u64; Self::COUNT]) -> Self {
                 let [$($shown,)* $($latency,)*] = values;
                 Metrics { $($shown,)* $($latency,)* }
@@ -98,7 +98,7 @@ macro_rules! metrics {
 usage_metrics!(metrics);
 
 impl Metrics {
-    /// Adds those of `other`.
+    /// Adds `other`.
     pub fn add(&mut self, other: &Metrics) {
         let mut sums = self.values();
         for (sum, value) in sums.iter_mut().zip(other.values()) {
@@ -107,7 +107,8 @@ impl Metrics {
         *self = Self::of(sums);
     }
 
-    /// The mean time from arrival to answer in milliseconds, over calls that a node or the cache answered; 0 if there are none.
+    /// Returns the average time from arrival to answer in milliseconds, over calls that a node or the cache answered; 0
+    /// without such calls.
     pub fn avg_latency_ms(&self) -> f64 {
         if self.latency_count == 0 {
             0.0
@@ -116,12 +117,12 @@ impl Metrics {
         }
     }
 
-    /// Whether nothing was counted.
+    /// Reports whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Counts `calls` calls, all with that outcome and together charged `cu`.
+    /// Counts `calls` calls with the same outcome that are charged `cu` in total.
     pub(super) const fn count(&mut self, calls: u64, cu: u64, outcome: Outcome, cached: bool) {
         self.requests = self.requests.saturating_add(calls);
         self.bill(calls, cu);
@@ -155,7 +156,7 @@ impl Metrics {
         self.response_bytes = self.response_bytes.saturating_add(bytes_out.into());
     }
 
-    /// Counts the latency of each of `calls` calls, if their outcome counts.
+    /// Counts the latency of `calls` calls, if their outcome counts.
     pub(super) const fn time(&mut self, calls: u64, outcome: Outcome, latency_us: u64) {
         if has_answer(outcome) {
             self.latency_us = self.latency_us.saturating_add(latency_us.saturating_mul(calls));
@@ -164,7 +165,7 @@ impl Metrics {
     }
 }
 
-/// Whether a node or the cache answered.
+/// Reports whether a node or the cache answered.
 const fn has_answer(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Answered | Outcome::NodeError)
 }

@@ -1,8 +1,7 @@
-//! Usage: from the journal's records to the answer of `GET /usage`. Nothing here knows SQL or reads a clock.
+//! Usage: from the journal's records to the answer of `GET /usage`. This module knows no SQL and reads no clock.
 //!
-//! A shipper reads frames and passes each event to a [`Fold`], which sums events by the hour, and to [`Blocks`], which keep
-//! them one by one. It passes the content of both as a [`Shipment`] to a store of usage, which accepts it as a whole or not
-//! at all.
+//! A shipper passes each event to a [`Fold`], which sums events by the hour, and to [`Blocks`], which keep them one by
+//! one. It passes both as a [`Shipment`] to a usage store, which accepts it as a whole or not at all.
 //!
 //! ```
 //! use rpcgate_core::usage::{Blocks, Fold};

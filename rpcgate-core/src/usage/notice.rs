@@ -1,12 +1,12 @@
-//! Notifications of a tenant: shares of its daily requests that are used, and spikes of refusals.
+//! Usage notifications of a tenant: shares of its daily requests, and spikes of refusals.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The number of calls refused with 429 in a UTC minute that make a spike.
+/// The number of calls refused with 429 in a UTC minute that makes a spike.
 pub const SPIKE: u64 = 50;
 
-/// The minutes between notifications of spikes.
+/// The minimum minutes between notifications of spikes.
 pub const SPIKE_PAUSE: u64 = 60;
 
 /// The status of calls that the limits of a plan refuse.
@@ -15,18 +15,18 @@ pub(crate) const RATE_LIMITED: u16 = 429;
 /// The reason of a notification.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Notice {
-    /// 80 percent of the requests that the plan allows all keys of the tenant in a UTC day are used.
+    /// 80 % of the requests that the plan allows all keys of the tenant in a UTC day are used.
     DailyRequests80,
-    /// 95 percent of them.
+    /// 95 % of them are used.
     DailyRequests95,
-    /// All of them.
+    /// All of them are used.
     DailyRequests100,
     /// [`SPIKE`] calls were refused with 429 in a UTC minute.
     RateLimitedSpike,
 }
 
 impl Notice {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Notice; 4] = [
         Notice::DailyRequests80,
         Notice::DailyRequests95,
@@ -34,7 +34,7 @@ impl Notice {
         Notice::RateLimitedSpike,
     ];
 
-    /// Its name in the API and in the database.
+    /// Returns its name in the API and in the database.
     pub const fn name(self) -> &'static str {
         match self {
             Notice::DailyRequests80 => "usage.daily_requests_80",
@@ -44,7 +44,7 @@ impl Notice {
         }
     }
 
-    /// The share of the day's requests, in percent.
+    /// Returns the share of the day's requests, in percent.
     pub const fn percent(self) -> Option<u64> {
         match self {
             Notice::DailyRequests80 => Some(80),
@@ -54,7 +54,8 @@ impl Notice {
         }
     }
 
-    /// The notifications that are due after `requests` of the `allowed` ones of a day: none if no requests are allowed.
+    /// Returns the notifications that are due after `requests` of the `allowed` ones of a day. None if no requests are
+    /// allowed.
     pub fn reached(requests: u64, allowed: u64) -> impl Iterator<Item = Notice> {
         let is_reached = move |percent: u64| {
             allowed > 0 && u128::from(requests) * 100 >= u128::from(allowed) * u128::from(percent)
@@ -69,7 +70,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// A text that does not name a [`Notice`].
+/// The error for a text that does not name a [`Notice`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownNotice;
 

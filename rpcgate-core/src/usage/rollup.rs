@@ -1,4 +1,4 @@
-//! Rollups: the sums of an hour.
+//! Rollups: hourly sums.
 
 use super::metrics::Metrics;
 use crate::caller::{KeyId, ProjectId, TenantId};
@@ -17,14 +17,14 @@ pub struct Rollup {
     pub key: KeyId,
     /// The chain's path name.
     pub chain: String,
-    /// The method as it is shown: see [`shown_method`](crate::backend::usage_sink::shown_method). Rows of streams have
-    /// methods of their own.
+    /// The method as shown, see [`shown_method`](crate::backend::usage_sink::shown_method). Rows of streams have their
+    /// own methods.
     pub method: String,
     /// The transport of the calls.
     pub transport: Transport,
-    /// The HTTP status that each of the calls would have had alone.
+    /// The HTTP status that each call would have had alone.
     pub status: u16,
-    /// Whether these are calls, or parts of streams.
+    /// The kind of events that are counted.
     pub stream: Stream,
     /// The counters.
     pub metrics: Metrics,
@@ -32,8 +32,8 @@ pub struct Rollup {
     pub window_requests: u64,
 }
 
-/// What a rollup counts: calls, or a part of the life of WebSocket streams. The method's name does not decide this, since
-/// a client may call a method by any name.
+/// The kind of events that a rollup counts: calls, or a phase of WebSocket streams. The method's name does not decide
+/// this, because a client may call a method by any name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Stream {
     /// Calls.
@@ -50,7 +50,7 @@ impl Stream {
     /// All kinds, each at the index that is its [`code`](Stream::code).
     pub const ALL: [Stream; 4] = [Stream::Call, Stream::Connect, Stream::Message, Stream::Disconnect];
 
-    /// The number under which it is stored.
+    /// Returns its number in the database.
     pub const fn code(self) -> u8 {
         match self {
             Stream::Call => 0,
@@ -60,7 +60,7 @@ impl Stream {
         }
     }
 
-    /// The method under which the records of streams are shown; `None` for calls, which have methods of their own.
+    /// Returns the method of stream records; `None` for calls, which have their own methods.
     pub const fn method(self) -> Option<&'static str> {
         match self {
             Stream::Call => None,
@@ -84,7 +84,7 @@ pub fn join(rollups: &mut Vec<Rollup>) {
     });
 }
 
-/// The names of a rollup, in storage order.
+/// Returns the names of a rollup, in storage order.
 fn names(rollup: &Rollup) -> impl Ord + '_ {
     let Rollup { hour, tenant, project, key, chain, method, transport, status, stream, .. } = rollup;
     (hour, tenant, project, key, chain, method, transport, status, stream)

@@ -1,4 +1,4 @@
-//! Records for tests of summing and storing usage, and their expected sums, counted one by one.
+//! Sample records for tests of usage sums and stores, and their expected sums.
 #![expect(clippy::unwrap_used, reason = "a sample that cannot be read fails its test")]
 
 use super::ask::{Group, Only};
@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Seconds of an hour.
+/// The seconds of an hour.
 pub const HOUR: u64 = 3_600;
 
-/// A record to be written. Unlike a record that was read, its method may be any bytes.
+/// A record to write. Unlike a parsed record, its method may be any bytes.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are those of Record")]
 pub struct SampleRecord {
@@ -51,7 +51,7 @@ pub struct SampleLine {
     pub bytes_out: u32,
 }
 
-/// An answered call of one Compute Unit.
+/// Returns an answered call of one Compute Unit.
 pub fn item(method: impl AsRef<[u8]>) -> SampleLine {
     SampleLine {
         method: method.as_ref().to_vec(),
@@ -65,7 +65,7 @@ pub fn item(method: impl AsRef<[u8]>) -> SampleLine {
     }
 }
 
-/// A call at `arrival`: the key belongs to project `key / 10`, that to tenant `key / 100`.
+/// Returns a call at `arrival`. The key belongs to project `key / 10`, and that to tenant `key / 100`.
 pub fn deed(key: u128, arrival: Time, items: Vec<SampleLine>) -> SampleRecord {
     SampleRecord {
         phase: Phase::Whole,
@@ -84,7 +84,7 @@ pub fn deed(key: u128, arrival: Time, items: Vec<SampleLine>) -> SampleRecord {
     }
 }
 
-/// The frames of `deeds`.
+/// Encodes `deeds` as frames.
 pub fn frames(deeds: &[SampleRecord]) -> Vec<u8> {
     let (mut writer, mut frames) = (Writer::new(), Vec::new());
     for deed in deeds {
@@ -125,7 +125,7 @@ pub fn frames(deeds: &[SampleRecord]) -> Vec<u8> {
 /// Reads all frames into `fold` and `blocks`.
 ///
 /// # Panics
-/// If a frame cannot be read.
+/// Panics if a frame cannot be parsed.
 pub fn take_in(frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) {
     let (mut reader, mut rest) = (Reader::new(), frames);
     while let Some((length, event)) = reader.frame(rest).unwrap() {
@@ -136,7 +136,7 @@ pub fn take_in(frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) {
     assert!(rest.is_empty());
 }
 
-/// A gateway that ships its records, all of them in one segment.
+/// A gateway that ships all its records from one segment.
 #[derive(Debug)]
 pub struct SampleShipper {
     gateway: GatewayId,
@@ -144,12 +144,12 @@ pub struct SampleShipper {
 }
 
 impl SampleShipper {
-    /// A gateway that has shipped nothing.
+    /// Creates a gateway that has shipped nothing.
     pub fn new(gateway: u128) -> Self {
         SampleShipper { gateway: GatewayId(gateway), position: 0 }
     }
 
-    /// Its shipment after it has recorded `deeds` since the last one.
+    /// Returns its next shipment, with `deeds`.
     pub fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
         let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
         let frames = frames(deeds);
@@ -164,13 +164,13 @@ impl SampleShipper {
         }
     }
 
-    /// A rejected shipment is shipped again, from the same position on.
+    /// Takes a rejected shipment back. The next one starts at the same position.
     pub fn take_back(&mut self, shipment: &Shipment) {
         self.position = shipment.marks.first().map_or(self.position, |mark| mark.from);
     }
 }
 
-/// Names that clients may invent. All except the last two are shown differently.
+/// Returns names that clients may invent. All except the last two are shown differently.
 pub fn methods() -> Vec<Vec<u8>> {
     let mut methods: Vec<Vec<u8>> = [
         "toy_read",
@@ -193,7 +193,7 @@ pub fn methods() -> Vec<Vec<u8>> {
     methods
 }
 
-/// Records of two tenants, three projects and six keys, in hours from `hours` on.
+/// Generates records of two tenants, three projects and six keys, in these hours.
 pub fn deeds(hours: Range<u64>, count: Range<usize>) -> impl Strategy<Value = Vec<SampleRecord>> {
     let outcomes =
         [Outcome::Answered, Outcome::NodeError, Outcome::Refused, Outcome::Failed, Outcome::Abandoned];
@@ -243,13 +243,13 @@ pub fn deeds(hours: Range<u64>, count: Range<usize>) -> impl Strategy<Value = Ve
     prop::collection::vec(deed, count)
 }
 
-/// A method as it should be shown.
+/// Returns a method as it should be shown.
 fn shown(method: &[u8]) -> String {
     String::from_utf8_lossy(method).chars().map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
 }
 
-/// The sums of `deeds` in `hours`, by `groups`, counted one by one after the wording of the specification; without the
-/// bytes of ended streams if methods are not a group.
+/// Returns the sums of `deeds` in `hours`, by `groups`, counted one by one after the wording of the specification;
+/// without the bytes of ended streams if methods are not a group.
 pub fn recount(
     deeds: &[SampleRecord],
     tenant: TenantId,

@@ -1,13 +1,13 @@
-//! Shipments: the store accepts a shipment as a whole or not at all.
+//! Shipments of usage, which a store accepts as a whole or not at all.
 
 use super::block::Block;
 use super::fold::Folded;
 use crate::journal::{GatewayId, SegmentId};
 
-/// The usage that was read from a gateway's journal since the last shipment.
+/// The usage from a gateway's journal since the last shipment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shipment {
-    /// The gateway whose journal it is from.
+    /// The gateway that wrote the journal.
     pub gateway: GatewayId,
     /// The parts of the journal that were read.
     pub marks: Vec<Mark>,
@@ -22,8 +22,8 @@ pub struct Shipment {
 pub struct Mark {
     /// The segment.
     pub segment: SegmentId,
-    /// The start of the part: `to` of the last shipment of this segment. In a segment of which nothing was shipped yet
-    /// it is the end of its header, or 0.
+    /// The start of the part: `to` of the last shipment of this segment. In a segment without shipments it is the end
+    /// of its header, or 0.
     pub from: u64,
     /// The end of the part.
     pub to: u64,

@@ -13,24 +13,24 @@ use crate::transport::Transport;
 pub struct UsageView {
     /// The tenant.
     pub tenant: TenantId,
-    /// The project it is limited to.
+    /// The project, if the query is limited to one.
     pub project: Option<ProjectId>,
-    /// The first moment of the window: the begin of an hour.
+    /// The first moment of the window, at the start of an hour.
     pub from: Time,
-    /// The first moment after the window: the end of an hour.
+    /// The first moment after the window, at the end of an hour.
     pub to: Time,
-    /// The name of the window; `None` if its ends were given.
+    /// The name of the window; `None` if the query gave its ends.
     pub period: Option<Period>,
     /// The dimensions by which the rows are grouped.
     pub group_by: Vec<Group>,
-    /// The sums of everything that the query matches. They are never truncated.
+    /// The sums of everything that the query matches, never truncated.
     pub totals: Metrics,
-    /// The sums by group, sorted by their cells. They add up to the totals, except for the bytes of ended streams:
-    /// see [`Stream::Disconnect`].
+    /// The sums by group, sorted by their cells. They add up to the totals, except for the bytes of ended streams: see
+    /// [`Stream::Disconnect`].
     pub rows: Vec<UsageRow>,
-    /// Whether more rows match than the limit allows: of rows by hour or day, the newest are kept.
+    /// True if more rows match than the limit allows. Of rows by hour or day, the newest are kept.
     pub truncated: bool,
-    /// The arrival of the oldest single event that is kept of the tenant, or of the project.
+    /// The arrival of the oldest stored event of the tenant or the project.
     pub history_from: Option<Time>,
 }
 
@@ -44,7 +44,8 @@ pub struct UsageRow {
 }
 
 impl UsageRow {
-    /// The part of the row that adds to the totals: everything except the bytes of ended streams, which other rows have.
+    /// Returns the part of the row that adds to the totals: everything except the bytes of ended streams, which other
+    /// rows have.
     pub fn counted(&self) -> Metrics {
         let is_end = self.cells.iter().any(|cell| matches!(cell, Cell::Method(_, Stream::Disconnect)));
         if is_end { Metrics { request_bytes: 0, response_bytes: 0, ..self.metrics } } else { self.metrics }
@@ -54,14 +55,14 @@ impl UsageRow {
 /// One common property of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Cell {
-    /// The UTC hour that begins then.
+    /// The start of the UTC hour.
     Hour(Time),
-    /// The UTC day that begins then.
+    /// The start of the UTC day.
     Day(Time),
     /// The chain's path name.
     Chain(String),
-    /// The method's name, and whether it is a method: a client may call a method by the name of a part of
-    /// streams, and then there are two rows with that name.
+    /// The method's name and kind. A client may call a method by the name of a stream phase, and then two rows have
+    /// that name.
     Method(String, Stream),
     /// The API key.
     Key(KeyId),
@@ -74,7 +75,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// The dimension that it belongs to.
+    /// Returns the dimension that it belongs to.
     pub const fn group(&self) -> Group {
         match self {
             Cell::Hour(_) => Group::Hour,

@@ -9,7 +9,7 @@ use time::{OffsetDateTime, UtcOffset};
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24;
 
-/// The longest window that a query may give by its ends, in days.
+/// The longest window with explicit ends, in days.
 pub const MOST_DAYS: u64 = 92;
 
 /// The reason why a window is invalid.
@@ -29,7 +29,7 @@ pub enum WindowError {
 /// A window that `GET /usage` accepts by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Period {
-    /// The current hour and the 23 before: the hours of the quota of Compute Units.
+    /// The current hour and the 23 before, like the quota of Compute Units.
     #[default]
     Day,
     /// The current hour and the 167 before.
@@ -38,7 +38,7 @@ pub enum Period {
     ThirtyDays,
     /// Since the last UTC midnight.
     Today,
-    /// Since the UTC month began.
+    /// Since the start of the UTC month.
     Month,
 }
 
@@ -47,7 +47,7 @@ impl Period {
     pub const ALL: [Period; 5] =
         [Period::Day, Period::Week, Period::ThirtyDays, Period::Today, Period::Month];
 
-    /// Its name in requests and answers.
+    /// Returns its name in requests and answers.
     pub const fn name(self) -> &'static str {
         match self {
             Period::Day => "24h",
@@ -73,7 +73,7 @@ impl FromStr for Period {
     }
 }
 
-/// Whole UTC hours, from the first up to the last.
+/// A range of whole UTC hours.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageWindow {
     period: Option<Period>,
@@ -81,7 +81,7 @@ pub struct UsageWindow {
 }
 
 impl UsageWindow {
-    /// The window of `period` at `now`. It ends with the hour of `now`.
+    /// Returns the window of `period` at `now`. It ends with the hour of `now`.
     pub fn of(period: Period, now: Time) -> Self {
         let hour = now.hour();
         let first = match period {
@@ -94,10 +94,10 @@ impl UsageWindow {
         UsageWindow { period: Some(period), hours: first..hour.saturating_add(1) }
     }
 
-    /// The hours that contain a moment from `from` up to, but not including, `to`.
+    /// Returns the hours from `from` up to, but not including, `to`, rounded outwards to whole hours.
     ///
     /// # Errors
-    /// [`WindowError::Backwards`], and [`WindowError::TooLong`] when `to` is more than 92 days after `from`.
+    /// Returns [`WindowError::Backwards`], or [`WindowError::TooLong`] if `to` is more than 92 days after `from`.
     pub fn between(from: Time, to: Time) -> Result<Self, WindowError> {
         if to <= from {
             return Err(WindowError::Backwards);
@@ -109,28 +109,28 @@ impl UsageWindow {
         Ok(UsageWindow { period: None, hours: from.hour()..last.saturating_add(1) })
     }
 
-    /// The name of the window, if it has one.
+    /// Returns the name of the window, if it has one.
     pub const fn period(&self) -> Option<Period> {
         self.period
     }
 
-    /// Its hours by number, counted from the epoch.
+    /// Returns the hour numbers, counted from the epoch.
     pub fn hours(&self) -> Range<u64> {
         self.hours.clone()
     }
 
-    /// Its first moment.
+    /// Returns the first moment.
     pub const fn from(&self) -> Time {
         Time::from_secs(self.hours.start.saturating_mul(HOUR))
     }
 
-    /// The first moment after it.
+    /// Returns the first moment after the window.
     pub const fn to(&self) -> Time {
         Time::from_secs(self.hours.end.saturating_mul(HOUR))
     }
 }
 
-/// The number of the UTC day on which the month of `now` began.
+/// Returns the number of the UTC day on which the month of `now` began.
 fn month(now: Time) -> u64 {
     let secs = i64::try_from(now.secs()).unwrap_or(i64::MAX);
     // A time beyond the calendar is its own month.

@@ -1,4 +1,4 @@
-//! Texts and callers as numbers.
+//! Interned texts and callers.
 
 use crate::journal::TABLE;
 use foldhash::fast::RandomState;
@@ -6,18 +6,18 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The number of no word.
+/// A reserved number that no word has.
 const NONE: u32 = u32::MAX;
 
-/// Words with numbers in order of their first occurrence.
+/// Words, numbered in order of their first occurrence.
 ///
-/// A word usually comes with its number in a journal's reader, by which it is found without hashing.
-/// The numbers of two readers may stand for different words, so the found word is compared.
+/// A word usually comes with its number in a journal's reader, which finds it without hashing. The found word is
+/// compared, because numbers of different readers may mean different words.
 #[derive(Debug)]
 pub(super) struct Words<W> {
     numbers: HashMap<W, u32, RandomState>,
     words: Vec<W>,
-    /// Our numbers, indexed by those of the reader that was used last.
+    /// Our numbers, indexed by those of the last reader.
     guesses: Vec<u32>,
 }
 
@@ -42,7 +42,7 @@ impl<W> Words<W> {
 }
 
 impl<W: Hash + Eq + Clone> Words<W> {
-    /// The number of `word`; a new word is stored as the result of `own`.
+    /// Returns the number of `word`. A new word is stored as the result of `own`.
     pub(super) fn number<Q>(&mut self, word: &Q, own: impl FnOnce(&Q) -> W) -> u32
     where
         W: Borrow<Q>,
@@ -58,7 +58,7 @@ impl<W: Hash + Eq + Clone> Words<W> {
         number
     }
 
-    /// The same for a word with the number `index` in a reader.
+    /// Returns the number of a word that has the number `index` in a reader.
     pub(super) fn number_at<Q>(&mut self, index: u32, word: &Q, own: impl FnOnce(&Q) -> W) -> u32
     where
         W: Borrow<Q>,
@@ -71,7 +71,7 @@ impl<W: Hash + Eq + Clone> Words<W> {
             return *guess;
         }
         let number = self.number(word, own);
-        // An index beyond the table stands for another word in every frame.
+        // An index beyond the table means a different word in every frame.
         if index < TABLE {
             if self.guesses.len() <= index {
                 self.guesses.resize(index + 1, NONE);

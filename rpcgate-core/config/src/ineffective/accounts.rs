@@ -1,4 +1,4 @@
-//! Settings of tenants, projects and keys that can have no effect.
+//! Warnings about settings of tenants, projects and keys.
 
 use super::methods::of_lists;
 use super::{NO_WINDOW, Warnings};
@@ -7,9 +7,9 @@ use rpcgate_core::adapter::Adapter;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 
-/// Tenants, projects and keys.
+/// Warns about tenants, projects and keys.
 pub(super) fn of_accounts(config: &Config, adapters: &[&dyn Adapter], now: Time, warnings: &mut Warnings) {
-    // Keys without a project have one of this name, which no file has to name.
+    // The implicit project of keys without one, which a file need not name.
     let is_named = |name: &&String| *name != DEFAULT_NAME;
     for (name, project) in config.projects.iter().filter(|(name, _)| is_named(name)) {
         let key = format!("projects.{name}");
@@ -43,7 +43,7 @@ pub(super) fn of_accounts(config: &Config, adapters: &[&dyn Adapter], now: Time,
     }
 }
 
-/// A project's `rps_limit` that its keys cannot reach within the windows of the plan, which count each key alone.
+/// Warns about an `rps_limit` that the project's keys cannot reach within the plan windows, which count per key.
 fn of_rate(config: &Config, name: &str, project: &ProjectSettings, warnings: &mut Warnings) {
     let keys = config.keys.values().filter(|key| key.project == name).count() as u64;
     let Some(rate) = project.rps_limit.filter(|_| keys > 0) else { return };

@@ -1,10 +1,10 @@
-//! Settings of a chain and its nodes that can have no effect.
+//! Warnings about settings of a chain and its nodes.
 
 use super::Warnings;
 use crate::{ChainSettings, NodeSettings, Url};
 use rpcgate_core::chain::{Facts, OverBudget};
 
-/// The settings of a chain.
+/// Warns about the settings of a chain.
 pub(super) fn of_chain(name: &str, chain: &ChainSettings, warnings: &mut Warnings) {
     let key = |part: &str| format!("chains.{name}.{part}");
     let calls = chain.nodes.iter().filter(|node| node.url.is_some()).count();
@@ -54,7 +54,7 @@ pub(super) fn of_chain(name: &str, chain: &ChainSettings, warnings: &mut Warning
     }
 }
 
-/// One node, and the nodes before it.
+/// Warns about one node, also compared with the nodes before it.
 fn of_node(key: &str, n: usize, node: &NodeSettings, before: &[NodeSettings], warnings: &mut Warnings) {
     let number = n + 1;
     let has_same = |other: &NodeSettings| {
@@ -78,7 +78,7 @@ fn of_node(key: &str, n: usize, node: &NodeSettings, before: &[NodeSettings], wa
     }
 }
 
-/// Settings for what the chain does not have: addresses for a transport, and reads that are sent together.
+/// Warns about settings that the chain does not support: transports of nodes, and batching of reads.
 pub(super) fn of_facts(name: &str, chain: &ChainSettings, facts: &Facts, warnings: &mut Warnings) {
     for (n, node) in chain.nodes.iter().enumerate() {
         let unused =

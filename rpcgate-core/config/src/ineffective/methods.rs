@@ -1,4 +1,4 @@
-//! Names of methods that no chain has.
+//! Warnings about method names that no chain has.
 
 use super::Warnings;
 use crate::nearest::near_name;
@@ -6,10 +6,10 @@ use crate::{ChainSettings, ProjectSettings};
 use rpcgate_core::adapter::{Adapter, method_table};
 use rpcgate_core::chain::Dialect;
 
-/// A name that is in no family of methods. Some chains mark each method that they do not list.
+/// A name in no family of methods. Some chains mark every unlisted method.
 const IN_NO_FAMILY: &str = "?";
 
-/// Names of methods that the chain does not have.
+/// Warns about method names that the chain does not have.
 pub(super) fn of_methods(name: &str, chain: &ChainSettings, adapter: &dyn Adapter, warnings: &mut Warnings) {
     let adapters = [adapter];
     let methods = KnownMethods::of(&adapters);
@@ -42,7 +42,7 @@ pub(super) fn of_methods(name: &str, chain: &ChainSettings, adapter: &dyn Adapte
     }
 }
 
-/// Methods of a project that no chain has.
+/// Warns about methods of a project that no chain has.
 pub(super) fn of_lists(
     key: &str,
     project: &ProjectSettings,
@@ -64,13 +64,13 @@ pub(super) fn of_lists(
     }
 }
 
-/// The methods that some chains are known to have.
+/// The known methods of several chains.
 struct KnownMethods<'a> {
     adapters: &'a [&'a dyn Adapter],
     names: Vec<String>,
-    /// Whether the last segment of any path is a method too.
+    /// Set if the last segment of any path is a method too.
     is_open: bool,
-    /// Whether a chain lists no methods, so that any name may be one of its methods.
+    /// Set if a chain lists no methods, so that any name may be one of them.
     takes_any: bool,
 }
 
@@ -83,7 +83,7 @@ impl<'a> KnownMethods<'a> {
         KnownMethods { adapters, names: names.collect(), is_open, takes_any }
     }
 
-    /// The reason to think that the chains have no such method, as the end of a sentence.
+    /// Returns the reason to assume that the chains have no such method, as the end of a sentence.
     fn unknown(&self, method: &str) -> Option<String> {
         let stem = method.strip_suffix('*');
         let is_known = match stem {

@@ -166,7 +166,7 @@ fn settings_that_have_an_effect_are_not_named() {
         "[plans.free]\nper_minute = 300\nper_hour = 1000000000000\nper_day = 1000000000000\n",
         "[chains.eth]\nbroadcast_nodes = 2\nnext_node_after = \"1s\"\nnodes = [\"http://a:1\", \"http://b:1\", \"ws://a:2\"]\n",
         "[chains.eth]\nenabled = false\n",
-        // Defaults that another setting makes too long were not written by the operator.
+        // The operator did not write defaults that another setting makes too long.
         "[webhooks]\nattempts = 1\n",
         "[webhooks]\nattempts = 3\nwaits = [\"1s\", \"2s\"]\n",
         "[telemetry]\nlisten = \"127.0.0.1:9000\"\n[acme]\nhttp_listen = \"127.0.0.1:9000\"\ndomains = [\"a.example\"]\n[gateway.tls]\nacme = true\n",

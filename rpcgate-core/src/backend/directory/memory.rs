@@ -11,13 +11,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A directory with a fixed set of keys that is replaced as a whole, such as the keys of a configuration file.
+/// A directory with a fixed set of keys that is replaced as a whole, such as those of a configuration file.
 #[derive(Default)]
 pub struct MemoryDirectory {
     keys: ArcSwap<Keys>,
 }
 
-/// All keys by their hash, and used keys by their text: hashing costs as much as several layers do.
+/// All keys by hash, and used keys by text, because one hash takes the time of several layers.
 #[derive(Default)]
 struct Keys {
     by_hash: HashMap<KeyHash, Peek, RandomState>,
@@ -37,14 +37,14 @@ impl fmt::Debug for MemoryDirectory {
 }
 
 impl MemoryDirectory {
-    /// A directory of these callers by the hash of their key.
+    /// Creates a directory of these callers by the hash of their key.
     pub fn new(callers: impl IntoIterator<Item = (KeyHash, Arc<Caller>)>) -> Self {
         let directory = MemoryDirectory::default();
         directory.replace(callers);
         directory
     }
 
-    /// Replaces all callers by these. A key that is not among them is revoked from now on.
+    /// Replaces all callers. Keys that are missing in `callers` are revoked.
     pub fn replace(&self, callers: impl IntoIterator<Item = (KeyHash, Arc<Caller>)>) {
         let mut keys: HashMap<_, _, RandomState> = HashMap::default();
         for (hash, known) in &self.keys.load().by_hash {
@@ -56,7 +56,7 @@ impl MemoryDirectory {
         self.keys.store(Arc::new(Keys::from(keys)));
     }
 
-    /// Revokes a key. Returns whether there was one.
+    /// Revokes a key, and returns true if it existed.
     pub fn revoke(&self, hash: KeyHash) -> bool {
         let mut found = false;
         self.keys.rcu(|keys| {

@@ -15,8 +15,8 @@ pub(super) struct Members<'e> {
 const OUTER: [&str; 5] = ["chain", "event_type", "block_num", "block_hash", "timestamp"];
 
 impl<'e> Members<'e> {
-    /// The value of a key: that of the innermost `data`, or else that of the outer one. `None` for a key that neither has, and
-    /// for an array or an object.
+    /// Returns the value of a key in the innermost `data`, or else in the outer one. `None` if the key is missing, or
+    /// its value is an array or an object.
     pub(super) fn get(&self, key: &str) -> Option<ScalarRef<'e>> {
         match self.event.data.get(key) {
             Some(value) => ScalarRef::of(value),
@@ -24,7 +24,7 @@ impl<'e> Members<'e> {
         }
     }
 
-    /// Every key with its value.
+    /// Returns every key with its value.
     pub(super) fn each(&self) -> impl Iterator<Item = (&'e str, ScalarRef<'e>)> {
         let (members, data) = (*self, &self.event.data);
         let inner = data.iter().filter_map(|(key, value)| Some((key.as_str(), ScalarRef::of(value)?)));

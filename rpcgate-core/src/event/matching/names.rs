@@ -1,10 +1,10 @@
-//! The names of keys, stored once as long as a filter has them.
+//! The names of filter keys, stored once while a filter uses them.
 
 use super::slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Names under small numbers.
+/// Reference-counted names with small numbers.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     numbers: HashMap<Arc<str>, u32, foldhash::fast::RandomState>,
@@ -12,17 +12,17 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The number of a name that is in use.
+    /// Returns the number of a name that is in use.
     pub(super) fn get(&self, name: &str) -> Option<u32> {
         self.numbers.get(name).copied()
     }
 
-    /// The name under a number.
+    /// Returns the name of a number.
     pub(super) fn name(&self, number: u32) -> Option<&str> {
         self.names.get(number).map(|(name, _)| &**name)
     }
 
-    /// The number of a name, which has one more use.
+    /// Returns the number of a name, and counts one more use.
     pub(super) fn take(&mut self, name: &str) -> Option<u32> {
         if let Some(number) = self.get(name) {
             if let Some((_, uses)) = self.names.get_mut(number) {
@@ -36,7 +36,7 @@ impl Names {
         Some(number)
     }
 
-    /// A name has one use less.
+    /// Counts one use less.
     pub(super) fn give_back(&mut self, number: u32) {
         let Some((name, uses)) = self.names.get_mut(number) else { return };
         *uses -= 1;

@@ -1,4 +1,4 @@
-//! The values that filters are compared by: texts, and other JSON scalars as they are written.
+//! The values that filters compare: texts, and other JSON scalars as written.
 
 use serde_json::{Number, Value};
 use std::borrow::Cow;
@@ -22,17 +22,17 @@ impl Scalar {
         ScalarRef { is_text: self.is_text, text: Cow::Borrowed(&self.text) }
     }
 
-    /// The text, if it is one.
+    /// Returns the text, if it is one.
     pub(super) fn as_text(&self) -> Option<&str> {
         self.is_text.then_some(&*self.text)
     }
 
-    /// The same value with another text.
+    /// Creates a text.
     pub(super) fn with_text(text: String) -> Self {
         Scalar { is_text: true, text: text.into_boxed_str() }
     }
 
-    /// The value, if it is a scalar.
+    /// Converts a scalar; `None` for arrays and objects.
     pub(super) fn of(value: &Value) -> Option<Self> {
         ScalarRef::of(value)
             .map(|value| Scalar { is_text: value.is_text, text: value.text.into_owned().into_boxed_str() })
@@ -48,7 +48,7 @@ impl<'v> ScalarRef<'v> {
         ScalarRef { is_text: false, text: Cow::Owned(number.to_string()) }
     }
 
-    /// The value, if it is a scalar.
+    /// Converts a scalar; `None` for arrays and objects.
     pub(super) fn of(value: &'v Value) -> Option<Self> {
         Some(match value {
             Value::String(text) => ScalarRef::text(text),

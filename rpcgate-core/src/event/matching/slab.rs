@@ -1,9 +1,9 @@
-//! A store of values under small numbers, which are used again.
+//! A store of values with small, reused numbers.
 
-/// No number.
+/// A reserved number that no value has.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Values under numbers below [`NONE`].
+/// Values with numbers below [`NONE`].
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     values: Vec<Option<T>>,
@@ -28,7 +28,7 @@ impl<T> Slab<T> {
         Some(number)
     }
 
-    /// Removes the value under this number.
+    /// Removes the value with this number.
     pub(super) fn remove(&mut self, number: u32) -> Option<T> {
         let value = self.values.get_mut(number as usize)?.take()?;
         self.free.push(number);
@@ -47,7 +47,7 @@ impl<T> Slab<T> {
         self.values.iter().flatten()
     }
 
-    /// The number of values.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.values.len() - self.free.len()
     }

@@ -1,7 +1,7 @@
-//! The subscriptions, in lists of those that have the same value under the same key.
+//! The subscriptions, in linked lists by filter key and value.
 //!
-//! A subscription has one slot, and is in two lists, whose links are in the slots: that of its endpoint, and that of the value
-//! by which it is found. So adding and removing one costs the same however many there are.
+//! A subscription has one slot and is in two lists, whose links are in the slots: that of its endpoint, and that of its
+//! indexed filter value. So adding and removing one takes constant time.
 
 use super::members::Members;
 use super::names::Names;
@@ -14,10 +14,10 @@ use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
-/// The keys by which a filter is preferably found, if as few others are found by its values.
+/// The preferred index keys, if their values are as rare as others.
 const PREFERRED: [&str; 3] = ["address", "token", "contract"];
 
-/// A place in a list.
+/// The neighbours in a list.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     next: u32,
@@ -26,14 +26,14 @@ struct Links {
 
 const ALONE: Links = Links { next: NONE, previous: NONE };
 
-/// By which list a subscription is found.
+/// The list that contains a subscription.
 #[derive(Clone, Copy, Debug)]
 enum Found {
-    /// By none: no event can match it.
+    /// No list: no event can match the subscription.
     Never,
-    /// By that of all events of a chain and type.
+    /// The list of all events of a chain and type.
     ByType(u32),
-    /// By that of a value.
+    /// The list of a value.
     ByValue(u32),
 }
 
@@ -44,14 +44,14 @@ struct Slot {
     endpoint: u32,
     confirmations: u32,
     found: Found,
-    /// Among those that are found together.
+    /// The list of the indexed value.
     together: Links,
-    /// Among those of the endpoint.
+    /// The list of the endpoint.
     own: Links,
     rest: Option<Box<Rest>>,
 }
 
-/// What a filter has beside the value by which it is found.
+/// The filter without its indexed value.
 #[derive(Debug)]
 struct Rest(Vec<(u32, Scalar)>);
 
@@ -60,37 +60,36 @@ struct Endpoint {
     webhook: u128,
     project: u128,
     first: u32,
-    /// Among the endpoints of the project.
+    /// The list of the project's endpoints.
     own: Links,
 }
 
-/// The subscriptions that have this value under this key.
+/// The subscriptions with this value of this key.
 #[derive(Debug)]
 struct Group {
     list: u32,
     key: u32,
     value: Scalar,
     first: u32,
-    /// How many there are.
     count: u32,
 }
 
 /// The subscriptions of a chain and type.
 #[derive(Debug)]
 struct TypeList {
-    /// Those without filter.
+    /// The subscriptions without a filter.
     first: u32,
     counts: TypeCounts,
-    /// The keys by which others are found, each with the number of its values.
+    /// The index keys of the others, with the number of values of each.
     keys: HashMap<u32, u32, RandomState>,
 }
 
-/// How many subscriptions of a chain and type there are.
+/// The numbers of subscriptions of a chain and type.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TypeCounts {
-    /// All that can match.
+    /// The subscriptions that can match.
     pub(super) all: u32,
-    /// Those whose filter has no address.
+    /// The subscriptions whose filter has no address.
     pub(super) without_address: u32,
 }
 
@@ -103,7 +102,7 @@ pub(super) struct SubscriptionTable {
     by_webhook: HashMap<u128, u32, RandomState>,
     /// The first endpoint of each project.
     by_project: HashMap<u128, u32, RandomState>,
-    /// For each chain, the first of as many lists as there are types. They stay.
+    /// For each chain, the first of one list per event type. They are never removed.
     by_chain: HashMap<Box<str>, u32, RandomState>,
     types: Vec<TypeList>,
     groups: Slab<Group>,
@@ -142,7 +141,7 @@ impl SubscriptionTable {
         self.slots.iter().map(|slot| whole(slot.id))
     }
 
-    /// The most subscriptions that are found by one value.
+    /// Returns the largest number of subscriptions with one value.
     #[cfg(test)]
     pub(super) fn most_together(&self) -> u32 {
         self.groups.iter().map(|group| group.count).max().unwrap_or_default()
@@ -164,7 +163,7 @@ impl SubscriptionTable {
         Some(self.types.get(self.list(chain, kind)? as usize)?.counts)
     }
 
-    /// Whether a filter of a subscription to activity has this address.
+    /// Reports whether the filter of an activity subscription has this address.
     pub(super) fn watches(&self, chain: &str, address: &str) -> bool {
         let key = self.names.get(PREFERRED[0]);
         let list = self.list(chain, EventType::AddressActivity);
@@ -187,7 +186,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Adds those of a list whose filters have nothing else, or nothing that differs.
+    /// Adds the subscriptions of a list whose other filter members match.
     fn collect(&self, first: u32, members: &Members<'_>, found: &mut Vec<SubscriptionMatch>) {
         let mut next = first;
         while let Some(slot) = self.slots.get(next) {
@@ -228,7 +227,7 @@ impl SubscriptionTable {
         canonical: &dyn Fn(&str, &str, &str) -> Option<String>,
     ) {
         self.remove(subscription.id);
-        // `None` below means that four thousand million of something are in use.
+        // `None` below means that all 2^32 numbers are in use.
         let Some(list) = self.type_list(&subscription.chain, subscription.kind) else { return };
         let Some(endpoint) = self.endpoint(subscription) else { return };
         let slot = Slot {
@@ -269,8 +268,9 @@ impl SubscriptionTable {
         }
     }
 
-    /// The member by which a filter is best found: the one whose value is that of the fewest others, so that no event is
-    /// compared with all that share a token, say. Activity is found by its address, which [`watches`](Self::watches) looks up.
+    /// Returns the filter member to index: the one whose value is the rarest, so that an event is not compared with,
+    /// for example, all subscriptions to a popular token. Activity is indexed by its address, which
+    /// [`watches`](Self::watches) looks up.
     fn rarest(&self, list: u32, kind: EventType, filter: &[(&str, Scalar)]) -> usize {
         let cost = |at: &usize| {
             let (name, value) = &filter[*at];
@@ -302,7 +302,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// The group of a value, new if there is none.
+    /// Returns the group of a value, creating it if necessary.
     fn group_for(&mut self, list: u32, name: &str, value: Scalar) -> Option<u32> {
         let known = self.names.get(name).and_then(|key| self.group(list, key, &value.as_ref()));
         if known.is_some() {
@@ -330,7 +330,7 @@ impl SubscriptionTable {
         self.list(chain, kind)
     }
 
-    /// The endpoint of a subscription, new if it has no other.
+    /// Returns the endpoint of a subscription, creating it if necessary.
     fn endpoint(&mut self, subscription: &IndexedSubscription) -> Option<u32> {
         let IndexedSubscription { webhook, project, .. } = *subscription;
         if let Some(known) = self.by_webhook.get(&webhook) {
@@ -449,7 +449,7 @@ fn hash_of(hasher: &RandomState, group: &Group) -> u64 {
     hasher.hash_one((group.list, group.key, group.value.as_ref()))
 }
 
-/// Puts a slot in front of the one that was the first of a list.
+/// Inserts a slot at the front of a list.
 fn link(slots: &mut Slab<Slot>, number: u32, second: u32, links: impl Fn(&mut Slot) -> &mut Links) {
     if let Some(slot) = slots.get_mut(number) {
         *links(slot) = Links { next: second, previous: NONE };
@@ -459,7 +459,7 @@ fn link(slots: &mut Slab<Slot>, number: u32, second: u32, links: impl Fn(&mut Sl
     }
 }
 
-/// Lets the neighbours of a slot know each other.
+/// Connects the neighbours of a removed slot.
 fn unlink(slots: &mut Slab<Slot>, own: Links, links: impl Fn(&mut Slot) -> &mut Links) {
     if let Some(previous) = slots.get_mut(own.previous) {
         links(previous).next = own.next;
@@ -469,7 +469,7 @@ fn unlink(slots: &mut Slab<Slot>, own: Links, links: impl Fn(&mut Slot) -> &mut 
     }
 }
 
-/// The filter in canonical form; `None` if no event can match it.
+/// Returns the filter in canonical form; `None` if no event can match it.
 fn canonical_filter<'s>(
     subscription: &'s IndexedSubscription,
     canonical: &dyn Fn(&str, &str, &str) -> Option<String>,

@@ -22,7 +22,7 @@ fn block() -> BlockRef {
     BlockRef::new(5, "h5", "h4", 77)
 }
 
-/// The rule, member by member.
+/// The matching rule, member by member.
 fn is_matched(subscription: &IndexedSubscription, chain: &str, block: &BlockRef, event: &ChainEvent) -> bool {
     let outer = filter(json!({
         "chain": chain, "event_type": event.kind.name(), "block_num": block.height,

@@ -1,4 +1,4 @@
-//! The place of one set of calls.
+//! The slot of one set of calls.
 
 use super::{ChainLoad, End};
 use crate::caller::ProjectId;
@@ -7,7 +7,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One of those that a chain has under way, until it is dropped.
+/// A slot among the sets in flight of a chain, released on drop.
 #[derive(Debug)]
 #[must_use = "dropped at once, it is over at once"]
 pub struct LoadPlace {
@@ -22,23 +22,23 @@ impl LoadPlace {
         LoadPlace { load, project, seat, since }
     }
 
-    /// The number of a kind of answers, which is the same for equal values.
+    /// Returns the number of a kind of answers. Equal values give equal numbers.
     pub fn kind(&self, of: &impl Hash) -> u64 {
         self.load.kind(of)
     }
 
-    /// It ends with an answer at `now`. `kind` stands for what was asked, and of whom: answers of a kind usually take
-    /// about the same time.
+    /// Releases the slot after an answer at `now`. `kind` identifies the request and its node, because answers of a
+    /// kind usually take about the same time.
     pub fn answered(self, kind: u64, now: Duration) {
         self.load.ended(self.end(kind, now, true), now);
     }
 
-    /// It ends at `now` without the answer that was waited for: the answer would have taken longer.
+    /// Releases the slot at `now` after the wait was given up: the answer would have taken longer.
     pub fn given_up(self, kind: u64, now: Duration) {
         self.load.ended(self.end(kind, now, false), now);
     }
 
-    /// It ends at `now` with something that says nothing about how long answers take.
+    /// Releases the slot at `now` after an end that says nothing about latency.
     pub fn passed(self, now: Duration) {
         self.load.passed(now);
     }
