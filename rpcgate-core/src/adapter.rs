@@ -11,8 +11,8 @@ use std::fmt::Debug;
 
 /// The parts of a chain's node API that the stack depends on.
 ///
-/// An adapter is mostly tables: [`facts`](Adapter::facts), [`methods`](Adapter::methods) and
-/// [`rest_methods`](Adapter::rest_methods). The other functions cover what a table cannot express.
+/// Mostly tables: [`facts`](Adapter::facts), [`methods`](Adapter::methods) and [`rest_methods`](Adapter::rest_methods).
+/// The other functions cover what a table cannot express.
 pub trait Adapter: Send + Sync + Debug + 'static {
     /// Returns the constants of the chain. An adapter may own its facts, for example facts from a configuration.
     fn facts(&self) -> &Facts;
@@ -40,58 +40,53 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     /// Returns the methods with their own weight, cache class or flags.
     fn methods(&self) -> Vec<Method>;
 
-    /// Returns the named REST paths in the order in which they are tried. A path that matches none is metered by its
-    /// last segment.
+    /// Returns the named REST paths in matching order. A path that matches none is metered by its last segment.
     ///
     /// Every REST call scans the rows: the table is meant for tens of rows, not for thousands.
     fn rest_methods(&self) -> &[RestMethod] {
         &[]
     }
 
-    /// Returns the rule of a method that is in no table. The default is 1 Compute Unit and no caching. Families of
-    /// methods (`debug_*`) get their flags here.
+    /// Returns the rule of an unlisted method: by default 1 Compute Unit and no caching. Families (`debug_*`) get flags
+    /// here.
     fn unlisted(&self, method: &str) -> MethodRule {
         let _ = method;
         MethodRule::UNLISTED
     }
 
-    /// Returns the rule of a call after its parameters are known, if its method has the flag
-    /// [`COMMANDS`](crate::chain::Flags::COMMANDS). [`Chain::narrow`](crate::chain::Chain::narrow) calls this and then
-    /// applies the operator's changes.
+    /// Narrows the rule of a call with the flag [`COMMANDS`](crate::chain::Flags::COMMANDS) by its parameters.
+    /// [`Chain::narrow`](crate::chain::Chain::narrow) then applies the operator's changes.
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
         call.rule
     }
 
-    /// Returns the rule of a gRPC call in one of the chain's [packages](crate::chain::Facts::grpc). `rule` is the rule
-    /// of the method's name, which is the default. Called once for each call. An adapter that needs the first message
-    /// to decide sets [`COMMANDS`](crate::chain::Flags::COMMANDS): the gateway then waits for that message before it
-    /// sends anything to a node.
+    /// Returns the rule of a gRPC call in one of the chain's [packages](crate::chain::Facts::grpc); by default `rule`,
+    /// which is that of its method. Called once per call. An adapter that needs the first message to decide sets
+    /// [`COMMANDS`](crate::chain::Flags::COMMANDS): the gateway then waits for it before it sends anything.
     fn grpc(&self, path: GrpcPath<'_>, rule: MethodRule) -> MethodRule {
         let _ = path;
         rule
     }
 
-    /// Returns the calls that are closed to all callers although nodes would answer them, with the reasons.
-    /// Documentation only: the flags from [`methods`](Adapter::methods), [`unlisted`](Adapter::unlisted) and
-    /// [`narrow`](Adapter::narrow) are what closes a call.
+    /// Returns the calls that are closed to all callers although nodes would answer them, with the reasons, for the
+    /// documentation. What closes a call are the flags from [`methods`](Adapter::methods),
+    /// [`unlisted`](Adapter::unlisted) and [`narrow`](Adapter::narrow).
     fn closed(&self) -> Vec<ClosedMethods> {
         Vec::new()
     }
 
-    /// Returns how permanent the raw `result` of a cacheable call is. Called once, before an answer is stored. It may
-    /// parse the result in part.
+    /// Returns how permanent the raw `result` of a cacheable call is. Called once, before an answer is stored.
     fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence;
 
-    /// Reports whether an answer means that the call failed although neither an `error` member nor an HTTP status shows
-    /// it. `answer` is the raw `result`, or the body of a REST answer. Such an answer is never cached.
+    /// Reports whether an answer (a raw `result`, or a REST body) means a failure that neither an `error` member nor an
+    /// HTTP status shows. Such an answer is never cached.
     fn is_error(&self, answer: &[u8]) -> bool {
         let _ = answer;
         false
     }
 
-    /// Reports whether an error says that the node no longer has, or never had, the requested state or block, so that
-    /// an archive node may answer. `answer` is the raw `error`, a raw `result` that [means](Adapter::is_error) a
-    /// failure, or the body of a REST answer. The default is `false`.
+    /// Reports whether an error says that the node lacks the requested state or block, so that an archive node may
+    /// answer. `answer` is the raw `error`, a raw `result` that [means](Adapter::is_error) a failure, or a REST body.
     ///
     /// A wrong guess is harmless: the call is tried one more time.
     fn lacks_history(&self, answer: &[u8]) -> bool {
@@ -100,18 +95,16 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     }
 
     /// Returns the reason if the node cannot serve the call now but another node may; `None` if the error is the
-    /// caller's own (a reverted call, an unknown account, bad parameters). The gateway treats such an answer as a
-    /// failed try: it sends a read to another node. If no node can serve the read, the caller gets the error and is not
-    /// charged.
+    /// caller's own (a reverted call, an unknown account, bad parameters). A read is then sent to another node. If no
+    /// node can serve it, the caller gets the error and is not charged.
     ///
     /// By default, only the HTTP status decides ([`NodeError::by_status`]).
     fn cannot_serve(&self, error: &NodeError<'_>) -> Option<Unserved> {
         error.by_status()
     }
 
-    /// Returns the height of a block that the call names and the node does not have, as the empty `answer` or the error
-    /// shows; `None` for every other answer. The gateway then asks a node that has reached that height. `answer` is the
-    /// raw `result`, the raw `error`, or the body of a REST answer.
+    /// Returns the height of a block that the call names and the node lacks, as an empty or error `answer` (raw
+    /// `result`, raw `error`, or REST body) shows. The gateway then asks a node that has reached that height.
     fn missing_block(&self, call: CallView<'_>, answer: &[u8]) -> Option<u64> {
         let _ = (call, answer);
         None
@@ -124,8 +117,8 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         None
     }
 
-    /// Reports whether the error to a broadcast says that the node already has the transaction. `answer` has the same
-    /// form as for [`lacks_history`](Adapter::lacks_history).
+    /// Reports whether the error to a broadcast says that the node already has the transaction. For `answer` see
+    /// [`lacks_history`](Adapter::lacks_history).
     fn is_known_transaction(&self, answer: &[u8]) -> bool {
         let _ = answer;
         false
@@ -136,16 +129,14 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         &["accept", "content-type"]
     }
 
-    /// Returns a path prefix below the chain's own path that is ignored, because clients of other providers have it in
-    /// their URLs.
+    /// Returns an ignored path prefix below the chain's own path, which clients of other providers have in their URLs.
     fn path_alias(&self) -> Option<&'static str> {
         None
     }
 
     /// Returns the headers of a node's answer that a client gets, in lower case: those that the chain's API defines,
-    /// such as heights and cursors. `x-chain-*` means every name with that prefix. All other headers describe the
-    /// node's host and are dropped. Browsers may read the headers that pass. The content type of a REST answer always
-    /// passes.
+    /// such as heights and cursors. `x-chain-*` means every name with that prefix. Other headers describe the node's
+    /// host and are dropped, except the content type of a REST answer. Browsers may read the headers that pass.
     fn reply_headers(&self) -> &'static [&'static str] {
         &[]
     }
@@ -159,31 +150,29 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     /// Returns the call that queries a node's status.
     fn probe(&self) -> Probe;
 
-    /// Reads the status from the answer to the [`probe`](Adapter::probe): the raw `result`, or the body of a REST
-    /// answer. `None` if it cannot be read; the node is then unhealthy.
+    /// Reads the status from the answer (raw `result`, or REST body) to the [`probe`](Adapter::probe). `None` if it
+    /// cannot be read; the node is then unhealthy.
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus>;
 
-    /// Returns a second call, for nodes that report their height and their sync state in separate answers. It follows
-    /// the answer to the first.
+    /// Returns a second call after the first, for nodes that report height and sync state in separate answers.
     fn second_probe(&self) -> Option<Probe> {
         None
     }
 
-    /// Reads the status from both answers. `first` is the result of [`seen`](Adapter::seen), and `answer` is the answer
-    /// to the [`second_probe`](Adapter::second_probe). `None` if it cannot be read; the node is then unhealthy.
+    /// Completes the status `first` from [`seen`](Adapter::seen) with the answer to the
+    /// [`second_probe`](Adapter::second_probe). `None` if it cannot be read; the node is then unhealthy.
     fn seen_second(&self, first: NodeStatus, answer: &[u8]) -> Option<NodeStatus> {
         let _ = answer;
         Some(first)
     }
 
-    /// Returns the probe for a node's network; `None` if nodes do not show it. A node is probed before its first call,
-    /// after it was unreachable, and from time to time. A node of another network gets no calls.
+    /// Returns the probe for a node's network, if nodes show it. A node is probed before its first call, after it was
+    /// unreachable, and from time to time. A node of another network gets no calls.
     fn network(&self) -> Option<NetworkProbe> {
         None
     }
 
-    /// Returns the reader of the chain's blocks and events for webhooks. Without one, webhooks report only the chain's
-    /// health.
+    /// Returns the reader of blocks and events for webhooks. Without one, webhooks report only the chain's health.
     #[cfg(feature = "events")]
     fn block_reader(&self) -> Option<&dyn crate::event::BlockReader> {
         None
@@ -216,9 +205,8 @@ pub fn listed(rows: &[RestMethod], verb: &http::Method, path: &Path) -> Result<S
     }
 }
 
-/// Returns every row of an adapter's tables, each name once: its [`methods`](Adapter::methods), then the rows of its
-/// [`rest_methods`](Adapter::rest_methods). REST rows with the same name share the strictest rule. A row of `methods`
-/// replaces REST rows with its name.
+/// Returns every row of an adapter's tables, each name once. REST rows with the same name share the strictest rule, and
+/// a row of [`methods`](Adapter::methods) replaces [`rest_methods`](Adapter::rest_methods) with its name.
 pub fn method_table(adapter: &dyn Adapter) -> Vec<Method> {
     let mut rows = adapter.methods();
     let own = rows.len();
@@ -320,8 +308,8 @@ pub struct NodeError<'a> {
     pub answer: &'a [u8],
     /// The HTTP status of the node's answer.
     pub status: u16,
-    /// True if the method is in the chain's own tables. A node that does not know such a method lacks it. An unlisted
-    /// method may be the caller's invention.
+    /// True if the chain's own tables list the method. A node that does not know a listed method lacks it; an unlisted
+    /// one may be the caller's invention.
     pub is_listed: bool,
 }
 
@@ -331,8 +319,8 @@ impl NodeError<'_> {
         if self.is_listed { Unserved::Method } else { Unserved::UnknownMethod }
     }
 
-    /// Returns the reason that the HTTP status alone gives: 429, 502, 503 and 504 mean that the node cannot serve now,
-    /// and 501 means that the node lacks the method (RFC 9110, section 15.6; RFC 6585, section 4).
+    /// Returns the reason by HTTP status: 429, 502, 503 and 504 mean that the node cannot serve now, and 501 that it
+    /// lacks the method (RFC 9110, section 15.6; RFC 6585, section 4).
     pub const fn by_status(&self) -> Option<Unserved> {
         match self.status {
             429 | 502 | 503 | 504 => Some(Unserved::Node),
@@ -349,8 +337,8 @@ pub enum Unserved {
     Node,
     /// The node lacks this method or fails at it.
     Method,
-    /// The node does not know this method, and no table lists it. Another node may know it, or the caller invented it.
-    /// It counts against the node only after another node served the call.
+    /// The node does not know this unlisted method, which the caller may have invented. It counts against the node only
+    /// after another node served the call.
     UnknownMethod,
     /// The node lacks the state or the block that the call needs. This says nothing about other calls.
     Data,
@@ -440,8 +428,7 @@ pub struct NetworkProbe {
 }
 
 impl NetworkProbe {
-    /// Expects another network, written as its nodes show it. If nodes show a decimal number, the operator may also
-    /// write it in hexadecimal: `0x38` for 56.
+    /// Sets the network, written as its nodes show it. A decimal number may also be hexadecimal: `0x38` for 56.
     #[must_use]
     pub fn with_expected(mut self, network: &str) -> Self {
         let number = network.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -472,7 +459,6 @@ mod tests {
     use crate::chain::{Chain, ChainName, Flags};
     use http::Method as Verb;
 
-    /// A REST chain with named paths.
     #[derive(Debug)]
     struct Paths {
         facts: Facts,

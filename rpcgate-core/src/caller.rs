@@ -58,7 +58,6 @@ id! {
     RequestId
 }
 
-/// Formats a UUID in its hyphenated form of 36 characters.
 pub(crate) fn uuid_text(id: u128) -> [u8; 36] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     /// The position of each byte's two digits.

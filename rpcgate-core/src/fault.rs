@@ -61,8 +61,8 @@ impl Fault {
         }
     }
 
-    /// Reports whether the same call may be sent to another node: if nothing was sent, or if it only reads
-    /// (`is_idempotent`). After a passed deadline or an answer that is too large, it may not.
+    /// Reports whether the same call may be sent to another node: if nothing was sent or it only reads
+    /// (`is_idempotent`), except after a passed deadline or with an answer that is too large.
     pub const fn may_retry(self, is_idempotent: bool) -> bool {
         match self.cause {
             Cause::NoNode | Cause::Timeout | Cause::Oversize => false,

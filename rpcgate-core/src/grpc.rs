@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The path of a gRPC call, `/package.Service/Method` (gRPC, "PROTOCOL-HTTP2", Requests).
 ///
-/// Nodes and proxies disagree on unusual spellings, so only the form that every protobuf compiler generates is
-/// accepted: package labels consist of letters, digits and underscores, the first label starts with a small letter, and
-/// service and method start with a capital letter. Nothing is decoded.
+/// Nodes and proxies disagree on unusual spellings, so only the form that protobuf compilers generate is accepted,
+/// undecoded: package labels of letters, digits and underscores, the first with a small initial, and a service and a
+/// method with capital initials.
 ///
 /// ```
 /// use rpcgate_core::grpc::GrpcPath;
@@ -87,7 +87,6 @@ pub struct GrpcCall {
     path: Box<str>,
     /// The offset of the method name in `path`.
     method: usize,
-    /// The metered name.
     name: Box<str>,
     received: Arc<AtomicUsize>,
 }
@@ -130,8 +129,7 @@ impl fmt::Debug for GrpcCall {
     }
 }
 
-/// Returns the name under which a call is metered, weighted and listed: its method in lower case, as the HTTP APIs of
-/// the same nodes spell it.
+/// Returns the metered name: the method in lower case, as the HTTP APIs of the same nodes spell it.
 pub fn metered(path: GrpcPath<'_>) -> String {
     path.method.to_ascii_lowercase()
 }
@@ -140,8 +138,7 @@ pub fn metered(path: GrpcPath<'_>) -> String {
 mod tests {
     use super::*;
 
-    /// The regular form, written independently as a regular expression would state it:
-    /// `^/[a-z][A-Za-z0-9_.]*\.[A-Z]\w*/[A-Z]\w*$`, with no empty label.
+    /// The rule as a regular expression, without empty labels: `^/[a-z][A-Za-z0-9_.]*\.[A-Z]\w*/[A-Z]\w*$`.
     fn is_regular(path: &str) -> bool {
         let Some(path) = path.strip_prefix('/') else { return false };
         let parts: Vec<&str> = path.split('/').collect();

@@ -60,8 +60,8 @@ impl InFlight {
         }
     }
 
-    /// Begins a generation at `now`, unless too many generations have calls in flight. Returns the latest moment for
-    /// which no earlier call is in flight.
+    /// Begins a generation at `now`, unless too many are in flight. Returns the latest moment before which no call in
+    /// flight began.
     pub fn advance(&self, now: i64) -> i64 {
         let mut begins = self.begins.lock();
         let mut newest = self.newest.load(SeqCst);

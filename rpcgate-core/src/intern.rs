@@ -1,8 +1,7 @@
 //! Names that are known only at run time and live until the process ends.
 //!
 //! Names of chains and methods are `&'static str`, so that every call copies and compares them without reference
-//! counts. Names from a configuration are interned here, once per distinct text: reading the same configuration again
-//! takes no more memory.
+//! counts. Names from a configuration are interned once per text, so reading the configuration again takes no memory.
 //!
 //! Intern text from an operator or an embedder, never text from a caller: nothing is released.
 

@@ -1,5 +1,4 @@
-//! A memory limit for request and response bodies. The holder of a body reports its size and is refused when all bodies
-//! together, or those of its project, are too large.
+//! A memory limit for bodies, in total and per project. Holders report the sizes of their bodies and may be refused.
 
 use crate::caller::ProjectId;
 use crate::share::Shares;
@@ -10,8 +9,7 @@ pub use crate::share::Full;
 /// The largest body, in bytes, that does not count in a project's share.
 const SMALL: usize = 16 << 10;
 
-/// A number of bytes that all holders of bodies share. A project may always hold an eighth of them, and more only while
-/// a quarter stays free.
+/// The bytes that all bodies share. A project may always hold an eighth of them, and more only while a quarter is free.
 #[derive(Debug)]
 pub struct MemoryBudget(Shares);
 
@@ -33,7 +31,6 @@ pub struct MemoryPermit {
     room: Option<Arc<MemoryBudget>>,
     project: Option<ProjectId>,
     bytes: usize,
-    /// The part of `bytes` that counts in the project's share.
     shared: usize,
 }
 
@@ -55,8 +52,7 @@ impl MemoryPermit {
         MemoryPermit { room: self.room.clone(), project: self.project, bytes: 0, shared: 0 }
     }
 
-    /// Creates another empty permit of the same budget that counts in no project's share, for data that calls of
-    /// several projects share.
+    /// Creates another empty permit of the same budget without a share, for data that calls of several projects share.
     pub fn unshared(&self) -> Self {
         MemoryPermit { room: self.room.clone(), project: None, bytes: 0, shared: 0 }
     }
@@ -86,8 +82,8 @@ impl MemoryPermit {
         Ok(())
     }
 
-    /// Takes `bytes` more for a body that arrived whole. A small body does not count in the project's share: at most
-    /// one exists per connection, and accounting for it would cost more than holding it.
+    /// Takes `bytes` more for a body that arrived whole. A small one does not count in the share: at most one exists
+    /// per connection, and accounting would cost more than holding it.
     ///
     /// # Errors
     /// Returns the errors of [`take`](MemoryPermit::take).

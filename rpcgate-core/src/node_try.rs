@@ -1,5 +1,5 @@
-//! The tries of a set's calls: the chosen node, the reason, and the end of each try. The node pool writes them into the
-//! set's [tally](crate::tally). They decide nothing; [explanations](crate::recent) show them.
+//! The tries of a set's calls: chosen node, reason and end of each. The node pool writes them into the set's
+//! [tally](crate::tally), only for [explanations](crate::recent).
 //!
 //! ```
 //! use rpcgate_core::fault::{Cause, Fault};
@@ -135,8 +135,8 @@ pub struct NodeTry {
     pub choice: NodeChoice,
     /// The end of the try.
     pub end: TryEnd,
-    /// The start, by [`Clock::elapsed`](crate::clock::Clock::elapsed): before the connection exists for HTTP/1.1 and
-    /// WebSocket, with it for HTTP/2. `None` if the try did not get that far.
+    /// The start, by [`Clock::elapsed`](crate::clock::Clock::elapsed): before the connection exists (HTTP/1.1,
+    /// WebSocket) or with it (HTTP/2). `None` if the try did not get that far.
     pub began: Option<Duration>,
     /// The duration; `None` if not measured.
     pub took: Option<Duration>,

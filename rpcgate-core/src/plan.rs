@@ -1,5 +1,4 @@
-//! Plans: request limits of a key, the heavy budget, Compute Units and their price, open streams, and the numbers of
-//! resources that a tenant may have.
+//! Plans: limits of requests, heavy calls, Compute Units, open streams and resources, and the price of a Compute Unit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -63,8 +62,7 @@ impl FromStr for Tier {
 pub struct Price(pub u64);
 
 impl Price {
-    /// Converts US dollars per unit, rounded to 10⁻¹² USD. `None` if the price is negative, above 1,000 USD, or would
-    /// be rounded to 0.
+    /// Converts US dollars per unit. `None` if the price is negative, above 1,000 USD, or would be rounded to 0.
     pub fn from_usd(usd: f64) -> Option<Self> {
         let is_price = usd.is_finite() && (0.0..=1_000.0).contains(&usd);
         let price = is_price.then(|| Price((usd * 1e12).round() as u64))?;
@@ -209,7 +207,7 @@ impl Plan {
     }
 
     /// Sets the number of open streams per project. The number per key follows it, unless it was set
-    /// [lower](Plan::with_ws_connections_per_key); it never exceeds the number per project.
+    /// [lower](Plan::with_ws_connections_per_key).
     ///
     /// ```
     /// use rpcgate_core::plan::{Plan, Tier};

@@ -34,7 +34,6 @@ pub struct Grant {
 pub struct Rolling {
     /// A ring of hours: hour *h* is at index *h* mod 24.
     units: [u64; 24],
-    /// The newest hour with a count.
     hour: u64,
 }
 
@@ -55,7 +54,7 @@ impl Rolling {
     }
 
     /// Reserves `costs` in order, each if the units used before it are below `ceiling`: the call that crosses the
-    /// ceiling is served, the next one is refused. A call that costs nothing always passes.
+    /// ceiling is the last one served. A call that costs nothing always passes.
     pub fn reserve(&mut self, costs: &[u32], ceiling: u64, now: Time) -> (Mask, Grant) {
         self.roll(now.hour());
         let mut used = self.used(now);

@@ -64,8 +64,7 @@ pub enum Refusal {
     },
     /// The gateway reached a limit: of bodies in memory, calls in flight, or unwritten records.
     Overloaded,
-    /// The chain is overloaded: its answers are much slower than usual, and the project has used its share of the
-    /// reduced capacity.
+    /// The chain is overloaded and much slower than usual, and the project has used its share.
     Shed,
     /// No node is known to have reached the height that the client has seen.
     HeadNotReached,
@@ -208,8 +207,8 @@ impl Refusal {
         Refusal::ReplyTooLarge,
     ];
 
-    /// Creates a refusal for an embedder's own layer. A call that is refused alone gets this HTTP status and a JSON-RPC
-    /// error with this number and text. It is recorded like any other refusal.
+    /// Creates a refusal for an embedder's own layer, with the HTTP status of a call that is refused alone and a
+    /// JSON-RPC error. It is recorded like any other refusal.
     ///
     /// ```
     /// use http::StatusCode;
@@ -354,8 +353,7 @@ impl Refusal {
         )
     }
 
-    /// Writes the HTTP body of a refused single call or a refused request. `id` is the call's id as raw JSON, if it is
-    /// known.
+    /// Writes the HTTP body of a refused single call or a refused request. `id` is the call's id as raw JSON, if known.
     pub fn write_alone(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
         match self.row().body {
             Body::Message => write_field("message", self.message(), out),
@@ -379,9 +377,8 @@ impl Refusal {
         write_error(dialect, id, self.code(), self.message(), out);
     }
 
-    /// Writes the refusal as a JSON-RPC error on a stream, alone in its message or in an array of answers. XRP ledger
-    /// servers have another form of errors on streams ("Error Formatting" in their API), with names from their own
-    /// list.
+    /// Writes the refusal as a JSON-RPC error on a stream, alone or in an array. XRP ledger servers have their own form
+    /// and names of errors on streams ("Error Formatting" in their API).
     pub fn write_frame(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
         if dialect != Dialect::Xrp {
             return self.write_item(dialect, id, out);
@@ -421,8 +418,8 @@ impl From<Infallible> for Refusal {
     }
 }
 
-/// Converts the error of a tower service between the layers, such as a load shedder or a timeout: the refusal that it
-/// contains, otherwise [`Refusal::Overloaded`].
+/// Converts the error of a tower service between the layers, such as a timeout: to the refusal in it, or else to
+/// [`Refusal::Overloaded`].
 impl From<Box<dyn Error + Send + Sync>> for Refusal {
     fn from(error: Box<dyn Error + Send + Sync>) -> Self {
         error.downcast_ref().copied().unwrap_or(Refusal::Overloaded)
@@ -464,8 +461,8 @@ impl BackendFailure {
 }
 
 impl Dialect {
-    /// Returns the HTTP status that a node would have given this `error` object outside an array. UTXO daemons derive
-    /// it from the error number; all others answer 200.
+    /// Returns a node's HTTP status for this `error` object outside an array. UTXO daemons derive it from the number;
+    /// others answer 200.
     pub fn status_alone(self, error: &[u8]) -> StatusCode {
         match self {
             Dialect::Utxo => match code(error) {
@@ -478,7 +475,6 @@ impl Dialect {
     }
 }
 
-/// Reads the `code` of an `error` object.
 fn code(error: &[u8]) -> Option<i32> {
     let mut cursor = Cursor::new(error, DEEPEST);
     cursor.enter_object().ok()?;

@@ -26,8 +26,7 @@ pub enum Source {
     Node,
     /// A node that gave one answer to the whole request, with none for this call.
     NodeForAll,
-    /// A node whose error says that it cannot serve the call now, when no other node could either. The call is not
-    /// charged.
+    /// A node whose error says that it cannot serve the call now, after all others failed too. The call is not charged.
     Unserved,
     /// The cache, where it was stored before the request arrived.
     Stored,
@@ -43,13 +42,12 @@ pub enum Source {
 /// The content of an answer.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// A node's own answer to a set of one. It is forwarded with the client's id instead of the gateway's, and with the
-    /// headers in [`Tally::passing`](crate::tally::Tally::passing).
+    /// A node's own answer to a set of one, forwarded with the client's id and the headers in
+    /// [`Tally::passing`](crate::tally::Tally::passing).
     Whole(Whole),
     /// The raw `result`.
     Result(Bytes),
-    /// A raw `result` that means a failure, as the chain's adapter knows, and the HTTP status of the node's answer if
-    /// the call was sent alone.
+    /// A raw `result` that the adapter takes as a failure, and the answer's HTTP status if the call was sent alone.
     Failure(Bytes, StatusCode),
     /// The raw `error` object of a node, and the HTTP status of its answer if the call was sent alone.
     Error(Bytes, StatusCode),
@@ -158,8 +156,7 @@ pub struct Whole {
     pub status: StatusCode,
     /// The body.
     pub body: Bytes,
-    /// The position of the id in the body, which the client's id replaces. `None`: the body has no id and passes
-    /// unchanged.
+    /// The position of the id, which the client's id replaces; `None` if the body passes unchanged.
     pub id: Option<Span>,
     /// The parts of the body.
     pub inner: Inner,

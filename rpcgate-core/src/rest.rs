@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// A path without the chain's own segment, in canonical form: empty, or `/` and segments that are neither empty nor
-/// dots, with exactly the necessary bytes escaped.
+/// dots, with only the necessary escapes.
 ///
-/// A path with more than one possible reading has no canonical form. Parsers that resolve escapes once or twice, with
-/// or without removing dot segments, must see the same path.
+/// A path with more than one possible reading has no canonical form: parsers that resolve escapes once or twice, or
+/// remove dot segments or not, must see the same path.
 ///
 /// ```
 /// use rpcgate_core::rest::Path;
@@ -68,8 +68,7 @@ impl Path {
     }
 }
 
-/// Reports whether `path` is obviously canonical: no escapes, and no segment that is empty or begins with a dot. Most
-/// paths are.
+/// Reports whether `path` is obviously canonical: without escapes, empty segments and segments that begin with a dot.
 fn is_plainly_canonical(path: &str) -> bool {
     let mut starts = false;
     let are_fine = path.bytes().all(|byte| {
@@ -138,12 +137,10 @@ fn decoded(text: &str) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(out))
 }
 
-/// Query parameters that contain keys, at this gateway or at others. No node gets them, because clients written for
-/// another gateway send its key in that gateway's parameter.
+/// Query parameters that contain keys. No node gets them, because clients written for another gateway send its key.
 pub const KEY_PARAMETERS: &[&str] = &["apikey", "api_key", "api-key", "x-api-key"];
 
-/// Removes the parameters with these `names` from `query`, matching them escaped or not and in either case: a key must
-/// not reach a node.
+/// Removes the parameters with these `names`, escaped or not and in either case: a key must not reach a node.
 ///
 /// ```
 /// use rpcgate_core::rest::{KEY_PARAMETERS, query_without};
@@ -174,7 +171,6 @@ pub struct RestCall {
     name: CallName,
 }
 
-/// The metered name of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum CallName {
     /// A path segment, as a range in the line.
@@ -209,8 +205,8 @@ impl RestCall {
         self
     }
 
-    /// Extends the [line](RestCall::line) to everything that a node gets, for calls whose answers are cached. Calls
-    /// that a node can distinguish then have different lines, because neither targets nor headers contain line feeds.
+    /// Extends the [line](RestCall::line) to everything that a node gets, for cached calls. Distinguishable calls have
+    /// different lines, because neither targets nor headers contain line feeds.
     pub fn complete(&mut self, body: &[u8]) {
         let mut line = self.line.to_vec();
         for (name, value) in &self.headers {

@@ -6,15 +6,13 @@ use crate::rest::Path;
 
 /// One row of a REST chain's method table: a verb, a path template, and the rule of the matching calls.
 ///
-/// Method lists, weights, cache lifetimes, usage and the configuration know a matching call by the row's name. The name
-/// is the template unless the row is [`named`](RestMethod::named).
+/// A matching call is known by the row's name: the template, unless the row is [`named`](RestMethod::named).
 ///
-/// A template consists of segments. Each is a literal, in the canonical form of [`Path`], or a parameter `{address}`,
-/// which matches any one segment. A last parameter `{path...}` matches one or more segments. The first matching row
-/// applies.
+/// Each segment of a template is a literal, in the canonical form of [`Path`], or a parameter `{address}` for any one
+/// segment. A last parameter `{path...}` matches one or more segments. The first matching row applies.
 ///
-/// Rows with the same name share the strictest rule: the highest weight, every flag, and no cache unless their cache
-/// classes agree. If one path reads by `GET` and submits by `POST`, give one of the two its own name.
+/// Rows with the same name share the strictest rule: the highest weight, every flag, and no cache unless they agree. If
+/// a path reads by `GET` and submits by `POST`, give one of the two its own name.
 ///
 /// ```
 /// use rpcgate_core::cache_rule::CacheRule;
@@ -40,8 +38,7 @@ impl RestMethod {
     /// Creates a path that is read by `GET` and `HEAD`, weighs `cu` Compute Units, is not cached and has no flags.
     ///
     /// # Panics
-    /// Panics if the template does not have the form that [`RestMethod`] describes. In a constant, this is a compile
-    /// error.
+    /// Panics if the template has another form than [`RestMethod`] describes. In a constant, this is a compile error.
     pub const fn get(template: &'static str, cu: u32) -> Self {
         RestMethod::new(template, false, cu)
     }
@@ -99,7 +96,6 @@ impl RestMethod {
         self.template
     }
 
-    /// Returns the value of the `Allow` header.
     pub(crate) const fn allow(&self) -> &'static str {
         if self.is_posted { "POST, OPTIONS" } else { "GET, OPTIONS" }
     }

@@ -1,5 +1,5 @@
-//! The safeguard against refusal storms: the limits of a key that keeps calling despite 429 answers are scaled down for
-//! a limited time (a *cool-down*).
+//! The safeguard against refusal storms: a *cool-down* lowers the limits of a key that keeps calling despite 429
+//! answers.
 
 use crate::backend::usage_sink::Record;
 use crate::caller::{Caller, KeyId, ProjectId, TenantId};
@@ -30,7 +30,6 @@ pub struct SafeguardRule {
 }
 
 impl Default for SafeguardRule {
-    /// Same as [`new`](SafeguardRule::new).
     fn default() -> Self {
         SafeguardRule::new()
     }
@@ -113,8 +112,7 @@ impl SafeguardRule {
     }
 }
 
-/// Reports whether every call of a request was refused with 429: by the plan windows, the project's requests per
-/// second, the pace or the heavy budget.
+/// Reports whether every call of a request was refused with 429, by any of the limits.
 pub fn is_refused(record: &Record<'_>) -> bool {
     const TOO_MANY: StatusCode = Refusal::Window { retry_after: 1 }.status();
     // The first line decides for nearly every request.
@@ -127,16 +125,13 @@ pub struct Storm {
     /// The newest minute with a refusal, and its number of refusals.
     minute: u64,
     refused: u64,
-    /// The number of consecutive stormy minutes before `minute`.
     stormy: u64,
-    /// The end of the cool-down, if there is one.
     end: Option<Time>,
 }
 
 impl Storm {
-    /// Counts a refused request that arrived at `now`, and returns true if it starts a cool-down. A request of an
-    /// earlier minute counts in the newest minute. Nothing is counted during a cool-down. Counting starts again
-    /// afterwards.
+    /// Counts a refused request that arrived at `now`, and returns true if it starts a cool-down. Late requests count
+    /// in the newest minute. Nothing is counted during a cool-down.
     pub fn note(&mut self, rule: &SafeguardRule, now: Time) -> bool {
         if self.end.is_some() {
             return false;
@@ -160,8 +155,7 @@ impl Storm {
         self.end.filter(|end| *end > now)
     }
 
-    /// Reports whether this storm can be dropped at `present`: it is over, or the clock was set back, which must not
-    /// prolong a cool-down.
+    /// Reports whether this storm is over at `present`. A clock that was set back must not prolong a cool-down.
     pub fn is_over(&self, rule: &SafeguardRule, present: Time) -> bool {
         // A slightly older reading does not mean that the clock was set back.
         const SLACK: Duration = Duration::from_secs(60);

@@ -1,9 +1,8 @@
-//! API keys: their form, the checksum that lets a gateway refuse forged keys without a look-up, and the hash under
-//! which they are stored.
+//! API keys: their form, the checksum by which a gateway refuses forged ones without a look-up, and their stored hash.
 //!
-//! A key is `rpcg_`, 7 characters of id (together the 12-character prefix that may be shown), 32 characters of secret
-//! and 6 of checksum, all of `0-9A-Za-z`. The checksum is keyed: without `gateway.key_secret`, a forged key cannot
-//! reach the store.
+//! A key is `rpcg_`, 7 characters of id (together the 12-character prefix that may be shown), 32 of secret and 6 of
+//! checksum, all of `0-9A-Za-z`. The checksum is keyed: without `gateway.key_secret`, a forged key cannot reach the
+//! store.
 //!
 //! Creating, checking and hashing keys needs the feature `secrets`.
 

@@ -53,9 +53,9 @@ impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
         done
     }
 
-    /// Calls `act` like [`with`](Sharded::with), for values that expire. The first call of each `epoch`, which only
-    /// grows, at a shard removes the values for which `keep` is false, so that the map stays small without a sweep.
-    /// Neither function may use this map.
+    /// Calls `act` like [`with`](Sharded::with), for values that expire. The first call per shard with a new `epoch`,
+    /// which only grows, removes the values for which `keep` is false, instead of a sweep. Neither function may use
+    /// this map.
     pub fn with_kept<T>(
         &self,
         key: K,

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A resource such as bytes or slots, with a limit for all projects together.
 ///
-/// A project may always take up to its share while any units are left. It may take more, but must then leave the
-/// reserve to projects below their share. A single project gets nearly everything, and the next project still gets
-/// something.
+/// A project may always take up to its share while any units are left. Beyond it, it must leave the reserve to projects
+/// below their share. So a single project gets nearly everything, and the next one still gets something.
 ///
 /// ```
 /// use rpcgate_core::caller::ProjectId;

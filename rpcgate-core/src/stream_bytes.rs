@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The byte counts of a stream, in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct StreamBytes {
     pub(crate) to_node: AtomicU64,

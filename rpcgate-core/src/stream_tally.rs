@@ -1,10 +1,9 @@
 //! The account of a WebSocket stream, or of a gRPC call with more than one message.
 //!
 //! A [`Tally`] settles once, at the end of its set. A stream may last for days, and its counts must survive a killed
-//! process. So a stream is recorded in parts, each of which is safe after it is recorded: the begin before the client
-//! gets an answer (over gRPC: a second message), calls and pushed messages in sums of half a second, and the end when
-//! the account is ended or dropped. The calls on a WebSocket stream have their own tallies ([`StreamTally::message`]),
-//! which are summed when they are settled ([`StreamTally::settle`]).
+//! process. So it is recorded in parts: the begin before the client gets an answer (over gRPC: a second message), calls
+//! and pushed messages in sums of half a second, and the end when the account is ended or dropped. Calls on a WebSocket
+//! stream have their own tallies ([`StreamTally::message`]), which are summed when settled ([`StreamTally::settle`]).
 //!
 //! | part | WebSocket | gRPC |
 //! |---|---|---|
@@ -13,8 +12,7 @@
 //! | pushes | how many, and their bytes | – |
 //! | end | the bytes of all parts once more, which are not added again | outcome, latency and bytes of the call |
 //!
-//! All parts have the request id of the begin. A stream whose process was killed has a begin and no end, and counts
-//! once.
+//! All parts have the request id of the begin. A stream of a killed process has a begin and no end, and counts once.
 //!
 //! ```
 //! use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Outcome, Phase};
@@ -62,8 +60,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The time for which calls and pushes are summed before they are recorded. A killed process loses at most this much,
-/// and a call appears in the usage within a second of its answer.
+/// The time for which calls and pushes are summed before they are recorded. A killed process loses at most this much.
 pub const SUMMED: Duration = Duration::from_millis(500);
 
 /// The number of sums (method and outcome) kept at a time. One more causes all to be recorded.
@@ -90,11 +87,8 @@ pub struct StreamTally {
     accounting: Arc<Accounting>,
     /// The method of a gRPC call. Empty for a WebSocket stream.
     method: Box<[u8]>,
-    /// The bytes of all parts.
     bytes: Arc<StreamBytes>,
-    /// The unrecorded pushes.
     pushed: Pushed,
-    /// The settled calls that are not recorded yet.
     calls: Vec<CallSum>,
     /// The start of the wait of the oldest unrecorded push or call.
     since: Option<Duration>,
@@ -108,7 +102,6 @@ struct Pushed {
     to_client: u32,
 }
 
-/// The settled calls of one method, outcome and hour.
 #[derive(Debug)]
 struct CallSum {
     method: Box<[u8]>,
@@ -155,12 +148,11 @@ impl CallSum {
 }
 
 impl StreamTally {
-    /// Begins the stream of `tally`: an admitted handshake, or a gRPC call that a node has accepted. Records the begin
-    /// with the tally's count in the windows and its cost.
+    /// Begins the stream of an admitted handshake, or of a gRPC call that a node has accepted. Records the begin with
+    /// the tally's count in the windows and its cost.
     ///
     /// # Errors
-    /// Returns the tally if the handshake or call was refused or failed. There is no stream then, and the tally records
-    /// that itself.
+    /// Returns the tally if the handshake or call was refused or failed. The tally then records that itself.
     pub fn begin(mut tally: Box<Tally>) -> Result<Self, Box<Tally>> {
         let is_denied = |entry: &Entry| matches!(entry.state, CallState::Refused(_) | CallState::Failed(_));
         if tally.refused.is_some() || tally.entries.iter().any(is_denied) {
@@ -213,8 +205,7 @@ impl StreamTally {
         &self.chain
     }
 
-    /// Takes over the current chain and caller if they changed since the stream began. They apply to all further
-    /// messages. Another chain or key than the stream's own is ignored.
+    /// Takes over the current chain and caller for further messages. Another chain or key than the stream's is ignored.
     pub fn refresh(&mut self, chain: &Arc<Chain>, caller: &Arc<Caller>) {
         if chain.name() == self.chain.name() && !Arc::ptr_eq(chain, &self.chain) {
             self.chain = chain.clone();
@@ -224,8 +215,8 @@ impl StreamTally {
         }
     }
 
-    /// Creates a tally for the calls in a message that arrives now. Its bytes count for the stream. A dropped tally
-    /// writes its own record. A [settled](StreamTally::settle) one is recorded together with others.
+    /// Creates a tally for the calls in a message that arrives now. A dropped tally writes its own record. A
+    /// [settled](StreamTally::settle) one is recorded together with others.
     pub fn message(&self) -> Box<Tally> {
         let clock = &self.accounting.clock;
         let (arrival, started) = (clock.now(), clock.elapsed());
@@ -239,8 +230,8 @@ impl StreamTally {
         Box::new(tally)
     }
 
-    /// Counts the calls of a [message](StreamTally::message) with known outcomes. They are recorded together with
-    /// others, at the latest by the first [`flush`](StreamTally::flush) after they are [due](StreamTally::due).
+    /// Counts the calls of a [message](StreamTally::message) with known outcomes. They are recorded at the latest by
+    /// the first [`flush`](StreamTally::flush) after they are [due](StreamTally::due).
     pub fn settle(&mut self, message: Box<Tally>) {
         let mut left = Vec::new();
         let calls = &mut self.calls;
@@ -261,8 +252,7 @@ impl StreamTally {
         }
     }
 
-    /// Counts a message of `bytes` that is pushed to the client and answers none of its calls. It is recorded like
-    /// settled calls.
+    /// Counts a message of `bytes` that is pushed to the client and answers no call. It is recorded like settled calls.
     pub fn push(&mut self, bytes: u32) {
         self.sum(Pushed { messages: 1, to_client: bytes, ..Pushed::default() });
     }
@@ -277,8 +267,8 @@ impl StreamTally {
         self.sum(Pushed { to_client: bytes, ..Pushed::default() });
     }
 
-    /// Returns the time at which [`flush`](StreamTally::flush) is due, by [`elapsed`](crate::clock::Clock::elapsed) of
-    /// the clock; `None` if nothing waits.
+    /// Returns when [`flush`](StreamTally::flush) is due, by [`elapsed`](crate::clock::Clock::elapsed), if anything
+    /// waits.
     pub fn due(&self) -> Option<Duration> {
         self.since.map(|since| since + SUMMED)
     }
@@ -493,7 +483,6 @@ mod tests {
             StreamTally::begin(tally).unwrap()
         }
 
-        /// Returns phase, method, calls, and bytes in and out of every line.
         fn seen(&self) -> Vec<(Phase, String, u32, u32, u32)> {
             let all = |record: OwnedRecord| {
                 let phase = record.phase;

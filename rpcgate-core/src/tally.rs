@@ -1,6 +1,5 @@
-//! The account of a set: its caller, the outcome of each call, and the charges. Dropping a tally returns the unused
-//! part of its reservation and passes one record to the sink, however the set ends. Long-lived calls have a
-//! [`StreamTally`](crate::stream_tally::StreamTally), which a tally opens.
+//! The account of a set: its caller, outcomes and charges. Dropping it refunds the unused reservation and passes one
+//! record to the sink. Long-lived calls have a [`StreamTally`](crate::stream_tally::StreamTally), which a tally opens.
 
 mod shown;
 
@@ -140,11 +139,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Creates the account of an authenticated request. `started` is the clock's [`elapsed`](Clock::elapsed) at its
-    /// arrival.
+    /// Creates the account of an authenticated request. `started` is the [`elapsed`](Clock::elapsed) at its arrival.
     ///
-    /// A request with [`Transport::Ws`] is a handshake. It is recorded as the begin of a stream, refused or not. The
-    /// messages of a stream get their tallies from its [`StreamTally`](crate::stream_tally::StreamTally).
+    /// A request with [`Transport::Ws`] is a handshake, recorded as the begin of a stream. The messages of a stream get
+    /// their tallies from its [`StreamTally`](crate::stream_tally::StreamTally).
     pub fn new(
         request: RequestId,
         transport: Transport,
@@ -187,16 +185,14 @@ impl Tally {
         self.entries.iter().any(Entry::is_open)
     }
 
-    /// Marks the set as in flight for the counters until its record is in the sink. Must be called before anything is
-    /// counted for it.
+    /// Marks the set as in flight until its record is in the sink. Must be called before anything is counted for it.
     pub fn begin(&mut self) {
         if self.in_flight.is_none() {
             self.in_flight = self.accounting.counters.in_flight();
         }
     }
 
-    /// Marks the call as no longer in flight, because it may last for days. The counters do not wait for its record,
-    /// and count its cost again after it is recorded.
+    /// Marks a long call as no longer in flight: the counters do not wait for its record, and count its cost with that.
     pub fn outlast(&mut self) {
         self.in_flight = None;
     }
@@ -211,8 +207,8 @@ impl Tally {
         self.refused = Some(refusal);
     }
 
-    /// Releases its slot in the chain's load, if it has one, because its answer begins to leave or will not come. Its
-    /// duration counts if exactly one node was tried and that try answered or timed out.
+    /// Releases its slot in the chain's load, because its answer begins to leave or will not come. The duration counts
+    /// if exactly one node was tried and that try answered or timed out.
     pub fn leave_load(&mut self) {
         let Some(place) = self.place.take() else { return };
         let now = self.accounting.clock.elapsed();
@@ -254,15 +250,13 @@ impl Tally {
             )
     }
 
-    /// Closes the account before the answer is sent. If there is a receipt, the answer may be sent only after it is
-    /// dropped.
+    /// Closes the account before the answer is sent. If there is a receipt, it must be dropped before that.
     pub fn close(mut self: Box<Self>) -> Option<Receipt> {
         self.is_closed = true;
         self.settle(Receipt::hold).flatten()
     }
 
-    /// Settles the account of a call that has begun and continues: refunds its reservation except the cost of `begin`,
-    /// which is already recorded.
+    /// Settles the account of a call that continues: refunds its reservation except the recorded cost of `begin`.
     pub(crate) fn settle_begun(mut self: Box<Self>, begin: &Line<'_>) {
         self.is_closed = true;
         self.leave_load();
@@ -297,9 +291,9 @@ impl Tally {
     }
 
     /// Returns the charge of a call: its weight if a node or the cache answered, including errors that are the caller's
-    /// own. A client that disconnects while a node may still be working is charged too, so that no client keeps a node
-    /// busy for free. A call costs nothing if its client sees a failure of the nodes (also after its deadline) or if no
-    /// node could serve it. The messages of a WebSocket stream are free.
+    /// own, or if the client disconnects while a node may still work, so that no client keeps a node busy for free.
+    /// Failures of the nodes (also after the deadline), calls that no node could serve, and calls on a WebSocket stream
+    /// are free.
     fn charge(&self, entry: &Entry) -> u32 {
         if self.stream.is_some() && self.transport == Transport::Ws {
             return 0;

@@ -6,11 +6,11 @@ use crate::call::CallView;
 use crate::chain::{Facts, Finality, Flags, Method, MethodRule};
 use crate::json::{Cursor, DEEPEST, Span};
 
-/// The chain at `/toy`. `toy_id` costs nothing and is static. `toy_read` is cached for 2 s. `toy_block` is immutable
-/// and names a height. `toy_scan` is heavy. `toy_send` is a broadcast. `toy_make` creates state on its node, and the
-/// first parameter of `toy_use` is its id. `probe_*` can be opened, `admin_*` is closed. An archive may answer an error
-/// that contains `pruned`. An error with `busy`, `broken method` or `no data` means that the node cannot serve the
-/// call. The chain has a WebSocket stream and the proto package `toy`.
+/// The chain at `/toy`. `toy_id` costs nothing and is static; `toy_read` is cached for 2 s; `toy_block` is immutable
+/// and names a height; `toy_scan` is heavy; `toy_send` is a broadcast. `toy_make` creates state on its node, whose id
+/// is the first parameter of `toy_use`. `probe_*` can be opened, `admin_*` is closed. An archive may answer an error
+/// with `pruned`; `busy`, `broken method` or `no data` mean that the node cannot serve the call. It has a WebSocket
+/// stream and the proto package `toy`.
 #[derive(Debug)]
 pub struct Toy;
 

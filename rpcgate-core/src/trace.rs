@@ -1,10 +1,8 @@
-//! Traces of calls: the trace context that a client sends and a node gets (W3C Trace Context, level 2), and the
-//! sampling decision.
+//! Trace contexts of calls, from clients and for nodes (W3C Trace Context, level 2), and the sampling decision.
 //!
-//! A call continues its client's trace if the client sent a valid `traceparent`. Otherwise it gets a trace with the
-//! number of the request. A client may ask that a trace is not recorded, but cannot ask for more traces than the
-//! operator records. Client input is not trusted: invalid values are ignored, and values that are too long are left
-//! out.
+//! A call continues its client's trace if the client sent a valid `traceparent`. Otherwise its trace has the number of
+//! the request. A client may opt out, but cannot ask for more traces than the operator records. Client input is not
+//! trusted: invalid values are ignored, and values that are too long are dropped.
 //!
 //! ```
 //! use rpcgate_core::caller::RequestId;
@@ -36,7 +34,6 @@ pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The header with the vendor-specific state of other systems.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// The length of a `traceparent` of version 0, in bytes.
 const LENGTH: usize = 55;
 
 /// The maximum length of a `traceparent` of a later version, in bytes.
@@ -51,7 +48,6 @@ const RANDOM: u8 = 2;
 /// The number of random bits that decide whether a trace is recorded. Request ids end in at least this many.
 const RANDOM_BITS: u32 = 56;
 
-/// The ratio 1, in millionths.
 const WHOLE: u32 = 1_000_000;
 
 /// The number of a trace.
@@ -107,8 +103,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Parses a `traceparent`. Of later versions, only the part that version 0 defines is read. `None` if it is
-    /// invalid.
+    /// Parses a `traceparent`, and of later versions the part that version 0 defines. `None` if it is invalid.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (head, rest) = text.split_at_checked(LENGTH)?;
         let [version, trace, span, flags] = fields(head)?;
@@ -151,7 +146,6 @@ impl TraceContext {
     }
 }
 
-/// Parses the four hyphen-separated, lower-case numbers of `head`.
 fn fields(head: &[u8]) -> Option<[u128; 4]> {
     const WIDTHS: [usize; 4] = [2, 32, 16, 2];
     let mut numbers = [0; 4];
@@ -203,8 +197,7 @@ impl CallTrace {
     }
 }
 
-/// The sampling decision: a ratio of all calls, without those whose clients opt out. It depends only on the request's
-/// number, which no client chooses.
+/// The sampling decision. It depends only on the request's number, which no client chooses, and on the opt-out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceSampling {
     /// The smallest random bits of a recorded trace.
@@ -218,8 +211,8 @@ impl TraceSampling {
         TraceSampling { least: (((left as u128) << RANDOM_BITS) / WHOLE as u128) as u64 }
     }
 
-    /// Returns the trace of a request: the client's, or its own. `None` if the request has no trace and nodes see none.
-    /// A client's trace is recorded if the client asks for it and this request is sampled.
+    /// Returns the client's trace or a new one; `None` without a trace. A client's trace is recorded if the client asks
+    /// for it and this request is sampled.
     pub fn begin(self, request: RequestId, headers: &HeaderMap) -> Option<CallTrace> {
         let mut trace = self.begin_as_asked(request, headers)?;
         if !self.records(request) {
@@ -228,8 +221,7 @@ impl TraceSampling {
         Some(trace)
     }
 
-    /// Returns the trace like [`begin`](TraceSampling::begin), but the client alone decides whether it is recorded. For
-    /// authenticated clients only.
+    /// Begins like [`begin`](TraceSampling::begin), but authenticated clients alone decide on their traces.
     pub fn begin_as_asked(self, request: RequestId, headers: &HeaderMap) -> Option<CallTrace> {
         let mut given = headers.get_all(&TRACEPARENT).iter();
         let (Some(parent), None) = (given.next(), given.next()) else { return self.root(request) };

@@ -1,5 +1,5 @@
-//! Masks the parts of a node's URL that may be secrets, identically wherever a URL is shown or stored. Providers put
-//! keys into any part: user, password, a path segment, or a parameter of any name.
+//! Masking of secrets in a node's URL, identical wherever it is shown or stored. Providers put keys into any part:
+//! user, password, path segment, or any parameter.
 
 /// The replacement for a secret.
 pub const MASK: &str = "***";
@@ -30,16 +30,15 @@ fn is_version(segment: &str) -> bool {
     !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Returns `part` if it is already masked (the mask, or the mask with a fingerprint, which no configuration may
-/// contain), otherwise `mask`.
+/// Returns `part` if it is already a mask, with or without a fingerprint, which no configuration may contain; else
+/// `mask`.
 fn hidden<'a>(part: &'a str, mask: &'a str) -> &'a str {
     let is_tag = |tag: &str| tag.len() == 12 && tag.bytes().all(|b| b.is_ascii_hexdigit());
     let is_hidden = |rest: &str| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_tag);
     if part.strip_prefix(MASK).is_some_and(is_hidden) { part } else { mask }
 }
 
-/// Masks the login of a URL (the part before `@`): the password, a user without a password, and a user that may be a
-/// key.
+/// Masks the login of a URL (before `@`): the password, a user without one, and a user that may be a key.
 ///
 /// ```
 /// use rpcgate_core::url_secrets::shown_login;
@@ -62,9 +61,8 @@ pub fn shown_user<'a>(user: &'a str, mask: &'a str) -> &'a str {
     if may_be_key(user) { hidden(user, mask) } else { user }
 }
 
-/// Masks the path and the query of a URL: each segment that may be a key and the value of each parameter. A segment
-/// after a version or with `=`, and a parameter without a name, are masked whole. Masking too many names does less harm
-/// than showing a key.
+/// Masks the path and the query of a URL: segments that may be keys, segments after a version or with `=`, parameter
+/// values, and parameters without a name. Masking too many names does less harm than showing a key.
 ///
 /// ```
 /// use rpcgate_core::url_secrets::shown_target;

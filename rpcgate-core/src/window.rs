@@ -1,5 +1,4 @@
-//! Plan windows: fixed windows on the UTC clock for the minute, the hour and the day. A request belongs to the windows
-//! of its arrival.
+//! Plan windows: fixed minutes, hours and days on the UTC clock. A request belongs to the windows of its arrival.
 
 use crate::clock::Time;
 use crate::plan::Plan;
@@ -78,8 +77,8 @@ impl Windows {
             .fold(self.minute, |least, next| if next.remaining < least.remaining { next } else { least })
     }
 
-    /// Returns the value of `Retry-After` in seconds, the latest reset among the windows without capacity for `weight`
-    /// requests; `None` if all have it.
+    /// Returns `Retry-After` in seconds, the latest reset of the exhausted windows; `None` if all admit `weight`
+    /// requests.
     pub fn exhausted(&self, weight: u64) -> Option<u64> {
         [self.minute, self.hour, self.day].into_iter().filter(|w| w.remaining < weight).map(|w| w.reset).max()
     }
@@ -87,9 +86,9 @@ impl Windows {
 
 /// A count that restarts with every span of `SECS` seconds of the UTC clock.
 ///
-/// The count only moves forward: an arrival in a past span is counted in the newest span, so that a request cannot
-/// reopen an old span by arriving before its neighbours and being decided after them. Only
-/// [`forget_ahead`](Fixed::forget_ahead), which takes the current time, removes a count after the clock was set back.
+/// The count only moves forward: an arrival in a past span counts in the newest one, so that a request cannot reopen a
+/// span by arriving before its neighbours and being decided after them. Only [`forget_ahead`](Fixed::forget_ahead)
+/// removes a count, after the clock was set back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fixed<const SECS: u64> {
     number: u64,
@@ -150,8 +149,7 @@ impl KeyWindows {
         Windows::of(plan, [self.minute.used(now), self.hour.used(now), self.day.used(now)], now)
     }
 
-    /// Counts `weight` requests in all three windows if all have capacity, otherwise in none. Returns the resulting
-    /// windows; `Err` holds the seconds to wait.
+    /// Counts `weight` requests in all windows, or in none if one lacks capacity. `Err` holds the seconds to wait.
     pub fn take(&mut self, plan: &Plan, weight: u64, now: Time) -> (Windows, Result<(), u64>) {
         let before = self.peek(plan, now);
         if let Some(wait) = before.exhausted(weight) {

@@ -26,7 +26,6 @@ pub struct KnownKey {
     pub caller: Arc<Caller>,
 }
 
-/// The three tables.
 pub(super) struct Accounts<'c> {
     pub(super) tenants: &'c mut BTreeMap<String, TenantSettings>,
     pub(super) projects: &'c mut BTreeMap<String, ProjectSettings>,
@@ -34,8 +33,7 @@ pub(super) struct Accounts<'c> {
 }
 
 impl Accounts<'_> {
-    /// Adds the default tenant and project, assigns ids, replaces aliases of chains by their names, and reports unknown
-    /// names.
+    /// Adds the default tenant and project, assigns ids, resolves aliases of chains, and reports unknown names.
     pub(super) fn settle(self, r: &mut Reading<'_>, aliases: &[(&str, &str)]) {
         let Accounts { tenants, projects, keys } = self;
         if !keys.is_empty() || !projects.is_empty() {

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// The maximum number of names in a certificate, as for Let's Encrypt.
 const MOST_DOMAINS: usize = 100;
-/// The maximum number of contact mail addresses.
 const MOST_CONTACTS: usize = 10;
 
 /// `[acme]`: ordering of certificates by ACME (RFC 8555), for `[gateway.tls]` and `[admin.tls]` with `acme = true`.
@@ -25,15 +24,13 @@ pub struct AcmeSettings {
     pub contacts: Vec<String>,
     /// The directory URL of the authority; Let's Encrypt by default.
     pub directory_url: Option<Url>,
-    /// The folder with the account key, the certificate, its key, and failures. Programs with the same folder share the
-    /// certificate, and one at a time orders it.
+    /// The folder of account key, certificate, its key, and failures. Programs that share it order one at a time.
     pub dir: PathBuf,
     /// The check that the names lead here.
     pub challenge: AcmeChallenge,
     /// The address that answers checks over HTTP while an order runs.
     pub http_listen: Option<SocketAddr>,
-    /// A PEM file of authorities that may sign the certificate of the authority's own server, in addition to the public
-    /// ones.
+    /// A PEM file of additional authorities for the certificate of the authority's own server.
     pub ca_file: Option<PathBuf>,
     /// The id of the operator's account with the authority, if it requires one.
     pub eab_key_id: Option<String>,

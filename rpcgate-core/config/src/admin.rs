@@ -135,13 +135,11 @@ pub struct MailSettings {
     pub from: String,
     /// The SMTP server; none by default.
     pub smtp: Option<Url>,
-    /// A PEM file with trusted certificates of the server, and authorities that may sign its certificate, in addition
-    /// to the public ones.
+    /// A PEM file with trusted certificates of the server, and additional authorities for its certificate.
     pub smtp_ca: Option<PathBuf>,
     /// The required encryption of the connection.
     pub tls: MailTls,
-    /// The name of this host in `EHLO`: a fully qualified domain name or an address literal in brackets. The domain of
-    /// `from` if absent.
+    /// The name of this host in `EHLO`: a domain name or a bracketed address literal. By default the domain of `from`.
     pub hello: Option<String>,
     /// The folder for mails as `.eml` files if there is no server.
     pub outbox: PathBuf,
@@ -269,7 +267,6 @@ impl Table for ChallengeSettings {
     }
 }
 
-/// The maximum number of addresses for ticket mails.
 const MOST_ADDRESSES: usize = 10;
 
 /// `[admin.tickets]`.
@@ -282,8 +279,7 @@ pub struct TicketSettings {
     pub open: u32,
     /// The maximum total bytes of a tenant's attachments.
     pub attachment_bytes: u64,
-    /// A command with arguments that checks each attached file from its standard input. Exit status 0 accepts the file,
-    /// 1 refuses it. Empty: files are not checked.
+    /// A command that checks each attached file from its standard input: 0 accepts it, 1 refuses it. Empty: no checks.
     pub scan: Vec<String>,
     /// The time limit of the command.
     pub scan_timeout: Duration,

@@ -22,8 +22,7 @@ pub struct BillingSettings {
     pub tax_name: String,
     /// The tax rate in basis points, hundredths of a percent. 0: invoices have no tax.
     pub tax_basis_points: u32,
-    /// The time between the end of a month and its closing, so that late usage from gateways that were away is
-    /// included.
+    /// The time between the end of a month and its closing, for late usage from gateways that were away.
     pub close_after: Duration,
     /// The time from an invoice's date to its due date.
     pub pay_within: Duration,
@@ -31,8 +30,7 @@ pub struct BillingSettings {
     pub remind_before: Duration,
     /// The times after the due date at which reminders are sent.
     pub reminders: Vec<Duration>,
-    /// The time between the first mail that announces it and the suspension of a tenant with an overdue invoice. 0:
-    /// never.
+    /// The time from the first announcing mail to the suspension of a tenant with an overdue invoice. 0: never.
     pub suspend_after: Duration,
     /// The monthly fees of the plans.
     pub fees: MonthlyFees,
@@ -40,7 +38,6 @@ pub struct BillingSettings {
     pub stripe: StripeSettings,
 }
 
-/// The maximum number of reminders per invoice.
 const MOST_REMINDERS: usize = 10;
 /// The maximum number of address lines, and of characters per line or name.
 const MOST_LINES: usize = 10;

@@ -34,8 +34,7 @@ pub struct ChainSettings {
     pub probe_interval: Duration,
     /// The number of blocks on top of a block that make it final; the chain's default if absent.
     pub final_depth: Option<u64>,
-    /// The number of blocks behind the others from which a node is used only as a last resort; the chain's default if
-    /// absent.
+    /// The number of blocks that a node may lag before it becomes a last resort; the chain's default if absent.
     pub max_lag: Option<u64>,
     /// The network of its nodes, as a node shows it; the chain's own if absent. `any`: nodes are not asked.
     pub network: Option<String>,
@@ -161,8 +160,7 @@ impl Table for ChainSettings {
     }
 }
 
-/// Reports whether the text is a host name without a port: RFC 1123, section 2.1, plus underscores, which service names
-/// have.
+/// Reports whether the text is a host name (RFC 1123, section 2.1) without a port. Service names may have underscores.
 fn is_host(text: &str) -> bool {
     let is_label = |label: &str| {
         let has_only = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 pub(super) const WANTED: &str = "a duration such as \"250ms\", \"30s\", \"5m\", \"1h\" or \"90d\"";
 
-/// Units in milliseconds, largest first.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Parses a text. A plain number is in seconds.

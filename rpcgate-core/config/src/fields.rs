@@ -33,7 +33,6 @@ pub(super) enum Names {
     Own,
 }
 
-/// A visitor of the keys of a table.
 pub(super) trait Fields {
     /// Visits a key with a value. `write` returns its TOML form; `None` omits it.
     fn leaf<T>(
@@ -44,10 +43,8 @@ pub(super) trait Fields {
         write: impl FnOnce(&T, &Masking<'_>) -> Option<String>,
     );
 
-    /// Visits a key with a table.
     fn table<T: Table>(&mut self, key: &'static str, slot: &mut T);
 
-    /// Visits a key with a table of named tables.
     fn named<T: Table + Default + PartialEq>(
         &mut self,
         key: &'static str,
@@ -55,11 +52,10 @@ pub(super) trait Fields {
         names: Names,
     );
 
-    /// Visits a key with a list of tables.
     fn list<T: Listed>(&mut self, key: &'static str, slot: &mut Vec<T>);
 
-    /// Reports a broken rule about several values of this table, which only the reader checks. The location is the
-    /// first given key of `keys`, or else the table. The path is that of the first key.
+    /// Reports a broken rule about several values, which only the reader checks. It is located at the first given one
+    /// of `keys`, or else at the table, with the path of the first key.
     fn wrong(&mut self, keys: &[&'static str], problem: impl FnOnce(String) -> Problem);
 
     /// Visits a value of a type with its own written form.
@@ -67,12 +63,10 @@ pub(super) trait Fields {
         self.leaf(key, slot, T::read, T::write);
     }
 
-    /// Visits a whole number in a range.
     fn number<N: Number>(&mut self, key: &'static str, slot: &mut N, range: RangeInclusive<N>) {
         self.leaf(key, slot, |item, r| number(item, r, range), |n, _| Some(n.to_string()));
     }
 
-    /// Visits a number of bytes.
     fn size(&mut self, key: &'static str, slot: &mut u64, range: RangeInclusive<u64>) {
         let read = |item: &Item, r: &mut Reading<'_>| {
             let bytes = match item.text() {
@@ -93,7 +87,6 @@ pub(super) trait Fields {
         self.leaf(key, slot, read, |time, _| Some(format!("{:?}", duration::text(*time))));
     }
 
-    /// Visits one of a few words.
     fn word<W: Word>(&mut self, key: &'static str, slot: &mut W) {
         self.leaf(key, slot, word, |w, _| Some(format!("{:?}", w.text())));
     }
@@ -124,7 +117,6 @@ pub(super) trait Fields {
         });
     }
 
-    /// Visits a URL with one of these schemes.
     fn url(&mut self, key: &'static str, slot: &mut Option<Url>, schemes: &'static [&'static str]) {
         let read = |item: &Item, r: &mut Reading<'_>| match item.value {
             super::tree::Value::Text(ref text) if text.is_empty() => Some(None),
@@ -134,7 +126,6 @@ pub(super) trait Fields {
     }
 }
 
-/// A collector of all key paths.
 #[derive(Debug, Default)]
 pub(super) struct Lister {
     path: String,

@@ -9,11 +9,9 @@ use std::fmt;
 /// The context string of the derived key, so that no fingerprint is also a signature for something else.
 const PURPOSE: &[u8] = b"rpcgate configuration fingerprints";
 
-/// The number of digits that identify a key.
 const ID_DIGITS: usize = 8;
 
-/// A generator of fingerprints with a key derived from a secret of the configuration. Without that secret, a reader of
-/// fingerprints cannot guess secrets offline.
+/// A generator of fingerprints with a key derived from a configured secret, which prevents offline guessing.
 pub struct SecretFingerprints {
     key: hmac::Key,
     id: String,
@@ -34,8 +32,7 @@ impl SecretFingerprints {
     }
 
     /// Returns the generators that `config` allows, the preferred one first: from `gateway.key_secret`, which both
-    /// programs have, or else `admin.jwt.secret`, and from its former values, so that texts from before a rotation can
-    /// be compared.
+    /// programs have, or else `admin.jwt.secret`, and from its former values, for texts from before a rotation.
     ///
     /// ```
     /// use rpcgate_config::{Config, Input, SecretFingerprints};
@@ -62,7 +59,6 @@ impl SecretFingerprints {
         &self.id
     }
 
-    /// Returns the fingerprint of a secret.
     pub(super) fn tag(&self, secret: &str) -> String {
         digits(&hmac::sign(&self.key, secret.as_bytes()), DIGITS)
     }

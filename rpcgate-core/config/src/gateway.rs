@@ -24,11 +24,10 @@ pub struct GatewaySettings {
     pub h2c: bool,
     /// Serves gRPC reflection to callers with a key.
     pub grpc_reflection: bool,
-    /// A file of descriptors for reflection, in addition to the gateway's own health service: a
-    /// `google.protobuf.FileDescriptorSet` from `protoc --include_imports --descriptor_set_out`.
+    /// A `google.protobuf.FileDescriptorSet` for reflection from `protoc --include_imports --descriptor_set_out`, in
+    /// addition to the gateway's own health service.
     pub grpc_descriptors: Option<PathBuf>,
-    /// Peers whose `X-Forwarded-For` the management side trusts. The gateway does not read it, because no call depends
-    /// on the client's address.
+    /// Peers whose `X-Forwarded-For` the management side trusts. For the gateway, client addresses do not matter.
     pub trusted_proxies: Vec<IpNet>,
     /// Peers whose connections begin with a PROXY protocol header, which contains the client's address.
     pub proxy_protocol: Vec<IpNet>,
@@ -129,8 +128,7 @@ impl Table for GatewaySettings {
     }
 }
 
-/// `[gateway.tls]`: PEM files, or a certificate by ACME. With either, the gateway serves everything or only gRPC over
-/// TLS.
+/// `[gateway.tls]`: PEM files, or a certificate by ACME. With either, everything or only gRPC is served over TLS.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tls {
@@ -140,8 +138,7 @@ pub struct Tls {
     pub key: Option<PathBuf>,
     /// Orders the certificate by `[acme]` instead of reading these files.
     pub acme: bool,
-    /// Serves only `gateway.grpc_listen` over TLS. `gateway.listen` then has no TLS, for example behind a load balancer
-    /// that adds it.
+    /// Serves only `gateway.grpc_listen` over TLS, for example if a load balancer adds TLS to `gateway.listen`.
     pub grpc_only: bool,
 }
 
@@ -203,8 +200,7 @@ pub struct LimitSettings {
     pub header_timeout: Duration,
     /// The time for which a body may be arbitrarily slow.
     pub body_grace: Duration,
-    /// The minimum bytes per second of a body after that time. A client must read its answers at the same rate, after
-    /// the same time.
+    /// The minimum bytes per second of a body, and of reading an answer, after that time.
     pub body_rate: u64,
     /// The time limit for a complete body.
     pub body_timeout: Duration,

@@ -1,5 +1,5 @@
-//! Valid settings without an effect, such as the weight of a method that no chain has. They cause warnings and not
-//! errors, because an operator may prepare a setting in advance.
+//! Warnings about valid settings without an effect, such as the weight of a method that no chain has. They are not
+//! errors, because an operator may prepare a setting.
 
 mod accounts;
 mod chain;
@@ -15,8 +15,7 @@ use std::net::SocketAddr;
 /// The largest value of a plan window, which means that the plan has no such window.
 const NO_WINDOW: u64 = 1_000_000_000_000;
 
-/// A setting without an effect. Displayed as `key: why`, so that [`Sources::placed`](super::Sources::placed) finds its
-/// line.
+/// A setting without an effect. Displayed as `key: why`, for [`Sources::placed`](super::Sources::placed).
 ///
 /// ```
 /// use rpcgate_core::clock::Time;
@@ -44,8 +43,7 @@ impl fmt::Display for ConfigWarning {
 }
 
 impl Config {
-    /// Returns the settings that have no effect at the time `now`. `adapters` are the chains of this build. Methods are
-    /// checked only for these.
+    /// Returns the settings without an effect at `now`. Methods are checked for the chains in `adapters`.
     pub fn warnings(&self, adapters: &[&dyn Adapter], now: Time) -> Vec<ConfigWarning> {
         let mut warnings = Warnings::default();
         self.listeners(&mut warnings);
@@ -200,8 +198,7 @@ impl Warnings {
     }
 }
 
-/// Reports whether two sockets cannot both be opened. A port of 0 is always different, and an IPv4-mapped IPv6 address
-/// equals the IPv4 address.
+/// Reports whether two sockets conflict. Port 0 never does, and an IPv4-mapped IPv6 address equals the IPv4 address.
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let (ip, other_ip) = (one.ip().to_canonical(), other.ip().to_canonical());
     let is_any = ip.is_unspecified() || other_ip.is_unspecified();

@@ -6,9 +6,9 @@
 //! while tables of settings are merged key by key. An empty variable removes an optional value. A secret is a text, `{
 //! file = "…" }` or `{ env = "…" }` (as variables: `RPCGATE_GATEWAY__KEY_SECRET__FILE`).
 //!
-//! This crate opens no file and reads no environment: the binaries pass in what they have read. The file
-//! [`docs/rpcgate.example.toml`](https://github.com/rpcgate/rpcgate/blob/main/docs/rpcgate.example.toml) shows every
-//! key with its default, and tests compare it with this crate.
+//! This crate opens no file and reads no environment: the binaries pass everything in. Tests compare it with
+//! [`docs/rpcgate.example.toml`](https://github.com/rpcgate/rpcgate/blob/main/docs/rpcgate.example.toml), which shows
+//! every key with its default.
 //!
 //! ```
 //! use rpcgate_config::{Config, Input};
@@ -125,12 +125,12 @@ use write::Writer;
 /// The prefix of all variables that set a key.
 pub const PREFIX: &str = "RPCGATE_";
 
-/// Variables with the prefix that set no key, in lower case without the prefix: the file name, the log filter until the
-/// configuration is read, and whether tests require their services.
+/// Variables that set no key, in lower case without the prefix: the file name, the log filter until the configuration
+/// is read, and whether tests require their services.
 const RESERVED: [&str; 3] = ["config", "log", "require_services"];
 
-/// Reports whether a variable is one that Kubernetes, and container links before it, set for a service named `rpcgate`.
-/// `path` is its lower-case name without the prefix. No key has these names.
+/// Reports whether a variable (in lower case, without the prefix) is one that Kubernetes or container links set for a
+/// service named `rpcgate`. No key has these names.
 fn is_of_a_service(path: &str) -> bool {
     matches!(path, "port" | "service_host") || path.starts_with("port_") || path.starts_with("service_port")
 }
@@ -287,8 +287,8 @@ impl Config {
         if reading.errors.is_empty() { Ok(config) } else { Err(ConfigErrors::new(reading.errors)) }
     }
 
-    /// Returns the configuration as TOML with every effective value, as `check` prints it. Secrets and passwords are
-    /// `***`, which cannot be read back. Everything else reads back unchanged. Chains without any setting are omitted.
+    /// Returns the configuration as TOML with every effective value. Secrets are `***`, which cannot be read back.
+    /// Chains without any setting are omitted.
     pub fn to_toml_masked(&self) -> String {
         let mut writer = Writer::default();
         self.clone().fields(&mut writer);

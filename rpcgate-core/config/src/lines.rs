@@ -13,8 +13,7 @@ use rpcgate_core::url_secrets::shown_user;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A configuration as lines such as `gateway.listen = "127.0.0.1:8080"`: every effective value, without secrets. Chains
-/// without a setting are omitted.
+/// A configuration as lines such as `gateway.listen = "127.0.0.1:8080"`, without secrets and chains without settings.
 ///
 /// ```
 /// use rpcgate_config::{Config, ConfigLines};
@@ -151,8 +150,7 @@ impl ConfigLines {
         changed.map(owned).collect()
     }
 
-    /// Formats a configuration file. Each secret is `***`, which reading refuses with the line, followed by its
-    /// fingerprint.
+    /// Formats a configuration file. Each secret is `***`, which reading refuses, followed by its fingerprint.
     pub fn to_toml(&self) -> String {
         let (mut text, mut current) = (String::new(), None);
         for (key, value) in self.iter() {
@@ -190,7 +188,6 @@ fn masked_node(key: &str, value: &str) -> Option<String> {
     }
 }
 
-/// A collector of lines.
 struct Flat<'m> {
     path: String,
     masking: Masking<'m>,

@@ -59,7 +59,7 @@ impl Sources<'_> {
     }
 
     /// Prefixes a message that begins with a key, such as `gateway.tls.cert: c.pem: no such file`, with the location in
-    /// the file or environment that sets the key. Returns any other message unchanged.
+    /// the file or environment that sets it. Returns other messages unchanged.
     ///
     /// ```
     /// use rpcgate_config::Sources;
@@ -80,7 +80,6 @@ impl Sources<'_> {
         }
     }
 
-    /// Converts the sources to an input, with the text of the file.
     fn with_input<T>(&self, text: Option<&str>, read: impl FnOnce(&Input<'_>) -> T) -> T {
         let chains: Vec<&str> = self.chains.iter().map(|facts| facts.name.as_str()).collect();
         let aliases: Vec<(&str, &str)> = self

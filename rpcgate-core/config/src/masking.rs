@@ -2,8 +2,7 @@
 
 pub(super) use rpcgate_core::url_secrets::MASK;
 
-/// The number of hexadecimal digits of a fingerprint: enough to avoid accidental collisions, too few to reveal the
-/// secret.
+/// The hexadecimal digits of a fingerprint: enough against accidental collisions, too few to reveal the secret.
 pub(super) const DIGITS: usize = 12;
 
 /// The replacement for a secret.
@@ -18,7 +17,6 @@ pub(super) enum Masking<'m> {
 }
 
 impl Masking<'_> {
-    /// Returns the replacement for `secret`.
     pub(super) fn of(&self, secret: &str) -> String {
         match self {
             Masking::Plain => MASK.to_owned(),

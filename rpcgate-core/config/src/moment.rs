@@ -94,7 +94,6 @@ const fn month_length(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Returns the number of days since 1970-01-01.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let years: u64 = (1970..year).map(year_length).sum();
     years + (1..month).map(|m| month_length(year, m)).sum::<u64>() + day - 1

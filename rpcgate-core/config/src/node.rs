@@ -22,17 +22,14 @@ const ANY: &[&str] = &["http", "https", "ws", "wss", "grpc", "grpcs"];
 /// The value of `network` that disables the network check.
 pub const ANY_NETWORK: &str = "any";
 
-/// The maximum length of a network's name, in characters.
 const MAX_NETWORK: usize = 100;
 
-/// Returns the reason why a text cannot be the name of a network.
 pub(super) fn bad_network(name: &str) -> Option<&'static str> {
     let is_name = !name.is_empty() && name.len() <= MAX_NETWORK && !name.chars().any(char::is_control);
     (!is_name).then_some("must be the network as a node shows it, at most 100 characters, or \"any\"")
 }
 
-/// A node, with an address for each protocol that it supports. As a string, it is one URL whose scheme selects the
-/// protocol: `http(s)`, `ws(s)` or `grpc(s)`.
+/// A node, with an address per protocol. As a string, it is one URL with the scheme `http(s)`, `ws(s)` or `grpc(s)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct NodeSettings {
@@ -56,13 +53,12 @@ pub struct NodeSettings {
     pub methods: Vec<String>,
     /// The methods that it does not serve, in the same form.
     pub except: Vec<String>,
-    /// Keeps the states and blocks that other nodes have pruned. An archive is used if the others are unhealthy, do not
-    /// serve a call, or no longer have the requested data.
+    /// Keeps the states and blocks that others have pruned. Used if these are unhealthy, do not serve a call, or lack
+    /// data.
     pub archive: bool,
     /// The network that it must belong to, instead of the chain's; `any`: it is not asked.
     pub network: Option<String>,
-    /// A PEM file of certificate authorities that are trusted in addition to the public ones, instead of the chain's
-    /// file.
+    /// A PEM file of authorities that are trusted in addition to the public ones, instead of the chain's file.
     pub ca_file: Option<PathBuf>,
     /// The maximum calls per second from each gateway; unlimited if absent.
     pub rate_limit: Option<u32>,

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The ratio 1, in millionths.
 const WHOLE: f64 = 1e6;
 
 /// A ratio of calls, to the millionth.

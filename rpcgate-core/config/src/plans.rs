@@ -44,8 +44,8 @@ impl Plans {
         }
     }
 
-    /// Returns the plan of a tenant on a tier without a contract or a custom plan. The price of the free plan counts as
-    /// 0 whatever its setting, because it is metered but never billed.
+    /// Returns a tenant's plan without a contract or a custom plan. The free plan is never billed: its price counts as
+    /// 0.
     ///
     /// ```
     /// use rpcgate_config::Plans;

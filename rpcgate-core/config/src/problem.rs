@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The location of a value. Ordered like the list of errors: the file from top to bottom, then the environment, then
-/// flags.
+/// The location of a value, ordered like the errors: the file from top to bottom, then the environment, then flags.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum ConfigLocation {

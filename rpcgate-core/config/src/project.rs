@@ -44,8 +44,7 @@ impl Default for ProjectSettings {
 }
 
 impl ProjectSettings {
-    /// Returns its quota, or `plan` if it sets no limit. A quota that only sets other limits has the plan's Compute
-    /// Units in 24 hours.
+    /// Returns its quota, or `plan` if it sets no limit. Without `cu_per_day`, the plan's applies.
     pub fn quota(&self, plan: PlanQuota) -> ProjectQuota {
         let own = ProjectQuota {
             cu_per_day: self.cu_per_day.unwrap_or(plan.cu_per_day),
@@ -78,7 +77,6 @@ impl Table for ProjectSettings {
     }
 }
 
-/// Refuses a limit of 0 requests per second.
 pub(super) fn some_requests<F: Fields>(f: &mut F, rps_limit: Option<u64>) {
     if rps_limit == Some(0) {
         f.wrong(&["rps_limit"], |key| Problem::Invalid {

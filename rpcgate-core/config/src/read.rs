@@ -1,5 +1,4 @@
-//! Filling of tables from layers of values, in which later layers override earlier ones value by value, and collection
-//! of mistakes.
+//! Filling of tables from layers of values, where later layers override earlier ones, and collection of mistakes.
 
 use super::fields::{Fields, Listed, Names, Table};
 use super::masking::Masking;
@@ -20,7 +19,6 @@ impl Reading<'_> {
     }
 }
 
-/// A visitor that fills one table.
 struct Reader<'a, 'i> {
     /// Lowest first.
     layers: Vec<&'a tree::Table>,
@@ -48,7 +46,6 @@ impl<'a> Reader<'a, '_> {
         tables
     }
 
-    /// Reports every key that the table does not have.
     fn finish(self) {
         let Reader { layers, known, reading } = self;
         let reserved = if reading.path.is_empty() { &RESERVED[..] } else { &[] };
@@ -78,8 +75,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Returns the variables or flags that set the values under `entry`, each with its path from there. In a file, returns
-/// its key.
+/// Returns the variables or flags that set the values under `entry`, each with its path from there; in a file, the key.
 fn givers(entry: &Entry) -> Vec<(ConfigLocation, String)> {
     fn walk(entry: &Entry, path: &str, out: &mut Vec<(ConfigLocation, String)>) {
         match &entry.item.value {
@@ -170,8 +166,7 @@ impl Fields for Reader<'_, '_> {
                     let before = r.errors.len();
                     let mut listed = T::default();
                     r.table(vec![table], &mut listed);
-                    // A table with mistakes is omitted, because its missing values would only be reported a second
-                    // time.
+                    // A table with mistakes is omitted, because its missing values would be reported again.
                     (r.errors.len() == before).then_some(listed)
                 })
             })

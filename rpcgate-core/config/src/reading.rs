@@ -4,13 +4,11 @@ use super::problem::{ConfigError, ConfigLocation, Problem};
 use super::tree::Item;
 use std::collections::BTreeMap;
 
-/// The context of one reading.
 pub(super) struct Reading<'i> {
     pub(super) env: &'i [(String, String)],
     pub(super) secret_file: &'i dyn Fn(&str) -> Result<String, String>,
     pub(super) chains: &'i [&'i str],
     pub(super) errors: Vec<ConfigError>,
-    /// The path of the current value.
     pub(super) path: String,
     /// The location of each effective value, by path, and the beginning of each table.
     places: BTreeMap<String, ConfigLocation>,
@@ -26,7 +24,6 @@ impl<'i> Reading<'i> {
         Reading { env, secret_file, chains, errors, path: String::new(), places: BTreeMap::new() }
     }
 
-    /// Returns the value of an environment variable.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         self.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     }
@@ -51,8 +48,7 @@ impl<'i> Reading<'i> {
         self.wrong(item, |key| Problem::Invalid { key, why: why.into() })
     }
 
-    /// Reports a problem of the value at `path` after everything was read, or of the nearest given table if the value
-    /// was not given.
+    /// Reports a problem of the value at `path`, or of its nearest given table, after everything was read.
     pub(super) fn wrong_at(&mut self, path: &str, problem: Problem) {
         let mut at = path;
         loop {
@@ -67,7 +63,6 @@ impl<'i> Reading<'i> {
         }
     }
 
-    /// Reports whether an effective value was given at `path`.
     pub(super) fn is_given(&self, path: &str) -> bool {
         self.places.contains_key(path)
     }

@@ -105,7 +105,7 @@ impl Value for IpNet {
 }
 
 /// Returns the reason to refuse a network like `::ffff:10.0.0.0/104`, as the end of a sentence. Dual-stack listeners
-/// log IPv4 addresses in that form, but addresses are compared as IPv4 addresses, so the entry would match no peer.
+/// log that form, but addresses are compared as IPv4, so it would match no peer.
 fn mapped_form(network: IpNet) -> Option<String> {
     const MAPPED_BITS: u8 = 96;
     let IpNet::V6(network) = network else { return None };

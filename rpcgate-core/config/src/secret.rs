@@ -8,12 +8,11 @@ use super::value::Value;
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// The maximum number of former secrets: a rotation needs one, and a second rotation may begin before the first is
-/// over.
+/// The maximum number of former secrets: a second rotation may begin before the first is over.
 pub(super) const MOST_FORMER: usize = 3;
 
-/// A secret text, given inline, or as `{ file = "path" }` or `{ env = "NAME" }`. Line ends at the end of a file are
-/// removed. `Display` and `Debug` write `***`.
+/// A secret text, inline or as `{ file = "path" }` (without line ends at its end) or `{ env = "NAME" }`. `Display` and
+/// `Debug` write `***`.
 #[derive(Clone)]
 pub struct Secret(Box<str>);
 
@@ -70,8 +69,7 @@ impl Value for Secret {
     }
 }
 
-/// Returns the secret in a file or in standard input, without the byte order mark that Windows programs prepend and the
-/// line end that editors append.
+/// Returns the secret in a file or standard input, without a byte order mark (Windows) and the line end of editors.
 ///
 /// ```
 /// assert_eq!(rpcgate_config::secret_of("\u{feff}hunter2\r\n"), "hunter2");

@@ -2,7 +2,6 @@
 
 pub(super) const WANTED: &str = "a size such as \"256KiB\" or \"5MiB\", or a number of bytes";
 
-/// Units in bytes, largest first.
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// Parses a text. A plain number is in bytes.

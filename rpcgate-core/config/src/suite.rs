@@ -359,8 +359,7 @@ pub fn effects(program: ConfigProgram, before: &Config, after: &Config) -> Vec<R
     before.exact_changes(after).iter().map(|change| program.effect(change)).collect()
 }
 
-/// A table of keys in a document, with lines such as ``| `a`, `b.c` | live | restart |``. The longest matching key
-/// prefix decides.
+/// A table of keys with lines such as ``| `a`, `b.c` | live | restart |``. The longest matching key prefix decides.
 #[derive(Debug)]
 pub struct ReloadTable {
     rows: Vec<(String, Vec<String>)>,

@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
-/// A value with its location.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) place: ConfigLocation,
     pub(super) value: Value,
 }
 
-/// The location of a key, and its value.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) place: ConfigLocation,
@@ -36,7 +34,6 @@ pub(super) enum Value {
 }
 
 impl Item {
-    /// Returns the text, if it is one.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) | Value::String(text) => Some(text),
@@ -70,7 +67,6 @@ impl Item {
     }
 }
 
-/// The offsets of line starts in a text.
 struct Lines<'a> {
     file: Arc<str>,
     text: &'a str,
@@ -102,8 +98,7 @@ pub(super) fn place(root: &Table, key: &str) -> Option<ConfigLocation> {
     }
 }
 
-/// Parses a TOML text. After a syntax error nothing else can be trusted, so the tree is empty. After a duplicate key
-/// the rest is kept.
+/// Parses a TOML text. Returns an empty tree after a syntax error, and the rest after a duplicate key.
 pub(super) fn parse(file: &str, text: &str, errors: &mut Vec<ConfigError>) -> Table {
     let lines = Lines::new(file, text);
     let (root, problems) = DeTable::parse_recoverable(text);

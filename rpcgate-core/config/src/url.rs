@@ -9,9 +9,8 @@ use rpcgate_core::url_secrets::{shown_login, shown_target};
 use std::fmt;
 use std::net::IpAddr;
 
-/// Parameters of database URLs whose values are not secret. Every other value is hidden: a driver may know further
-/// parameters with secrets (`sslpassword`, `options`), and a misspelled name may have a secret value. In the URLs of
-/// all other servers, every value is hidden.
+/// Parameters of database URLs that are not secret. All others are hidden: a driver may know further secret parameters
+/// (`sslpassword`, `options`), and a misspelled name may have a secret value. URLs of other servers have no exceptions.
 const HARMLESS_PARAMETERS: [&str; 21] = [
     "application_name",
     "cache",
@@ -36,9 +35,9 @@ const HARMLESS_PARAMETERS: [&str; 21] = [
     "vfs",
 ];
 
-/// A URL, given inline or, like a [`Secret`], as `{ file = "…" }` or `{ env = "…" }`, which makes the whole URL secret.
-/// `Display` and `Debug` mask its secrets: everything that [`url_secrets`](rpcgate_core::url_secrets) masks, and in a
-/// database URL the password and the parameters that are not known to be harmless.
+/// A URL, inline or, like a [`Secret`], as `{ file = "…" }` or `{ env = "…" }`, which makes all of it secret. `Display`
+/// and `Debug` mask what [`url_secrets`](rpcgate_core::url_secrets) masks, and in a database URL the password and every
+/// parameter that is not known to be harmless.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     text: String,
@@ -47,7 +46,7 @@ pub struct Url {
 
 impl Url {
     /// Parses a URL with one of `schemes`: a host (a file for `sqlite`), no fragment, no spaces, a valid port. The
-    /// error is the end of a sentence that begins with the key. It does not contain the URL.
+    /// error is the end of a sentence that begins with the key, without the URL.
     pub fn parse(text: &str, schemes: &[&str]) -> Result<Self, String> {
         let wanted = || match schemes {
             [one] => format!("must begin with {one}://"),
@@ -135,8 +134,7 @@ impl Url {
         format!("{head}{authority}{path}")
     }
 
-    /// Reports whether this node URL leads to the same place as `other`, by TLS, host, port and path. Logins are not
-    /// compared.
+    /// Reports whether `other` leads to the same place, by TLS, host, port and path. Logins are not compared.
     pub(super) fn is_same_address(&self, other: &Url) -> bool {
         self.address().is_some_and(|address| other.address() == Some(address))
     }
@@ -159,8 +157,7 @@ impl Url {
         Some((is_tls, name, port, format!("{slash}{target}")))
     }
 
-    /// Removes user and password from the URL and returns them with resolved percent-escapes. `Err` if they are not
-    /// UTF-8.
+    /// Removes user and password and returns them without percent-escapes. `Err` if they are not UTF-8.
     pub(super) fn take_login(&mut self) -> Result<Option<(String, Secret)>, String> {
         let Some((head, rest)) = self.text.split_once("//") else {
             return Ok(None);
@@ -203,7 +200,6 @@ fn parameter(pair: &str, mask: &str) -> String {
     }
 }
 
-/// Checks the part after `//`.
 fn authority(rest: &str) -> Result<(), String> {
     let authority = &rest[..rest.find(['/', '?']).unwrap_or(rest.len())];
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
@@ -226,7 +222,6 @@ fn authority(rest: &str) -> Result<(), String> {
     }
 }
 
-/// Decodes percent-escapes.
 pub(super) fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// A type with a written form.
 pub(super) trait Value: Sized {
     /// Reads the value of `item`; `None` after reporting a mistake.
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self>;
@@ -20,7 +19,6 @@ pub(super) trait Value: Sized {
     fn write(&self, masking: &Masking<'_>) -> Option<String>;
 }
 
-/// A type of whole numbers.
 pub(super) trait Number: Copy + PartialOrd + Display + TryFrom<u64> + Into<u64> {}
 
 impl<N: Copy + PartialOrd + Display + TryFrom<u64> + Into<u64>> Number for N {}
@@ -81,7 +79,6 @@ pub(super) fn number<N: Number>(item: &Item, r: &mut Reading<'_>, range: RangeIn
     N::try_from(span(item, r, wide, &wide_range, ToString::to_string)?).ok()
 }
 
-/// Returns `value` if it is in `range`.
 pub(super) fn span<T: PartialOrd>(
     item: &Item,
     r: &mut Reading<'_>,

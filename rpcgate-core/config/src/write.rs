@@ -8,7 +8,6 @@ use super::toml_text::key;
 use super::tree::Item;
 use std::collections::BTreeMap;
 
-/// A visitor that writes tables one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     path: String,

@@ -21,8 +21,7 @@ pub struct WsSettings {
     pub calls_per_second: u32,
     /// The maximum size of one message in bytes, with all its fragments. Beyond it, the stream is closed with 1009.
     pub max_message: u64,
-    /// The maximum bytes that wait for a slow client, in addition to one message. Beyond it, the stream is closed with
-    /// 1008.
+    /// The maximum bytes that wait for a slow client beyond one message. Above it, the stream is closed with 1008.
     pub max_backlog: u64,
     /// The time without a frame after which a client or a node gets a ping.
     pub ping_interval: Duration,

@@ -42,8 +42,8 @@ pub const AT_ONCE: usize = 1_000;
 
 /// A source of changes.
 pub trait ChangeFeed: Send + Sync + Debug {
-    /// Returns the first [`AT_ONCE`] changes above `number`, in order, or an empty list. A reader starts with 0,
-    /// remembers the number of the last applied change, and asks again, immediately if it got [`AT_ONCE`] changes.
+    /// Returns the first [`AT_ONCE`] changes above `number`, in order. A reader starts with 0, continues with the
+    /// number of the last applied change, and asks again at once if it got [`AT_ONCE`] changes.
     ///
     /// # Errors
     /// Returns [`Unavailable`] if the feed cannot be reached. The reader loses nothing and asks again.

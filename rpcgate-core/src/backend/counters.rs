@@ -22,8 +22,8 @@ pub struct Taken {
 /// Counters of requests and Compute Units, shared by all gateways of a deployment or local to one.
 pub trait Counters: Send + Sync + Debug {
     /// Counts `weight` requests in the caller's three windows and, if the project has an `rps_limit`, in its second: in
-    /// all of them or in none. `now` is the arrival of the request. If a newer window has already counted a later
-    /// request, this one is counted there too, see [`Fixed`].
+    /// all or in none. `now` is the arrival. If a later request was counted in a newer window, so is this one, see
+    /// [`Fixed`].
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken>;
 
     /// Returns the caller's windows. Never waits, because the headers of early refusals need it.
@@ -35,15 +35,14 @@ pub trait Counters: Send + Sync + Debug {
     /// Refunds `units` to `hour`.
     fn refund(&self, project: ProjectId, hour: u64, units: u64);
 
-    /// Returns a guard that a call holds from before it is counted until its record is in the usage sink. It tells the
-    /// counters which of their counts must already be recorded. `None` if they do not need it.
+    /// Returns a guard for a call from before it is counted until its record is in the sink. By it, the counters know
+    /// which counts must already be recorded. `None` if they do not need it.
     fn in_flight(&self) -> Option<InFlightCall> {
         None
     }
 
-    /// Removes everything that is irrelevant at `now`, the current time. Called regularly, so that unused keys take no
-    /// memory, and after the clock was set back, so that nothing is counted in future spans. Counters that keep nothing
-    /// in this process may do nothing.
+    /// Removes everything that is irrelevant at `now`, the current time. Called regularly, to free the memory of unused
+    /// keys, and after the clock was set back, so that nothing is counted in future spans.
     fn sweep(&self, now: Time) {
         let _ = now;
     }

@@ -1,5 +1,4 @@
-//! Traits for a gateway's state. Each has an in-memory implementation, which is enough for one process, and a
-//! conformance suite with the feature `suite`.
+//! Traits for a gateway's state, with in-memory implementations and, with the feature `suite`, conformance suites.
 
 pub mod call_observer;
 pub mod changes;

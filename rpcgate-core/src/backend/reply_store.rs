@@ -12,9 +12,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// The borrowed key of an answer: chain, its [epoch](crate::chain::ChainHead::epoch), method as sent and the exact
-/// parameter bytes, compared in full; never the id or the caller. It is hashed once, on creation, with a seed of this
-/// process; see [`ReplyHash`].
+/// The borrowed key of an answer: chain, its [epoch](crate::chain::ChainHead::epoch), method as sent and exact
+/// parameter bytes; never the id or the caller. Hashed once with a seed of this process; see [`ReplyHash`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReplySought<'a> {
     hash: u64,
@@ -118,7 +117,6 @@ pub struct ReplyKey {
     hash: u64,
     /// The chain.
     pub chain: ChainName,
-    /// The epoch of the chain in which the call was sent.
     epoch: u32,
     /// The end of the method in `call`.
     method: usize,
@@ -196,12 +194,11 @@ impl Hasher for ReplyHash {
 
 /// A byte-bounded store of raw results.
 pub trait ReplyStore: Send + Sync + Debug {
-    /// Returns the result under `sought`, unless it has expired at `now`. All times are those of
+    /// Returns the result under `sought`, unless it has expired. All times are those of
     /// [`Clock::elapsed`](crate::clock::Clock::elapsed), which changes of the wall clock do not affect.
     fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes>;
 
-    /// Stores `result` under `sought` until `expires_at`; `None`: until it is evicted. Copies the result if it would
-    /// otherwise keep a larger buffer in memory.
+    /// Stores `result` until `expires_at`, or until evicted. Copies it if it would keep a larger buffer in memory.
     fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Duration>);
 }
 

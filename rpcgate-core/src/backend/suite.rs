@@ -1,5 +1,4 @@
-//! Conformance suites for implementations of the backends. The test of an implementation calls its suite with a
-//! constructor. A failed expectation panics.
+//! Conformance suites for backends. A test calls its suite with a constructor. A failed expectation panics.
 #![expect(clippy::panic, clippy::expect_used, reason = "a suite fails by panicking")]
 
 use super::changes::{Change, ChangeFeed};
@@ -62,8 +61,7 @@ fn now_or_later<T>(answer: Answer<T>) -> T {
     }
 }
 
-/// Checks that [`Counters`] refuse beyond a window, count a refused request nowhere, separate keys and projects, and
-/// accept refunds.
+/// Checks that [`Counters`] refuse beyond a window, ignore refused requests, separate callers, and accept refunds.
 pub fn counters(make: impl Fn() -> Arc<dyn Counters>) {
     let now = Time::from_secs(3_600 * 400_000 + 59);
     let free = caller(1);
@@ -129,8 +127,7 @@ pub fn counters(make: impl Fn() -> Arc<dyn Counters>) {
 /// A directory, and a function that revokes a key in it.
 pub type MadeDirectory = (Arc<dyn Directory>, Box<dyn Fn(KeyHash)>);
 
-/// Checks that a [`Directory`] finds known keys, distinguishes unknown from revoked ones, and keeps the caller of a
-/// revoked key.
+/// Checks that a [`Directory`] finds keys, separates unknown from revoked ones, and keeps callers of revoked keys.
 pub fn directory(make: impl Fn(Vec<(KeyHash, Arc<Caller>)>) -> MadeDirectory) {
     let (directory, revoke) =
         make(vec![(KeyHash::of("first"), Arc::new(caller(1))), (KeyHash::of("second"), Arc::new(caller(2)))]);

@@ -10,8 +10,7 @@ pub trait UsageObserver: Send + Sync + Debug {
     fn see(&self, record: &Record<'_>);
 }
 
-/// A sink with an observer that sees each record once. The inner sink decides everything else, such as which records
-/// are held.
+/// A sink whose observer sees each record once. The inner sink decides everything else.
 #[derive(Debug)]
 pub struct ObservedSink<W> {
     inner: Arc<dyn UsageSink>,

@@ -17,9 +17,8 @@ pub trait UsageSink: Send + Sync + Debug {
     /// Takes one record. On return, the record is written, or as safe as the state of the sink allows.
     fn append(&self, record: &Record<'_>);
 
-    /// Takes one record that may wait for others, so that they are written together. `None`: it is already written.
-    /// Otherwise it is safe only after [`write`](UsageSink::write) returned for the ticket, which must be called soon.
-    /// [`Receipt`] ensures that.
+    /// Takes one record that may wait to be written together with others. `None`: it is already written. Otherwise it
+    /// is safe only after [`write`](UsageSink::write), which must be called soon. [`Receipt`] ensures that.
     fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
         self.append(record);
         None
@@ -213,8 +212,7 @@ impl From<&Record<'_>> for OwnedRecord {
     }
 }
 
-/// Returns a method's name as stored and shown: invalid UTF-8 is replaced, and so is NUL, which PostgreSQL does not
-/// accept.
+/// Returns a method's name as stored and shown. Invalid UTF-8 and NUL, which PostgreSQL refuses, are replaced.
 pub fn shown_method(name: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(name);
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { text }

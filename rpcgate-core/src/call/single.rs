@@ -48,7 +48,6 @@ pub enum Payload {
 /// The method name, in usage, of a payload that is not a call.
 pub const NO_METHOD: &str = "-";
 
-/// The maximum length of a method name in usage, in bytes.
 const LONGEST_NAME: usize = 256;
 
 /// The method name, in usage, of a REST or gRPC call with a longer name.
@@ -102,8 +101,8 @@ impl Call {
         }
     }
 
-    /// Returns the length of the call's slice of the body, in bytes. A REST call has no slice: the whole body is its
-    /// own. A gRPC call has the length of the messages received so far.
+    /// Returns the length of the call's slice of the body, in bytes: 0 for a REST call, which owns the whole body, and
+    /// the size of the received messages for a gRPC call.
     pub fn len(&self) -> usize {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.whole.len(),

@@ -17,7 +17,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The default time limit of a call at the nodes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The flags that a call's parameters cannot remove.
@@ -39,9 +38,8 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Creates the chain of `adapter` with `changes`. `served` lists the transports with a node. The chain is served by
-    /// those that are also in its [facts](Facts::transports). `true` means all of them, and `false` a chain that is
-    /// off.
+    /// Creates the chain of `adapter` with `changes`. It is served by the transports with a node (`served`) that its
+    /// [facts](Facts::transports) also have. `true` means all of them, `false` a chain that is off.
     pub fn new(
         adapter: Arc<dyn Adapter>,
         changes: ChainOverrides,
@@ -166,8 +164,7 @@ impl Chain {
     }
 
     /// Returns the rule of a gRPC call: that of its method in lower case, as the adapter [adapts](Adapter::grpc) it. A
-    /// method that is closed, blocked or forbidden over HTTP is so over gRPC too. Its answers are never cached, because
-    /// they are messages and those of the table are JSON.
+    /// method that is closed, blocked or forbidden over HTTP stays so. Answers are never cached: cached ones are JSON.
     pub fn look_up_grpc(&self, path: GrpcPath<'_>) -> Found {
         let name = metered(path);
         let found = self.look_up(&name);
@@ -182,9 +179,8 @@ impl Chain {
         self.timeout
     }
 
-    /// Returns the rule of a call after its parameters are known. The adapter [narrows](Adapter::narrow) it, and then
-    /// the operator's changes to weight, class, block and openable methods apply. A method that is closed for every
-    /// call stays closed.
+    /// Returns the rule of a call with known parameters: the adapter [narrows](Adapter::narrow) it, and the operator's
+    /// changes to weight, class, block and openable methods apply afterwards. A closed method stays closed.
     pub fn narrow(&self, call: CallView<'_>) -> MethodRule {
         if !call.rule.flags.has(Flags::COMMANDS) {
             return call.rule;
@@ -198,7 +194,6 @@ impl Chain {
         rule
     }
 
-    /// Applies the operator's changes to an adapter's rule.
     fn decided(&self, method: &[u8], rule: MethodRule) -> MethodRule {
         let rule = self.opened(&String::from_utf8_lossy(method), rule);
         match self.changed.get(method) {

@@ -21,8 +21,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Returns the value of `jsonrpc` in the gateway's own calls, as JSON text. `None` if they have neither version nor
-    /// id.
+    /// Returns `jsonrpc` in the gateway's own calls, as JSON text. `None` if they have neither version nor id.
     pub const fn version(self) -> Option<&'static str> {
         match self {
             Dialect::JsonRpc2 | Dialect::Near | Dialect::Ogmios | Dialect::Ton | Dialect::Rest => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The constants of a chain.
 ///
-/// Built by a constructor and setters, so that a new fact breaks no adapter. Names that are known only at run time are
+/// Built by a constructor and setters, so that a new fact breaks no adapter. Run-time names are
 /// [interned](crate::intern).
 ///
 /// ```
@@ -34,11 +34,9 @@ pub struct Facts {
     pub rest: bool,
     /// True if clients may post a JSON array of calls.
     pub batch: bool,
-    /// True if the chain has a WebSocket stream at `/ws/<path>`. Without one, a handshake is refused like that of an
-    /// unknown chain.
+    /// True if the chain has a WebSocket stream at `/ws/<path>`. Otherwise a handshake is refused as for no chain.
     pub ws: bool,
-    /// The proto packages of the chain's gRPC calls, each including the packages below it. Empty without a gRPC
-    /// service.
+    /// The proto packages of its gRPC calls, each including the packages below it. Empty without a gRPC service.
     pub grpc: &'static [&'static str],
     /// The number of blocks on top of a block that make it final for the cache. 0: final at once.
     pub final_depth: u64,
@@ -49,8 +47,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Creates a chain at `/<path>` whose nodes accept JSON-RPC 2.0 by `POST`, alone and in batches. Its blocks are
-    /// final at once, and a node may be 2 blocks behind.
+    /// Creates a JSON-RPC 2.0 chain at `/<path>` with batches. Blocks are final at once, and a node may be 2 blocks
+    /// behind.
     pub const fn json_rpc(path: &'static str, title: &'static str) -> Self {
         Facts {
             name: ChainName::new(path),
@@ -68,14 +66,13 @@ impl Facts {
         }
     }
 
-    /// Creates a chain at `/<path>` whose calls are paths, without an envelope. Its blocks are final at once, and a
-    /// node may be 2 blocks behind.
+    /// Creates a chain at `/<path>` whose calls are paths. Blocks are final at once, and a node may be 2 blocks behind.
     pub const fn rest(path: &'static str, title: &'static str) -> Self {
         Facts { dialect: Dialect::Rest, rest: true, batch: false, ..Facts::json_rpc(path, title) }
     }
 
-    /// Reports whether reads of several clients may be sent to a node as one array. If the HTTP status is part of an
-    /// answer, or calls have no id, the answer to an array says less than the answers to its calls.
+    /// Reports whether reads of several clients may be joined into one array. Without ids, or with the HTTP status as
+    /// part of answers, the answer to an array says less than those to its calls.
     pub const fn joins_reads(&self) -> bool {
         self.batch && !self.dialect.has_status() && self.dialect.version().is_some()
     }

@@ -25,8 +25,7 @@ impl ChainHead {
         self.height.store(height, Relaxed);
     }
 
-    /// Returns the number of times that the chain's stored answers were dropped. An answer is found only in the epoch
-    /// in which its call was sent.
+    /// Returns how often stored answers were dropped. An answer is found only in the epoch in which its call was sent.
     pub fn epoch(&self) -> u32 {
         self.epoch.load(Relaxed)
     }
@@ -71,8 +70,8 @@ impl Finality {
         self.depth
     }
 
-    /// Returns the finality as of the time when the newest height was `height`. An answer requested then may be older
-    /// than the blocks that became final since, and contain their predecessors from before a reorganisation.
+    /// Returns the finality as of the newest height `height`. An answer requested then may be older than the blocks
+    /// that became final since, and contain what a reorganisation replaced.
     ///
     /// ```
     /// use rpcgate_core::chain::Finality;

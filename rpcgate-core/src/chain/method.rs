@@ -10,7 +10,7 @@ pub struct MethodRule {
     pub cu: u32,
     /// Its cache class.
     pub cache: CacheRule,
-    /// Its marks.
+    /// Its flags.
     pub flags: Flags,
 }
 
@@ -61,8 +61,8 @@ impl Flags {
     pub const BLOCKED: Flags = Flags(64);
     /// Its parameters contain a command, by which the adapter [narrows](crate::adapter::Adapter::narrow) its rule.
     pub const COMMANDS: Flags = Flags(128);
-    /// Creates state on a single node, such as a filter; its result is the id. Never repeated after a byte was sent,
-    /// never sent together with other calls, and never cached.
+    /// Creates state on a single node, such as a filter; the result is its id. Never repeated after a byte was sent,
+    /// joined with other calls, or cached.
     pub const MAKES_STATE: Flags = Flags(256);
     /// Uses the state of a [`MAKES_STATE`](Flags::MAKES_STATE) call, so it must reach the same node. The adapter
     /// [finds](crate::adapter::Adapter::state_id) the id. Never repeated, shared or cached.

@@ -106,8 +106,7 @@ impl NodeAllowance {
         }
     }
 
-    /// Reports whether the budget is used faster than the month passes: by more than an hour's share. False without a
-    /// budget.
+    /// Reports whether the budget is used faster than the month passes, by more than an hour's share.
     pub fn is_ahead(&self, used: u64, now: Time) -> bool {
         let Some(budget) = self.monthly_calls else { return false };
         let month = CalendarMonth::of(now);

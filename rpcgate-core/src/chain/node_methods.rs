@@ -2,8 +2,7 @@
 
 /// The methods that a node serves: all, or those of an allow list, without those of a block list.
 ///
-/// An entry is a method name, or a family of methods written `trace_*`. It matches the sent or the metered name of a
-/// call.
+/// An entry is a name or a family written `trace_*`, and matches the sent or the metered name of a call.
 ///
 /// ```
 /// use rpcgate_core::chain::NodeMethods;
@@ -20,7 +19,6 @@ pub struct NodeMethods {
     except: Box<[MethodPattern]>,
 }
 
-/// A method name, or the prefix of a family.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct MethodPattern {
     stem: Box<str>,

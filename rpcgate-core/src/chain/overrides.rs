@@ -18,11 +18,9 @@ use std::time::Duration;
 pub struct ChainOverrides {
     /// Weights by sent or metered name. The sent name takes precedence.
     pub cu: Vec<(String, u32)>,
-    /// Cache classes by sent or metered name. With [`CacheRule::Immutable`], the adapter still decides which results
-    /// are settled.
+    /// Cache classes by sent or metered name. The adapter decides which [`CacheRule::Immutable`] results are settled.
     pub cache: Vec<(String, CacheRule)>,
-    /// Methods that are blocked for all callers, by sent or metered name, and refused like those on a project's block
-    /// list.
+    /// Blocked methods by sent or metered name, refused like those on a project's block list.
     pub blocked: BTreeSet<String>,
     /// Methods, or families of methods written `trace_*`, that are closed by default and opened here.
     pub open: Vec<String>,
@@ -94,7 +92,6 @@ impl ChainOverrides {
     }
 }
 
-/// An operator's changes to one method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct MethodOverride {
     cu: Option<u32>,
@@ -103,8 +100,7 @@ pub(super) struct MethodOverride {
 }
 
 impl MethodOverride {
-    /// Returns the changes to the method that is sent as `name` and metered as `metered`. Those to the sent name take
-    /// precedence.
+    /// Returns the changes to a method. Those to its sent `name` take precedence.
     pub(super) fn of(changes: &ChainOverrides, name: &str, metered: Option<&str>) -> Self {
         let is_it = |known: &str, by: Option<&str>| by == Some(known);
         let find = |by: Option<&str>| {

@@ -15,15 +15,13 @@ use crate::json::{Cursor, Span, SyntaxError, Text, unescape};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The maximum nesting of arrays and objects, including the array of a batch; at most
-    /// [`DEEPEST`](crate::json::DEEPEST).
+    /// The maximum nesting, including the array of a batch; at most [`DEEPEST`](crate::json::DEEPEST).
     pub depth: usize,
     /// The maximum number of items in a batch.
     pub batch: usize,
     /// The maximum length of a method name in bytes, with resolved escapes.
     pub method: usize,
-    /// Accepts `command` instead of `method`, as on the streams of XRP ledger servers ("Request Formatting" in their
-    /// API).
+    /// Accepts `command` instead of `method`, as on streams of XRP ledger servers ("Request Formatting" in their API).
     pub commands: bool,
 }
 
@@ -56,8 +54,8 @@ impl Limits {
         self
     }
 
-    /// Accepts `command` as another name of `method`. A call with both is refused. The parameters of such a call are
-    /// its other members, so [`Envelope::params`] is the whole object.
+    /// Accepts `command` as another name of `method`, but not both. The parameters are then the other members, so
+    /// [`Envelope::params`] is the whole object.
     ///
     /// ```
     /// use rpcgate_core::envelope::{Limits, ParsedBody, parse};
@@ -190,10 +188,10 @@ impl std::error::Error for ParseError {
 
 /// Parses a body in one pass.
 ///
-/// The whole body must be JSON. A single call is refused ([`BadItem`]) if it is not an object; if a member's name is
-/// repeated, cannot be decoded, contains a NUL, or differs from one of the four known names only in case, so that no
-/// later parser can find another call in it; if it has more than 32 unknown members; or if `method` is missing, not a
-/// string, empty, too long, not decodable or contains a NUL. Other unknown members are skipped.
+/// The whole body must be JSON. A single call is refused ([`BadItem`]) if it is not an object; if a member name is
+/// repeated, undecodable, contains a NUL, or differs from a known one only in case, so that no other parser can find
+/// another call in it; if it has more than 32 unknown members; or if `method` is missing, not a string, empty, too
+/// long, undecodable or contains a NUL. Other unknown members are skipped.
 ///
 /// Only the list of a batch and names with escapes are allocated.
 ///
@@ -216,7 +214,6 @@ pub fn parse(body: &[u8], limits: &Limits) -> Result<ParsedBody, ParseError> {
     Ok(ParsedBody::Single(item))
 }
 
-/// The maximum number of items to reserve memory for at once.
 const MOST: usize = 1024;
 
 struct Reader<'a> {
@@ -317,8 +314,7 @@ impl Reader<'_> {
     }
 }
 
-/// The members of an object read so far. A refused object is read to its end, because the rest may be malformed and the
-/// id may follow.
+/// The members read so far. A refused object is read to its end: the rest may be malformed, and the id may follow.
 struct Draft {
     version: Option<Span>,
     id: Option<Span>,
@@ -401,7 +397,6 @@ mod tests {
         single(body).unwrap_or_else(|bad| panic!("{body}: {bad:?}"))
     }
 
-    /// Returns the id of a refused call.
     fn kept_id(body: &str) -> Option<&str> {
         let bad = single(body).expect_err(body);
         bad.id.map(|id| std::str::from_utf8(id.of(body.as_bytes())).unwrap())

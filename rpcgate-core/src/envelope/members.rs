@@ -7,7 +7,6 @@ use crate::json::{Span, Text};
 /// The maximum number of unknown members per call. It bounds the work of comparing their names.
 const MAX_UNKNOWN: usize = 32;
 
-/// The meaning of a member's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Member {
     Version,
@@ -16,8 +15,7 @@ pub(super) enum Member {
     Params,
     /// Differs from `id` only in case, so that some parsers would read it as the id.
     AlmostId,
-    /// Differs from another known name only in case, repeats an unknown one, cannot be decoded, contains a NUL, or
-    /// exceeds [`MAX_UNKNOWN`].
+    /// Differs from another known name only in case, or is repeated, undecodable, contains a NUL, or exceeds the limit.
     Refused,
     Unknown,
 }
@@ -45,8 +43,8 @@ impl Member {
     }
 }
 
-/// Reports whether a case-insensitive parser reads `name` as `known`, which is lower-case ASCII. Unicode folds one
-/// non-ASCII character, the long s, to a letter of our names, and so does Go's `encoding/json`.
+/// Compares like a case-insensitive parser. `known` is lower-case ASCII. Unicode and Go's `encoding/json` fold one
+/// non-ASCII character, the long s, to a letter of our names.
 pub(super) fn same_but_case(name: &str, known: &str) -> bool {
     let mut known = known.chars();
     name.chars().all(|char| {
@@ -55,7 +53,6 @@ pub(super) fn same_but_case(name: &str, known: &str) -> bool {
     }) && known.next().is_none()
 }
 
-/// The unknown member names of one call so far.
 #[derive(Debug, Default)]
 pub(super) struct UnknownMembers {
     plain: [Span; MAX_UNKNOWN],
@@ -64,7 +61,6 @@ pub(super) struct UnknownMembers {
 }
 
 impl UnknownMembers {
-    /// Removes the names of the previous call.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.plain_count = 0;
@@ -73,7 +69,6 @@ impl UnknownMembers {
         }
     }
 
-    /// Classifies the next member of this call.
     #[inline]
     pub(super) fn classify(&mut self, name: Text, body: &[u8]) -> Member {
         if !name.is_escaped()

@@ -26,8 +26,8 @@ pub enum Replies {
 
 /// Parses a node's whole answer, nested no deeper than `depth`.
 ///
-/// Anything but an object or an array of objects is an error. So is a second `id`, `result` or `error`, because clients
-/// may disagree on which one counts. Other members are skipped.
+/// Anything but objects is an error. So is a second `id`, `result` or `error`, because clients may disagree on which
+/// one counts. Other members are skipped.
 ///
 /// ```
 /// use rpcgate_core::envelope::{Replies, replies};
@@ -58,7 +58,6 @@ pub fn replies(body: &[u8], depth: usize) -> Result<Replies, SyntaxError> {
     Ok(replies)
 }
 
-/// The maximum number of replies to reserve memory for at once.
 const MOST: usize = 128;
 
 #[inline]
@@ -99,7 +98,6 @@ enum Member {
 }
 
 impl Member {
-    /// Reads the next name, with its colon.
     #[inline]
     fn next(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<Self, SyntaxError> {
         // The spelling of nearly every node.
@@ -144,8 +142,8 @@ pub enum ReplyKind {
     Bad,
 }
 
-/// Decides whether a reply is a result or an error from its first bytes. A member counts as soon as its value starts
-/// with anything but `null`. If both members are `null`, the reply is a result of `null`.
+/// Classifies a reply by its first bytes. A member counts as soon as its value starts with anything but `null`. A reply
+/// with two `null` members is a result.
 ///
 /// ```
 /// use rpcgate_core::envelope::{ReplyKind, reply_head};
@@ -216,8 +214,7 @@ pub struct ReplyId {
     pub is_error: bool,
 }
 
-/// Reads the id of a node's message on a stream. `None` if the message has no id and so answers no call, or is not a
-/// JSON object up to its id.
+/// Reads the id of a node's message on a stream. `None` without an id, or if it is not a JSON object up to its id.
 ///
 /// Reads only up to the id, because answers are large and most nodes write their id first.
 ///

@@ -24,8 +24,8 @@ pub type ReplyParts = SmallVec<[ReplyPart; 4]>;
 
 /// A checker of a node's streamed reply to one call: that it is a whole JSON object and answers this call.
 ///
-/// A repeated `id`, `result` or `error` is an error, as in [`replies`](super::replies). So is a name with an escape in
-/// the outermost object, which clients may read as one of these.
+/// A repeated `id`, `result` or `error` is an error, as in [`replies`](super::replies). So is an escaped name in the
+/// outermost object, which clients may read as one of these.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -43,12 +43,10 @@ pub struct ReplyStream {
     members: OuterMembers,
 }
 
-/// The members of the outermost object so far.
 #[derive(Clone, Debug)]
 struct OuterMembers {
     /// The number of the sent call.
     number: usize,
-    /// The beginning of the current name.
     name: SmallVec<[u8; 8]>,
     has_id: bool,
     has_result: bool,
@@ -59,7 +57,6 @@ struct OuterMembers {
     is_in_id: bool,
     /// The part of the id from earlier chunks.
     id: SmallVec<[u8; 24]>,
-    /// The range of the id in this chunk.
     id_begin: Option<usize>,
     id_end: Option<usize>,
     /// The position of the last brace in this chunk.

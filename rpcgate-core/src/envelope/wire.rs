@@ -15,9 +15,9 @@ pub enum WireId<'a> {
 }
 
 impl Envelope {
-    /// Appends the call: `jsonrpc`, `id`, `method`, `params` in this order, each only if the client sent it, version
-    /// and params byte for byte. Unknown members are omitted, so a node reads exactly the call that was parsed here. A
-    /// notification never gets an id. A call of version 1.0 without one does, unless `id` is [`WireId::Own`].
+    /// Appends `jsonrpc`, `id`, `method` and `params`, each only if the client sent it, version and params byte for
+    /// byte. Without unknown members, a node reads exactly the call that was parsed here. A notification never gets an
+    /// id. A call of version 1.0 without one does, unless `id` is [`WireId::Own`].
     pub fn write(&self, body: &[u8], id: WireId<'_>, out: &mut Vec<u8>) {
         out.push(b'{');
         if let Some(version) = self.version {
@@ -29,9 +29,8 @@ impl Envelope {
         self.write_rest(body, out);
     }
 
-    /// Appends the call with only its method and params, and with this version (the JSON text of `jsonrpc`) and this
-    /// index as its id, or with neither if calls have no version. This form is for calls that other clients may wait
-    /// for, because one client's odd envelope would become another client's error.
+    /// Appends the call with only its own method and params, and this version (JSON text) and index as id, or neither.
+    /// For calls that other clients may wait for: one client's odd envelope would become another client's error.
     pub fn write_anonymous(&self, body: &[u8], version: Option<&str>, index: usize, out: &mut Vec<u8>) {
         out.push(b'{');
         if let Some(version) = version {
@@ -98,8 +97,7 @@ fn write_index(out: &mut Vec<u8>, index: usize) {
     out.extend_from_slice(itoa::Buffer::new().format(index).as_bytes());
 }
 
-/// Parses an id written as [`WireId::Index`]. `None` for any other JSON text, including other spellings of the same
-/// number.
+/// Parses a [`WireId::Index`]. `None` for any other JSON text, including other spellings of the same number.
 ///
 /// ```
 /// use rpcgate_core::envelope::parse_index;

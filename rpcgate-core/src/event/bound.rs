@@ -3,9 +3,8 @@
 use super::{BlockRef, ChainEvent};
 use serde_json::Value;
 
-/// The largest body, in bytes. Receivers accept this size (many servers stop at 1 MiB by default), and usual events are
-/// far smaller. It bounds the memory of the database and of dispatchers for events whose size nodes and contracts
-/// choose.
+/// The largest body, in bytes. Usual events are far smaller, and receivers accept this size (many servers stop at 1 MiB
+/// by default). It bounds memory for events whose size nodes and contracts choose.
 pub const MAX_EVENT_BODY: usize = 256 << 10;
 
 /// The length to which a text is cut, in bytes. Smaller members stay.
@@ -15,9 +14,8 @@ const KEPT: usize = 1 << 10;
 const TRUNCATED: &str = "truncated";
 
 impl ChainEvent {
-    /// Returns the [body](ChainEvent::body) of its deliveries, cut to [`MAX_EVENT_BODY`] bytes if necessary. Cutting
-    /// starts with the largest members of the innermost `data`: a text keeps its first 1,024 bytes, lists and objects
-    /// are removed. `"truncated": true` marks the result.
+    /// Returns the [body](ChainEvent::body) of its deliveries. Above [`MAX_EVENT_BODY`], the largest members of the
+    /// innermost `data` are cut (a text to 1,024 bytes) or removed (lists and objects), with `"truncated": true`.
     ///
     /// ```
     /// use rpcgate_core::event::{BlockRef, ChainEvent, EventType, MAX_EVENT_BODY};
@@ -61,7 +59,6 @@ impl ChainEvent {
     }
 }
 
-/// Returns the size of a value in a body, in bytes.
 fn written(value: &Value) -> usize {
     serde_json::to_vec(value).map_or(0, |written| written.len())
 }

@@ -1,8 +1,8 @@
 //! Matching of events with subscriptions, at a cost that does not grow with the number of subscriptions.
 //!
-//! An event matches a subscription of its chain and type if every key of the subscription's filter equals the key of
-//! the same name in the event's innermost `data`, or else in the outer one. Texts are compared in the chain's
-//! [canonical form](super::BlockReader::canonical), which events already use.
+//! An event matches a subscription of its chain and type if every key of the filter equals the key of the same name in
+//! the event's innermost `data`, or else in the outer one. Texts are compared in [canonical
+//! form](super::BlockReader::canonical), which events already use.
 //!
 //! ```
 //! use rpcgate_core::event::{BlockRef, ChainEvent, EventType, IndexedSubscription, SubscriptionIndex};
@@ -99,17 +99,16 @@ pub struct SubscriptionMatch {
 
 /// The subscriptions of all chains, by chain, type and the value of one filter key. Clones share their content.
 ///
-/// An event is looked up once per member, and compared only with the subscriptions that share such a member. Ids of
-/// endpoints and projects, names of keys and values of filters are stored once.
+/// An event is looked up once per member, and compared only with the subscriptions that share one. Repeated ids, key
+/// names and filter values are stored once.
 #[derive(Clone, Default)]
 pub struct SubscriptionIndex {
     table: Arc<RwLock<SubscriptionTable>>,
 }
 
 impl SubscriptionIndex {
-    /// Adds a subscription, or replaces the one with its id. `canonical` returns the canonical form of a text on a
-    /// chain under a key, like [`BlockReader::canonical`](super::BlockReader::canonical). If it returns `None`, the
-    /// subscription is stored but matches nothing.
+    /// Adds or replaces a subscription. `canonical` converts a text on a chain under a key, like
+    /// [`BlockReader::canonical`](super::BlockReader::canonical). If it returns `None`, nothing matches.
     pub fn insert(
         &self,
         subscription: &IndexedSubscription,
@@ -161,8 +160,7 @@ impl SubscriptionIndex {
         self.table.read().counts(chain, kind).is_some_and(|counts| counts.all > 0)
     }
 
-    /// Returns the subscribed types and the watched addresses of a chain. The addresses are looked up in the index on
-    /// demand.
+    /// Returns the subscribed types and watched addresses of a chain. Addresses are looked up in the index on demand.
     pub fn wanted(&self, chain: &str) -> Wanted {
         let table = self.table.read();
         let kinds = EventType::ALL.into_iter().filter(|kind| {

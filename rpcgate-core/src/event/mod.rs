@@ -1,8 +1,7 @@
 //! Events of a chain for webhooks, and their extraction from node data.
 //!
-//! A chain adapter's [`BlockReader`] follows the chain block by block through any connection to a node ([`NodeCalls`]),
-//! and turns each block into [`ChainEvent`]s. It keeps no state, so that one program can continue where another
-//! stopped.
+//! A chain adapter's [`BlockReader`] follows the chain through any connection to a node ([`NodeCalls`]), and turns
+//! blocks into [`ChainEvent`]s. It keeps no state, so that one program can continue where another stopped.
 //!
 //! ```
 //! use rpcgate_core::event::{BlockRef, ChainEvent, EventType};
@@ -208,8 +207,7 @@ impl ChainEvent {
     }
 }
 
-/// Returns the body of the event's retraction: the same [body](ChainEvent::body) with `"removed": true` in its
-/// innermost `data`.
+/// Returns the retraction of an event: its [body](ChainEvent::body) with `"removed": true` in the innermost `data`.
 pub fn removed_body(body: &[u8]) -> Vec<u8> {
     let Some(members) = body.strip_suffix(b"}}}") else { return body.to_vec() };
     let mut removed = Vec::with_capacity(body.len() + 16);

@@ -27,8 +27,7 @@ pub enum ReadError {
     Unreadable(&'static str),
 }
 
-/// Calls to a node of a chain. All calls through one value go to the same node while it answers, so that a read in
-/// several steps sees one consistent state.
+/// Calls to a chain's node. One value keeps to the same node while it answers, for consistent reads in several steps.
 pub trait NodeCalls: Send + Sync + Debug {
     /// Calls a JSON-RPC method with the JSON `params`, and returns the raw `result`.
     ///
@@ -47,8 +46,8 @@ pub trait NodeCalls: Send + Sync + Debug {
         body: String,
     ) -> BoxFuture<'a, Result<Bytes, ReadError>>;
 
-    /// Calls a JSON-RPC method over the node's WebSocket, and returns the raw `result`. Calls through one value use one
-    /// stream in order, so that a method may depend on earlier ones (Ogmios' `findIntersection` and `nextBlock`).
+    /// Calls a JSON-RPC method over the node's WebSocket, and returns the raw `result`. Calls share one stream in
+    /// order, so a method may depend on earlier ones (Ogmios' `findIntersection` and `nextBlock`).
     ///
     /// # Errors
     /// Returns the errors of [`call`](Self::call).
@@ -72,8 +71,7 @@ impl Wanted {
         Wanted { kinds: kinds.into_iter().collect(), addresses: None }
     }
 
-    /// Restricts activity to addresses for which `watched` is true. It gets addresses in their [canonical
-    /// form](BlockReader::canonical).
+    /// Restricts activity to [canonical](BlockReader::canonical) addresses for which `watched` is true.
     #[must_use]
     pub fn with_addresses(self, watched: Arc<dyn Fn(&str) -> bool + Send + Sync>) -> Self {
         Wanted { addresses: Some(watched), ..self }
@@ -118,8 +116,8 @@ pub trait BlockReader: Send + Sync + Debug {
     /// Returns the event types of this chain's blocks, without [`EventType::Health`], which every chain has.
     fn kinds(&self) -> &'static [EventType];
 
-    /// Returns the shapes of events of this type on this chain. A filter that fits none of them is refused. `None` if
-    /// they are unknown, which is the default. Then only [`canonical`](Self::canonical) refuses values.
+    /// Returns the shapes of events of this type. A filter that fits none of them is refused. `None` if they are
+    /// unknown: then only [`canonical`](Self::canonical) refuses values.
     fn shapes(&self, kind: EventType) -> Option<&'static [EventShape]> {
         let _ = kind;
         None
@@ -131,8 +129,8 @@ pub trait BlockReader: Send + Sync + Debug {
     /// Returns a [`ReadError`] if the node cannot be read.
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>>;
 
-    /// Reads the node's block at `known`'s height, to check whether `known` is still part of the chain. `None` if this
-    /// height has no block, for example above the head or in a skipped slot.
+    /// Reads the node's block at `known`'s height, to check whether `known` is still in the chain. `None` above the
+    /// head or in a skipped slot.
     ///
     /// Returns a [`ReadError`] if the node cannot be read.
     fn at<'a>(
@@ -141,8 +139,8 @@ pub trait BlockReader: Send + Sync + Debug {
         known: &'a BlockRef,
     ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>>;
 
-    /// Reads the node's first block above `known`'s height, with its `wanted` events. `None` if it does not exist yet.
-    /// Its parent differs from `known` after a reorganisation.
+    /// Reads the first block above `known`'s height, with its `wanted` events, if it exists. After a reorganisation,
+    /// its parent is not `known`.
     ///
     /// Returns a [`ReadError`] if the node cannot be read.
     fn after<'a>(
@@ -157,9 +155,8 @@ pub trait BlockReader: Send + Sync + Debug {
         None
     }
 
-    /// Returns the form in which events contain the value of a filter's key (mainly `address`): lower case for
-    /// hexadecimal digits, or one of several spellings of an address. `None` for a value that no event of this chain
-    /// can have, such as an address of another chain. By default, any value is canonical.
+    /// Returns the form of a filter value (mainly an `address`) in events: lower case for hexadecimal digits, or one of
+    /// several spellings. `None` for a value that no event can have, such as another chain's address.
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         let _ = key;
         Some(value.to_owned())

@@ -29,8 +29,7 @@ pub enum MemberForm {
 }
 
 impl MemberForm {
-    /// Reports whether a member of this form can have this value. Texts are in [canonical
-    /// form](super::BlockReader::canonical).
+    /// Reports whether a member can have this value. Texts are [canonical](super::BlockReader::canonical).
     pub fn has(self, value: &Value) -> bool {
         match (self, value) {
             (MemberForm::Text, Value::String(_)) | (MemberForm::Flag, Value::Bool(_)) => true,
@@ -105,8 +104,7 @@ impl EventMember {
     }
 }
 
-/// The possible members of one form of an event. Each may be absent. Lists and objects are not listed, because no
-/// filter can name them.
+/// The possible members of one form of an event. Lists and objects are omitted, because filters cannot name them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventShape {
     /// The members that the chain's reader defines.

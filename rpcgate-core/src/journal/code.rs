@@ -4,15 +4,12 @@ use crate::backend::usage_sink::{Outcome, Phase};
 use crate::plan::Tier;
 use crate::transport::Transport;
 
-/// An enumerated value.
 pub(super) trait Code: Copy + Sized + 'static {
     /// All values, each at the index that is its code.
     const WORDS: &'static [Self];
 
-    /// Returns the code of the value.
     fn code(self) -> u8;
 
-    /// Returns the value of a code.
     fn word(code: u8) -> Option<Self> {
         Self::WORDS.get(usize::from(code)).copied()
     }

@@ -14,8 +14,8 @@ pub const MAX_PAYLOAD: usize = 1 << 20;
 /// The maximum length of a stored method or chain name, in bytes. Longer names are cut.
 pub const MAX_NAME: usize = 1_024;
 
-/// The number of callers, of chains and of methods that get a number. Later ones are written out every time, which
-/// bounds the memory of writer and reader against a flood of invented methods.
+/// The numbers of callers, chains and methods that get a number. Others are written out every time, which bounds the
+/// memory against a flood of invented methods.
 pub const TABLE: usize = 16_384;
 
 /// The total length of the numbered names of chains, and of those of methods, in bytes.

@@ -41,8 +41,7 @@ macro_rules! id {
 }
 
 id! {
-    /// The id of a segment, a UUID of version 7. Ids sort by the time at which segments were opened, to the
-    /// millisecond.
+    /// The id of a segment, a UUID of version 7. Ids sort by opening time, to the millisecond.
     SegmentId
 }
 id! {

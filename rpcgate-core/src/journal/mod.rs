@@ -1,8 +1,8 @@
 //! The binary format of usage records, for a sink on disk and for readers.
 //!
-//! A *segment* is a [`SegmentHeader`] followed by frames, one for each record. The first frame that uses a caller, a
-//! chain or a method defines it, and later frames refer to its number, so a segment is read from its start. Blocks of
-//! frames in a database have the same format without a header.
+//! A *segment* is a [`SegmentHeader`] and one frame per record. The first frame with a caller, chain or method defines
+//! it, and later frames refer to its number, so a segment is read from its start. Blocks of frames in a database have
+//! the same format without a header.
 //!
 //! A frame is the payload length and the payload's CRC-32, each four bytes, little-endian, and the payload:
 //! - a byte of phase (2 bits), transport (2 bits) and whether `windowed` follows (1 bit; otherwise it is 1),

@@ -7,7 +7,6 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The names and callers that a writer has numbered.
 #[derive(Debug)]
 pub(super) struct Numbers<K> {
     numbers: HashMap<K, u32, RandomState>,
@@ -18,7 +17,6 @@ pub(super) struct Numbers<K> {
 /// The number of recent names that are found without a table look-up. The calls of a batch share a few names.
 const RECENT: usize = 8;
 
-/// A short name with a number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     text: [u8; 32],
@@ -27,8 +25,7 @@ struct Recent {
 }
 
 impl Recent {
-    /// Returns the index of a name among the recent ones. An unused entry holds the empty name, which is never looked
-    /// up here.
+    /// Returns the slot of a name. An unused slot holds the empty name, which is never looked up here.
     fn place(name: &[u8]) -> usize {
         (name.len() + usize::from(name.last().copied().unwrap_or_default())) % RECENT
     }
@@ -111,7 +108,6 @@ fn cut(name: &[u8]) -> &[u8] {
     &name[..end]
 }
 
-/// A reference to a word in a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reference {
     /// An earlier definition.
@@ -134,7 +130,6 @@ impl Reference {
     }
 }
 
-/// Names in one buffer.
 #[derive(Debug, Default)]
 struct Names {
     text: Vec<u8>,
@@ -160,7 +155,6 @@ impl Names {
     }
 }
 
-/// The names that a reader knows.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     numbered: Names,
@@ -169,7 +163,6 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Returns the number of numbered names.
     pub(super) fn len(&self) -> usize {
         self.numbered.ends.len()
     }
@@ -188,7 +181,6 @@ impl Known {
         }
     }
 
-    /// Reads a reference and returns the index of its name.
     pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, Torn> {
         let reference = Reference::read(cursor, self.len())?;
         if let Reference::Known(index) = reference {

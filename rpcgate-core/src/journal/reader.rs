@@ -29,8 +29,7 @@ impl Reader {
         Self::default()
     }
 
-    /// Parses the frame at the start of `bytes` and returns its length in bytes and its event. `None` if the frame is
-    /// incomplete.
+    /// Parses the frame at the start of `bytes`. Returns its length in bytes and its event; `None` if incomplete.
     ///
     /// Its lines, and its unnumbered names and caller, stay readable until the next call.
     ///
@@ -116,7 +115,6 @@ impl Reader {
         })
     }
 
-    /// Returns the numbers of numbered callers, chains and methods.
     fn counts(&self) -> [usize; 3] {
         [self.parties.len(), self.chains.len(), self.methods.len()]
     }

@@ -10,7 +10,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// The content of a record, with chain and methods by name.
 #[derive(Clone, PartialEq, Debug)]
 struct Told {
     phase: Phase,
@@ -132,7 +131,6 @@ fn read(bytes: &[u8]) -> (Vec<Told>, usize, Option<Torn>) {
     }
 }
 
-/// Wraps any payload in a frame.
 fn framed(payload: &[u8]) -> Vec<u8> {
     let head = [(payload.len() as u32).to_le_bytes(), crc32fast::hash(payload).to_le_bytes()];
     [head.as_flattened(), payload].concat()

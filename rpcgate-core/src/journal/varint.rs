@@ -11,7 +11,6 @@ pub(super) fn put(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// The unread rest of a payload.
 #[derive(Debug)]
 pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 
@@ -32,7 +31,6 @@ impl<'a> Cursor<'a> {
         Ok(part)
     }
 
-    /// Reads an id: 16 bytes, big-endian.
     pub(super) fn id(&mut self) -> Result<u128, Torn> {
         let (part, rest) = self.0.split_first_chunk().ok_or(Torn::Content)?;
         self.0 = rest;

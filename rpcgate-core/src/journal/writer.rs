@@ -27,7 +27,6 @@ pub struct Writer {
     pub(super) methods: Numbers<Vec<u8>>,
 }
 
-/// The part of a frame before its lines.
 #[derive(Clone, Copy)]
 struct Set<'a> {
     phase: Phase,
@@ -49,8 +48,7 @@ impl Writer {
     /// Appends the frame of `record` to `out`. If caller, chain and methods were written before, only `out` allocates.
     ///
     /// Latency is stored in whole microseconds, names up to [`MAX_NAME`] bytes. A record that is too long for one frame
-    /// (a batch of a thousand long names) continues in further frames. They have the remaining lines and repeat the
-    /// rest of the record, but count in no window.
+    /// continues in further frames with the remaining lines, which repeat the rest but count in no window.
     pub fn frame(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let set = Set {
             phase: record.phase,
@@ -65,8 +63,7 @@ impl Writer {
         self.write(set, record.lines.iter().copied(), out);
     }
 
-    /// Appends the frame of `event`, which `reader` parsed last, to `out`. If `event` is from another reader, writes
-    /// nothing and returns `false`.
+    /// Appends the frame of `event`, the last one of `reader`. For another reader's event, only returns `false`.
     #[must_use]
     pub fn copy(&mut self, reader: &Reader, event: &Event, out: &mut Vec<u8>) -> bool {
         let (Some(party), Some(chain)) = (reader.party(event.party), reader.chain(event.chain)) else {

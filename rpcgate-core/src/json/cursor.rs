@@ -10,10 +10,10 @@ pub const DEEPEST: usize = 1024;
 
 /// A reader of one JSON text that returns the spans of its parts.
 ///
-/// A value can be skipped as a whole ([`value`](Self::value)) or entered: after [`enter_object`](Self::enter_object)
-/// every [`next_member`](Self::next_member) is followed by reading that member's value, and after
-/// [`enter_array`](Self::enter_array) every [`next_item`](Self::next_item) by reading that item. After the first error
-/// the position is meaningless. [`end`](Self::end) checks that the text is complete.
+/// A value is skipped ([`value`](Self::value)) or entered: after [`enter_object`](Self::enter_object), every
+/// [`next_member`](Self::next_member) is followed by reading its value, and after [`enter_array`](Self::enter_array),
+/// every [`next_item`](Self::next_item) by reading that item. After an error the position is meaningless.
+/// [`end`](Self::end) checks that the text is complete.
 ///
 /// ```
 /// use rpcgate_core::json::{Cursor, SyntaxError};
@@ -59,8 +59,7 @@ impl fmt::Debug for Cursor<'_> {
 impl<'a> Cursor<'a> {
     /// Creates a cursor at the first byte of `text`. Deeper nesting than `max_depth` (at most [`DEEPEST`]) is an error.
     ///
-    /// A text that is not UTF-8, or not below 4 GiB, is read up to the offending byte, and [`end`](Self::end) refuses
-    /// it.
+    /// A text is read up to the first byte that is not UTF-8, or beyond 4 GiB. [`end`](Self::end) then refuses it.
     #[inline]
     pub fn new(text: &'a [u8], max_depth: usize) -> Self {
         let (valid, bare) = survey(text);
@@ -89,8 +88,7 @@ impl<'a> Cursor<'a> {
         self.pos
     }
 
-    /// Estimates the number of items in the array, at most `most`, from the length of the first item, which started at
-    /// `from` and was just read.
+    /// Estimates the number of items in the array, at most `most`, by the length of the first one from `from`.
     pub(crate) fn items_like(&self, from: usize, most: usize) -> usize {
         let left = self.text.len().saturating_sub(self.pos);
         (left / self.pos.saturating_sub(from).max(1) + 1).min(most)
@@ -141,8 +139,8 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// Skips exactly these bytes if they are next, and returns true if so. Comparing with the likely bytes is several
-    /// times cheaper than searching for their end. They must be a run of whole tokens.
+    /// Skips these bytes, a run of whole tokens, if they are next. Comparing with the likely bytes is several times
+    /// cheaper than searching for their end.
     #[inline]
     pub(crate) fn take(&mut self, likely: &[u8]) -> bool {
         let took = self.text.get(self.pos..).is_some_and(|rest| rest.starts_with(likely));
@@ -152,7 +150,6 @@ impl<'a> Cursor<'a> {
         took
     }
 
-    /// Returns the byte after the next one.
     #[inline]
     pub(crate) fn second(&self) -> Option<u8> {
         self.text.get(self.pos + 1).copied()
@@ -168,7 +165,6 @@ impl<'a> Cursor<'a> {
         Ok(more)
     }
 
-    /// Reads a member's name and its colon.
     #[inline]
     pub(crate) fn name(&mut self) -> Result<Text, SyntaxError> {
         let name = self.string()?;
@@ -192,8 +188,7 @@ impl<'a> Cursor<'a> {
         self.enter(b'[')
     }
 
-    /// Reads the name of the next member, and stops before its value. `None` at the end of the object, with the cursor
-    /// after it.
+    /// Reads the next member's name, up to its value. `None` at the end of the object, with the cursor after it.
     #[inline]
     pub fn next_member(&mut self) -> Result<Option<Text>, SyntaxError> {
         if self.next_name()? { self.name().map(Some) } else { Ok(None) }
@@ -244,8 +239,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns the offset after the array or object that opens at `start`. A loop with one bit per level, so that
-    /// nesting needs no stack.
+    /// Returns the end of the array or object that opens at `start`. A loop with one bit per level needs no stack.
     fn nested(&mut self, start: usize) -> Result<usize, SyntaxError> {
         let (text, bare) = (self.text, self.bare);
         let base = self.depth;
@@ -310,8 +304,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// Returns the length of the UTF-8 prefix of `text` whose offsets fit a [`Span`], and whether `text` has no control
-/// characters except white space at its end. One pass over all bytes, which compiles to a few vector instructions per
-/// 32 bytes.
+/// characters except white space at its end. Compiles to a few vector instructions per 32 bytes.
 #[inline]
 fn survey(text: &[u8]) -> (usize, bool) {
     let text = text.get(..u32::MAX as usize).unwrap_or(text);
@@ -331,7 +324,6 @@ const fn closing(in_object: bool) -> u8 {
     if in_object { b'}' } else { b']' }
 }
 
-/// Returns the offset of the first byte at or after `pos` that is not white space.
 #[inline]
 fn skip_space(text: &[u8], pos: usize) -> usize {
     // Most clients and nodes write no white space.
@@ -346,7 +338,6 @@ fn spaces_end(text: &[u8], mut pos: usize) -> usize {
     pos
 }
 
-/// Skips a member's name, colon and white space, up to the start of its value.
 #[inline]
 fn member_name(text: &[u8], pos: usize, bare: bool) -> Result<usize, SyntaxError> {
     if text.get(pos) != Some(&b'"') {
@@ -359,7 +350,6 @@ fn member_name(text: &[u8], pos: usize, bare: bool) -> Result<usize, SyntaxError
     Ok(skip_space(text, colon + 1))
 }
 
-/// Returns the offset after the number or literal at `pos`.
 #[inline]
 fn scalar(text: &[u8], pos: usize) -> Result<usize, SyntaxError> {
     match text.get(pos) {
@@ -404,7 +394,6 @@ fn number(text: &[u8], mut pos: usize) -> Result<usize, SyntaxError> {
     Ok(pos)
 }
 
-/// Skips at least one digit.
 #[inline]
 fn digits(text: &[u8], start: usize) -> Result<usize, SyntaxError> {
     let end = digits_end(text, start);

@@ -1,9 +1,8 @@
 //! In-place JSON parsing: the start and end of each value, never a tree of values.
 //!
 //! The grammar is exactly that of RFC 8259: UTF-8 throughout, well-formed escapes, no control characters in strings, no
-//! leading zeros, nothing after the value, no byte order mark. Nesting is bounded and needs no stack. The escape of a
-//! lone surrogate is well-formed, so it passes in a skipped value, but [`unescape`] refuses it because it has no
-//! meaning as text.
+//! leading zeros, nothing after the value, no byte order mark. Nesting is bounded and needs no stack. An escaped lone
+//! surrogate passes in a skipped value, but [`unescape`] refuses it because it is not text.
 
 mod cursor;
 mod space;
@@ -35,8 +34,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Creates the span from `start` up to, but not including, `end`; empty if `end` is not after `start`. Offsets
-    /// beyond 4 GiB are reduced to 4 GiB.
+    /// Creates the span from `start` to before `end`; empty if `end` is not after `start`. Caps offsets at 4 GiB.
     #[inline]
     pub const fn new(start: usize, end: usize) -> Self {
         let start = offset(start);
@@ -152,8 +150,7 @@ pub(crate) mod tests {
         ]
     }
 
-    /// Generates JSON texts of every kind, with white space around tokens, repeated names, and numbers beyond any
-    /// float.
+    /// Generates JSON texts of every kind, with white space, repeated names, and numbers beyond any float.
     pub(crate) fn json_text() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             prop::sample::select(vec!["null", "true", "false", "[]", "{}", "[ ]", "{\n}"])

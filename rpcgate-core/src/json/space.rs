@@ -1,7 +1,6 @@
 //! Insignificant white space.
 
-/// Reports whether a JSON text contains white space, inside or outside of strings. This check saves most texts a
-/// [`close_up`].
+/// Reports whether a JSON text contains white space, also in strings. This check saves most texts a [`close_up`].
 ///
 /// ```
 /// use rpcgate_core::json::has_space;
@@ -14,8 +13,8 @@ pub fn has_space(text: &[u8]) -> bool {
     text.iter().fold(false, |found, byte| found | (*byte <= b' '))
 }
 
-/// Moves the white space between the tokens of a JSON text to its end, as spaces, and returns the length of the rest.
-/// Strings, numbers and the order of members stay unchanged.
+/// Moves the white space between tokens to the end, as spaces, and returns the length of the rest. Strings, numbers and
+/// the order of members stay unchanged.
 ///
 /// ```
 /// use rpcgate_core::json::close_up;

@@ -5,8 +5,8 @@ use super::{DEEPEST, SyntaxError};
 
 /// A checker of a JSON text that arrives in chunks and is not kept.
 ///
-/// The grammar is that of the [module](super), except that non-ASCII bytes in strings are not checked. The state has a
-/// fixed size.
+/// The grammar is that of the [module](super), without checks of non-ASCII bytes in strings. The state has a fixed
+/// size.
 ///
 /// ```
 /// use rpcgate_core::json::JsonStream;
@@ -32,7 +32,6 @@ impl Default for JsonStream {
     }
 }
 
-/// The expected continuation of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Value,
@@ -60,7 +59,6 @@ enum State {
     Number(NumberState),
 }
 
-/// The position in a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NumberState {
     Minus,
@@ -263,7 +261,6 @@ impl JsonStream {
         }
     }
 
-    /// Closes the innermost array or object, whose bracket is at `pos`.
     fn close(&mut self, pos: usize, watch: &mut impl WatchMembers) {
         if self.is_outermost() {
             watch.close(pos);
@@ -272,7 +269,6 @@ impl JsonStream {
         self.end_value(pos + 1, watch);
     }
 
-    /// Reports whether the position is directly in the outermost object.
     fn is_outermost(&self) -> bool {
         self.depth == 1 && self.is_in_object()
     }
@@ -297,7 +293,6 @@ mod tests {
         cursor.value().and_then(|_| cursor.end()).is_ok()
     }
 
-    /// Streams a text that is cut at `cuts`.
     fn streamed(text: &[u8], cuts: &[usize]) -> bool {
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut % (text.len() + 1)).chain([0, text.len()]).collect();
         cuts.sort_unstable();

@@ -30,13 +30,11 @@ impl Text {
         self.escaped
     }
 
-    /// Returns the text with resolved escapes. `None` if it escapes a lone surrogate. Copies only if there is an
-    /// escape.
+    /// Returns the unescaped text; `None` if it escapes a lone surrogate. Copies only if there is an escape.
     pub fn resolve(self, body: &[u8]) -> Option<Cow<'_, str>> {
         unescape(self.raw.of(body))
     }
 
-    /// Reads the literal whose opening quote is at `open`.
     #[inline]
     pub(super) fn read(text: &[u8], open: usize, bare: bool) -> Result<Self, SyntaxError> {
         let stop = run_end(text, open + 1, bare);
@@ -48,8 +46,8 @@ impl Text {
     }
 }
 
-/// Returns the offset after the literal whose opening quote is at `open`. `bare` means that `text` has no control
-/// characters except white space at its end, so the scan need not look for them.
+/// Returns the end of the literal whose opening quote is at `open`. `bare` means that `text` has no control characters
+/// except white space at its end, so the scan can ignore them.
 #[inline]
 pub(super) fn end_of(text: &[u8], open: usize, bare: bool) -> Result<usize, SyntaxError> {
     let stop = run_end(text, open + 1, bare);
@@ -82,7 +80,6 @@ fn rest(text: &[u8], mut stop: usize, bare: bool) -> Result<usize, SyntaxError> 
     }
 }
 
-/// Returns the offset after the escape whose backslash is at `at`.
 fn escape_end(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
     match text.get(at + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
@@ -119,9 +116,9 @@ pub(super) fn plain_end(text: &[u8], pos: usize) -> usize {
 
 /// Searches like [`plain_end`], but stops at most 7 bytes after `until`.
 ///
-/// Compares eight bytes at a time: a subtraction borrows into the high bit of a byte that is too small, and the high
-/// bit of the minuend distinguishes such a byte from one above 0x7f. A borrow can also mark the byte after a hit, but
-/// never the one before, so the lowest mark is exact.
+/// Compares eight bytes at a time: subtraction borrows into the high bit of a byte that is too small, and the minuend's
+/// high bit distinguishes it from one above 0x7f. A borrow may also mark the byte after a hit, never the one before, so
+/// the lowest mark is exact.
 #[inline]
 fn words_end(text: &[u8], mut pos: usize, until: usize) -> usize {
     while let Some(chunk) = text.get(pos..).and_then(<[u8]>::first_chunk::<8>) {

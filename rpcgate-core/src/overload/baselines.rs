@@ -26,9 +26,8 @@ pub(super) enum Learning {
     None,
 }
 
-/// The usual latency of each kind of answer: a moving average over times without load. Kinds are numbers, such as
-/// hashes of a method and a node. At most 1,024 are kept. A kind whose slot is taken has no usual latency until the
-/// other one was not answered for ten seconds.
+/// The usual latency of at most 1,024 kinds of answers: a moving average over times without load. Kinds are numbers,
+/// such as hashes of a method and a node. A kind gets a taken slot ten seconds after its owner's last answer.
 #[derive(Debug)]
 pub struct Baselines {
     /// From the highest bit: 16 bits of the kind, 5 of the number of answers, 16 of the tick, 27 of the latency.
@@ -74,8 +73,7 @@ impl Baselines {
         (slot.tag == tag(kind) && slot.answers >= LEARNED).then_some(slot.latency * UNIT)
     }
 
-    /// Learns like [`learn`](Baselines::learn), but at most once per tick and kind from the first answer on, so that
-    /// late answers that arrive together do not become usual.
+    /// Learns at most once per tick and kind, so that late answers that arrive together do not become usual.
     pub(super) fn learn_over_time(&self, kind: u64, latency: u64, now: u64, how: Learning) {
         let slot = Slot::unpack(self.slots[kind as usize % SLOTS].load(Relaxed));
         let is_same_tick = slot.tick == (now / TICK) & 0xffff;
@@ -84,8 +82,7 @@ impl Baselines {
         }
     }
 
-    /// Learns from an answer of this kind that took `latency` and arrived at `now`, both in microseconds. One of two
-    /// simultaneous answers may be missed.
+    /// Learns from an answer. `latency` and `now` are in microseconds. May miss one of two simultaneous answers.
     pub(super) fn learn(&self, kind: u64, latency: u64, now: u64, how: Learning) {
         let place = &self.slots[kind as usize % SLOTS];
         let (bits, tick, took) = (place.load(Relaxed), (now / TICK) & 0xffff, latency / UNIT);

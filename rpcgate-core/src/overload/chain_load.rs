@@ -16,24 +16,21 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// While the limit is open and fewer sets are in flight, they are not counted by project. It is half of the minimum
-/// load.
+/// The sets in flight below which an open limit does not count by project: half of the minimum load.
 const UNCOUNTED: usize = 16;
 /// The sets that a project may have in flight while the lateness of its answers is unknown.
 const TRIAL: usize = 16;
 /// The sets of calls that a chain has in flight.
 ///
-/// While the limit is open, every set is admitted and only counted. Under a limit, each project has a share in
-/// proportion to the weight of its tier among the projects with sets in flight. Three quarters of the limit are first
-/// come, first served. Beyond that, a project is refused only if all of this is true, so that it is never refused
-/// because of another project:
+/// While the limit is open, sets are only counted. Under a limit, each project has a share by the weight of its tier
+/// among the projects with sets in flight. Three quarters of the limit are first come, first served. Beyond that, a
+/// project is refused only if all of this is true, so that it is never refused because of another project:
 ///
 /// - it has its share in flight, and at least one set;
-/// - its own limit is reached. That limit follows the lateness of its own answers like the chain's limit follows that
-///   of all. Each answer is compared with the usual latency of its project, method and node, or else of its method and
-///   node. While its lateness is unknown, a project may have 16 sets in flight;
-/// - it has three quarters of its part of everything in flight. A project with less suffers from the load of others and
-///   does not cause it.
+/// - its own limit is reached. That follows the lateness of its own answers like the chain's limit follows that of all.
+///   Lateness is relative to the usual latency per project, method and node, or else per method and node. While it is
+///   unknown, a project may have 16 sets in flight;
+/// - it has three quarters of its part of everything in flight. A project with less suffers from others' load.
 ///
 /// So under a limit, the sets in flight may exceed the limit by the shares of projects that were idle before.
 #[derive(Debug)]
@@ -73,8 +70,8 @@ impl ChainLoad {
         self.limit.now()
     }
 
-    /// Reports whether nothing is in flight and nothing has ended for five seconds. Then there is no load, and a
-    /// remaining limit affects no caller. `now` is a [`Clock::elapsed`](crate::clock::Clock::elapsed).
+    /// Reports whether nothing is in flight and nothing has ended for five seconds: a remaining limit then affects no
+    /// caller. `now` is a [`Clock::elapsed`](crate::clock::Clock::elapsed).
     pub fn is_idle(&self, now: Duration) -> bool {
         self.under_way() == 0 && self.limit.is_idle(micros(now))
     }
@@ -156,12 +153,10 @@ impl ChainLoad {
         share.max(1) as usize
     }
 
-    /// Returns the number of a kind of answers.
     fn kind(&self, of: &impl Hash) -> u64 {
         self.hash.hash_one(of)
     }
 
-    /// Releases a slot.
     fn leave(&self, seat: Option<Seat>) {
         if let Some(seat) = seat {
             self.seats().rise(seat);
@@ -212,13 +207,11 @@ impl ChainLoad {
         self.limit.look(now, self.under_way());
     }
 
-    /// Records an end that says nothing about latency.
     fn passed(&self, now: Duration) {
         self.limit.look(micros(now), self.under_way());
     }
 }
 
-/// A set that has a seat and requests admission.
 #[derive(Clone, Copy)]
 struct Seated {
     seat: Seat,
@@ -227,7 +220,6 @@ struct Seated {
     tier: Tier,
 }
 
-/// The end of a set, or of the wait for it.
 #[derive(Clone, Copy)]
 struct End {
     kind: u64,
@@ -243,12 +235,10 @@ fn micros(time: Duration) -> u64 {
 
 #[cfg(test)]
 impl ChainLoad {
-    /// Returns the slots that are counted for a seat.
     pub(super) fn seats_in_use(&self) -> u64 {
         self.seats().taken() + self.seats().active().into_iter().map(u64::from).sum::<u64>()
     }
 
-    /// Returns the number of projects of each tier with sets in flight.
     pub(super) fn active(&self) -> [u32; Tier::ALL.len()] {
         self.seats().active()
     }

@@ -52,7 +52,7 @@ impl ChainLoads {
         self.rules.is_some()
     }
 
-    /// Takes a slot on this chain for a set of the caller's calls; `None` if chains are not limited. `now` is a
+    /// Takes a slot for a set of the caller's calls; `None` if chains are not limited. `now` is a
     /// [`Clock::elapsed`](crate::clock::Clock::elapsed).
     ///
     /// # Errors
@@ -96,7 +96,6 @@ impl ChainLoads {
 }
 
 impl Default for ChainLoads {
-    /// Uses the default rules.
     fn default() -> Self {
         Self::new(LoadRules::default())
     }

@@ -16,9 +16,7 @@ const LOAD: usize = 32;
 const SHORTEST: u64 = 100_000;
 /// The longest window, in microseconds. With too few samples by then, the limit may rise.
 const LONGEST: u64 = 1_000_000;
-/// The minimum number of samples for a decision.
 const SAMPLES: u64 = 5;
-/// The maximum number of samples per window.
 const MOST_SAMPLES: u64 = 1 << 15;
 /// The microseconds after the last sign of load during which measurements are not taken as usual.
 const CALM_AFTER: u64 = 1_000_000;
@@ -31,8 +29,7 @@ const MOST_LATE: f64 = 7.9;
 /// The microseconds per unit in the sum of latencies.
 const UNIT: u64 = 2_000;
 
-/// A limit of the number in flight. Samples are collected in windows of at least 0.1 s. The thread that ends a window
-/// sets the next limit, and the others continue.
+/// A concurrency limit. Samples are collected in windows of at least 0.1 s. The thread that ends one sets the limit.
 #[derive(Debug)]
 pub struct AdaptiveLimit {
     rules: LoadRules,
@@ -40,18 +37,12 @@ pub struct AdaptiveLimit {
     load: usize,
     /// In units of 1 / [`PARTS`].
     limit: AtomicU64,
-    /// The samples of this window, from the highest bit: 16 bits of their number, 24 of their sum, 24 of their
-    /// latencies.
+    /// From the highest bit: 16 bits of the number of samples, 24 of their sum, 24 of their latencies.
     window: AtomicU64,
-    /// The maximum number in flight in this window.
     peak: AtomicUsize,
-    /// The start of this window, in microseconds.
     opened: AtomicU64,
-    /// The minimum length of this window.
     length: AtomicU64,
-    /// The time of the last sign of load.
     loaded: AtomicU64,
-    /// The number of consecutive late windows.
     late: AtomicU32,
     /// The bits of the average lateness of the last window.
     lateness: AtomicU64,
@@ -60,12 +51,10 @@ pub struct AdaptiveLimit {
     is_rising: AtomicBool,
 }
 
-/// The result of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Seen {
     /// The average factor by which answers were later than usual, if there were enough.
     lateness: Option<f64>,
-    /// The maximum number in flight.
     peak: usize,
     /// The number of consecutive late windows before this one.
     late_before: u32,
@@ -77,8 +66,7 @@ impl AdaptiveLimit {
         Self::with_load(rules, LOAD)
     }
 
-    /// Creates an open limit for one project. The chain's limit decides what is load, so this one may fall with any
-    /// number in flight.
+    /// Creates an open limit for one project. The chain's limit decides what is load, so this one may always fall.
     pub(super) fn of_project(rules: LoadRules) -> Self {
         Self::with_load(rules, 1)
     }
@@ -139,7 +127,6 @@ impl AdaptiveLimit {
         self.limit.store((OPEN * PARTS) as u64, Relaxed);
     }
 
-    /// Reports whether the limit is at its minimum.
     pub(super) fn is_least(&self) -> bool {
         self.now().is_some_and(|limit| limit <= self.rules.least as usize)
     }
@@ -159,14 +146,12 @@ impl AdaptiveLimit {
         now.saturating_sub(self.loaded.load(Relaxed)) > CALM_AFTER
     }
 
-    /// Records the number in flight.
     pub(super) fn saw(&self, under_way: usize) {
         if under_way > self.peak.load(Relaxed) {
             self.peak.fetch_max(under_way, Relaxed);
         }
     }
 
-    /// Records a refusal.
     pub(super) fn refused(&self, now: u64, under_way: usize) {
         if !self.has_refused.load(Relaxed) {
             self.has_refused.store(true, Relaxed);
@@ -181,8 +166,7 @@ impl AdaptiveLimit {
         self.window.fetch_add(1 << 48 | share << 24 | took, Relaxed);
     }
 
-    /// Ends the window if it has lasted long enough, and sets the next limit. `under_way` is the number in flight at
-    /// `now`.
+    /// Ends the window if it has lasted long enough, and sets the next limit. `under_way` are in flight at `now`.
     pub(super) fn look(&self, now: u64, under_way: usize) {
         let opened = self.opened.load(Acquire);
         let lasted = now.saturating_sub(opened);
@@ -230,9 +214,9 @@ impl AdaptiveLimit {
 
 /// Returns the limit after a window.
 ///
-/// The limit is divided by the factor by which answers were too late, or multiplied if they were early, by at most 2 or
-/// 1.5. It falls only if it was in use or there was load, and the unused part of it falls first. An open limit falls
-/// only after a second late window, because a single one may be a pause of the machine.
+/// The limit is divided by the factor by which answers were late, or multiplied if they were early, by at most 2 or
+/// 1.5. It falls only if it was in use or there was load, and the unused part falls first. An open limit falls only
+/// after a second late window, because a single one may be a pause of the machine.
 fn next(limit: f64, seen: Seen, rules: &LoadRules, load: usize) -> f64 {
     let (least, peak) = (f64::from(rules.least.max(1)), seen.peak as f64);
     let Some(lateness) = seen.lateness.filter(|lateness| *lateness > 0.0) else {

@@ -1,13 +1,11 @@
 //! Overload control: limits on the sets of calls in flight per chain, derived from latency.
 //!
-//! A chain whose nodes get more calls than they can handle answers later and later, until nothing is answered in time.
-//! Each latency is compared with the usual one of its project, method and node ([`Baselines`]). If answers take much
-//! longer than usual, the chain's limit is divided by the factor by which they are too late ([`AdaptiveLimit`]). Sets
-//! beyond the limit are refused at once, but only those of projects that exceed their share and whose own answers are
-//! late ([`ChainLoad`]).
+//! A chain whose nodes get too many calls answers later and later, until nothing is answered in time. Each latency is
+//! compared with the usual one of its project, method and node ([`Baselines`]). If answers take much longer, the
+//! chain's limit is divided by the factor by which they are late ([`AdaptiveLimit`]). Sets beyond the limit are refused
+//! at once, but only those of projects that exceed their share and whose own answers are late ([`ChainLoad`]).
 //!
-//! A limit begins open and opens again when latency falls, so a healthy chain is not limited. This code never waits or
-//! takes a lock.
+//! A limit begins open and opens again when latency falls, so a healthy chain is not limited. Nothing waits or locks.
 //!
 //! ```
 //! use rpcgate_core::caller::ProjectId;

@@ -31,14 +31,11 @@ impl Project {
     }
 }
 
-/// The result for a project.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Outcome {
     answered: usize,
     refused: usize,
-    /// Refusals while it had nothing in flight.
     refused_when_idle: usize,
-    /// Refusals below its share of the limit.
     refused_below_share: usize,
     under_way: usize,
 }
@@ -136,7 +133,6 @@ impl Chain {
         }
     }
 
-    /// Returns the exact share of a project in the limit.
     fn share(&self, tier: Tier) -> usize {
         let weights = LoadRules::default().weights.map(|weight| weight as usize);
         let active = self.load.active();

@@ -48,7 +48,6 @@ impl LoadRules {
         self
     }
 
-    /// Returns the tolerance as a factor.
     pub(super) fn factor(&self) -> f64 {
         f64::from(self.tolerance.max(101)) / 100.0
     }

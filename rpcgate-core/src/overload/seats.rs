@@ -8,9 +8,7 @@ use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The number of buckets.
 const BUCKETS: usize = 256;
-/// The slots per bucket.
 const WIDTH: usize = 8;
 /// The attempts to write a slot that other threads change at the same time.
 const ATTEMPTS: usize = 16;
@@ -19,13 +17,11 @@ const COUNT_BITS: u32 = 24;
 
 /// The seats of all projects of a chain.
 ///
-/// A project keeps its slot from its first set until another project of its bucket needs the slot while the first one
-/// has nothing in flight. So the memory is bounded, and no two projects with sets in flight share a slot. A project
-/// gets no seat if its bucket is full, which takes many hundreds of simultaneous projects.
+/// A project keeps its slot until another project of its bucket needs it while the first one is idle. So the memory is
+/// bounded, and active projects share no slot. Only among many hundreds of active projects may one get no seat.
 #[derive(Debug)]
 pub(super) struct Seats {
     slots: Box<[Slot]>,
-    /// The number of projects of each tier with sets in flight.
     active: [AtomicU32; Tier::ALL.len()],
     hash: RandomState,
 }
@@ -45,7 +41,6 @@ pub(super) struct Seat {
 }
 
 impl Seats {
-    /// Creates seats without projects.
     pub(super) fn new(rules: LoadRules) -> Self {
         let slot = |_| Slot { owner: AtomicU64::new(0), limit: AdaptiveLimit::of_project(rules) };
         Seats {
@@ -101,7 +96,6 @@ impl Seats {
         free
     }
 
-    /// Ends the count of a set.
     pub(super) fn rise(&self, seat: Seat) {
         let before = self.slot(seat).owner.fetch_sub(1, Relaxed);
         if count(before) == 1 {
@@ -109,17 +103,14 @@ impl Seats {
         }
     }
 
-    /// Returns the number of projects of each tier with sets in flight, in the order of [`Tier::ALL`].
     pub(super) fn active(&self) -> [u32; Tier::ALL.len()] {
         std::array::from_fn(|tier| self.active[tier].load(Relaxed))
     }
 
-    /// Returns the limit of the project of this seat.
     pub(super) fn limit(&self, seat: Seat) -> &AdaptiveLimit {
         &self.slot(seat).limit
     }
 
-    /// Returns the number of sets that the project of this seat has in flight.
     pub(super) fn under_way(&self, seat: Seat) -> usize {
         count(self.slot(seat).owner.load(Relaxed)) as usize
     }
@@ -128,7 +119,6 @@ impl Seats {
         &self.slots[usize::from(seat.slot)]
     }
 
-    /// Returns the number of counted sets.
     #[cfg(test)]
     pub(super) fn taken(&self) -> u64 {
         self.slots.iter().map(|slot| count(slot.owner.load(Relaxed))).sum()

@@ -16,17 +16,14 @@ struct Simulation {
     load: Arc<ChainLoad>,
     places: usize,
     takes: u64,
-    /// The kind of the answers.
     kind: u64,
     now: u64,
-    /// The ends of the active calls.
     working: BinaryHeap<Reverse<(u64, u64)>>,
     entered: std::collections::HashMap<u64, (LoadPlace, usize, u64)>,
     waiting: VecDeque<u64>,
     calls: u64,
     /// A source of small irregularities.
     dice: u64,
-    /// The latency of each answer, and its project.
     answered: Vec<(u64, usize)>,
     refused: Vec<usize>,
 }
@@ -53,12 +50,10 @@ impl Simulation {
         }
     }
 
-    /// Returns the calls per second that the node can handle.
     fn capacity(&self) -> u64 {
         self.places as u64 * MICROS / self.takes
     }
 
-    /// Returns a number from 0 to 999.
     fn roll(&mut self) -> u64 {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.dice >> 33) % 1_000
@@ -120,7 +115,6 @@ impl Simulation {
         self.work();
     }
 
-    /// Returns the 99th percentile of the latency in milliseconds.
     fn p99(&self) -> u64 {
         let mut all: Vec<u64> = self.answered.iter().map(|(took, _)| *took).collect();
         all.sort_unstable();

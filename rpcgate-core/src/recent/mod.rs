@@ -1,8 +1,7 @@
-//! The recent requests of a gateway, kept in memory to explain each one: the caller, its plan and limits, the cache's
-//! part, the tried nodes, and the cost.
+//! The recent requests of a gateway, in memory, to explain each: caller, plan, limits, cache, tried nodes, and cost.
 //!
-//! A settling [tally](crate::tally) writes into the [`RecentRequests`] of its [`Accounting`](crate::tally::Accounting),
-//! if it has one. Only the method name of a call is kept: no parameters, no body, no key.
+//! A settling [tally](crate::tally) writes into the [`RecentRequests`] of its [`Accounting`](crate::tally::Accounting).
+//! Of a call, only the method name is kept: no parameters, no body, no key.
 //!
 //! ```
 //! # use rpcgate_core::{adapter::*, call::CallView, chain::{Facts, Finality, Method}};

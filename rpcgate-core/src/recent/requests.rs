@@ -36,7 +36,6 @@ pub struct RecentRequests {
 #[derive(Default)]
 struct Shard(Mutex<VecDeque<Chunk>>);
 
-/// Consecutive requests.
 #[derive(Default)]
 struct Chunk {
     requests: Vec<Kept>,
@@ -99,8 +98,7 @@ fn place() -> usize {
 }
 
 impl RecentRequests {
-    /// Creates a store of at most `limit` requests, written by `threads` threads. Its memory grows with the number of
-    /// requests.
+    /// Creates a store of at most `limit` requests from `threads` threads. Its memory grows with their number.
     pub fn new(limit: usize, threads: usize) -> Self {
         let limit = limit.max(1);
         let count = threads.clamp(1, limit);
@@ -146,8 +144,7 @@ impl RecentRequests {
         chunk.requests.push(Kept { facts: *facts, calls, tries });
     }
 
-    /// Returns the request with this id, if it is stored. A search takes milliseconds, but holds each lock only for a
-    /// small part of that.
+    /// Returns a stored request. A search takes milliseconds, but holds each lock only for a small part of that.
     pub fn find(&self, request: RequestId) -> Option<RecentRequest> {
         self.shards.iter().find_map(|shard| {
             // From the newest chunk to the oldest: a concurrent push moves no chunk past this search.

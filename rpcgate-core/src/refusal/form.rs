@@ -12,7 +12,6 @@ pub(super) fn write_field(name: &str, text: &str, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Writes an error in the form of the chain's dialect.
 pub(super) fn write_error(dialect: Dialect, id: Option<&[u8]>, code: i32, message: &str, out: &mut Vec<u8>) {
     let id = id.unwrap_or(b"null");
     let error = |out: &mut Vec<u8>| {
@@ -45,8 +44,7 @@ pub(super) fn write_error(dialect: Dialect, id: Option<&[u8]>, code: i32, messag
     out.push(b'}');
 }
 
-/// Writes a NEAR error object. NEAR clients show the `error_message` of the cause, or the `data`, and fail if they are
-/// missing.
+/// Writes a NEAR error object. NEAR clients show the cause's `error_message` or the `data`, and fail without them.
 fn write_near_error(code: i32, message: &str, out: &mut Vec<u8>) {
     let (name, cause) = match code {
         PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND => ("REQUEST_VALIDATION_ERROR", "PARSE_ERROR"),

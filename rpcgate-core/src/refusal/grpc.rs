@@ -10,8 +10,7 @@ pub(super) const UNAVAILABLE: u8 = 14;
 pub(super) const UNAUTHENTICATED: u8 = 16;
 const UNKNOWN: u8 = 2;
 
-/// Maps an HTTP status (gRPC, "HTTP to gRPC Status Code Mapping"), with the more specific statuses of the gateway's
-/// limits.
+/// Maps an HTTP status (gRPC, "HTTP to gRPC Status Code Mapping"), more specifically for the gateway's limits.
 pub(super) const fn of(status: http::StatusCode) -> u8 {
     match status.as_u16() {
         400 => INVALID_ARGUMENT,

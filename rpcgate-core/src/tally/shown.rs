@@ -13,7 +13,6 @@ use smallvec::SmallVec;
 use std::time::Duration;
 
 impl Tally {
-    /// Stores the explanation of this request.
     pub(super) fn remember<'m>(
         &self,
         calls: impl ExactSizeIterator<Item = (CallFacts, &'m [u8])> + Clone,
@@ -25,7 +24,6 @@ impl Tally {
         recent.remember(&self.facts(latency, (grant, charged), is_lasting), calls, self.tries.as_slice());
     }
 
-    /// Returns the observers of these calls.
     pub(super) fn observers(&self) -> impl Iterator<Item = &dyn CallObserver> {
         let Accounting { observer, tracing, .. } = &*self.accounting;
         let is_recorded = || self.tries.trace().is_some_and(|trace| trace.is_sampled());
@@ -33,7 +31,6 @@ impl Tally {
         observer.as_deref().into_iter().chain(traced)
     }
 
-    /// Shows the calls of these lines to an observer.
     #[cold]
     pub(super) fn show(
         &self,
@@ -63,7 +60,6 @@ impl Tally {
         });
     }
 
-    /// Returns the data that all of its calls share.
     fn facts(
         &self,
         latency: Duration,

@@ -7,14 +7,11 @@ use smallvec::SmallVec;
 /// The maximum length that is passed on, in bytes.
 const LONGEST: usize = 512;
 
-/// The maximum number of members.
 const MOST_MEMBERS: usize = 32;
 
-/// The maximum length of a member's key, and of its value, in bytes.
 const LONGEST_PART: usize = 256;
 
-/// Returns the `tracestate` of a request, with its lines joined. `None` if it is missing, invalid or too long: it is
-/// passed on whole or not at all.
+/// Returns the `tracestate` of a request in one line. It is passed on whole, or not at all if invalid or too long.
 pub(super) fn read_state(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut lines = headers.get_all(&TRACESTATE).iter();
     let first = lines.next()?;
@@ -52,7 +49,6 @@ fn is_valid(state: &[u8]) -> bool {
     !keys.is_empty()
 }
 
-/// Removes the surrounding blanks.
 fn trimmed(mut member: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = member {
         member = rest;

@@ -181,8 +181,7 @@ impl UsageAsk {
 
     /// Parses the query of a request that arrived at `now`.
     ///
-    /// `from` and `to` replace `period`. Without `to`, the window ends at `now`. Empty parameters count as absent,
-    /// because forms send empty fields.
+    /// `from` and `to` replace `period`. Without `to`, the window ends at `now`. Empty form fields count as absent.
     ///
     /// # Errors
     /// Returns an [`AskError`] that names the parameter.

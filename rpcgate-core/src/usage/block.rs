@@ -1,8 +1,7 @@
 //! Blocks of several thousand events. One database row per event would cost more than the call did.
 //!
-//! A block holds events that arrived in one UTC hour, in the journal's format (frames without a header), delta-encoded
-//! against the previous frame. The block that is being filled is *open*: the next shipment contains it again with the
-//! same id and more events, and replaces the shorter one. So a quiet gateway does not leave one row per call.
+//! A block holds the events of one UTC hour in the journal's format (frames without a header), delta-encoded. The block
+//! that is being filled is *open*: the next shipment replaces it by a longer one with the same id, to save rows.
 
 pub use super::delta::BadBlock;
 use super::delta::{self, Delta};
@@ -18,17 +17,16 @@ pub const MOST_EVENTS: u32 = 4_096;
 /// The number of frame bytes at which a block is full.
 pub const FULL_BYTES: usize = 1 << 20;
 
-/// The number of events from which a block is not shipped again if that would repeat more than [`REPEAT`] times the new
-/// events. Otherwise, with one call per second, a block of thousands would be written thousands of times.
+/// The number of events from which a block is not shipped again if that repeats more than [`REPEAT`] times the new
+/// events. At one call per second, a block would otherwise be written thousands of times.
 const WORTH_LEAVING: u32 = 256;
 const REPEAT: u32 = 16;
 
-/// The number of hours that are filled at a time. Several are open if arrivals and records differ in order: calls that
-/// arrive in one hour end in the next, and streams much later.
+/// The number of hours that are filled at a time. Calls may end in the hour after their arrival, and streams later.
 const MOST_OPEN: usize = 8;
 
-/// The maximum size of a block: [`FULL_BYTES`] and the last write. That is one frame, or several if its names, which
-/// were numbers in the journal, had to be written out.
+/// The maximum size of a block: [`FULL_BYTES`] and the last write, which takes several frames if names that were
+/// numbers in the journal had to be written out.
 const MOST_BYTES: usize = FULL_BYTES + 8 * MAX_PAYLOAD;
 
 /// The buffer size of a frame that is kept for the next one.
@@ -100,14 +98,12 @@ impl Block {
 
 /// A collector of events in blocks.
 ///
-/// It keeps the content of the open blocks. After a failed shipment, that may differ from the database: continue with
-/// new `Blocks`.
+/// After a failed shipment, its content may differ from the database: continue with new `Blocks` then.
 #[derive(Debug, Default)]
 pub struct Blocks {
     /// The most recently used one is last.
     open: Vec<Open>,
     done: Vec<Block>,
-    /// The event that is being added.
     frames: Vec<u8>,
 }
 
@@ -186,7 +182,6 @@ impl Blocks {
     }
 }
 
-/// The earliest and the latest of several times.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     from: Time,
@@ -203,7 +198,6 @@ impl Times {
     }
 }
 
-/// A block that is being filled.
 #[derive(Debug)]
 struct Open {
     id: u128,
@@ -233,7 +227,6 @@ impl Open {
         }
     }
 
-    /// Returns the block with these bytes.
     fn block(&self, bytes: Vec<u8>) -> Block {
         let keys = self.keys.iter().zip(&self.key_times);
         let mut keys: Vec<BlockKey> = keys

@@ -1,7 +1,7 @@
 //! A limit on the usage rows of a tenant per hour.
 //!
-//! Rows multiply: keys by chains by methods by statuses, and clients can invent methods. When a tenant has as many rows
-//! as its keys plausibly need, new ones are counted without their method. The charges of each key stay exact.
+//! Rows multiply by key, chain, method and status, and clients can invent methods. Beyond what a tenant's keys
+//! plausibly need, new rows are counted without their method. The charges of each key stay exact.
 
 use super::method::OTHER;
 use super::rollup::{Rollup, Stream, join};
@@ -32,8 +32,8 @@ pub struct StoredRows {
     pub keys: u64,
 }
 
-/// The hashes of the rows in the database, so that it is queried only once per tenant and hour. Rows that other
-/// gateways ship later are not noticed: each gateway has its own limit.
+/// The known rows, by hash, so that the database is queried once per tenant and hour. Rows that other gateways ship
+/// later are not noticed: each gateway has its own limit.
 #[derive(Debug, Default)]
 pub struct KnownRows {
     tenants: HashMap<TenantHour, TenantRows, RandomState>,
@@ -75,8 +75,8 @@ impl KnownRows {
         }
     }
 
-    /// Returns the rollups in storage order. A row beyond its tenant's limit is counted under [`OTHER`]. Rows of a
-    /// failed shipment count too.
+    /// Returns the rollups in storage order. Rows beyond their tenant's limit become [`OTHER`]. Rows of failed
+    /// shipments count too.
     pub fn bound<'r>(&mut self, rollups: Cow<'r, [Rollup]>) -> Cow<'r, [Rollup]> {
         let mut unseen = Vec::new();
         for (at, rollup) in rollups.iter().enumerate() {

@@ -1,8 +1,7 @@
 //! The billing ledger: all charges, at the price of their time.
 //!
-//! Usage is an amount and a plan has the current price, but neither shows the debt, because prices and plans change. So
-//! each charge is stored with the tier and the price from the call's own record, and with the chain, because an invoice
-//! lists it.
+//! Prices and plans change, so usage and the current plan do not show the debt. Each charge is stored with the tier and
+//! the price from the call's own record, and with the chain, because an invoice lists it.
 
 use super::metrics::Metrics;
 use crate::caller::{ProjectId, TenantId};
@@ -31,7 +30,6 @@ pub struct Charge {
     pub units: u64,
 }
 
-/// The key of a [`Charge`], in storage order.
 pub(crate) type Account = (TenantId, u64, ProjectId, String, Tier, Price);
 
 impl Charge {

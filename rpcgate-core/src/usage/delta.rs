@@ -1,20 +1,18 @@
 //! The byte form of a block: delta-encoded frames.
 //!
-//! A block is a format byte, the CRC-32 of the rest (four bytes, little-endian), and the frames. A frame is the length
-//! of its payload as a LEB128 number and then, for every eight bytes of the payload, a byte with one bit per position
-//! (lowest bit first), set if the byte differs from the previous payload, followed by the differing bytes. Bytes beyond
-//! the end of the previous payload count as zero. A frame's own length and checksum are omitted.
+//! A block is a format byte, the CRC-32 of the rest (four bytes, little-endian), and the frames. A frame is the payload
+//! length as a LEB128 number and, for every eight payload bytes, a byte whose bits (lowest first) mark those that
+//! differ from the previous payload, followed by them. Missing previous bytes count as zero. A frame's length and
+//! checksum are omitted.
 //!
-//! Consecutive frames have a similar time, caller, chain, method and weight. So this saves about as much as deflate at
-//! its fastest level for a sixth of its processor time. Unlike deflate, it does not process earlier content again when
-//! a block grows.
+//! Consecutive frames are similar in time, caller, chain, method and weight. So this saves about as much as deflate at
+//! its fastest level for a sixth of the processor time, and growing a block does not process its content again.
 
 use crate::journal::{MAX_PAYLOAD, Torn};
 use crc32fast::Hasher;
 
 /// The first byte of a block. No other format is known: 0 and 1 were used before the first release.
 const FORM: u8 = 2;
-/// The length of the format byte and the checksum.
 const HEAD: usize = 5;
 /// The length of a frame's length and checksum.
 const FRAME_HEAD: usize = 8;
@@ -35,11 +33,9 @@ pub enum BadBlock {
     Torn(Torn),
 }
 
-/// Frames that are being encoded.
 #[derive(Debug)]
 pub(super) struct Delta {
     bytes: Vec<u8>,
-    /// The last payload.
     former: Vec<u8>,
     frames: usize,
     sum: Hasher,
@@ -58,7 +54,6 @@ impl Delta {
         self.frames
     }
 
-    /// Adds whole frames in a writer's format.
     pub(super) fn push(&mut self, mut frames: &[u8]) {
         self.frames += frames.len();
         while let Some((length, rest)) = frames.split_first_chunk() {
@@ -71,13 +66,11 @@ impl Delta {
         }
     }
 
-    /// Returns the block of all frames so far.
     pub(super) fn block(&mut self) -> Vec<u8> {
         self.seal();
         self.bytes.clone()
     }
 
-    /// Returns the block, if no more frames follow.
     pub(super) fn into_block(mut self) -> Vec<u8> {
         self.seal();
         self.bytes.shrink_to_fit();
@@ -109,7 +102,6 @@ pub(super) fn read(
     let (mut frame, mut left) = (vec![0; FRAME_HEAD], most);
     while !rest.is_empty() {
         let length = take_number(&mut rest).ok_or(BadBlock::Damaged)?;
-        // Reserves no more memory than the remaining bytes justify.
         if length == 0 || length > MAX_PAYLOAD || length.div_ceil(GROUP) > rest.len() {
             return Err(BadBlock::Damaged);
         }
@@ -124,7 +116,6 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Appends `payload`, encoded against `former`.
 fn put(payload: &[u8], former: &[u8], out: &mut Vec<u8>) {
     let mut length = payload.len();
     while length >= 0x80 {
@@ -148,9 +139,8 @@ fn put(payload: &[u8], former: &[u8], out: &mut Vec<u8>) {
                 room[1..].copy_from_slice(&now);
                 taken += GROUP;
             }
-            // Writes every byte and overwrites those that do not differ, which is faster than testing each one. After
-            // the last differing byte (at most seven differ here), the position may be one too far and is that of
-            // `differs`.
+            // Writes every byte and overwrites those that do not differ, which is faster than a test of each. After the
+            // last of at most seven differing bytes, the position may be one too far, at that of `differs`.
             _ => {
                 for (bit, byte) in now.iter().enumerate() {
                     room[taken % GROUP] = *byte;
@@ -181,7 +171,6 @@ fn differing(now: [u8; GROUP], before: [u8; GROUP]) -> u8 {
     ((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 
-/// Reads a number of at most four bytes.
 fn take_number(rest: &mut &[u8]) -> Option<usize> {
     let mut number = 0;
     for shift in [0, 7, 14, 21] {

@@ -19,9 +19,8 @@ use std::hash::{Hash, Hasher};
 
 /// The sums of the events since the last [`take`](Fold::take).
 ///
-/// All methods are separate here. How many the database keeps separate is decided where its methods are known
-/// (`UsageStore::ship`). So the sums grow with the methods that clients invent, and the owner must take them when the
-/// fold [is full](Fold::is_full).
+/// All methods are separate here; `UsageStore::ship` decides how many the database keeps separate. So the sums grow
+/// with invented methods, and the owner must take them when the fold [is full](Fold::is_full).
 #[derive(Debug, Default)]
 pub struct Fold {
     callers: Words<Holder>,
@@ -175,8 +174,7 @@ impl Fold {
         self.rows.is_empty()
     }
 
-    /// Reports whether there are enough rows to ship before more are added, so that one shipment takes milliseconds. It
-    /// still accepts more.
+    /// Reports whether enough rows exist for a shipment of milliseconds. More may still be added.
     pub fn is_full(&self) -> bool {
         self.len() >= Self::FULL
     }

@@ -1,8 +1,7 @@
 //! The limit on separately counted methods, and the names for the others.
 //!
-//! The decision is made in the transaction of a shipment, because only the database knows its methods: a stored method
-//! is counted under its name however many names clients invent later, and no failed shipment, restart or second gateway
-//! admits more.
+//! The transaction of a shipment decides, because only the database knows its methods: a stored method keeps its name,
+//! and no failed shipment, restart or second gateway admits more.
 
 use super::rollup::{Rollup, Stream, join};
 use crate::caller::{ProjectId, TenantId};
@@ -66,8 +65,8 @@ fn scope(rollup: &Rollup) -> Option<MethodScope> {
     counts.then_some((rollup.tenant, rollup.project, rollup.hour))
 }
 
-/// The stored methods, so that the database is queried only about new ones. It holds at most 262,144 hashes of names:
-/// two names with the same hash admit one more separate method than [`MOST`].
+/// The stored methods as at most 262,144 hashes, so that the database is queried only about new ones. Two names with
+/// the same hash admit one method more than [`MOST`].
 #[derive(Debug, Default)]
 pub struct KnownMethods {
     scopes: HashMap<MethodScope, HashSet<u64, RandomState>, RandomState>,

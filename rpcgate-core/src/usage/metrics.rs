@@ -2,11 +2,10 @@
 
 use crate::backend::usage_sink::Outcome;
 
-/// Passes the list of usage counters to another macro. [`Metrics`](crate::usage::Metrics), the database rows, the JSON
-/// of the management API and its CSV columns are derived from this list, so a new counter needs one line here and a
-/// migration.
+/// Passes the list of usage counters to another macro. [`Metrics`](crate::usage::Metrics), the database rows, the API's
+/// JSON and the CSV columns are derived from it, so a new counter needs one line here and a migration.
 ///
-/// `shown` are the counters in answers, in order, each with its text in the API's document. Of `latency`, answers show
+/// `shown` are the counters in answers, in order, with their texts in the API's document. Of `latency`, answers show
 /// only the quotient, [`avg_latency_ms`](crate::usage::Metrics::avg_latency_ms).
 ///
 /// ```
@@ -107,8 +106,7 @@ impl Metrics {
         *self = Self::of(sums);
     }
 
-    /// Returns the average time from arrival to answer in milliseconds, over calls that a node or the cache answered; 0
-    /// without such calls.
+    /// Returns the average latency in milliseconds of calls that a node or the cache answered; 0 without any.
     pub fn avg_latency_ms(&self) -> f64 {
         if self.latency_count == 0 {
             0.0
@@ -129,7 +127,6 @@ impl Metrics {
         self.judge(calls, outcome, cached);
     }
 
-    /// Counts the charges of calls.
     pub(super) const fn bill(&mut self, calls: u64, cu: u64) {
         if cu > 0 {
             self.billed_requests = self.billed_requests.saturating_add(calls);
@@ -137,7 +134,6 @@ impl Metrics {
         }
     }
 
-    /// Counts the outcomes of calls.
     pub(super) const fn judge(&mut self, calls: u64, outcome: Outcome, cached: bool) {
         if !matches!(outcome, Outcome::Answered) {
             self.errors = self.errors.saturating_add(calls);
@@ -150,7 +146,6 @@ impl Metrics {
         }
     }
 
-    /// Counts the bytes of bodies.
     pub(super) fn carry(&mut self, bytes_in: u32, bytes_out: u32) {
         self.request_bytes = self.request_bytes.saturating_add(bytes_in.into());
         self.response_bytes = self.response_bytes.saturating_add(bytes_out.into());
@@ -165,7 +160,6 @@ impl Metrics {
     }
 }
 
-/// Reports whether a node or the cache answered.
 const fn has_answer(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Answered | Outcome::NodeError)
 }

@@ -1,7 +1,7 @@
 //! Usage: from the journal's records to the answer of `GET /usage`. This module knows no SQL and reads no clock.
 //!
-//! A shipper passes each event to a [`Fold`], which sums events by the hour, and to [`Blocks`], which keep them one by
-//! one. It passes both as a [`Shipment`] to a usage store, which accepts it as a whole or not at all.
+//! A shipper passes each event to a [`Fold`], which sums by the hour, and to [`Blocks`], which keep single events. Both
+//! go as a [`Shipment`] to a usage store, which accepts it as a whole or not at all.
 //!
 //! ```
 //! use rpcgate_core::usage::{Blocks, Fold};

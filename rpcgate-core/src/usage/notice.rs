@@ -9,7 +9,6 @@ pub const SPIKE: u64 = 50;
 /// The minimum minutes between notifications of spikes.
 pub const SPIKE_PAUSE: u64 = 60;
 
-/// The status of calls that the limits of a plan refuse.
 pub(crate) const RATE_LIMITED: u16 = 429;
 
 /// The reason of a notification.
@@ -54,8 +53,7 @@ impl Notice {
         }
     }
 
-    /// Returns the notifications that are due after `requests` of the `allowed` ones of a day. None if no requests are
-    /// allowed.
+    /// Returns the notifications that are due after `requests` of the `allowed` ones of a day, if any are allowed.
     pub fn reached(requests: u64, allowed: u64) -> impl Iterator<Item = Notice> {
         let is_reached = move |percent: u64| {
             allowed > 0 && u128::from(requests) * 100 >= u128::from(allowed) * u128::from(percent)

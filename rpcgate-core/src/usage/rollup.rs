@@ -17,8 +17,7 @@ pub struct Rollup {
     pub key: KeyId,
     /// The chain's path name.
     pub chain: String,
-    /// The method as shown, see [`shown_method`](crate::backend::usage_sink::shown_method). Rows of streams have their
-    /// own methods.
+    /// The method as [shown](crate::backend::usage_sink::shown_method). Rows of streams have their own methods.
     pub method: String,
     /// The transport of the calls.
     pub transport: Transport,
@@ -32,8 +31,7 @@ pub struct Rollup {
     pub window_requests: u64,
 }
 
-/// The kind of events that a rollup counts: calls, or a phase of WebSocket streams. The method's name does not decide
-/// this, because a client may call a method by any name.
+/// The kind of counted events. It is independent of the method's name, which clients choose.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Stream {
     /// Calls.
@@ -84,7 +82,6 @@ pub fn join(rollups: &mut Vec<Rollup>) {
     });
 }
 
-/// Returns the names of a rollup, in storage order.
 fn names(rollup: &Rollup) -> impl Ord + '_ {
     let Rollup { hour, tenant, project, key, chain, method, transport, status, stream, .. } = rollup;
     (hour, tenant, project, key, chain, method, transport, status, stream)

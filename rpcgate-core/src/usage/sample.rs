@@ -243,13 +243,12 @@ pub fn deeds(hours: Range<u64>, count: Range<usize>) -> impl Strategy<Value = Ve
     prop::collection::vec(deed, count)
 }
 
-/// Returns a method as it should be shown.
 fn shown(method: &[u8]) -> String {
     String::from_utf8_lossy(method).chars().map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
 }
 
-/// Returns the sums of `deeds` in `hours`, by `groups`, counted one by one after the wording of the specification;
-/// without the bytes of ended streams if methods are not a group.
+/// Returns the sums of `deeds`, counted one by one after the wording of the specification; without the bytes of ended
+/// streams if methods are not a group.
 pub fn recount(
     deeds: &[SampleRecord],
     tenant: TenantId,

@@ -22,8 +22,7 @@ pub struct Shipment {
 pub struct Mark {
     /// The segment.
     pub segment: SegmentId,
-    /// The start of the part: `to` of the last shipment of this segment. In a segment without shipments it is the end
-    /// of its header, or 0.
+    /// The start of the part: `to` of the segment's last shipment, or else the end of its header or 0.
     pub from: u64,
     /// The end of the part.
     pub to: u64,

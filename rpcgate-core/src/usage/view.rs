@@ -25,8 +25,7 @@ pub struct UsageView {
     pub group_by: Vec<Group>,
     /// The sums of everything that the query matches, never truncated.
     pub totals: Metrics,
-    /// The sums by group, sorted by their cells. They add up to the totals, except for the bytes of ended streams: see
-    /// [`Stream::Disconnect`].
+    /// The sums by group, sorted by cells. They add up to the totals, except for the bytes in [`Stream::Disconnect`].
     pub rows: Vec<UsageRow>,
     /// True if more rows match than the limit allows. Of rows by hour or day, the newest are kept.
     pub truncated: bool,
@@ -44,8 +43,7 @@ pub struct UsageRow {
 }
 
 impl UsageRow {
-    /// Returns the part of the row that adds to the totals: everything except the bytes of ended streams, which other
-    /// rows have.
+    /// Returns the part of the row that adds to the totals: all except the bytes of ended streams.
     pub fn counted(&self) -> Metrics {
         let is_end = self.cells.iter().any(|cell| matches!(cell, Cell::Method(_, Stream::Disconnect)));
         if is_end { Metrics { request_bytes: 0, response_bytes: 0, ..self.metrics } } else { self.metrics }
@@ -61,8 +59,7 @@ pub enum Cell {
     Day(Time),
     /// The chain's path name.
     Chain(String),
-    /// The method's name and kind. A client may call a method by the name of a stream phase, and then two rows have
-    /// that name.
+    /// The method's name and kind. A client's method may have the name of a stream phase, which gives two rows.
     Method(String, Stream),
     /// The API key.
     Key(KeyId),

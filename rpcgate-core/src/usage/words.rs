@@ -11,8 +11,8 @@ const NONE: u32 = u32::MAX;
 
 /// Words, numbered in order of their first occurrence.
 ///
-/// A word usually comes with its number in a journal's reader, which finds it without hashing. The found word is
-/// compared, because numbers of different readers may mean different words.
+/// A word usually comes with its number in a journal's reader, which replaces hashing. The found word is compared,
+/// because numbers of two readers may mean different words.
 #[derive(Debug)]
 pub(super) struct Words<W> {
     numbers: HashMap<W, u32, RandomState>,

@@ -7,7 +7,6 @@ use rpcgate_core::adapter::Adapter;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 
-/// Warns about tenants, projects and keys.
 pub(super) fn of_accounts(config: &Config, adapters: &[&dyn Adapter], now: Time, warnings: &mut Warnings) {
     // The implicit project of keys without one, which a file need not name.
     let is_named = |name: &&String| *name != DEFAULT_NAME;

@@ -4,7 +4,6 @@ use super::Warnings;
 use crate::{ChainSettings, NodeSettings, Url};
 use rpcgate_core::chain::{Facts, OverBudget};
 
-/// Warns about the settings of a chain.
 pub(super) fn of_chain(name: &str, chain: &ChainSettings, warnings: &mut Warnings) {
     let key = |part: &str| format!("chains.{name}.{part}");
     let calls = chain.nodes.iter().filter(|node| node.url.is_some()).count();

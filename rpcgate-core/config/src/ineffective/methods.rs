@@ -64,7 +64,6 @@ pub(super) fn of_lists(
     }
 }
 
-/// The known methods of several chains.
 struct KnownMethods<'a> {
     adapters: &'a [&'a dyn Adapter],
     names: Vec<String>,

@@ -3,7 +3,6 @@
 use super::scalar::ScalarRef;
 use crate::event::{BlockRef, ChainEvent};
 
-/// An event of a block of a chain.
 #[derive(Clone, Copy)]
 pub(super) struct Members<'e> {
     pub(super) chain: &'e str,
@@ -15,8 +14,7 @@ pub(super) struct Members<'e> {
 const OUTER: [&str; 5] = ["chain", "event_type", "block_num", "block_hash", "timestamp"];
 
 impl<'e> Members<'e> {
-    /// Returns the value of a key in the innermost `data`, or else in the outer one. `None` if the key is missing, or
-    /// its value is an array or an object.
+    /// Returns the value in the innermost `data`, or else in the outer one. `None` if it is missing or not a scalar.
     pub(super) fn get(&self, key: &str) -> Option<ScalarRef<'e>> {
         match self.event.data.get(key) {
             Some(value) => ScalarRef::of(value),
@@ -24,7 +22,6 @@ impl<'e> Members<'e> {
         }
     }
 
-    /// Returns every key with its value.
     pub(super) fn each(&self) -> impl Iterator<Item = (&'e str, ScalarRef<'e>)> {
         let (members, data) = (*self, &self.event.data);
         let inner = data.iter().filter_map(|(key, value)| Some((key.as_str(), ScalarRef::of(value)?)));

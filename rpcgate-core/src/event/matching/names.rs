@@ -12,12 +12,10 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns the number of a name that is in use.
     pub(super) fn get(&self, name: &str) -> Option<u32> {
         self.numbers.get(name).copied()
     }
 
-    /// Returns the name of a number.
     pub(super) fn name(&self, number: u32) -> Option<&str> {
         self.names.get(number).map(|(name, _)| &**name)
     }
@@ -36,7 +34,6 @@ impl Names {
         Some(number)
     }
 
-    /// Counts one use less.
     pub(super) fn give_back(&mut self, number: u32) {
         let Some((name, uses)) = self.names.get_mut(number) else { return };
         *uses -= 1;

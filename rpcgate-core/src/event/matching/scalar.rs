@@ -3,7 +3,6 @@
 use serde_json::{Number, Value};
 use std::borrow::Cow;
 
-/// A value of a filter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Scalar {
     is_text: bool,
@@ -22,12 +21,10 @@ impl Scalar {
         ScalarRef { is_text: self.is_text, text: Cow::Borrowed(&self.text) }
     }
 
-    /// Returns the text, if it is one.
     pub(super) fn as_text(&self) -> Option<&str> {
         self.is_text.then_some(&*self.text)
     }
 
-    /// Creates a text.
     pub(super) fn with_text(text: String) -> Self {
         Scalar { is_text: true, text: text.into_boxed_str() }
     }

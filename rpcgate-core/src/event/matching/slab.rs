@@ -3,7 +3,6 @@
 /// A reserved number that no value has.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Values with numbers below [`NONE`].
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     values: Vec<Option<T>>,
@@ -28,7 +27,6 @@ impl<T> Slab<T> {
         Some(number)
     }
 
-    /// Removes the value with this number.
     pub(super) fn remove(&mut self, number: u32) -> Option<T> {
         let value = self.values.get_mut(number as usize)?.take()?;
         self.free.push(number);
@@ -47,7 +45,6 @@ impl<T> Slab<T> {
         self.values.iter().flatten()
     }
 
-    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.values.len() - self.free.len()
     }

@@ -1,7 +1,7 @@
 //! The subscriptions, in linked lists by filter key and value.
 //!
-//! A subscription has one slot and is in two lists, whose links are in the slots: that of its endpoint, and that of its
-//! indexed filter value. So adding and removing one takes constant time.
+//! A subscription is linked into two lists, of its endpoint and of its indexed filter value, by links in its slot. So
+//! adding and removing one takes constant time.
 
 use super::members::Members;
 use super::names::Names;
@@ -17,7 +17,6 @@ use std::hash::BuildHasher;
 /// The preferred index keys, if their values are as rare as others.
 const PREFERRED: [&str; 3] = ["address", "token", "contract"];
 
-/// The neighbours in a list.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     next: u32,
@@ -46,7 +45,6 @@ struct Slot {
     found: Found,
     /// The list of the indexed value.
     together: Links,
-    /// The list of the endpoint.
     own: Links,
     rest: Option<Box<Rest>>,
 }
@@ -74,7 +72,6 @@ struct Group {
     count: u32,
 }
 
-/// The subscriptions of a chain and type.
 #[derive(Debug)]
 struct TypeList {
     /// The subscriptions without a filter.
@@ -84,12 +81,9 @@ struct TypeList {
     keys: HashMap<u32, u32, RandomState>,
 }
 
-/// The numbers of subscriptions of a chain and type.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TypeCounts {
-    /// The subscriptions that can match.
     pub(super) all: u32,
-    /// The subscriptions whose filter has no address.
     pub(super) without_address: u32,
 }
 
@@ -141,7 +135,6 @@ impl SubscriptionTable {
         self.slots.iter().map(|slot| whole(slot.id))
     }
 
-    /// Returns the largest number of subscriptions with one value.
     #[cfg(test)]
     pub(super) fn most_together(&self) -> u32 {
         self.groups.iter().map(|group| group.count).max().unwrap_or_default()
@@ -268,9 +261,8 @@ impl SubscriptionTable {
         }
     }
 
-    /// Returns the filter member to index: the one whose value is the rarest, so that an event is not compared with,
-    /// for example, all subscriptions to a popular token. Activity is indexed by its address, which
-    /// [`watches`](Self::watches) looks up.
+    /// Returns the filter member to index: the one with the rarest value, so that an event is not compared with all
+    /// subscriptions to a popular token. Activity is indexed by address for [`watches`](Self::watches).
     fn rarest(&self, list: u32, kind: EventType, filter: &[(&str, Scalar)]) -> usize {
         let cost = |at: &usize| {
             let (name, value) = &filter[*at];
@@ -302,7 +294,6 @@ impl SubscriptionTable {
         }
     }
 
-    /// Returns the group of a value, creating it if necessary.
     fn group_for(&mut self, list: u32, name: &str, value: Scalar) -> Option<u32> {
         let known = self.names.get(name).and_then(|key| self.group(list, key, &value.as_ref()));
         if known.is_some() {
@@ -330,7 +321,6 @@ impl SubscriptionTable {
         self.list(chain, kind)
     }
 
-    /// Returns the endpoint of a subscription, creating it if necessary.
     fn endpoint(&mut self, subscription: &IndexedSubscription) -> Option<u32> {
         let IndexedSubscription { webhook, project, .. } = *subscription;
         if let Some(known) = self.by_webhook.get(&webhook) {
@@ -449,7 +439,6 @@ fn hash_of(hasher: &RandomState, group: &Group) -> u64 {
     hasher.hash_one((group.list, group.key, group.value.as_ref()))
 }
 
-/// Inserts a slot at the front of a list.
 fn link(slots: &mut Slab<Slot>, number: u32, second: u32, links: impl Fn(&mut Slot) -> &mut Links) {
     if let Some(slot) = slots.get_mut(number) {
         *links(slot) = Links { next: second, previous: NONE };
@@ -459,7 +448,6 @@ fn link(slots: &mut Slab<Slot>, number: u32, second: u32, links: impl Fn(&mut Sl
     }
 }
 
-/// Connects the neighbours of a removed slot.
 fn unlink(slots: &mut Slab<Slot>, own: Links, links: impl Fn(&mut Slot) -> &mut Links) {
     if let Some(previous) = slots.get_mut(own.previous) {
         links(previous).next = own.next;

@@ -27,8 +27,8 @@ impl LoadPlace {
         self.load.kind(of)
     }
 
-    /// Releases the slot after an answer at `now`. `kind` identifies the request and its node, because answers of a
-    /// kind usually take about the same time.
+    /// Releases the slot after an answer at `now`. Answers of the same `kind` (request and node) take about the same
+    /// time.
     pub fn answered(self, kind: u64, now: Duration) {
         self.load.ended(self.end(kind, now, true), now);
     }
