@@ -221,7 +221,8 @@ impl TraceSampling {
         Some(trace)
     }
 
-    /// Begins like [`begin`](TraceSampling::begin), but authenticated clients alone decide on their traces.
+    /// Begins like [`begin`](TraceSampling::begin), but the client's sampling flag alone decides. Only for known
+    /// clients.
     pub fn begin_as_asked(self, request: RequestId, headers: &HeaderMap) -> Option<CallTrace> {
         let mut given = headers.get_all(&TRACEPARENT).iter();
         let (Some(parent), None) = (given.next(), given.next()) else { return self.root(request) };

@@ -77,8 +77,7 @@ impl Windows {
             .fold(self.minute, |least, next| if next.remaining < least.remaining { next } else { least })
     }
 
-    /// Returns `Retry-After` in seconds, the latest reset of the exhausted windows; `None` if all admit `weight`
-    /// requests.
+    /// Returns `Retry-After` in seconds, the latest reset of the exhausted windows; `None` if all can take `weight`.
     pub fn exhausted(&self, weight: u64) -> Option<u64> {
         [self.minute, self.hour, self.day].into_iter().filter(|w| w.remaining < weight).map(|w| w.reset).max()
     }

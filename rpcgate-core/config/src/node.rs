@@ -53,8 +53,7 @@ pub struct NodeSettings {
     pub methods: Vec<String>,
     /// The methods that it does not serve, in the same form.
     pub except: Vec<String>,
-    /// Keeps the states and blocks that others have pruned. Used if these are unhealthy, do not serve a call, or lack
-    /// data.
+    /// Keeps the states and blocks that others pruned. Used if these are unhealthy, do not serve a call, or lack data.
     pub archive: bool,
     /// The network that it must belong to, instead of the chain's; `any`: it is not asked.
     pub network: Option<String>,

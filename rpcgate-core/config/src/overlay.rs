@@ -18,9 +18,9 @@ pub struct PlanChange {
     pub heavy_per_minute: Option<u64>,
     /// The price of a Compute Unit.
     pub price: Option<Price>,
-    /// Open WebSocket streams per project, at each gateway.
+    /// Open streams per project, WebSocket and gRPC, at each gateway.
     pub ws_connections: Option<u32>,
-    /// Open WebSocket streams per key, at each gateway.
+    /// Open streams per key, at each gateway.
     pub ws_connections_per_key: Option<u32>,
     /// The maximum numbers of resources per tenant.
     pub counts: CountsChange,
