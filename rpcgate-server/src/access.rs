@@ -1,10 +1,10 @@
-//! The access log: one line for each request with a refused or failed call, at level debug, and nothing for the rest.
+//! The access log: one debug line per request that has a refused or failed call.
 
 use rpcgate_core::backend::usage_observer::UsageObserver;
 use rpcgate_core::backend::usage_sink::{Outcome, Record};
 use tracing::Level;
 
-/// Logs failed and refused calls. A key is logged by its identifier; the key itself never reaches this observer.
+/// Logs failed and refused calls with the key's identifier. This observer never sees the key itself.
 #[derive(Debug)]
 pub struct AccessLog;
 

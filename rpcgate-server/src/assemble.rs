@@ -1,4 +1,4 @@
-//! From a configuration to the parts of the stack.
+//! Builds the parts of the stack from a configuration.
 
 use crate::access::AccessLog;
 use crate::journal::Journal;
@@ -33,11 +33,11 @@ use rpcgate_layers::websocket::StreamLimits;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The pools at work, by chain.
+/// The pools in use, by chain.
 pub(crate) type PoolMap = HashMap<&'static str, Arc<Pool>>;
 
-/// Every chain of the catalog with the settings of `config`, served by the transports that its pool has. Heads of `before` are
-/// kept.
+/// Builds every chain of the catalog with the settings of `config` and the transports of its pool. Chains keep the
+/// heads that they have in `before`.
 pub(crate) fn chains(config: &Config, pools: &PoolMap, before: &Chains) -> Chains {
     let chain = |adapter: Arc<dyn rpcgate_core::adapter::Adapter>| {
         let name = adapter.facts().name.as_str();
@@ -61,8 +61,8 @@ pub(crate) struct Backends {
     pub(crate) tracing: Option<CallTracing>,
 }
 
-/// Puts every observer of records in front of the sink that keeps them: the safeguard, the access log and, if metrics
-/// are scraped, their meters, which the journal has in its own places.
+/// Wraps `sink` in the observers of records: the safeguard, the access log and, if metrics are scraped, the meters. The
+/// journal has meters in its own shards.
 pub(crate) fn observed(
     sink: Arc<dyn UsageSink>,
     journal: Option<&Arc<Journal>>,
@@ -79,7 +79,7 @@ pub(crate) fn observed(
     (Arc::new(ObservedSink::new(sink, safeguard)), calls)
 }
 
-/// Everything that the stack is built from.
+/// Builds the parts that the stacks are made of.
 pub(crate) fn parts(
     config: &Config,
     backends: Backends,
@@ -122,16 +122,15 @@ pub(crate) fn parts(
     parts
 }
 
-/// Bytes as the machine counts them.
+/// Converts a byte count to `usize`, saturating.
 pub(crate) fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// The keys of a configuration file. They are replaced as a whole, and a key that is gone stays known as a revoked
-/// one.
+/// The keys of a configuration file. A reload replaces the whole set; removed keys are answered as revoked.
 pub struct FileDirectory {
     keys: ArcSwap<MemoryDirectory>,
-    /// All keys that ever were in the configuration, so that removed ones are known as revoked.
+    /// All keys that the configuration has ever had, so that removed ones are known as revoked.
     seen: Mutex<HashMap<KeyHash, Arc<Caller>>>,
 }
 
@@ -142,15 +141,15 @@ impl std::fmt::Debug for FileDirectory {
 }
 
 impl FileDirectory {
-    /// The keys of `config`.
+    /// Loads the keys of `config`.
     pub fn new(config: &Config) -> Self {
         let directory = FileDirectory { keys: ArcSwap::default(), seen: Mutex::default() };
         directory.replace(config);
         directory
     }
 
-    /// Replaces the previous keys by those of `config`. At no moment is a key accepted that is in neither of the two
-    /// configurations.
+    /// Replaces the keys by those of `config`. A key that is in neither configuration is never accepted, not even
+    /// during the swap.
     pub fn replace(&self, config: &Config) {
         let mut seen = self.seen.lock();
         let callers = config.callers();

@@ -1,7 +1,7 @@
-//! The spans of calls (`telemetry.otlp`): one for a request, and below it one for each try at a node. They are written after the
-//! request has ended, by the task that sends them; until then what is known of it waits in a queue.
+//! The spans of calls (`telemetry.otlp`): one per request, with a child span for each try at a node. The exporter task
+//! writes them after the request has ended; until then the facts of the request wait in a queue.
 //!
-//! A span has no parameter, no body, no header, no address of a client and nothing of a key but its identifier.
+//! A span contains no parameter, body, header or client address, and of a key only its identifier.
 
 use crate::call_log::{cache_word, method_word, outcome_word};
 use arc_swap::ArcSwap;
@@ -22,20 +22,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name of the program in traces.
 const PROGRAM: &str = "rpcgate-server";
 
-/// The traces of a gateway's calls, running.
+/// The running trace export of a gateway.
 #[derive(Debug)]
 pub(crate) struct CallTraces {
-    /// Which calls are traced, and who sees them.
+    /// The sampling rule and the observer of traced calls.
     pub(crate) tracing: CallTracing,
     pub(crate) counts: Arc<TraceCounts>,
     pub(crate) exporter: TraceExporter,
 }
 
 impl CallTraces {
-    /// Starts to send traces, if `settings` name a collector. `pools` are those at work, in which nodes are found.
+    /// Starts to export traces if `settings` name a collector. The names of nodes are looked up in `pools`.
     ///
     /// # Errors
     /// [`BadCollector`]
@@ -54,7 +53,7 @@ impl CallTraces {
     }
 }
 
-/// Puts what is traced into the queue.
+/// Queues traced requests.
 #[derive(Debug)]
 struct TraceObserver {
     queue: SpanQueue<TracedRequest>,
@@ -80,7 +79,7 @@ impl CallObserver for TraceObserver {
     }
 }
 
-/// A request that has ended, whose spans are to be written.
+/// A request that has ended and whose spans are not yet written.
 struct TracedRequest {
     trace: Arc<CallTrace>,
     facts: RequestFacts,
@@ -98,7 +97,6 @@ impl SpanSource for TracedRequest {
 }
 
 impl TracedRequest {
-    /// The span of the request.
     fn server(&self) -> FinishedSpan {
         let RequestFacts { arrival, latency, .. } = self.facts;
         let mut attributes = self.attributes();
@@ -133,7 +131,7 @@ impl TracedRequest {
         }
     }
 
-    /// The chain, and the method of a single call.
+    /// Returns the span name: the chain, and the method of a single call.
     fn name(&self) -> Cow<'static, str> {
         let chain = self.facts.chain.as_str();
         match &self.calls[..] {
@@ -143,7 +141,6 @@ impl TracedRequest {
         }
     }
 
-    /// What holds for all calls.
     fn attributes(&self) -> SpanAttributes {
         let facts = &self.facts;
         let mut attributes: SpanAttributes = vec![
@@ -170,14 +167,14 @@ impl TracedRequest {
         attributes
     }
 
-    /// The span of a try, if it has one.
+    /// Returns the span of a try, if the try was sampled.
     fn client(&self, one: &NodeTry) -> Option<FinishedSpan> {
         let context = self.trace.context.with_span(one.span?);
         let end = self.facts.arrival.plus(self.facts.latency);
         let began = one.began.map_or(self.facts.arrival, |began| self.at(began));
         let ended = match (one.took, one.end) {
             (Some(took), _) => began.plus(took),
-            // It had not ended when its request did.
+            // The try was still running when its request ended.
             (None, TryEnd::Running) => end,
             (None, _) => began,
         };
@@ -198,7 +195,7 @@ impl TracedRequest {
             let calls = (0..self.calls.len()).filter(|place| one.calls.has(*place)).count();
             attributes.push(("rpcgate.calls", calls.into()));
         }
-        // In a pool that was made since, the same place may be another node's.
+        // In a newer pool the same index may belong to another node.
         let pools = self.pools.load();
         let pool = pools.get(self.facts.chain).filter(|pool| pool.number() == one.pool);
         if let Some(node) = pool.and_then(|pool| pool.nodes().nth(one.node.into())) {
@@ -219,13 +216,13 @@ impl TracedRequest {
         })
     }
 
-    /// A moment of the clock that never steps back, by the one that tells the time.
+    /// Converts a reading of the monotonic clock to wall-clock time.
     fn at(&self, elapsed: Duration) -> Time {
         self.facts.arrival.plus(elapsed.saturating_sub(self.facts.started))
     }
 }
 
-/// Why a call was not answered, if it was not.
+/// Returns the reason why a call was not answered.
 fn error(facts: &CallFacts) -> Option<Cow<'static, str>> {
     match (facts.refusal, facts.fault, facts.outcome) {
         (Some(refusal), ..) => Some(refusal.message().into()),
@@ -237,7 +234,6 @@ fn error(facts: &CallFacts) -> Option<Cow<'static, str>> {
     }
 }
 
-/// What is known of one call.
 fn call_attributes(RecentCall { method, facts }: &RecentCall) -> SpanAttributes {
     let mut attributes: SpanAttributes = vec![
         ("rpc.method", method.clone().into()),

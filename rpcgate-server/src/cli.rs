@@ -12,19 +12,19 @@ use std::path::PathBuf;
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(name = "rpcgate-server", version, arg_required_else_help = true)]
 pub struct ServerCli {
-    /// What to do.
+    /// The command to execute.
     #[command(subcommand)]
     pub command: ServerCommand,
 }
 
-/// What can be done.
+/// The commands of the program.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum ServerCommand {
     /// Serve the configuration until SIGTERM or Ctrl-C; SIGHUP reads it again
     Run(ConfigFile),
     /// Read and check the configuration, and print the effective one with its secrets masked; or compare it with what runs
     Check(CheckArgs),
-    /// Make a configuration of the file of another gateway: eRPC, proxyd, dshackle or Kong
+    /// Convert the configuration of another gateway: eRPC, proxyd, dshackle or Kong
     Import(ImportArgs),
     /// Try it: a gateway with a simulated node for every chain, a key, and lines to paste
     Demo(DemoArgs),
@@ -45,7 +45,7 @@ pub struct ImportArgs {
     /// The gateway whose file it is [default: recognised if it is clear]
     #[arg(long, value_name = "GATEWAY", value_enum)]
     pub from: Option<SourceForm>,
-    /// Where to write the configuration, a file that does not exist yet [default: standard output]
+    /// File for the configuration, which must not exist yet [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// The chain of nodes for which the file names none, such as proxyd's
@@ -59,23 +59,23 @@ pub struct DemoArgs {
     /// Folder for the demo's state
     #[arg(long, value_name = "DIR", default_value = "rpcgate-demo")]
     pub dir: PathBuf,
-    /// Where the gateway listens; port 0 picks a free one
+    /// Address of the gateway; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub gateway: SocketAddr,
-    /// Where the management side listens; port 0 picks a free one
+    /// Address of the management side; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
     pub admin: SocketAddr,
-    /// Where gRPC is served
+    /// Address for gRPC
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443")]
     pub grpc: SocketAddr,
-    /// A real node in the place of a simulated one; CHAIN.ws and CHAIN.grpc replace only that part. Repeatable
+    /// A real node that replaces a simulated one; CHAIN.ws and CHAIN.grpc replace only that part. Repeatable
     #[arg(long = "node", value_name = "CHAIN=URL")]
     pub nodes: Vec<String>,
     /// Plan of the demo's account from now on: free, standard, premium or enterprise [default: as it is; enterprise at
     /// the first start]
     #[arg(long, value_name = "TIER")]
     pub plan: Option<Tier>,
-    /// A configuration file beside the demo's own settings
+    /// A configuration file that is read in addition to the demo's own settings
     #[arg(long, value_name = "FILE", env = "RPCGATE_CONFIG")]
     pub config: Option<PathBuf>,
     /// Print deliveries of webhooks as they come to a receiver, which listens at this address; port 0 picks a free one
@@ -93,8 +93,8 @@ pub struct DemoArgs {
     pub otlp: Option<String>,
 }
 
-/// Splits `CHAIN.PART=URL` into chain, part (`url` for the node itself) and URL. Faults are reported later, by errors
-/// that do not repeat the URL: clap would print it with its password.
+/// Splits `CHAIN.PART=URL` into chain, part (`url` for the node itself) and URL. Faults are reported later, because
+/// clap would print the URL with its password.
 fn node(text: &str) -> (String, String, String) {
     let (name, url) = text.split_once('=').unwrap_or((text, ""));
     let (chain, part) = name.split_once('.').unwrap_or((name, "url"));

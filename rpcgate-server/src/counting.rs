@@ -1,4 +1,4 @@
-//! Where a gateway counts: in its own process, or in Redis together with other gateways.
+//! The counters of a gateway: in its own process, or in Redis, shared with other gateways.
 
 use crate::start_error::StartError;
 use rpcgate_config::{Config, Url};
@@ -7,20 +7,19 @@ use rpcgate_layers::redis::{ChangeRelay, RedisCounters, RedisSettings, Seed, Sta
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a gateway that ends waits for Redis to take back unused reservations.
+/// The time limit for returning unused reservations to Redis at shutdown.
 const CLOSE: Duration = Duration::from_secs(2);
 
-/// The counters of a gateway.
 #[derive(Clone, Debug)]
 pub(crate) enum Counting {
-    /// In the process.
+    /// In this process only.
     Here(Arc<MemoryCounters>),
-    /// In Redis.
+    /// In Redis, shared with other gateways.
     Together(Arc<RedisCounters>),
 }
 
 impl Counting {
-    /// The counters that `config` selects. Runs inside a tokio runtime.
+    /// Opens the counters that `config` selects. Must run inside a tokio runtime.
     pub(crate) fn open(config: &Config, seed: Arc<dyn Seed>) -> Result<Self, StartError> {
         Ok(match settings(config) {
             None => Counting::Here(Arc::default()),
@@ -28,17 +27,18 @@ impl Counting {
         })
     }
 
-    /// Checks for the errors of [`open`](Self::open).
+    /// Reports the errors that [`open`](Self::open) would return.
     pub(crate) fn check(config: &Config) -> Result<(), StartError> {
         settings(config).map_or(Ok(()), |settings| Ok(RedisCounters::check(&settings)?))
     }
 
-    /// The relay that sends changes to other gateways; `None` without Redis. Errors as for [`open`](Self::open).
+    /// Returns the relay that sends changes to other gateways; `None` without Redis. Errors as for
+    /// [`open`](Self::open).
     pub(crate) fn relay(config: &Config) -> Result<Option<ChangeRelay>, StartError> {
         Ok(settings(config).map(|settings| ChangeRelay::new(&settings)).transpose()?)
     }
 
-    /// The backend that layers count by.
+    /// Returns the counters that layers use.
     pub(crate) fn backend(&self) -> Arc<dyn Counters> {
         match self {
             Counting::Here(counters) => counters.clone(),
@@ -46,7 +46,7 @@ impl Counting {
         }
     }
 
-    /// Continues from the counts of before a restart.
+    /// Restores the counts from before a restart.
     pub(crate) fn restore(&self, restored: &Restored) {
         match self {
             Counting::Here(counters) => counters.restore(restored),
@@ -54,7 +54,7 @@ impl Counting {
         }
     }
 
-    /// Waits until it counts together with the other gateways, but no longer than `limit`.
+    /// Waits until the shared counters are in use, at most for `limit`.
     pub(crate) async fn joined(&self, limit: Duration) {
         if let Counting::Together(counters) = self
             && tokio::time::timeout(limit, counters.joined()).await.is_err()
@@ -65,7 +65,7 @@ impl Counting {
         }
     }
 
-    /// Status of the counters in Redis; `None` without Redis.
+    /// Returns the status of the counters in Redis; `None` without Redis.
     pub(crate) fn standing(&self) -> Option<Standing> {
         match self {
             Counting::Here(_) => None,
@@ -73,7 +73,7 @@ impl Counting {
         }
     }
 
-    /// Gives unused reservations back. To be called after the last call.
+    /// Returns unused reservations. Must be called after the last call.
     pub(crate) async fn close(&self) {
         if let Counting::Together(counters) = self
             && tokio::time::timeout(CLOSE, counters.close()).await.is_err()
@@ -83,7 +83,7 @@ impl Counting {
     }
 }
 
-/// The Redis that `config` names.
+/// Returns the Redis settings of `config`.
 pub(crate) fn settings(config: &Config) -> Option<RedisSettings> {
     let redis = &config.redis;
     let url = redis.url.as_ref().map(Url::expose)?.to_owned();

@@ -15,14 +15,14 @@ pub struct DemoOptions {
     pub admin: SocketAddr,
     /// The address where gRPC is served.
     pub grpc: SocketAddr,
-    /// Real nodes: chain, part (`url`, `ws` or `grpc`), URL. Several for one chain make its pool.
+    /// Real nodes: chain, part (`url`, `ws` or `grpc`), URL. Several entries for one chain form its pool.
     pub nodes: Vec<(String, String, String)>,
-    /// The plan of its account from now on. If absent, it does not change: `enterprise` after the first start.
+    /// The new plan of the demo's account. If absent, the plan does not change; the first start sets `enterprise`.
     pub plan: Option<Tier>,
-    /// A configuration file beside its own settings.
+    /// A configuration file that is read in addition to the demo's settings.
     pub config: Option<PathBuf>,
-    /// The address of a receiver of webhooks that prints deliveries; port 0 picks a free one.
+    /// The address of the webhook receiver that prints deliveries; port 0 picks a free one.
     pub webhook_echo: Option<SocketAddr>,
-    /// The URL of an OpenTelemetry collector to which it sends traces.
+    /// The URL of an OpenTelemetry collector that receives traces.
     pub otlp: Option<String>,
 }

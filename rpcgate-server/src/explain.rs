@@ -1,4 +1,4 @@
-//! What a gateway remembers of a request, as the management side shows it.
+//! Explanations of recent requests for the management side.
 
 use rpcgate_config::Config;
 use rpcgate_core::backend::usage_sink::Outcome;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// The memory of the last requests, if the configuration wants one. Runs inside a tokio runtime.
+/// Creates the memory of recent requests, if the configuration enables it. Must run inside a tokio runtime.
 pub(crate) fn memory(config: &Config) -> Option<Arc<RecentRequests>> {
     let limit = usize::try_from(config.gateway.explain_requests).unwrap_or(usize::MAX);
     let threads = Handle::current().metrics().num_workers();
     (limit > 0).then(|| Arc::new(RecentRequests::new(limit, threads)))
 }
 
-/// What `gateway` says about a request. `pools` are those at work, in which the nodes are found that were tried.
+/// Explains a request that `gateway` served. The names of nodes are looked up in `pools`.
 pub(crate) fn explanation(gateway: GatewayId, request: &RecentRequest, pools: &Pools) -> Explanation {
     let RecentRequest { facts, calls, tries } = request;
     Explanation {
@@ -105,7 +105,7 @@ fn node_try(one: &NodeTry, facts: &RequestFacts, calls: usize, pools: &Pools) ->
         TryEnd::Stopped => ("stopped", None),
         TryEnd::Failed(fault) => ("failed", Some(fault.to_string())),
     };
-    // In a pool that was made since, the same place may be another node's.
+    // In a newer pool the same index may belong to another node.
     let pool = pools.get(facts.chain).filter(|pool| pool.number() == one.pool);
     let address = pool.and_then(|pool| pool.nodes().nth(one.node.into()).map(|node| node.name.to_string()));
     ExplainedTry {

@@ -1,10 +1,10 @@
-//! The connections that the limit of open files allows a gateway.
+//! The number of connections that the limit of open files allows.
 
 use crate::gateway::StartOptions;
 use rpcgate_process::FileHandles;
 use rpcgate_process::file_handles::{FEW, RAISE};
 
-/// Lowers the connections of `options` to those for which there are handles, and logs how many they are.
+/// Lowers the connections of `options` to the number that the file handles allow, and logs that number.
 ///
 /// ```
 /// use rpcgate_process::FileHandles;

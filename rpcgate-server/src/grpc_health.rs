@@ -1,4 +1,4 @@
-//! `grpc.health.v1.Health`, for load balancers: whether the gateway wants calls, as `/readyz` says. It needs no key.
+//! `grpc.health.v1.Health` for load balancers: the same readiness as `/readyz`. It needs no key.
 
 use crate::listen::Connections;
 use bytes::Bytes;
@@ -15,13 +15,12 @@ use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 use tower::ServiceExt;
 
-/// The path of the one call that is served. `Watch` is not: its streams would last, for clients without a key.
+/// The path of the only served method. `Watch` is not served: it would hold streams open for clients without a key.
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 
-/// How often the status is renewed.
+/// The refresh interval of the status.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// The service of health.
 #[derive(Clone)]
 pub(crate) struct GrpcHealth(HealthServer<HealthService>);
 
@@ -32,19 +31,18 @@ impl fmt::Debug for GrpcHealth {
 }
 
 impl GrpcHealth {
-    /// The health of the gateway with these connections. Its status is followed until they are gone.
+    /// Creates the service and spawns a task that follows the readiness of `connections` until they are dropped.
     pub(crate) fn of(connections: &Arc<Connections>) -> Self {
         let reporter = HealthReporter::new();
         tokio::spawn(follow(Arc::downgrade(connections), reporter.clone()));
         GrpcHealth(HealthServer::new(HealthService::from_health_reporter(reporter)))
     }
 
-    /// Whether it serves this path.
+    /// Reports whether the service has this path.
     pub(crate) fn has(path: &str) -> bool {
         path == CHECK
     }
 
-    /// Answers a call.
     pub(crate) fn answer<B>(
         &self,
         request: Request<B>,
@@ -61,7 +59,7 @@ async fn follow(connections: Weak<Connections>, reporter: HealthReporter) {
         let is_ready = connections.unready().is_none();
         drop(connections);
         let status = if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing };
-        // The empty name is that of the whole server.
+        // The empty name is the whole server.
         reporter.set_service_status("", status).await;
         tokio::time::sleep(EVERY).await;
     }

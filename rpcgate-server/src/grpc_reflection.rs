@@ -1,5 +1,5 @@
-//! `grpc.reflection.v1.ServerReflection`, for tools that ask which services there are. A call of it needs a key and counts in
-//! the windows of the plan. It asks no node, costs nothing, and leaves no record.
+//! `grpc.reflection.v1.ServerReflection`, for tools that list services. A call needs a key and counts in the windows of
+//! the plan. It calls no node, costs no Compute Units and leaves no record.
 
 use crate::start_error::StartError;
 use bytes::Bytes;
@@ -28,17 +28,16 @@ use tonic::body::Body;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceExt};
 
-/// What the paths of both versions begin with.
 const V1: &str = "/grpc.reflection.v1.ServerReflection/";
 const V1ALPHA: &str = "/grpc.reflection.v1alpha.ServerReflection/";
 
-/// How long one call may ask questions. It is not ended with its key, as calls to nodes are.
+/// The maximum duration of a reflection call. Unlike a call to a node, it does not end when its key is revoked.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A version of the service, behind the layers that decide about its callers.
+/// A version of the service behind the layers of admission.
 type Guarded = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
 
-/// The service of reflection, in the version of today and in the one that older clients use.
+/// The reflection service in version v1 and in v1alpha, which older clients use.
 #[derive(Clone)]
 pub(crate) struct GrpcReflection {
     v1: Guarded,
@@ -52,8 +51,8 @@ impl fmt::Debug for GrpcReflection {
 }
 
 impl GrpcReflection {
-    /// Reflection as the settings say: of the gateway's health service, and of what the file of descriptors has. `None` if it
-    /// is off.
+    /// Creates the service for the gateway's health service and the descriptors of the configured file. Returns `None`
+    /// if reflection is off.
     ///
     /// # Errors
     /// [`StartError::Descriptors`] if the file cannot be used.
@@ -80,12 +79,11 @@ impl GrpcReflection {
         Ok(Some(GrpcReflection { v1: guarded(parts, v1), v1alpha: guarded(parts, v1alpha) }))
     }
 
-    /// Whether it serves this path.
+    /// Reports whether the service has this path.
     pub(crate) fn has(path: &str) -> bool {
         path.starts_with(V1) || path.starts_with(V1ALPHA)
     }
 
-    /// Answers a call.
     pub(crate) fn answer<B>(
         &self,
         request: Request<B>,
@@ -99,7 +97,7 @@ impl GrpcReflection {
     }
 }
 
-/// The layers of admission that need no chain, in front of `service`.
+/// Wraps `service` in the admission layers that need no chain.
 fn guarded<S>(parts: &Parts, service: S) -> Guarded
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
@@ -122,7 +120,7 @@ where
 }
 
 pin_project! {
-    /// The questions of a client, which end after a time.
+    /// The request stream of a client, which ends after [`LONGEST`].
     struct Questions<B> {
         #[pin]
         body: B,

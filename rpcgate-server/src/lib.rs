@@ -1,7 +1,7 @@
-//! The gateway as a program: configuration in, sockets served.
+//! The gateway as a program: it reads a configuration and serves sockets.
 //!
-//! [`Gateway::start`](gateway::Gateway::start) starts a gateway inside a process of one's own; the binary is
-//! [`command`] around it.
+//! [`Gateway::start`](gateway::Gateway::start) starts a gateway inside your own process; [`command`] is the command
+//! line of the binary.
 
 pub mod access;
 pub mod assemble;

@@ -1,26 +1,26 @@
-//! A folder that one process uses at a time: a demo's, a journal's.
+//! The lock of a folder that one process uses at a time: the demo's or the journal's.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The file in the folder that is locked. It holds the process's number, for people who look.
+/// The locked file. It contains the process id, for people who look.
 const LOCK: &str = "lock";
 
-/// Why a folder could not be locked.
+/// The reason why a folder could not be locked.
 #[derive(Debug)]
 pub(crate) enum NotLocked {
-    /// Another process has it, with this number if it could write it down.
+    /// Another process holds the lock; its id is present if it could be written.
     InUse(Option<u32>),
-    /// It does not exist and cannot be created.
+    /// The folder does not exist and cannot be created.
     Unmade(io::Error),
-    /// The file in it, of this name, cannot be created or opened.
+    /// The file with this name cannot be created or opened.
     Io(&'static str, io::Error),
 }
 
-/// Why a folder cannot be created, as the end of a sentence. An operating system that reports "no such file" for
-/// something about to be created means that nothing can be created in the parent, so the text names the parent.
+/// Returns the reason why a folder cannot be created, as the end of a sentence. "No such file" for something about to
+/// be created means that its parent does not allow new entries, so the text names the parent.
 pub(crate) fn unmade(folder: &Path, error: &io::Error) -> String {
     let there = |path: &&Path| path.is_dir();
     let place = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
@@ -31,8 +31,8 @@ pub(crate) fn unmade(folder: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Creates the folder if it is missing, for its owner alone, and locks it for as long as the returned file is open: the
-/// operating system unlocks it when the process ends for any reason.
+/// Creates the folder for its owner alone if it is missing, and locks it while the returned file is open. The operating
+/// system releases the lock when the process ends for any reason.
 pub(crate) fn lock(folder: &Path) -> Result<File, NotLocked> {
     let failed = |file| move |error| NotLocked::Io(file, error);
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(NotLocked::Unmade)?;
@@ -53,14 +53,14 @@ pub(crate) fn lock(folder: &Path) -> Result<File, NotLocked> {
         }
         Err(TryLockError::Error(error)) => return Err(failed(LOCK)(error)),
     }
-    // On a full disk the lock works without the number.
+    // On a full disk the lock works without the process id.
     if let Err(error) = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())) {
         tracing::warn!("{}: {error}", folder.join(LOCK).display());
     }
     Ok(lock)
 }
 
-/// How a message names the process that has a folder.
+/// Names the process that holds a folder, for messages.
 pub(crate) fn holder(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
 }
@@ -83,7 +83,7 @@ mod tests {
         assert!(unmade(&file, &error).starts_with("cannot be made in "));
     }
 
-    /// The system's error is then that the file does not exist, although the file is to be created.
+    /// The system then reports that the file does not exist, although it is about to be created.
     #[test]
     fn a_place_that_takes_no_folders_is_named() {
         let path = Path::new("/proc/rpcgate/demo");

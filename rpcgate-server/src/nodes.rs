@@ -1,11 +1,11 @@
-//! What a gateway reports of its nodes.
+//! The status of nodes for the management side.
 
 use rpcgate_core::chain::Chain;
 use rpcgate_layers::nodes::{NodeHealth, NodeView, Pool};
 use rpcgate_store::NodeState;
 use std::time::Duration;
 
-/// The current status of the nodes of `pool`, compared with the head of their chain.
+/// Returns the status of the nodes of `pool`, compared with the head of `chain`.
 pub(crate) fn states(pool: &Pool, chain: Option<&Chain>) -> Vec<NodeState> {
     let head = chain.and_then(|chain| chain.head().height());
     let state = |view: NodeView<'_>| NodeState {
@@ -29,7 +29,7 @@ pub(crate) fn states(pool: &Pool, chain: Option<&Chain>) -> Vec<NodeState> {
     pool.nodes().map(state).collect()
 }
 
-/// The reason for a node's health, for people. `why` is what the node or the network has shown.
+/// Explains a node's health to people. `why` is the evidence from the node or the network.
 fn reason(health: NodeHealth, why: Option<&str>, max_lag: u64) -> String {
     let secs = |left: Duration| left.as_secs_f64().ceil();
     let because = |text: &str| why.map_or_else(|| text.to_owned(), |why| format!("{text}: {why}"));

@@ -1,4 +1,4 @@
-//! What may change while the gateway runs: chains, their nodes and weights, plans, keys, the certificate.
+//! The state that a reload replaces: chains, nodes, weights, plans, keys, the certificate.
 
 use crate::assemble::{self, PoolMap};
 use crate::nodes;
@@ -19,45 +19,44 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
-/// The current configuration, and everything that is built from it.
+/// The current configuration and everything built from it.
 pub(crate) struct Reloadable {
     clock: Arc<dyn Clock>,
     pub(crate) chains: Arc<ArcSwap<Chains>>,
     pub(crate) pools: Arc<ArcSwap<Pools>>,
     keys: Option<Arc<Keys>>,
     state: Option<Arc<State>>,
-    /// The certificate of `gateway.tls`, for every listener that is served over TLS.
+    /// The certificate of `gateway.tls`, shared by all TLS listeners.
     pub(crate) certificate: Option<Arc<Certificate>>,
     http_over_tls: bool,
     pub(crate) safeguard: Arc<Safeguard>,
-    /// The nodes that operators have drained.
     drains: NodeDrains,
-    /// What nodes with an allowance have got.
+    /// The calls and cost of nodes that have an allowance.
     pub(crate) spendings: Arc<NodeSpendings>,
     in_force: Mutex<InForce>,
 }
 
-/// A pool of nodes, and the adapter of their chain.
+/// A pool of nodes and the adapter of its chain.
 #[cfg(feature = "demo")]
 pub(crate) type AdapterAndPool = (Arc<dyn rpcgate_core::adapter::Adapter>, Arc<rpcgate_layers::nodes::Pool>);
 
 struct InForce {
-    /// The configuration with the settings of operators over it.
+    /// The configuration including the operators' settings.
     config: Config,
-    /// The configuration without that.
+    /// The configuration without the operators' settings.
     base: Config,
     overlay: Overlay,
-    /// The configuration of the start, whose tables that need a restart are still in use.
+    /// The configuration of the start. Tables that need a restart still come from it.
     started: Config,
     pools: PoolMap,
-    /// The files of authorities that the pools were made with.
+    /// The CA files with which the pools were built.
     authorities: HashMap<&'static str, NodeAuthorities>,
     watches: HashMap<&'static str, Watch>,
-    /// Whether no further configuration is applied.
+    /// After a stop no configuration is applied.
     stopped: bool,
 }
 
-/// The task that follows a chain's head; dropped, it ends.
+/// The task that follows a chain's head; dropping this aborts it.
 struct Watch {
     every: Duration,
     task: AbortHandle,
@@ -70,7 +69,7 @@ impl Drop for Watch {
 }
 
 impl Reloadable {
-    /// Applies `config`. Runs inside a tokio runtime.
+    /// Applies `config`. Must run inside a tokio runtime.
     pub(crate) fn new(
         config: Config,
         clock: Arc<dyn Clock>,
@@ -106,18 +105,18 @@ impl Reloadable {
         Ok(live)
     }
 
-    /// The certificate of `gateway.listen`.
+    /// Returns the certificate of `gateway.listen`.
     pub(crate) fn http_certificate(&self) -> Option<&Arc<Certificate>> {
         self.certificate.as_ref().filter(|_| self.http_over_tls)
     }
 
-    /// How long a drain may take.
+    /// Returns `shutdown.grace`.
     pub(crate) fn grace(&self) -> Duration {
         self.in_force.lock().config.shutdown.grace
     }
 
-    /// Replaces the configuration by `config`, with the settings of operators on top. Returns the tables that differ but need a
-    /// restart; they stay as they were. On an error nothing has changed.
+    /// Replaces the configuration by `config` and applies the operators' settings on top. Returns the changed tables
+    /// that need a restart and therefore keep their values. On an error nothing changes.
     pub(crate) fn replace(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
         let mut in_force = self.in_force.lock();
         let paths = CertificatePaths::of_gateway(&config.gateway.tls, &in_force.started.acme);
@@ -137,15 +136,14 @@ impl Reloadable {
         Ok(asleep)
     }
 
-    /// Stores the configuration as a version, without the settings of operators.
+    /// Stores the configuration, without the operators' settings, as a version.
     fn record(&self, is_start: bool) {
         if let Some(state) = &self.state {
             state.record_config(&self.in_force.lock().base, is_start);
         }
     }
 
-    /// Applies the settings of operators to the configuration, in place of the previous ones. On an error nothing has
-    /// changed.
+    /// Replaces the operators' settings. On an error nothing changes.
     pub(crate) fn overlay(&self, overlay: &Overlay) -> Result<(), StartError> {
         let mut in_force = self.in_force.lock();
         let whole = overlay.over(&in_force.base);
@@ -155,8 +153,8 @@ impl Reloadable {
         Ok(())
     }
 
-    /// Applies a configuration. Files that it names for nodes are read again if `reads_files`: what an operator sets has to take effect
-    /// although such a file is gone.
+    /// Applies a configuration. `reads_files` rereads the files that it names for nodes: an operator's setting must
+    /// take effect even if such a file is gone.
     fn put(&self, in_force: &mut InForce, config: Config, reads_files: bool) -> Result<(), StartError> {
         if in_force.stopped {
             return Ok(());
@@ -197,17 +195,17 @@ impl Reloadable {
                 None => node_pool(adapter.facts(), chain, &self.clock, &self.drains, &self.spendings)
                     .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
             };
-            // Before it gets a call, so that none reaches a node of another network.
+            // The check comes before the first call, so that no call reaches a node of another network.
             pool.iter().for_each(|pool| pool.check_networks(&*adapter));
             pools.extend(pool.map(|pool| (name.as_str(), pool)));
         }
         let chains = assemble::chains(config, &pools, &before);
-        // In this order, a reader that finds a chain served also finds its pool, at every moment in between.
+        // In this order a reader that finds a served chain always finds its pool.
         let union: HashMap<_, _> = in_force.pools.iter().chain(&pools).collect();
         self.pools.store(Arc::new(union.into_values().cloned().collect()));
         self.chains.store(Arc::new(chains));
         self.pools.store(Arc::new(pools.values().cloned().collect()));
-        // Only now: a call that finds the new epoch finds the new nodes too.
+        // The epoch changes last: a call that finds the new epoch also finds the new nodes.
         for (name, old) in &in_force.config.chains {
             let new = config.chains.get(name);
             if new.is_none_or(|new| has_lost_node(old, new))
@@ -239,14 +237,14 @@ impl Reloadable {
         Ok(())
     }
 
-    /// Drops the stored answers of a chain; of all chains without a name.
+    /// Drops the cached answers of a chain, or of all chains if `chain` is `None`.
     pub(crate) fn clear_cache(&self, chain: Option<&str>) {
         let chains = self.chains.load();
         let cleared = chains.iter().filter(|one| chain.is_none_or(|name| one.name().as_str() == name));
         cleared.for_each(|chain| chain.head().drop_replies());
     }
 
-    /// The pools whose nodes may belong to any network, with the adapters of their chains.
+    /// Returns the pools whose nodes may belong to any network, with the adapters of their chains.
     #[cfg(feature = "demo")]
     pub(crate) fn pools_of_any_network(&self) -> Vec<AdapterAndPool> {
         let in_force = self.in_force.lock();
@@ -261,24 +259,23 @@ impl Reloadable {
         pools.filter_map(|(name, pool)| Some((rpcgate_chains::by_path(name)?, pool.clone()))).collect()
     }
 
-    /// Status of the nodes.
     pub(crate) fn nodes(&self) -> Vec<NodeState> {
         let (chains, pools) = (self.chains.load(), self.pools.load());
         let mut states: Vec<_> = pools
             .iter()
             .flat_map(|pool| nodes::states(pool, chains.get(pool.chain().as_str()).map(Arc::as_ref)))
             .collect();
-        // Pools are in no order; the nodes of a pool are in that of the configuration.
+        // Pools have no order; nodes within a pool keep the order of the configuration.
         states.sort_by(|a, b| a.chain.cmp(&b.chain));
         states
     }
 
-    /// The status that the management side shows.
+    /// Returns the status that the management side shows.
     pub(crate) fn status(&self) -> GatewayStatus {
         GatewayStatus { nodes: self.nodes(), cooled: self.safeguard.cooled_keys(self.clock.now()) }
     }
 
-    /// Ends the tasks that run beside the calls.
+    /// Stops the background tasks.
     pub(crate) fn stop(&self) {
         let mut in_force = self.in_force.lock();
         in_force.stopped = true;

@@ -1,4 +1,4 @@
-//! What the tests of logs and traces show of a call.
+//! Sample calls for the tests of logs and traces.
 
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
@@ -9,7 +9,7 @@ use rpcgate_core::recent::{CacheUse, CallFacts, RequestFacts};
 use rpcgate_core::tally::Transport;
 use std::time::Duration;
 
-/// A request with one call over HTTP to the chain eth.
+/// Returns a request with one HTTP call to the chain eth.
 pub(crate) fn request_facts(request: u128, arrival: Time, latency: Duration) -> RequestFacts {
     RequestFacts {
         request: RequestId(request),
@@ -33,7 +33,7 @@ pub(crate) fn request_facts(request: u128, arrival: Time, latency: Duration) -> 
     }
 }
 
-/// A call with this end that the cache did not have.
+/// Returns a call with this end that missed the cache.
 pub(crate) fn call_facts(outcome: Outcome, status: u16) -> CallFacts {
     CallFacts { weight: 15, cu: 15, status, outcome, cache: CacheUse::Miss, refusal: None, fault: None }
 }

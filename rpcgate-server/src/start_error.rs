@@ -1,4 +1,4 @@
-//! Why a gateway does not start.
+//! The errors of a start.
 
 use crate::journal::JournalError;
 use rpcgate_layers::redis::BadRedis;
@@ -7,8 +7,7 @@ use rpcgate_process::tls::BadCertificate;
 use rpcgate_process::traces::BadCollector;
 use std::net::SocketAddr;
 
-/// Why a gateway did not start, or did not accept a new configuration. Most texts begin with the configuration key at
-/// fault.
+/// An error of a start or of a reload. Most texts begin with the configuration key at fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -20,7 +19,7 @@ pub enum StartError {
         /// The operating system's error.
         source: std::io::Error,
     },
-    /// The gateway cannot listen at its second address.
+    /// The gateway cannot listen at its gRPC address.
     #[error("gateway.grpc_listen: {addr}: {source}")]
     ListenGrpc {
         /// The address.
@@ -28,7 +27,7 @@ pub enum StartError {
         /// The operating system's error.
         source: std::io::Error,
     },
-    /// The gateway cannot listen at its address for metrics.
+    /// The gateway cannot listen at its metrics address.
     #[error(
         "telemetry.listen: {addr}: {source}; each program on a host needs one of its own (RPCGATE_TELEMETRY__LISTEN)"
     )]
@@ -46,7 +45,7 @@ pub enum StartError {
         /// The operating system's error.
         source: std::io::Error,
     },
-    /// The collector of traces cannot be used.
+    /// The trace collector cannot be used.
     #[error(transparent)]
     Collector(#[from] BadCollector),
     /// The certificate or its key cannot be used.
@@ -55,7 +54,7 @@ pub enum StartError {
     /// Certificates cannot be ordered.
     #[error(transparent)]
     Acme(#[from] BadAcme),
-    /// The file of descriptors for reflection cannot be used.
+    /// The descriptor file for reflection cannot be used.
     #[error("gateway.grpc_descriptors {path}: {why}")]
     Descriptors {
         /// The path.
@@ -91,7 +90,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether the configuration is at fault, rather than the machine.
+    /// Reports whether the configuration is at fault, rather than the machine.
     pub const fn is_configuration(&self) -> bool {
         match self {
             StartError::Listen { .. }

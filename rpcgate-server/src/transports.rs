@@ -1,4 +1,4 @@
-//! The service of the listeners: every request goes to the stack of its transport.
+//! The service of the listeners, which routes every request to the stack of its transport.
 //!
 //! | request | stack |
 //! |---|---|
@@ -32,22 +32,22 @@ use std::task::{Context, Poll, Waker, ready};
 use tower::util::Oneshot;
 use tower::{Service, ServiceExt};
 
-/// The paths of WebSocket streams.
+/// The path prefix of WebSocket streams.
 const STREAMS: &str = "/ws/";
 
-/// What the content types of gRPC begin with.
+/// The prefix of all gRPC content types.
 const GRPC: &[u8] = b"application/grpc";
 
-/// The stacks of all transports. A connection has a clone of its own.
+/// The stacks of all transports. Each connection has its own clone.
 #[derive(Debug)]
 pub(crate) struct Transports {
     http: HttpStack,
-    /// That of this connection, from its first call on.
+    /// This connection's clone, created at its first gRPC call.
     grpc: Option<Box<GrpcStack>>,
     shared: Arc<Shared>,
 }
 
-/// The stacks that most connections need no clone of.
+/// The stacks that most connections never clone.
 #[derive(Debug)]
 struct Shared {
     chains: Arc<ArcSwap<Chains>>,
@@ -58,7 +58,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Whether a request opens a stream at the root of a chain's own host.
+    /// Reports whether a request opens a stream at the root of a chain's own host.
     fn is_stream_at_host<B>(&self, request: &Request<B>) -> bool {
         let opens_stream = || {
             request.method() == Method::CONNECT
@@ -80,7 +80,7 @@ impl Clone for Transports {
 }
 
 impl Transports {
-    /// The stacks that are made of `parts`, for a gateway with these connections.
+    /// Builds the stacks from `parts` for a gateway with these connections.
     pub(crate) fn new(
         parts: &Parts,
         connections: &Arc<Connections>,
@@ -97,12 +97,11 @@ impl Transports {
     }
 }
 
-/// Whether a request is for the gRPC stack.
 fn is_for_grpc<B>(request: &Request<B>) -> bool {
     let is_grpc = |value: &HeaderValue| {
         value.as_bytes().get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
     };
-    // The version first: calls over HTTP/1.1 need no look at a header.
+    // The version is checked first, so that HTTP/1.1 calls need no header lookup.
     request.version() == Version::HTTP_2
         && request.headers().get(CONTENT_TYPE).is_some_and(is_grpc)
         && request.method() != Method::CONNECT
@@ -160,7 +159,7 @@ impl Transports {
 }
 
 pin_project! {
-    /// A request on its way.
+    /// The future of a request in one of the stacks.
     #[project = Projected]
     pub(crate) enum TransportFuture<B>
     where
@@ -197,7 +196,7 @@ where
 }
 
 pin_project! {
-    /// The body of an answer of one of the stacks.
+    /// The response body of one of the stacks.
     #[project = BodyNow]
     pub(crate) enum TransportBody {
         Http { #[pin] body: ReplyBody },

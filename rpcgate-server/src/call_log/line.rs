@@ -1,5 +1,4 @@
-//! A call as a line of JSON. It has no parameter, no body, no address of a client and no key beyond what a log may show of
-//! it.
+//! One call as a JSON line. It contains no parameter, body or client address, and of a key only what a log may show.
 
 use rpcgate_core::backend::call_observer::SettledCalls;
 use rpcgate_core::backend::usage_sink::{Line, Outcome, shown_method};
@@ -9,7 +8,7 @@ use rpcgate_core::secret::shown;
 use std::fmt::Display;
 use std::io::Write;
 
-/// Bytes of a method's name that are logged: longer ones are no methods.
+/// The maximum logged length of a method name, in bytes: longer names are not methods.
 const LONGEST: usize = 64;
 
 /// Writes a line for each call of a set.
@@ -69,13 +68,12 @@ fn write_line(
     out.extend_from_slice(b"}\n");
 }
 
-/// The metered method. A caller may have pasted a key in its place.
+/// Returns the metered method, or `(other)` for a name that is too long or that may be a pasted key.
 pub(crate) fn method_word(line: &Line<'_>) -> String {
     let name = shown_method(line.method);
     if name.len() > LONGEST || !shown(&name).is_empty() { "(other)".to_owned() } else { name.into_owned() }
 }
 
-/// The word for an outcome.
 pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Answered => "answered",
@@ -86,7 +84,6 @@ pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The word for the part of the cache.
 pub(crate) const fn cache_word(cache: CacheUse) -> &'static str {
     match cache {
         CacheUse::Hit => "hit",
@@ -98,7 +95,7 @@ pub(crate) const fn cache_word(cache: CacheUse) -> &'static str {
 }
 
 fn raw(out: &mut Vec<u8>, value: impl Display) {
-    // Writing into memory does not fail.
+    // Writing to memory does not fail.
     let _ = write!(out, "{value}");
 }
 

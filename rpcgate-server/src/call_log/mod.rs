@@ -1,7 +1,7 @@
-//! The log of calls (`telemetry.access_log`): a JSON object on a line for each, in a file or on standard output.
+//! The log of calls (`telemetry.access_log`): one JSON object per call and line, in a file or on standard output.
 //!
-//! A worker thread writes a line into memory and goes on; another thread brings it to the file. While that cannot follow,
-//! lines are dropped and counted, so that no call ever waits for the disk.
+//! Worker threads hand lines to another thread, which writes them. If that thread cannot keep up, lines are dropped and
+//! counted, so that no call ever waits for the disk.
 
 mod line;
 mod writer;
@@ -18,14 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use writer::{LogQueue, Output};
 
-/// How many lines were written, and how many were not.
+/// The numbers of written and dropped lines.
 #[derive(Debug, Default)]
 pub(crate) struct LogCounts {
     pub(crate) written: AtomicU64,
     pub(crate) dropped: AtomicU64,
 }
 
-/// Logs calls.
 #[derive(Debug)]
 pub(crate) struct CallLog {
     one_in: u128,
@@ -36,10 +35,10 @@ pub(crate) struct CallLog {
 }
 
 impl CallLog {
-    /// The log that `settings` ask for; `None` if they name no file.
+    /// Opens the log of `settings`; `None` if they name no file.
     ///
     /// # Errors
-    /// The operating system's, if the file cannot be opened or there is no thread to write it.
+    /// The operating system's, if the file cannot be opened or the writer thread cannot start.
     pub(crate) fn open(settings: &AccessLogSettings) -> io::Result<Option<Self>> {
         let Some(file) = &settings.file else { return Ok(None) };
         let output = if file == Path::new("-") { Output::Standard } else { Output::file(file)? };
@@ -49,7 +48,8 @@ impl CallLog {
         Ok(Some(CallLog { one_in, errors, slow, queue, counts }))
     }
 
-    /// Whether a set is logged. Identifiers end in random bits, so that all calls of a request are logged or none.
+    /// Reports whether a set is logged. The random last bits of the request identifier decide, so that all calls of a
+    /// request are logged or none.
     fn wants(&self, settled: &SettledCalls<'_>) -> bool {
         let is_error =
             |outcome: Outcome| matches!(outcome, Outcome::Refused | Outcome::Failed | Outcome::Abandoned);
@@ -71,7 +71,7 @@ impl CallObserver for CallLog {
 }
 
 impl LogCounts {
-    /// Lines that were written, and those that were dropped.
+    /// Returns the numbers of written and dropped lines.
     pub(crate) fn read(&self) -> [(&'static str, u64); 2] {
         [("written", self.written.load(Relaxed)), ("dropped", self.dropped.load(Relaxed))]
     }

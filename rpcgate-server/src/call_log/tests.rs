@@ -24,7 +24,7 @@ fn call(outcome: Outcome) -> CallFacts {
     call_facts(outcome, 200)
 }
 
-/// Shows one call to a log.
+/// Passes one call to a log.
 fn show(log: &CallLog, request: u128, latency: Duration, outcome: Outcome) {
     let (facts, lines, calls) = (facts(request, latency), [line(b"eth_call", outcome, 200)], [call(outcome)]);
     let (prefix, tries) = ("rpcg_0Ab1Cd2", &[][..]);
@@ -95,7 +95,7 @@ fn a_line_has_what_is_known_of_a_call_and_no_more() {
     assert_eq!((&lines[2]["method"], &lines[3]["method"]), (&json!("(other)"), &json!("(other)")));
 }
 
-/// A writer that waits until it may write, and tells what it got.
+/// A writer that waits for permission and reports what it receives.
 #[derive(Debug)]
 struct Held {
     may: Receiver<bool>,
@@ -116,7 +116,7 @@ impl io::Write for Held {
     }
 }
 
-/// A log to such a writer.
+/// Creates a log with such a writer.
 fn held(one_in: u128, errors: bool) -> (CallLog, SyncSender<bool>, Receiver<String>) {
     let ((allow, may), (got, seen)) = (sync_channel(100_000), sync_channel(100_000));
     let counts = Arc::<LogCounts>::default();
@@ -147,7 +147,8 @@ fn one_request_of_so_many_is_logged_and_every_slow_or_failed_one() {
 #[test]
 fn lines_that_the_disk_cannot_follow_are_dropped_and_counted_and_no_call_waits() {
     let (log, allow, seen) = held(1, true);
-    // Nothing is written, so more than what may wait is dropped. The thread holds what it has taken.
+    // Nothing is written, so everything beyond the queue's capacity is dropped. The thread holds the lines that it has
+    // taken.
     for request in 0..20_000 {
         show(&log, request, MILLI, Outcome::Answered);
     }

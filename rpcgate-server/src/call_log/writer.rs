@@ -1,4 +1,4 @@
-//! The thread that brings lines to their file.
+//! The thread that writes lines to their file.
 
 use super::LogCounts;
 use parking_lot::Mutex;
@@ -12,31 +12,29 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Requests whose lines wait, at most. A line has some 500 bytes.
+/// The queue's capacity in requests. A line has about 500 bytes.
 const WAITING: usize = 8_192;
 
-/// Bytes that are written together.
+/// The maximum bytes of one write.
 const TOGETHER: usize = 1 << 20;
 
-/// How often the thread looks whether the file was moved away, as programs that rotate logs do.
+/// The interval of checks whether a log rotation moved the file away.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long the end of a gateway waits for the last lines.
+/// The time that shutdown waits for the last lines.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug)]
 pub(super) enum Output {
-    /// Standard output.
     Standard,
-    /// The end of a file.
+    /// A file opened for appending.
     File(PathBuf, File),
-    /// Somewhere else.
+    /// A writer of a test.
     #[cfg(test)]
     Other(Box<dyn AnyWrite>),
 }
 
-/// A writer of a test.
 #[cfg(test)]
 pub(super) trait AnyWrite: Write + Send + std::fmt::Debug {}
 
@@ -44,7 +42,7 @@ pub(super) trait AnyWrite: Write + Send + std::fmt::Debug {}
 impl<W: Write + Send + std::fmt::Debug> AnyWrite for W {}
 
 impl Output {
-    /// The end of this file, which is created for its owner alone if it is missing.
+    /// Opens a file for appending, and creates it for its owner alone if it is missing.
     pub(super) fn file(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         Ok(Output::File(path.to_owned(), file))
@@ -63,7 +61,7 @@ impl Output {
         }
     }
 
-    /// Opens the file again if its name belongs to another one now, or to none.
+    /// Reopens the file if its path names another file or none.
     fn follow(&mut self) {
         let Output::File(path, file) = self else { return };
         let of = |data: &std::fs::Metadata| (data.dev(), data.ino());
@@ -77,14 +75,14 @@ impl Output {
     }
 }
 
-/// Some lines, and how many they are.
+/// Some lines and their number.
 type Lines = (Vec<u8>, u64);
 
-/// The lines that wait to be written. Dropping it writes them.
+/// The queue of lines to write. Dropping it writes them.
 #[derive(Debug)]
 pub(super) struct LogQueue {
     lines: Option<SyncSender<Lines>>,
-    /// Says that all is written.
+    /// Signals that all lines are written.
     ended: Mutex<Receiver<()>>,
     counts: Arc<LogCounts>,
 }
@@ -97,13 +95,13 @@ impl LogQueue {
         let counted = counts.clone();
         thread::Builder::new().name("rpcgate-access".into()).spawn(move || {
             write_all(output, &waiting, &counted);
-            // Nobody may wait for it any more.
+            // The receiver may have stopped waiting.
             let _ = end.send(());
         })?;
         Ok(LogQueue { lines: Some(lines), ended: Mutex::new(ended), counts })
     }
 
-    /// Leaves lines to the thread, or drops them if too many wait.
+    /// Queues lines, or drops them if the queue is full.
     pub(super) fn push(&self, lines: Vec<u8>, count: u64) {
         let taken = self.lines.as_ref().is_some_and(|queue| queue.try_send((lines, count)).is_ok());
         if !taken {
@@ -115,12 +113,12 @@ impl LogQueue {
 impl Drop for LogQueue {
     fn drop(&mut self) {
         self.lines = None;
-        // A disk that does not answer keeps the last lines, and ends nothing.
+        // If the disk does not answer, the last lines are given up and shutdown goes on.
         let _ = self.ended.lock().recv_timeout(PATIENCE);
     }
 }
 
-/// Writes what waits until no more can come.
+/// Writes queued lines until the queue is closed.
 fn write_all(mut output: Output, waiting: &Receiver<Lines>, counts: &LogCounts) {
     let mut is_broken = false;
     loop {

@@ -17,7 +17,7 @@ fn call(method: &str, outcome: Outcome, status: u16) -> RecentCall {
     RecentCall { method: method.into(), facts: call_facts(outcome, status) }
 }
 
-/// A pool for the chain eth whose second node has a login, and its number.
+/// Returns a pool for the chain eth whose second node has a login, and the pool's number.
 fn pools() -> (Pools, u32) {
     let nodes =
         "nodes = [\"http://a:1\", \"https://u:hunter2@b.example/v3/0123456789abcdef0123456789abcdef\"]";
@@ -34,7 +34,7 @@ fn pools() -> (Pools, u32) {
     ([pool].into_iter().collect(), number)
 }
 
-/// A traced request with these calls, of which the first was tried at both nodes.
+/// Returns a traced request with these calls. The first was tried at both nodes.
 fn traced(calls: Vec<RecentCall>) -> TracedRequest {
     let (pools, number) = pools();
     let trace = TraceSampling::of_millionths(1_000_000).root(RequestId(7)).unwrap();

@@ -1,4 +1,4 @@
-//! `rpcgate-server check`: prints the effective configuration, or what a reload would change.
+//! `rpcgate-server check`: prints the effective configuration, or the changes that a reload would make.
 
 use crate::gateway::dry_run;
 use crate::journal::known_gateway;
@@ -8,8 +8,8 @@ use rpcgate_store::{ComparisonError, ReloadPlan, StoreError, compare_with_runnin
 use std::io::Write;
 use std::path::Path;
 
-/// Reads and checks the configuration in `file`, including the files it names, and writes the effective one to `out`,
-/// with secrets masked. A line for each setting that can have no effect goes to `messages`.
+/// Checks the configuration in `file` and the files it names, and writes the effective configuration with masked
+/// secrets to `out`. Settings without effect are listed on `messages`.
 ///
 /// # Errors
 /// [`Failure::Configuration`] with one line for each fault.
@@ -22,7 +22,7 @@ pub fn execute(file: &Path, out: &mut dyn Write, messages: &mut dyn Write) -> Re
     Ok(())
 }
 
-/// Prints what a reload of the gateway on this machine with the configuration in `file` would change.
+/// Prints the changes that a reload with `file` would make to the gateway on this machine.
 ///
 /// # Errors
 /// [`Failure::Configuration`], and those of [`compare_with_running`].

@@ -11,9 +11,9 @@ use std::io::{self, Write};
 use std::pin::pin;
 use std::time::Duration;
 
-/// Time between two messages of a demo that is still starting.
+/// The interval of messages while the demo is starting.
 const STILL_STARTING: Duration = Duration::from_secs(3);
-/// The interval of checks of nodes that are not simulated.
+/// The interval of checks of real nodes.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Starts the demo, prints how to use it, and serves until a signal stops it.
@@ -32,7 +32,7 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
     let step = prepared.step();
     let mut still_starting = tokio::time::interval(STILL_STARTING);
     still_starting.reset();
-    // The simulated nodes are in this process: they have the other ends of the connections to them.
+    // The simulated nodes are in this process, which holds both ends of the connections to them.
     let options = bound(FileHandles::raise().with_each(3), StartOptions::default());
     let mut starting = pin!(prepared.start(options));
     let demo = loop {
@@ -72,7 +72,7 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a line for the person at the terminal, on standard error: standard output is for programs.
+/// Prints a line on standard error: standard output is for programs.
 fn say(line: &str) {
     // If standard error is closed, there is nowhere left to report it.
     let _ = writeln!(io::stderr().lock(), "{line}");

@@ -1,11 +1,11 @@
-//! `rpcgate-server health`: whether the gateway of this host is well.
+//! `rpcgate-server health`: checks the gateway of this host.
 
 use rpcgate_process::health::{ask, awaiting, local, secure};
 use rpcgate_process::proxy_protocol::ProxyPeers;
 use rpcgate_process::{Failure, HealthArgs, load};
 use tokio::net::TcpStream;
 
-/// Asks the gateway that the configuration describes, over TLS if it listens so.
+/// Asks the configured gateway for its readiness, over TLS if it listens so.
 ///
 /// # Errors
 /// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] if the gateway is not well.
@@ -30,7 +30,7 @@ mod tests {
     use rpcgate_process::ConfigFile;
     use std::path::Path;
 
-    /// A gateway with the settings `text`, and a file that names its address.
+    /// Starts a gateway with the settings `text`, and writes a file that names its address.
     async fn started(dir: &Path, text: &str) -> (Gateway, HealthArgs) {
         let config = dir.join("rpcgate.toml");
         std::fs::write(&config, text).unwrap();

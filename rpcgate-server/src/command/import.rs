@@ -1,4 +1,4 @@
-//! `rpcgate-server import`: makes a configuration of the file of another gateway.
+//! `rpcgate-server import`: converts another gateway's configuration.
 
 use crate::cli::ImportArgs;
 use crate::counting::Counting;
@@ -19,7 +19,7 @@ const CHECKS: GatewayChecks = GatewayChecks {
 /// line what was not carried over, what differs and what has to be set.
 ///
 /// # Errors
-/// [`Failure::Configuration`] with the place in the file, if it cannot be read as what it should be.
+/// [`Failure::Configuration`] with the position in the file, if it cannot be read as a file of that gateway.
 pub fn execute(args: &ImportArgs, out: &mut dyn Write, messages: &mut dyn Write) -> Result<(), Failure> {
     let name = args.file.display().to_string();
     let text = read(&args.file).map_err(|why| Failure::Configuration(format!("{name}:{why}")))?;
@@ -53,7 +53,7 @@ fn summary(imported: &Imported, out: Option<&Path>) -> String {
     format!("Read as a file of {form}: {left_out} not carried over, {differs} differ, {to_set} to set.{next}")
 }
 
-/// The text of the file. The error begins with a line and a column, or is the reason alone.
+/// Reads the file as text. The error begins with a line and a column, or is the reason alone.
 fn read(file: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(MAX_SOURCE).unwrap_or(u64::MAX);
@@ -64,7 +64,7 @@ fn read(file: &Path) -> Result<String, String> {
         let text = String::from_utf8_lossy(before);
         let line = text.matches('\n').count() + 1;
         let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        // A file that was cut at the limit is too large, whatever its last bytes are.
+        // A file that was truncated at the limit is too large, even if the truncation broke its last character.
         if error.as_bytes().len() > MAX_SOURCE {
             format!("1:1: the file has more than {MAX_SOURCE} bytes")
         } else {

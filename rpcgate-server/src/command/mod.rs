@@ -25,7 +25,7 @@ impl From<StartError> for Failure {
     }
 }
 
-/// Executes the command. The exit code is 0, 2 for a configuration that cannot be used, 1 for anything else.
+/// Executes the command. The exit code is 0 for success, 2 for an unusable configuration and 1 for any other failure.
 pub fn execute(cli: ServerCli) -> ExitCode {
     rpcgate_process::exit(match cli.command {
         ServerCommand::Check(args) if args.against.is_some() => {

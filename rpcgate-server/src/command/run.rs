@@ -1,4 +1,4 @@
-//! `rpcgate-server run`: serve until a signal stops it.
+//! `rpcgate-server run`: serves until a signal stops it.
 
 use crate::file_handles::bound;
 use crate::gateway::{Gateway, StartOptions};
@@ -9,7 +9,7 @@ use rpcgate_process::{Failure, FileHandles, ProcessSignal, Signals, load, log, l
 use std::path::Path;
 use std::sync::Arc;
 
-/// Serves what `file` configures. SIGTERM and SIGINT drain, SIGHUP reads the file again.
+/// Serves the configuration in `file`. SIGTERM and SIGINT drain, SIGHUP reads the file again.
 ///
 /// # Errors
 /// [`Failure`] when it cannot start.
@@ -32,8 +32,7 @@ pub async fn execute(file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads `file` again and applies it. If it cannot be used, the previous configuration stays, and the log says
-/// why.
+/// Reads `file` again and applies it. If that fails, the previous configuration stays and the log says why.
 pub fn reload(gateway: &Gateway, file: &Path) {
     let config = load(Some(file), &[], &[]);
     if config.is_err() {

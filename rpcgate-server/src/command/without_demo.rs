@@ -1,4 +1,4 @@
-//! `rpcgate-server demo` in a binary that was built without it.
+//! `rpcgate-server demo` in a binary built without the feature `demo`.
 
 use crate::demo_options::DemoOptions;
 use rpcgate_process::Failure;

@@ -1,29 +1,33 @@
-//! The end of a gateway: drained, or dropped.
+//! The end of a gateway, by a drain or by a drop.
 
 use super::Gateway;
 use std::time::Duration;
 
-/// The part of a drain's grace in which what still runs is told to end.
+/// The last part of a drain's grace, in which running gRPC calls are ended.
 const LAST: Duration = Duration::from_secs(1);
 
-/// How a drain ended.
+/// The result of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drained {
-    /// Connections that were cut at the end of the grace.
+    /// The number of connections that were cut at the end of the grace.
     pub cut: usize,
 }
 
 impl Gateway {
-    /// Ends the gateway gracefully: it is no longer ready and accepts no connections, closes those without a call, closes
-    /// WebSocket streams with 1001, spread over half of the grace so that their clients do not all return at once, and
-    /// finishes the calls in flight. In the last second of `shutdown.grace` gRPC calls that still run end with status 14, and
-    /// what is not done at its end is cut. Then it ships the records, sends the spans that wait, and closes its state.
+    /// Shuts the gateway down gracefully:
+    ///
+    /// - It stops being ready, accepts no connections and closes idle ones.
+    /// - It closes WebSocket streams with 1001, spread over half of the grace, so that their clients do not all return
+    ///   at once.
+    /// - It finishes the calls in flight. In the last second of `shutdown.grace` it ends running gRPC calls with status
+    ///   14, and at the end it cuts the rest.
+    /// - It ships the records, sends the queued spans and closes its state.
     pub async fn drain(&self) -> Drained {
         self.connections.close();
         self.streams.shut_down(self.reloadable.grace() / 2);
         let accepting = std::mem::take(&mut *self.accepting.lock());
         for accepting in accepting {
-            // The socket closes with the task, which is never aborted: from here on no client can connect.
+            // The socket closes with the task, which is never aborted: after this line no client can connect.
             let _ = accepting.await;
         }
         let grace = self.reloadable.grace();
@@ -49,7 +53,7 @@ impl Gateway {
         Drained { cut }
     }
 
-    /// Ends the tasks that run beside the calls.
+    /// Stops the background tasks.
     fn stop(&self) {
         self.sweeping.abort();
         for task in [&self.renewing, &self.ordering].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Checks the files and servers that a configuration refers to.
+//! Checks of the files and servers that a configuration refers to.
 
 use crate::counting::Counting;
 use crate::start_error::StartError;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Checks the files, URLs and nodes that a configuration refers to, as a start would, without starting anything.
 ///
 /// # Errors
-/// [`StartError`] with the first fault that would stop a start.
+/// [`StartError`] with the first fault that would prevent a start.
 pub fn dry_run(config: &Config) -> Result<(), StartError> {
     if let Some(paths) = CertificatePaths::of_gateway(&config.gateway.tls, &config.acme) {
         paths.load()?;

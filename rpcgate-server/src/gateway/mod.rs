@@ -1,4 +1,4 @@
-//! A gateway that runs: started, reloaded, drained.
+//! A running gateway: start, reload, drain.
 
 mod drain;
 mod dry_run;
@@ -32,8 +32,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// A gateway that serves, started by [`start`](Gateway::start). Dropped without [`drain`](Gateway::drain), it ends at
-/// once, and calls in flight are cut.
+/// A serving gateway, started by [`start`](Gateway::start). Dropping it without [`drain`](Gateway::drain) stops it at
+/// once and cuts calls in flight.
 pub struct Gateway {
     addr: SocketAddr,
     grpc_addr: Option<SocketAddr>,
@@ -44,15 +44,13 @@ pub struct Gateway {
     counting: Counting,
     accepting: Mutex<Vec<JoinHandle<()>>>,
     sweeping: AbortHandle,
-    /// Watches the files of the certificate, if there is one.
+    /// Watches the certificate files.
     renewing: Option<AbortHandle>,
-    /// Keeps what nodes have got.
     spending: SpendingKeeper,
-    /// Orders the certificate, if the configuration says so.
+    /// Orders the certificate.
     ordering: Option<AbortHandle>,
     metrics: Option<(SocketAddr, AbortHandle)>,
     reloads: Arc<Reloads>,
-    /// Sends traces, if there is a collector.
     traces: Mutex<Option<TraceExporter>>,
 }
 
@@ -63,61 +61,61 @@ impl fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// The address it listens at. If the configuration says port 0, this has the port that was picked.
+    /// Returns the listening address, with the picked port if the configuration says port 0.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The address of the second entry, which serves gRPC; `None` without `gateway.grpc_listen`.
+    /// Returns the address of the gRPC listener; `None` without `gateway.grpc_listen`.
     pub fn grpc_addr(&self) -> Option<SocketAddr> {
         self.grpc_addr
     }
 
-    /// The address where Prometheus finds `/metrics`; `None` without `telemetry.listen`.
+    /// Returns the address of `/metrics` for Prometheus; `None` without `telemetry.listen`.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(|(addr, _)| *addr)
     }
 
-    /// Its URL, without a path.
+    /// Returns the gateway's URL without a path.
     pub fn url(&self) -> String {
         let scheme = if self.reloadable.http_certificate().is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.addr)
     }
 
-    /// Whether it is ready for requests, as `/readyz` says.
+    /// Reports readiness, as `/readyz` does.
     pub fn ready(&self) -> bool {
         self.connections.unready().is_none()
     }
 
-    /// Status of the counters in Redis; `None` if they are in the process.
+    /// Returns the status of the counters in Redis; `None` if they are in the process.
     pub fn counters(&self) -> Option<Standing> {
         self.counting.standing()
     }
 
-    /// Client connections that are open.
+    /// Returns the number of open client connections.
     pub fn connections(&self) -> usize {
         self.connections.open()
     }
 
-    /// WebSocket streams that are open. They count as connections until their handshake is answered.
+    /// Returns the number of open WebSocket streams. A stream counts as a connection until its handshake is answered.
     pub fn streams(&self) -> usize {
         self.streams.count()
     }
 
-    /// Status of the nodes, by chain, in the order of the configuration.
+    /// Returns the status of the nodes by chain, in the order of the configuration.
     pub fn nodes(&self) -> Vec<NodeState> {
         self.reloadable.nodes()
     }
 
-    /// The pools whose nodes may belong to any network, with the adapters of their chains.
+    /// Returns the pools whose nodes may belong to any network, with the adapters of their chains.
     #[cfg(feature = "demo")]
     pub(crate) fn pools_of_any_network(&self) -> Vec<AdapterAndPool> {
         self.reloadable.pools_of_any_network()
     }
 
-    /// Applies another configuration to chains, their nodes, plans, keys, the certificate and the drain's grace.
-    /// Returns the tables that differ but need a restart. No connection is dropped, and chains whose nodes stay the same
-    /// keep their pools and heads.
+    /// Applies another configuration to chains, nodes, plans, keys, the certificate and the drain's grace. Returns the
+    /// changed tables that need a restart. No connection is dropped, and chains with the same nodes keep their pools
+    /// and heads.
     ///
     /// # Errors
     /// [`StartError`]; then nothing has changed.
@@ -132,8 +130,8 @@ impl Gateway {
         self.reloads.count(false);
     }
 
-    /// Applies the settings of operators to the configuration, in place of the previous ones. They also apply to the
-    /// configuration of every later [`reload`](Gateway::reload). A gateway with a state does this by itself.
+    /// Replaces the operators' settings. They also apply to the configuration of every later
+    /// [`reload`](Gateway::reload). A gateway with a state calls this by itself.
     ///
     /// # Errors
     /// [`StartError`]; then nothing has changed.

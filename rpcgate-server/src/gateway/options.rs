@@ -1,4 +1,4 @@
-//! The options of a gateway beside its configuration, and their defaults from the configuration.
+//! The options of a gateway in addition to its configuration, with defaults from the configuration.
 
 use crate::counting::Counting;
 use crate::journal::Journal;
@@ -13,30 +13,30 @@ use rpcgate_layers::redis::NoSeed;
 use rpcgate_process::file_handles::MAX_CONNECTIONS;
 use std::sync::Arc;
 
-/// What a gateway is started with beside its configuration.
+/// The options of a start that are not in the configuration.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// What outlives the process: its journal, its counters, and the keys of the management database, which are looked
-    /// up after those of the configuration. The gateway becomes ready when its state is, and closes it at the end of a
-    /// drain. If absent, only the state that the next three fields store elsewhere outlives the process.
+    /// The persistent state: the journal, the counters, and the keys of the management database, which are looked up
+    /// after those of the configuration. The gateway is ready only while its state is, and closes the state at the end
+    /// of a drain. If absent, nothing persists except what the next three fields store elsewhere.
     pub state: Option<Arc<State>>,
-    /// Where records go. If absent, to the journal of `state`. Without a state either, they are dropped, and the log
-    /// says so.
+    /// The sink of records. If absent, the journal of `state`; without a state records are dropped and the log says so.
     pub sink: Option<Arc<dyn UsageSink>>,
-    /// The callers. If absent, the keys of the configuration, which a reload replaces, and those of `state`.
+    /// The directory of callers. If absent, the keys of the configuration, which a reload replaces, and those of
+    /// `state`.
     pub directory: Option<Arc<dyn Directory>>,
-    /// Counters in this process, with their present counts. If absent, those of the configuration: in Redis,
-    /// or in this process, continuing from what `state` restores.
+    /// Counters in this process with their present counts. If absent, the configured ones: in Redis, or in this
+    /// process, restored from `state`.
     pub counters: Option<Arc<MemoryCounters>>,
-    /// Client connections that may be open at a time, over all listeners; one more is answered 503 and closed. All but a 32nd
-    /// of them may be WebSocket streams; the handshake of one more is refused with 503, while calls are still answered.
+    /// The maximum number of open client connections over all listeners; one more is answered 503 and closed. All but
+    /// 1/32 of them may be WebSocket streams; further handshakes are refused with 503, while calls are still answered.
     pub connections: usize,
 }
 
 impl Default for StartOptions {
-    /// The system's clock, memory and the configuration's keys; 32,768 connections.
+    /// Returns the system clock, in-memory state, the configuration's keys and 32,768 connections.
     fn default() -> Self {
         StartOptions {
             clock: Arc::new(SystemClock::new()),
@@ -51,7 +51,7 @@ impl Default for StartOptions {
 
 /// The backends that result from [`StartOptions`] and a configuration.
 pub(super) struct Resolved {
-    /// The keys that a reload replaces; `None` if the directory came with the options.
+    /// The keys that a reload replaces; `None` if the options supplied a directory.
     pub(super) keys: Option<Arc<Keys>>,
     pub(super) directory: Arc<dyn Directory>,
     pub(super) sink: Arc<dyn UsageSink>,
@@ -61,13 +61,13 @@ pub(super) struct Resolved {
 }
 
 impl StartOptions {
-    /// WebSocket streams that may be open at a time.
+    /// Returns the maximum number of open WebSocket streams.
     pub fn streams(&self) -> u32 {
         let streams = self.connections - self.connections / 32;
         u32::try_from(streams).unwrap_or(u32::MAX)
     }
 
-    /// Fills absent options from `config`. Runs inside a tokio runtime.
+    /// Fills absent options from `config`. Must run inside a tokio runtime.
     pub(super) fn resolve(self, config: &Config) -> Result<Resolved, StartError> {
         let StartOptions { state, sink, directory, counters, .. } = self;
         let (keys, directory) = match directory {
@@ -82,7 +82,7 @@ impl StartOptions {
             (None, Some(state)) => (state.sink(), Some(state.journal().clone())),
             (None, None) => {
                 tracing::warn!("usage is metered but not kept: there is no usage sink");
-                // Nothing in this process reads records, so it keeps none.
+                // Nothing in this process reads records, so the sink keeps none.
                 (Arc::new(MemoryUsageSink::bounded(0)) as Arc<dyn UsageSink>, None)
             }
         };

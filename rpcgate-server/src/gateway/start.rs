@@ -33,7 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Gateway {
-    /// Starts a gateway: when this returns, it accepts connections.
+    /// Starts a gateway. When this returns, it accepts connections.
     ///
     /// # Errors
     /// [`StartError`]; then nothing runs.
@@ -100,7 +100,7 @@ impl Gateway {
             let second = Entry { certificate, h2c: false, websocket: false, proxies };
             accepting.push(tokio::spawn(listener.serve(stack, bounds, second, connections.clone())));
         }
-        // The nodes are probed by tasks of `reloadable`, which come and go with a reload.
+        // Tasks of `reloadable` probe the nodes; a reload starts and stops them.
         let sweeping = tokio::spawn(Housekeeping::of(&parts).run()).abort_handle();
         let reloads = Arc::<Reloads>::default();
         let renewing = reloadable.certificate.as_ref().map(|certificate| {
@@ -167,7 +167,7 @@ fn bind_metrics(config: &Config) -> Result<Option<MetricsListener>, StartError> 
     config.telemetry.listen.map(bind).transpose()
 }
 
-/// What orders the certificate, if the configuration says so.
+/// Returns the task that orders the certificate, if ACME is on.
 fn orders(
     config: &Config,
     reloadable: &Reloadable,
@@ -179,7 +179,7 @@ fn orders(
     Ok(orders.transpose()?)
 }
 
-/// The log of calls, if the configuration wants one.
+/// Opens the log of calls, if the configuration names one.
 fn open_log(config: &Config) -> Result<Option<Arc<CallLog>>, StartError> {
     let settings = &config.telemetry.access_log;
     let opened = CallLog::open(settings).map_err(|source| {
@@ -189,7 +189,7 @@ fn open_log(config: &Config) -> Result<Option<Arc<CallLog>>, StartError> {
     Ok(opened?.map(Arc::new))
 }
 
-/// Passes the settings of operators to the gateway, and the gateway's status to the management side.
+/// Passes the operators' settings to the gateway, and the gateway's status to the management side.
 fn connect(state: &State, reloadable: &Arc<Reloadable>) {
     let reloadable = Arc::downgrade(reloadable);
     let (reported, cleared) = (reloadable.clone(), reloadable.clone());
@@ -202,8 +202,8 @@ fn connect(state: &State, reloadable: &Arc<Reloadable>) {
     state.report_status(move || reported.upgrade().map(|live| live.status()).unwrap_or_default());
 }
 
-/// The memory of the last requests, from which the management side can have them explained. Without a database nobody could
-/// ask.
+/// Creates the memory of recent requests and lets the management side look requests up in it. It needs a state: without
+/// a database there is no one to ask.
 fn remembering(config: &Config, state: &State, pools: &Arc<ArcSwap<Pools>>) -> Option<Arc<RecentRequests>> {
     let recent = explain::memory(config)?;
     let (memory, pools, gateway) = (recent.clone(), pools.clone(), state.journal().gateway());

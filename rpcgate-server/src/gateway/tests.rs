@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 pub(crate) const KEY: &str = "rpcg_ABCDEFGsecretsecretsecret";
 const OTHER: &str = "rpcg_HIJKLMNsecretsecretsecret";
 
-/// A node of Ethereum that answers `"0x10"` to everything else; a call named `held` waits for a permit.
+/// A node of Ethereum that answers `"0x10"` to every call, except that a call named `held` waits for a permit.
 pub(crate) struct Node {
     pub(crate) addr: SocketAddr,
     permits: Arc<Semaphore>,
@@ -76,7 +76,7 @@ impl Fixture {
         Fixture { node, file, dir, gateway }
     }
 
-    /// Puts another file in the place of the old one and reads it.
+    /// Overwrites the configuration file and reloads it.
     fn reload(&self, more: &str) {
         std::fs::write(&self.file, text(&self.node, more)).unwrap();
         run::reload(&self.gateway, &self.file);
@@ -107,7 +107,7 @@ pub(crate) fn post(path: &str, key: &str, method: &str) -> String {
     )
 }
 
-/// Sends a request over a connection of its own.
+/// Sends a request over its own connection.
 pub(crate) async fn send(addr: SocketAddr, request: &str) -> String {
     let mut client = TcpStream::connect(addr).await.unwrap();
     client.write_all(request.as_bytes()).await.unwrap();
@@ -116,7 +116,7 @@ pub(crate) async fn send(addr: SocketAddr, request: &str) -> String {
 
 pub(crate) async fn read(client: &mut TcpStream) -> String {
     let mut text = Vec::new();
-    // A reset connection counts like a closed one.
+    // A reset connection counts as closed.
     let _ = client.read_to_end(&mut text).await;
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -153,7 +153,7 @@ async fn heads_above_the_limits_are_refused_in_words() {
         assert!(answer.ends_with(&format!("{{\"message\":\"{words}\"}}")), "{answer}");
     }
     let many = |count| (0..count).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
-    // The second one is refused by hyper itself.
+    // Hyper itself refuses the second one.
     for count in [101, 500] {
         let answer = fixture.send(&format!("POST /eth HTTP/1.1\r\nhost: x\r\n{}\r\n", many(count))).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");

@@ -1,4 +1,4 @@
-//! Settings that are given and that nothing reads.
+//! Warnings about settings that have no effect.
 
 use rpcgate_config::Config;
 

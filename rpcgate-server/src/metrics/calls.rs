@@ -12,12 +12,12 @@ use rpcgate_process::metrics::{Histogram, MetricsWriter};
 use std::fmt;
 use std::sync::Arc;
 
-/// Where calls are counted.
+/// The place where calls are counted.
 #[derive(Clone, Debug)]
 pub(crate) enum Calls {
-    /// In the journal's own shards.
+    /// The meters in the journal's shards.
     Journal(Arc<Journal>),
-    /// In front of a sink that does not count.
+    /// Meters in front of a sink that does not count.
     Counted(Arc<Counted>),
 }
 
@@ -41,7 +41,7 @@ impl Collector for Calls {
             "Calls by chain, method and what became of them.",
             sums.calls.iter().map(|(key, cell)| (labels(key), cell.calls)),
         )?;
-        // Refusals have no histogram: they take hardly any time, and there may be very many of them.
+        // Refusals have no histogram: they take almost no time, and there may be very many.
         let timed = sums.calls.iter().filter(|((_, _, kind), _)| *kind != Kind::Refused);
         page.histograms(
             "call_duration",
@@ -105,14 +105,14 @@ fn histogram(cell: &Cell) -> Histogram {
     Histogram { sum: cell.micros as f64 / 1e6, count: cell.calls, buckets: bounds.zip(cell.took).collect() }
 }
 
-/// Counts records in front of a sink that does not count them itself.
+/// Counts records in front of a sink that does not count.
 #[derive(Debug)]
 pub(crate) struct Counted {
     meters: Box<[Mutex<Meter>]>,
 }
 
 impl Counted {
-    /// Creates meters for as many threads as `places` to count without waiting for each other.
+    /// Creates `places` meters, so that this number of threads can count without contention.
     pub(crate) fn new(names: &Arc<Names>, places: usize) -> Self {
         let meter = || {
             let mut meter = Meter::default();

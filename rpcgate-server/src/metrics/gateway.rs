@@ -1,4 +1,4 @@
-//! Status of a gateway: its nodes, its cache, its journal, its databases.
+//! Metrics of a gateway's nodes, cache, journal and databases.
 
 use crate::call_log::LogCounts;
 use crate::counting::Counting;
@@ -26,10 +26,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// If the change feed was last read longer ago, the management database counts as down.
+/// The maximum age of the change feed's last read; beyond it the management database counts as down.
 const FEED: Duration = Duration::from_secs(2);
 
-/// How many later configurations were applied or refused.
+/// The numbers of applied and refused reloads.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads {
     done: AtomicU64,
@@ -42,7 +42,7 @@ impl Reloads {
     }
 }
 
-/// What a page is read from.
+/// The sources of the metrics page.
 pub(crate) struct Watched {
     pub(crate) reloadable: Arc<Reloadable>,
     pub(crate) connections: Arc<Connections>,
@@ -374,7 +374,7 @@ const fn counted(standing: Standing) -> &'static str {
     }
 }
 
-/// Nodes with names that are unique within their chain.
+/// Returns the nodes with names that are unique within their chain.
 fn named(nodes: Vec<NodeState>) -> Vec<(String, NodeState)> {
     let mut seen: HashMap<(String, String), u32> = HashMap::new();
     let name = |node: NodeState| {

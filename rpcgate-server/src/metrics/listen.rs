@@ -19,21 +19,19 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections that may be open at a time: there is one Prometheus, or a few.
+/// The maximum number of open connections, for one Prometheus or a few.
 const CONNECTIONS: usize = 16;
-/// Connections that the operating system holds until they are accepted.
+/// The listen backlog.
 const BACKLOG: u32 = 16;
-/// How long a connection may be idle, and a head may take: longer than the time between two scrapes.
+/// The limit for idle time and for reading a head; longer than the time between two scrapes.
 const IDLE: Duration = Duration::from_secs(90);
-/// How long a connection may live.
+/// The maximum lifetime of a connection.
 const LIFE: Duration = Duration::from_secs(600);
-/// How long a connection may take to end.
+/// The time limit of a connection's shutdown.
 const CLOSE: Duration = Duration::from_secs(10);
 
-/// Writes the page.
 pub(crate) type Write = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// A bound address.
 #[derive(Debug)]
 pub(crate) struct MetricsListener(Acceptor);
 
@@ -46,7 +44,7 @@ impl MetricsListener {
         self.0.addr()
     }
 
-    /// Answers requests with the page that `write` writes. Dropped, it cuts its connections.
+    /// Answers requests with the page from `write`. Dropping the future cuts its connections.
     pub(crate) async fn serve(self, write: Write) {
         let cut = CancellationToken::new();
         let _cut_when_dropped = cut.clone().drop_guard();

@@ -1,8 +1,8 @@
-//! Calls, counted where their records go: each shard that takes records has a meter behind the lock that it takes
-//! anyway, and a page adds the meters up.
+//! Meters that count calls. Each shard of records has a meter under the lock that it takes anyway, and a page adds the
+//! meters up.
 //!
-//! A call is counted once, by the record that knows what became of it, and its Compute Units by the record that charges them.
-//! A stream is not a call; its parts are counted as usage counts them:
+//! The record with the outcome of a call counts the call, and the record that charges its Compute Units counts those. A
+//! stream is not a call; its parts are counted as usage counts them:
 //!
 //! | record | adds |
 //! |---|---|
@@ -13,10 +13,10 @@
 //! | pushes of a WebSocket stream | messages, bytes |
 //! | end of a WebSocket stream | nothing: its totals were counted part by part |
 //!
-//! The requests that the plan windows counted are added by whatever record has them.
+//! Any record may add requests that the plan windows counted.
 //!
-//! The number of labels is bounded. Methods in a chain's table have labels of their own; so do, up to a number, others
-//! that a node has answered. All other names that callers make up are `(other)`.
+//! The number of labels is bounded. Methods in a chain's table have their own labels, and so have at most [`UNLISTED`]
+//! others that a node has answered. All other names are `(other)`, because callers can invent them.
 
 use foldhash::fast::RandomState;
 use rpcgate_core::adapter::{Adapter, method_table};
@@ -27,16 +27,16 @@ use rpcgate_core::tally::Transport;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Methods of a chain that have labels of their own beside those in its table.
+/// The maximum number of labelled methods per chain in addition to those in its table.
 pub(crate) const UNLISTED: usize = 64;
-/// The longest name in bytes of a method that gets a label without being in a table.
+/// The maximum length, in bytes, of a labelled method that is not in a table.
 const LONGEST: usize = 64;
 /// The label of all other methods.
 pub(crate) const OTHER: &str = "(other)";
-/// The name that records have for a call whose method could not be read.
+/// The recorded name of a call whose method could not be read.
 const UNREAD: &str = "-";
 
-/// Upper bounds of the buckets of durations, in microseconds.
+/// The upper bounds of the duration buckets, in microseconds.
 pub(crate) const BOUNDS: [u64; 13] = [
     500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000,
     30_000_000,
@@ -54,7 +54,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// All of them.
     pub(crate) const ALL: [Kind; 6] =
         [Kind::Answered, Kind::Cached, Kind::NodeError, Kind::Refused, Kind::Failed, Kind::Abandoned];
 
@@ -69,7 +68,6 @@ impl Kind {
         }
     }
 
-    /// Its name as a label.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Kind::Answered => "answered",
@@ -82,12 +80,12 @@ impl Kind {
     }
 }
 
-/// The methods that have labels of their own from the start.
+/// The methods that have their own labels from the start.
 #[derive(Debug, Default)]
 pub(crate) struct Names(HashMap<ChainName, HashSet<&'static str>>);
 
 impl Names {
-    /// The methods in the tables of these chains.
+    /// Collects the methods in the tables of these chains.
     pub(crate) fn of(chains: impl Iterator<Item = Arc<dyn Adapter>>) -> Self {
         let names = |adapter: &dyn Adapter| {
             method_table(adapter).into_iter().map(|method| method.metered).chain([UNREAD]).collect()
@@ -105,9 +103,9 @@ impl Names {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Cell {
     pub(crate) calls: u64,
-    /// The sum of their durations.
+    /// The sum of the durations, in microseconds.
     pub(crate) micros: u64,
-    /// How many took longer than the previous bound and no longer than this one; the last are longer than all bounds.
+    /// The calls per duration bucket. The last bucket has no upper bound.
     pub(crate) took: [u64; BOUNDS.len() + 1],
 }
 
@@ -139,14 +137,14 @@ pub(crate) struct Traffic {
     pub(crate) streams: StreamTraffic,
 }
 
-/// What happened on a chain's WebSocket streams.
+/// The counts of a chain's WebSocket streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct StreamTraffic {
-    /// Streams that were opened.
+    /// Opened streams.
     pub(crate) connections: u64,
-    /// Handshakes that were refused, or for which no node answered.
+    /// Handshakes that were refused or that no node answered.
     pub(crate) refused: u64,
-    /// Messages pushed to clients that answer none of their calls.
+    /// Messages pushed to clients, without answers to their calls.
     pub(crate) messages: u64,
 }
 
@@ -179,7 +177,7 @@ impl StreamTraffic {
     }
 }
 
-/// Counts the calls of one shard. It counts nothing before [`start`](Meter::start).
+/// Counts the calls of one shard, once [`start`](Meter::start) was called.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     names: Option<Arc<Names>>,
@@ -196,7 +194,6 @@ struct Row {
 }
 
 impl Meter {
-    /// Starts counting.
     pub(crate) fn start(&mut self, names: Arc<Names>) {
         self.names = Some(names);
     }
@@ -233,7 +230,7 @@ impl Meter {
         }
     }
 
-    /// Adds all that was counted to `sums`.
+    /// Adds all counts to `sums`.
     pub(crate) fn add_to(&self, sums: &mut Sums) {
         for (chain, row) in &self.chains {
             sums.traffic.entry(*chain).or_default().add(&row.traffic);
@@ -254,7 +251,7 @@ impl Meter {
 }
 
 impl Row {
-    /// Counts the calls of a line by what became of them.
+    /// Counts the calls of a line by outcome.
     fn call(&mut self, chain: ChainName, line: &Line<'_>, micros: u64, names: &Names) {
         let (kind, calls) = (Kind::of(line), u64::from(line.calls));
         let place = match self.places.get(line.method) {
@@ -267,12 +264,12 @@ impl Row {
         }
     }
 
-    /// The place of a method that was not counted here before.
+    /// Assigns a slot to a method that this meter has not counted before.
     fn place(&mut self, line: &Line<'_>, is_listed: bool) -> usize {
         let is_real = line.outcome == Outcome::Answered
             && line.method.len() <= LONGEST
             && line.method.iter().all(u8::is_ascii_graphic)
-            // A caller may have pasted a key in place of a method.
+            // A caller may have pasted a key instead of a method.
             && std::str::from_utf8(line.method).is_ok_and(|name| shown(name).is_empty());
         let name = if is_listed {
             line.method
@@ -295,9 +292,8 @@ impl Row {
 /// The sums of several meters.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sums {
-    /// By chain, method and outcome.
     pub(crate) calls: BTreeMap<(ChainName, String, Kind), Cell>,
-    /// Refused calls by chain and the HTTP status that each would have had alone.
+    /// Refused calls by chain and by the HTTP status that each would have had alone.
     pub(crate) refused: BTreeMap<(ChainName, u16), u64>,
     pub(crate) traffic: BTreeMap<ChainName, Traffic>,
 }

@@ -1,7 +1,7 @@
 //! The metrics for Prometheus at `telemetry.listen`: calls, nodes, cache, journal, databases, this process.
 //! `docs/watching.md` lists names and labels.
 //!
-//! Metrics add no lock to a call. Calls are counted behind locks that are taken anyway ([`meter`]); everything else is
+//! Metrics add no lock to a call. Calls are counted under locks that are taken anyway ([`meter`]); everything else is
 //! read when a page is requested.
 
 mod calls;
@@ -24,8 +24,7 @@ use rpcgate_process::metrics::{CertificateMetrics, ProgramMetrics};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// Counts the records that go into `sink`: in the journal's own shards if that is this `journal`, else in front of the
-/// sink.
+/// Adds the counting of records to `sink`: in the journal's shards if `journal` is the sink, else in front of the sink.
 pub(crate) fn counted(
     sink: Arc<dyn UsageSink>,
     journal: Option<&Arc<Journal>>,
@@ -40,7 +39,7 @@ pub(crate) fn counted(
     (Arc::new(ObservedSink::new(sink, counted.clone())), Calls::Counted(counted))
 }
 
-/// Writes all metrics of a gateway as OpenMetrics 1.0 text.
+/// Returns a writer of all metrics of a gateway as OpenMetrics 1.0 text.
 pub(crate) fn page(calls: Calls, watched: Watched) -> listen::Write {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProgramMetrics));

@@ -1,4 +1,4 @@
-//! The page as Prometheus gets it: real sockets, a real journal, a real database.
+//! The page as Prometheus reads it, with real sockets, a real journal and a real database.
 
 use super::meter::Kind;
 use crate::gateway::tests::{KEY, Node, is_served, post, read, send};
@@ -48,7 +48,7 @@ impl Fixture {
         Config::read(&input).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
-    /// A gateway that keeps its records.
+    /// Starts a gateway that stores its records in a journal.
     async fn start(&self) -> Gateway {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let state = Arc::new(State::open(&self.config(""), clock.clone()).unwrap());
@@ -57,7 +57,7 @@ impl Fixture {
         Gateway::start(self.config(""), options).await.unwrap()
     }
 
-    /// A gateway with a sink of its embedder's.
+    /// Starts a gateway with an embedder's sink.
     async fn start_with(&self, sink: MemoryUsageSink) -> Gateway {
         let options = StartOptions { sink: Some(Arc::new(sink)), ..StartOptions::default() };
         Gateway::start(self.config(""), options).await.unwrap()
@@ -78,7 +78,7 @@ async fn page(gateway: &Gateway) -> String {
     body.to_owned()
 }
 
-/// Every series with its value. Fails for a page that is not OpenMetrics, or has a series twice.
+/// Returns every series with its value. Fails if the page is not OpenMetrics or contains a series twice.
 #[track_caller]
 fn series(page: &str) -> BTreeMap<String, f64> {
     let body = page.strip_suffix("# EOF\n").expect("its end");
@@ -107,7 +107,8 @@ fn calls(all: &BTreeMap<String, f64>) -> Vec<(&str, f64)> {
     all.iter().filter_map(ours).collect()
 }
 
-/// Two of one method, of which one is in the cache; one whose name is too long and one that is blocked.
+/// Sends two calls of one method, the second answered from the cache, one call with too long a name and one blocked
+/// call.
 async fn ask(addr: SocketAddr) {
     let long = "x".repeat(70);
     for method in ["kept", "kept", &long, "blocked", "eth_call"] {
@@ -199,10 +200,10 @@ async fn nodes_journal_and_databases_have_metrics() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
     let fixture = Fixture::new().await;
-    // Nothing listens there, so the gateway counts alone and sends no span, and says so.
+    // Nothing listens there: the gateway counts alone, exports no span, and says so.
     let away = "[redis]\nurl = \"redis://127.0.0.1:1\"\n[telemetry.otlp]\nurl = \"http://127.0.0.1:1\"\n";
     let mut config = fixture.config(away);
-    // One of its listeners has TLS, with a certificate that is due in centuries.
+    // One of the listeners has TLS, with a certificate that expires in centuries.
     config.gateway.grpc_listen = Some("127.0.0.1:0".parse().unwrap());
     (config.gateway.tls.acme, config.gateway.tls.grpc_only) = (true, true);
     config.acme.directory_url = Url::parse("https://127.0.0.1:1/", &["https"]).ok();
@@ -220,7 +221,7 @@ async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
     ask(gateway.addr()).await;
     let page = page(&gateway).await;
     let outcomes = Kind::ALL.map(Kind::name).to_vec();
-    // The page has all values of these, whether they are counted or not.
+    // The page has all values of these labels, whether they are counted or not.
     let all =
         |name: &'static str, label: &'static str| (name, label, observability::values(&page, name, label));
     let on_the_page = [

@@ -1,4 +1,4 @@
-//! The file with the calls that nodes have got this month.
+//! The file with the calls that nodes have received this month.
 
 use rpcgate_layers::nodes::NodeMonth;
 use std::fs::{self, File, OpenOptions};
@@ -6,14 +6,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Its name in the gateway's folder.
+/// The name of the file in the gateway's folder.
 const NAME: &str = "node-spending";
-/// Its first line, so that a later form is not misread.
+/// The first line, so that a later format is not misread.
 const HEAD: &str = "rpcgate node spending 1";
-/// The largest file that is read, in bytes.
+/// The maximum size of the file, in bytes.
 const MOST: u64 = 16 << 20;
 
-/// The file in the folder of a gateway.
 #[derive(Clone, Debug)]
 pub(super) struct SpendingFile {
     folder: PathBuf,
@@ -28,10 +27,10 @@ impl SpendingFile {
         self.folder.join(NAME)
     }
 
-    /// What it has; nothing if there is none. Lines that cannot be read are left out.
+    /// Reads the file; a missing one is empty. Unreadable lines are skipped.
     ///
     /// # Errors
-    /// The operating system's, and [`io::ErrorKind::InvalidData`] for a file that is another's.
+    /// The operating system's, and [`io::ErrorKind::InvalidData`] for a file of another format.
     pub(super) fn read(&self) -> io::Result<Vec<NodeMonth>> {
         let path = self.path();
         match fs::metadata(&path) {
@@ -48,7 +47,7 @@ impl SpendingFile {
         Ok(lines.filter_map(parse).collect())
     }
 
-    /// Replaces its content. A reader sees it whole or not at all, also after a power failure.
+    /// Replaces the content atomically, also across a power failure.
     ///
     /// # Errors
     /// The operating system's.

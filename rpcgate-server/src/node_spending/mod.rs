@@ -1,7 +1,8 @@
-//! What nodes have got this month outlives the process, and is everyone's if gateways count together.
+//! The calls that nodes have received this month, which persist across restarts and are shared by gateways that count
+//! together.
 //!
-//! Once a second the counts go to a file in the gateway's folder, if it has one, and to Redis, if the configuration names one. A
-//! gateway that ends writes them once more; one that is killed loses the calls of its last second, unless Redis has them.
+//! Once a second the counts go to a file in the gateway's folder, if it has one, and to Redis, if it is configured. A
+//! clean shutdown writes them once more. A killed gateway loses the calls of its last second, unless Redis has them.
 
 mod file;
 
@@ -20,12 +21,12 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Time between two times that the counts are kept.
+/// The interval of saves.
 const EVERY: Duration = Duration::from_secs(1);
-/// The time that keeping them may take at the end.
+/// The time limit of the final save.
 const LAST: Duration = Duration::from_secs(2);
 
-/// Keeps the counts until it is closed or dropped.
+/// Saves the counts until it is closed or dropped.
 #[derive(Debug)]
 pub(crate) struct SpendingKeeper {
     closing: CancellationToken,
@@ -33,7 +34,7 @@ pub(crate) struct SpendingKeeper {
 }
 
 impl SpendingKeeper {
-    /// Continues from the counts of before a restart, and keeps them from now on. Runs inside a tokio runtime.
+    /// Restores the counts from before a restart and starts to save them. Must run inside a tokio runtime.
     ///
     /// # Errors
     /// [`StartError`] if Redis cannot be used as it is configured.
@@ -80,7 +81,7 @@ impl SpendingKeeper {
         SpendingKeeper { closing, work: Mutex::new(Some(work)) }
     }
 
-    /// Keeps the counts once more, after the last call. Closing it again does nothing.
+    /// Saves the counts once more, after the last call. A second close does nothing.
     pub(crate) async fn close(&self) {
         self.closing.cancel();
         let work = self.work.lock().take();
@@ -104,11 +105,11 @@ struct SpendingWork {
     shared: Option<SharedNodeMonths>,
     spendings: Arc<NodeSpendings>,
     clock: Arc<dyn Clock>,
-    /// What the file had at the start, until it is compared with what Redis has of this gateway.
+    /// The content of the file at the start, until it is compared with this gateway's counts in Redis.
     restored: Option<Vec<NodeMonth>>,
-    /// What the file has.
+    /// The present content of the file.
     written: Vec<NodeMonth>,
-    /// Whether the last attempts succeeded, so that a failure is logged once.
+    /// The result of the last write, so that a failure is logged once.
     is_written: bool,
     is_shared: bool,
 }
@@ -129,7 +130,7 @@ impl SpendingWork {
         }
     }
 
-    /// Writes the counts to the file, if they have changed.
+    /// Writes the counts to the file if they have changed.
     async fn write(&mut self) {
         let Some(file) = self.file.clone() else { return };
         let months = self.spendings.months(self.clock.now());
@@ -149,7 +150,6 @@ impl SpendingWork {
         }
     }
 
-    /// Exchanges the counts with those of other gateways.
     async fn share(&mut self) {
         match self.exchange().await {
             Ok(()) => self.is_shared = true,
@@ -169,7 +169,7 @@ impl SpendingWork {
             let months = self.spendings.months(self.clock.now());
             let names: Vec<_> = months.iter().map(name).collect();
             let former = shared.former(&names).await?;
-            // A gateway that was killed may have told Redis more than it has written.
+            // A killed gateway may have sent more to Redis than it wrote to its file.
             let more = months.into_iter().zip(former).map(|(month, former)| {
                 let known = restored.iter().find(|known| name(known) == name(&month));
                 let calls = former.saturating_sub(known.map_or(0, |known| known.calls));
@@ -190,7 +190,7 @@ impl SpendingWork {
     }
 }
 
-/// The name of a month of a node in Redis.
+/// Returns the Redis name of a node's month.
 fn name(NodeMonth { chain, node, month, .. }: &NodeMonth) -> String {
     format!("{month}:{chain}:{node}")
 }
@@ -224,7 +224,7 @@ mod tests {
     async fn counts_survive_a_restart_within_their_month() {
         let (home, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::at(NOVEMBER)));
         let (first, spendings) = keeper(home.path(), &clock);
-        // As if calls had been sent.
+        // Simulates sent calls.
         spendings.restore(&[sent(7)], NOVEMBER);
         first.close().await;
         first.close().await;
@@ -256,10 +256,10 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(20), written).await.unwrap();
     }
 
-    /// A gateway whose only node gets so many calls in a month, with all that it keeps in this folder.
+    /// Starts a gateway whose only node allows `calls` calls a month, with all its state in this folder.
     async fn gateway(home: &std::path::Path, node: &Node, clock: &Arc<ManualClock>, calls: u64) -> Gateway {
         let config = config(home, node, calls);
-        // What an earlier gateway has spawned may hold the journal for a moment longer.
+        // A process that an earlier gateway spawned may hold the journal for a moment longer.
         let opened = async {
             loop {
                 match State::open(&config, clock.clone()) {
@@ -308,7 +308,7 @@ mod tests {
         drop(first);
         let second = gateway(home.path(), &node, &clock, 1_000).await;
         assert!(got(&second) >= before, "{} {before}", got(&second));
-        // Less than it has got.
+        // The new limit is below what the node has received.
         second.reload(config(home.path(), &node, 6)).unwrap();
         assert_eq!(second.nodes()[0].standing, "spent");
         let refused = send(second.addr(), &post("/eth", KEY, "some_method")).await;
