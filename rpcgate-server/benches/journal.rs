@@ -1,6 +1,6 @@
-//! The cost of recording a set of calls on this machine's disk, beside a plain write of as many bytes to a file. The
-//! folder is created under the target directory; `TMPDIR` does not move it, because temporary files are often in
-//! memory.
+//! The cost of recording a set of calls on this machine's disk, compared with a plain write of the same bytes to a
+//! file. The folder is created under the target directory; `TMPDIR` does not move it, because temporary files are often
+//! in memory.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -64,14 +64,14 @@ fn record<'a>(number: u128, lines: &'a [Line<'a>], clock: &dyn Clock) -> Record<
     }
 }
 
-/// Removes sealed segments, as a shipper would: a disk that must write gigabytes shows only its own speed.
+/// Removes sealed segments as a shipper would: a disk that must write gigabytes shows only its own speed.
 fn tidy(journal: &Journal) {
     for segment in journal.segments().iter().filter(|segment| segment.sealed) {
         journal.forget(segment.id).unwrap();
     }
 }
 
-/// Calls `work` this many times; the time of `between`, which runs at intervals, is not counted.
+/// Calls `work` `times` times. The time of `between`, which runs at intervals, is not counted.
 #[expect(clippy::disallowed_methods, reason = "a measurement of this machine")]
 fn timed(mut times: u64, mut work: impl FnMut(), mut between: impl FnMut()) -> Duration {
     let mut sum = Duration::ZERO;
@@ -130,7 +130,7 @@ fn appending(criterion: &mut Criterion) {
     let _ = fs::remove_dir_all(home());
 }
 
-/// A frame whose names are all defined already.
+/// Returns a frame whose names are all defined already.
 fn frame(lines: &[Line<'_>], clock: &dyn Clock) -> Vec<u8> {
     let (mut writer, mut bytes) = (Writer::new(), Vec::new());
     for number in 0..100 {
@@ -140,21 +140,21 @@ fn frame(lines: &[Line<'_>], clock: &dyn Clock) -> Vec<u8> {
     bytes
 }
 
-/// An empty file beside the journal's folder.
+/// Creates an empty file next to the journal's folder.
 fn plain() -> File {
     fs::create_dir_all(home()).unwrap();
     OpenOptions::new().write(true).create(true).truncate(true).open(home().join("plain")).unwrap();
     OpenOptions::new().append(true).open(home().join("plain")).unwrap()
 }
 
-/// Empties a file that is as long as a segment may be.
+/// Empties a file that has reached a segment's maximum length.
 fn shorten(file: &File) {
     if file.metadata().unwrap().len() > 16 << 20 {
         file.set_len(0).unwrap();
     }
 }
 
-/// While another thread appends all it can, on a shard of its own.
+/// Measures while another thread appends as fast as it can on its own shard.
 fn beside_another(criterion: &mut Criterion) {
     let clock = SystemClock::new();
     let lines = lines(1, Outcome::Answered);
@@ -167,7 +167,7 @@ fn beside_another(criterion: &mut Criterion) {
                 while !stop.load(Ordering::Relaxed) {
                     let number = others.fetch_add(1, Ordering::Relaxed);
                     journal.append(&record(number.into(), &lines, &clock));
-                    // A call is more than its record: about as much work as a gateway has with it.
+                    // A call is more than its record: this is about the work of a gateway per call.
                     let begun = clock.elapsed();
                     while clock.elapsed() - begun < Duration::from_micros(20) {
                         std::hint::spin_loop();

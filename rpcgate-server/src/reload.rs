@@ -195,7 +195,7 @@ impl Reloadable {
                 None => node_pool(adapter.facts(), chain, &self.clock, &self.drains, &self.spendings)
                     .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
             };
-            // The check comes before the first call, so that no call reaches a node of another network.
+            // The check comes before the first call, so that no call reaches a node of the wrong network.
             pool.iter().for_each(|pool| pool.check_networks(&*adapter));
             pools.extend(pool.map(|pool| (name.as_str(), pool)));
         }

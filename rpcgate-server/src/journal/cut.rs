@@ -1,5 +1,5 @@
-//! The bytes that recovery cuts off a segment. They are kept in files of their own: a broken byte in the middle makes
-//! all records behind it unreadable for us, but a person with the file may still read them.
+//! Files with the bytes that recovery cuts off a segment. A broken byte in the middle makes all later records
+//! unreadable for the gateway, but a person may still recover them.
 
 use super::medium::{Medium, MediumFile};
 use rpcgate_core::journal::SegmentId;
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".cut";
 
-/// How many such files are kept, the newest ones.
+/// The maximum number of these files; the oldest are removed first.
 pub(super) const MOST: usize = 16;
 
-/// Bytes that are kept of one segment: as many as a segment has.
+/// The maximum bytes kept of one segment: a whole segment.
 const LONGEST: u64 = super::SEGMENT;
 
-/// How much is copied at a time.
+/// The read size, in bytes.
 const CHUNK: u64 = 256 * 1024;
 
-/// Where bytes are kept, as the end of a log line; empty if there was nothing worth keeping.
+/// The path of the kept bytes as the end of a log line; empty if nothing was kept.
 pub(super) struct Kept(Option<PathBuf>);
 
 impl fmt::Display for Kept {
@@ -28,8 +28,8 @@ impl fmt::Display for Kept {
     }
 }
 
-/// Copies the bytes of `range` out of the file of segment `id`, unless they are all zero, as a power failure leaves
-/// them behind the written part.
+/// Copies the bytes of `range` out of the file of segment `id`, unless all are zero: a power failure leaves zeros
+/// behind the written part.
 ///
 /// # Errors
 /// The operating system's; then the bytes are not copied.
@@ -44,7 +44,7 @@ pub(super) fn keep(
     let mut has_content = false;
     let mut copy = None;
     let path = dir.join(format!("{id}-{}{SUFFIX}", range.start));
-    // Two passes: a file is created only if there is something to keep.
+    // Two passes, so that a file is created only if there is something to keep.
     for is_copying in [false, true] {
         if is_copying && !has_content {
             return Ok(Kept(None));
@@ -53,7 +53,7 @@ pub(super) fn keep(
             make_room(dir, medium)?;
             match medium.create(&path) {
                 Ok(created) => copy = Some(created),
-                // An earlier start has kept them and could not cut them off.
+                // An earlier start kept these bytes and could not truncate the segment.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Kept(Some(path))),
                 Err(error) => return Err(error),
             }
@@ -70,7 +70,7 @@ pub(super) fn keep(
             has_content |= bytes.iter().any(|byte| *byte != 0);
             if let Some(copy) = &copy {
                 write_all(&**copy, &bytes).inspect_err(|_| {
-                    // At the next start a part would pass for the whole.
+                    // The next start would take an incomplete copy for the whole.
                     let _ = medium.remove(&path);
                 })?;
             }
@@ -84,7 +84,7 @@ pub(super) fn keep(
     Ok(Kept(Some(path)))
 }
 
-/// Removes the oldest of these files, to make room for another one.
+/// Removes the oldest of these files, so that one more stays within [`MOST`].
 fn make_room(dir: &Path, medium: &dyn Medium) -> io::Result<()> {
     let mut names: Vec<String> =
         medium.list(dir)?.into_iter().filter(|name| name.ends_with(SUFFIX)).collect();

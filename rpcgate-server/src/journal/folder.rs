@@ -1,4 +1,4 @@
-//! The journal's folder: used by one process at a time, and the gateway's identity in it.
+//! The journal's folder: its lock for one process, and the gateway's identity in it.
 
 use crate::lock::{NotLocked, holder, lock, unmade};
 use rpcgate_core::journal::GatewayId;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 const GATEWAY: &str = "gateway";
 
-/// Why a journal cannot be opened.
+/// The reason why a journal cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
@@ -44,16 +44,15 @@ pub enum JournalError {
     Thread(io::Error),
 }
 
-/// A folder that belongs to this journal until it is dropped.
+/// The locked folder of this journal.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// The operating system unlocks it when the process ends for any reason.
+    /// The operating system releases it when the process ends for any reason.
     _lock: File,
 }
 
 impl Folder {
-    /// Creates the folder if it is missing, for its owner alone, and locks it.
     pub(super) fn open(path: &Path) -> Result<Folder, JournalError> {
         let lock = lock(path).map_err(|why| match why {
             NotLocked::InUse(pid) => JournalError::InUse { path: path.display().to_string(), pid },
@@ -65,7 +64,7 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), _lock: lock })
     }
 
-    /// The gateway's identity, if the folder has one. A file that cannot be parsed counts as none.
+    /// Returns the gateway's identity, if the folder has one. A file that cannot be parsed counts as missing.
     pub(super) fn gateway(&self) -> Result<Option<GatewayId>, JournalError> {
         match fs::read_to_string(self.path.join(GATEWAY)) {
             Ok(text) => Ok(text.trim().parse().ok()),
@@ -75,7 +74,7 @@ impl Folder {
         }
     }
 
-    /// Stores the identity. A reader sees it whole or not at all, also after a power failure.
+    /// Stores the identity atomically, also across a power failure.
     pub(super) fn keep_gateway(&self, gateway: GatewayId) -> Result<(), JournalError> {
         let write = || {
             let fresh = self.path.join(format!(".{GATEWAY}.new"));
@@ -90,7 +89,7 @@ impl Folder {
     }
 }
 
-/// The gateway to which a journal's folder belongs, if it has had one. The folder may be in use.
+/// Returns the gateway that a journal's folder belongs to, even while the folder is in use.
 pub(crate) fn known_gateway(path: &Path) -> Option<GatewayId> {
     fs::read_to_string(path.join(GATEWAY)).ok()?.trim().parse().ok()
 }

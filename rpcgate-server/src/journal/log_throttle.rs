@@ -1,17 +1,17 @@
-//! Limits how often the log repeats a message.
+//! A limit on how often the log repeats a message.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The shortest time between two messages.
+/// The minimum time between two messages, in microseconds.
 const EVERY: u64 = 10_000_000;
 
-/// When the last message was logged.
+/// The time of the last message.
 #[derive(Debug, Default)]
 pub(super) struct LogThrottle(AtomicU64);
 
 impl LogThrottle {
-    /// Whether to log at `now` of the clock's [`elapsed`](rpcgate_core::clock::Clock::elapsed).
+    /// Reports whether to log at `now`, a reading of [`elapsed`](rpcgate_core::clock::Clock::elapsed).
     pub(super) fn is_due(&self, now: Duration) -> bool {
         let now = u64::try_from(now.as_micros()).unwrap_or(u64::MAX - 1) + 1;
         let last = self.0.load(Relaxed);

@@ -1,4 +1,4 @@
-//! Losses that are final, counted to the unit.
+//! Exact counts of final losses.
 
 use super::records::Weight;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! What a journal is written on: a disk, or in tests one that is full, stalls or tears.
+//! The medium of a journal: a disk, or in tests a full, stalling or failing one.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
@@ -7,9 +7,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file system. All its methods block for as long as the medium takes.
+/// A file system. All methods block until the medium responds.
 pub trait Medium: Send + Sync + Debug {
-    /// The names of the files in a folder, in no order; those that are not UTF-8 are left out.
+    /// Returns the names of the files in a folder, in no order. Names that are not UTF-8 are left out.
     ///
     /// # Errors
     /// The operating system's.
@@ -33,7 +33,7 @@ pub trait Medium: Send + Sync + Debug {
     /// The operating system's; [`io::ErrorKind::NotFound`] if there is no such file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Waits until created and removed files of a folder would survive a power failure.
+    /// Waits until created and removed files of a folder survive a power failure.
     ///
     /// # Errors
     /// The operating system's.
@@ -42,31 +42,31 @@ pub trait Medium: Send + Sync + Debug {
 
 /// One file.
 pub trait MediumFile: Send + Sync + Debug {
-    /// Writes at the end, once. Returns how many bytes were taken, which may be fewer than given.
+    /// Appends once. Returns the number of accepted bytes, which may be fewer than given.
     ///
     /// # Errors
     /// The operating system's.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Reads from offset `at`, once. Returns how many bytes were read: 0 at the end.
+    /// Reads once from offset `at`. Returns the number of bytes read, 0 at the end.
     ///
     /// # Errors
     /// The operating system's.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     ///
     /// # Errors
     /// The operating system's.
     fn size(&self) -> io::Result<u64>;
 
-    /// Truncates it to `len` bytes.
+    /// Truncates the file to `len` bytes.
     ///
     /// # Errors
     /// The operating system's.
     fn truncate(&self, len: u64) -> io::Result<()>;
 
-    /// Waits until its content would survive a power failure.
+    /// Waits until the content survives a power failure.
     ///
     /// # Errors
     /// The operating system's.

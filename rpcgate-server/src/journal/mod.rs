@@ -1,16 +1,16 @@
-//! The journal: usage that is not in the database yet, on the gateway's own disk.
+//! The journal: usage records on the gateway's own disk that are not in the database yet.
 //!
-//! A record is one frame of [`rpcgate_core::journal`]'s form, at the end of a segment of its thread's shard, and
-//! written before its answer leaves: killing the process does not undo its writes. Answers that are ready at the
-//! same time share one write. A thread flushes to the medium on a timer, for power failures. Refusals are never billed;
-//! they wait up to a tenth of a second, and in a storm are summed. The shipper reads segments, stores their records,
-//! and removes segments that are sealed and stored.
+//! A record is one frame in the format of [`rpcgate_core::journal`], appended to a segment of its thread's shard. It is
+//! written before its answer leaves, so killing the process loses nothing. Answers that are ready at the same time
+//! share one write. A thread flushes to the medium on a timer, for power failures. Refusals are never billed; they wait
+//! up to a tenth of a second, and in a storm are summed. The shipper reads segments, stores their records and removes
+//! segments that are sealed and stored.
 //!
-//! If the disk is full or holds a write for longer than [`STALL`], records wait in memory, up to a bound. A record that
-//! finds no room there either is lost, and counted to the unit. A thread that merely waits for a processor does not
-//! count as held by the disk: a kill would cost the records in memory.
+//! If the disk is full or holds a write for longer than [`STALL`], records wait in a bounded memory. A record that does
+//! not fit there either is lost and counted exactly. A thread that merely waits for a processor does not count as held
+//! by the disk, because a kill would lose the records in memory.
 //!
-//! The folder holds the gateway's identity, and a lock: one process uses it at a time.
+//! The folder contains the gateway's identity and a lock, so that one process uses it at a time.
 
 mod cut;
 mod folder;
@@ -55,37 +55,37 @@ use std::time::Duration;
 use threads::Threads;
 use worker_signal::Order;
 
-/// The disk counts as stalled when it holds a write for longer.
+/// The maximum time of a write; beyond it the disk counts as stalled.
 pub const STALL: Duration = Duration::from_millis(50);
 
-/// A segment that has grown to this many bytes is sealed.
+/// The length, in bytes, at which a segment is sealed.
 const SEGMENT: u64 = 16 << 20;
 
-/// How long [`Journal::close`] waits for each thread whose write the disk holds.
+/// The time that [`Journal::close`] waits for each thread whose write the disk holds.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The settings of a [`Journal`].
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
-    /// Its folder; created if it is missing.
+    /// The folder, created if it is missing.
     pub dir: PathBuf,
-    /// What happens to calls that cannot be recorded.
+    /// The handling of calls that cannot be recorded.
     pub on_full: OnFull,
-    /// Bytes of records held in memory while the disk is full or stalled.
+    /// The maximum bytes of records in memory while the disk is full or stalled.
     pub memory: u64,
-    /// Time between flushes to the medium.
+    /// The time between flushes to the medium.
     pub sync_interval: Duration,
-    /// How many threads write without waiting for each other; as many segments are open at a time.
+    /// The number of shards: the threads that write without contention, and the open segments.
     pub shards: usize,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// What its files are written on.
+    /// The medium of the files.
     pub medium: Arc<dyn Medium>,
 }
 
 impl JournalOptions {
-    /// The settings of a configuration, on the machine's disk, with a shard for each worker of a runtime of the default
-    /// size.
+    /// Returns the settings of a configuration on the machine's disk, with a shard for each worker of a runtime of the
+    /// default size.
     pub fn new(config: &JournalSettings, clock: Arc<dyn Clock>) -> Self {
         JournalOptions {
             dir: config.dir.clone(),
@@ -102,40 +102,40 @@ impl JournalOptions {
 /// The current state of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// Its identifier. Newer segments have larger ones.
+    /// The identifier. Newer segments have larger ones.
     pub id: SegmentId,
-    /// Its length in bytes: its head and whole frames. It does not shrink.
+    /// The length in bytes of the head and whole frames. It never shrinks.
     pub len: u64,
-    /// Whether nothing more is appended: `len` is final.
+    /// Nothing more is appended: `len` is final.
     pub sealed: bool,
 }
 
-/// Status of a journal.
+/// The status of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct JournalStatus {
-    /// Whether records wait in memory, because the disk is full or does not answer in time.
+    /// Records wait in memory because the disk is full or does not answer in time.
     pub stalled: bool,
-    /// Whether the memory for more of them is nearly used up.
+    /// The memory for waiting records is nearly used up.
     pub full: bool,
     /// Bytes that wait in memory.
     pub queued_bytes: u64,
-    /// Segments on the disk.
+    /// The number of segments on the disk.
     pub segments: u64,
-    /// Their bytes.
+    /// The bytes of all segments.
     pub segment_bytes: u64,
-    /// Records lost since the start, because neither the disk nor memory had room, or because the journal was closed.
+    /// Records lost since the start, because disk and memory were full or the journal was closed.
     pub lost_records: u64,
-    /// Calls in them.
+    /// Calls in the lost records.
     pub lost_calls: u64,
-    /// Compute Units charged in them.
+    /// Compute Units charged in the lost records.
     pub lost_cu: u64,
 }
 
-/// Usage that is not in the database yet.
+/// The journal of usage that is not in the database yet.
 ///
-/// Dropped without [`close`](Journal::close), it leaves the same files as a killed process: every charged record that the
-/// disk took.
+/// Dropping it without [`close`](Journal::close) leaves the same files as a killed process: every charged record that
+/// the disk accepted.
 #[derive(Debug)]
 pub struct Journal {
     shared: Arc<Shared>,
@@ -143,17 +143,17 @@ pub struct Journal {
     admits: AtomicBool,
     is_closed: AtomicBool,
     threads: Mutex<Option<Threads>>,
-    /// Dropped after the threads, which write in it.
+    /// Dropped after the threads, which write to it.
     _folder: Folder,
 }
 
 impl Journal {
-    /// Opens the folder, creates it if it is missing, locks it, and cuts incomplete records off the segments in it. The
+    /// Opens and locks the folder, creates it if it is missing, and cuts incomplete records off its segments. The
     /// journal takes records at once, but [`is_ready`](UsageSink::is_ready) is false until [`admit`](Journal::admit).
     ///
     /// # Errors
-    /// [`JournalError`] if the folder is in use or cannot be used. Its content causes no error: a segment that cannot
-    /// be read is left as it is, and logged.
+    /// [`JournalError`] if the folder is in use or cannot be used. Its content causes no error: an unreadable segment
+    /// is logged and left as it is.
     pub fn open(options: JournalOptions) -> Result<Arc<Journal>, JournalError> {
         let JournalOptions { dir, on_full, memory, sync_interval, shards, clock, medium } = options;
         let folder = Folder::open(&dir)?;
@@ -180,32 +180,32 @@ impl Journal {
         }))
     }
 
-    /// The gateway that writes the journal. The same after a restart on the same folder.
+    /// Returns the gateway that writes the journal. It stays the same after a restart on the same folder.
     pub fn gateway(&self) -> GatewayId {
         self.shared.segment_files.gateway()
     }
 
-    /// All segments, oldest first.
+    /// Returns all segments, oldest first.
     pub fn segments(&self) -> Vec<Segment> {
         self.shared.segment_files.segments()
     }
 
-    /// Appends bytes `from..to` of a segment to `into`. It blocks while the disk does.
+    /// Appends bytes `from..to` of a segment to `into`. Blocks while the disk does.
     ///
     /// # Errors
     /// The operating system's; [`io::ErrorKind::InvalidInput`] beyond the segment's length, and
-    /// [`io::ErrorKind::NotFound`] if there is no such segment. `into` is then unchanged.
+    /// [`io::ErrorKind::NotFound`] for a missing segment. `into` is then unchanged.
     pub fn read(&self, id: SegmentId, from: u64, to: u64, into: &mut Vec<u8>) -> io::Result<()> {
         self.shared.segment_files.read(id, from, to, into)
     }
 
-    /// Removes a sealed segment: it does not reappear after a power failure either. A segment that does not
-    /// exist counts as removed. It blocks while the disk does.
+    /// Removes a sealed segment so that it does not reappear after a power failure. A missing segment counts as
+    /// removed. Blocks while the disk does.
     ///
     /// # Errors
-    /// The operating system's: the segment may still be there, or come back, until another call succeeds.
-    /// [`io::ErrorKind::InvalidInput`] if the segment is not sealed, [`io::ErrorKind::InvalidData`] if its file exists
-    /// and could not be read when the journal was opened: another start may read it.
+    /// The operating system's: the segment may still exist or reappear until another call succeeds.
+    /// [`io::ErrorKind::InvalidInput`] if the segment is not sealed, [`io::ErrorKind::InvalidData`] if its file could
+    /// not be read when the journal was opened: another start may read it.
     pub fn forget(&self, id: SegmentId) -> io::Result<()> {
         self.shared.segment_files.forget(id)
     }
@@ -225,7 +225,7 @@ impl Journal {
         }
     }
 
-    /// Its status.
+    /// Returns the status.
     pub fn status(&self) -> JournalStatus {
         let (queue, lost) = (&self.shared.queue, self.shared.losses.sum());
         let segments = self.segments();
@@ -241,20 +241,20 @@ impl Journal {
         }
     }
 
-    /// Starts counting calls, by the labels in `names`.
+    /// Starts to count calls, by the labels in `names`.
     pub(crate) fn meter(&self, names: &Arc<Names>) {
         self.shared.metered(|meter| meter.start(names.clone()));
     }
 
-    /// The counts since then.
+    /// Returns the counts since [`meter`](Self::meter).
     pub(crate) fn metered(&self) -> Sums {
         let mut sums = Sums::default();
         self.shared.metered(|meter| meter.add_to(&mut sums));
         sums
     }
 
-    /// Writes and flushes all that waits, seals the open segments and ends the threads. Later records count as lost. A
-    /// disk that does not answer is waited for some seconds at most. Closing it again does nothing.
+    /// Writes and flushes all waiting records, seals the open segments and ends the threads. Later records count as
+    /// lost. A disk that does not answer delays this by a few seconds at most. A second close does nothing.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         let Some(threads) = self.threads.lock().take() else {
@@ -280,8 +280,8 @@ impl UsageSink for Journal {
         self.shared.write_held(ticket);
     }
 
-    /// False before [`admit`](Journal::admit), after [`close`](Journal::close), and, if the configuration says so,
-    /// while neither disk nor memory has room.
+    /// Returns false before [`admit`](Journal::admit), after [`close`](Journal::close), and, if the configuration says
+    /// so, while both disk and memory are full.
     fn is_ready(&self) -> bool {
         self.admits.load(Ordering::Acquire)
             && !self.is_closed.load(Ordering::Acquire)

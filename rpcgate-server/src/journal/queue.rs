@@ -1,8 +1,8 @@
-//! Memory in place of a disk that is full or does not answer. While anything waits here, all new records come here too,
+//! The memory queue for a disk that is full or does not answer. While records wait here, all new records come here too,
 //! so that the records of a shard stay in order.
 //!
-//! Records wait as whole segments in the making, each readable by itself: once the disk is back, each becomes a file
-//! with one write.
+//! Records wait as images of whole segments, each readable by itself. Once the disk works again, each image becomes a
+//! file with one write.
 
 use super::STALL;
 use super::records::Weight;
@@ -12,7 +12,7 @@ use rpcgate_core::journal::{HEAD, Writer};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The length to which a segment grows in memory before the next one is begun.
+/// The size, in bytes, at which the next image is begun.
 const IMAGE: usize = 512 * 1024;
 
 /// A segment in memory.
@@ -23,14 +23,13 @@ pub(super) struct Image {
     held: Weight,
 }
 
-/// What the writing thread does next.
+/// The next step of the writing thread.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// Nothing: records go straight to the disk.
+    /// Nothing to do: records go straight to the disk.
     Idle,
     /// Nothing waits. If the disk is well, records may go straight to it.
     Empty,
-    /// Write this image.
     Image(Image),
 }
 
@@ -50,17 +49,17 @@ struct Waiting {
     images: VecDeque<Image>,
     /// The writer of the newest image.
     writer: Writer,
-    /// Whether the newest image takes more records.
+    /// The newest image takes more records.
     is_open: bool,
     /// The weight of the image that is being written.
     out: Weight,
-    /// The last image is being written to a disk that is well: new records wait for it.
+    /// The last image is being written to a healthy disk; new records wait for it.
     closing: bool,
     closed: bool,
 }
 
 impl Queue {
-    /// Holds at most `memory` bytes.
+    /// Creates a queue of at most `memory` bytes.
     pub(super) fn new(memory: u64) -> Self {
         Queue {
             memory,
@@ -73,34 +72,34 @@ impl Queue {
         }
     }
 
-    /// Whether records go to memory.
+    /// Reports whether records go to memory.
     pub(super) fn is_diverted(&self) -> bool {
         self.diverted.load(Ordering::Acquire)
     }
 
-    /// How often records began to go to memory. A shard's earlier writes are older than the waiting records; what it writes
-    /// afterwards is newer.
+    /// Returns how often records began to go to memory. A shard's writes before a turn are older than the waiting
+    /// records, its writes after it are newer.
     pub(super) fn turns(&self) -> u64 {
         self.turns.load(Ordering::Acquire)
     }
 
-    /// Bytes that wait, including those that are being written.
+    /// Returns the waiting bytes, including those being written.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the memory that is left may not suffice for the calls in flight.
+    /// Reports whether the free memory may not suffice for the calls in flight.
     pub(super) fn is_full(&self) -> bool {
         self.full.load(Ordering::Acquire)
     }
 
-    /// Lets records go to memory from now on. Returns whether they did not before.
+    /// Diverts records to memory. Returns false if they already were.
     pub(super) fn divert(&self) -> bool {
         let waiting = self.line.lock();
         self.turn(&waiting)
     }
 
-    /// Called under the lock, so that nothing changes while the caller looks whether anything waits.
+    /// Called under the lock, so that nothing changes while the caller checks for waiting records.
     fn turn(&self, waiting: &Waiting) -> bool {
         if waiting.closed || self.diverted.load(Ordering::Relaxed) {
             return false;
@@ -110,7 +109,7 @@ impl Queue {
         true
     }
 
-    /// Takes a record, if there is room for it.
+    /// Queues a record if it fits.
     pub(super) fn push(&self, record: &Record<'_>, weight: Weight) -> bool {
         let mut waiting = self.line.lock();
         if waiting.closed {
@@ -136,7 +135,7 @@ impl Queue {
             image.held.add(weight);
             self.bytes.store(bytes, Ordering::Relaxed);
         } else {
-            // The writer relies on its earlier output here, so it stops writing.
+            // The writer relies on its earlier output in this image, so it cannot continue here.
             *is_open = false;
             image.bytes.truncate(before);
             if before == 0 {
@@ -149,7 +148,8 @@ impl Queue {
         fits
     }
 
-    /// Waits a moment for the last image to reach the disk. Returns whether records go straight to the disk again.
+    /// Waits at most [`STALL`] for the last image to reach the disk. Returns whether records go straight to the disk
+    /// again.
     pub(super) fn settles(&self) -> bool {
         let mut waiting = self.line.lock();
         while waiting.closing {
@@ -160,8 +160,8 @@ impl Queue {
         !self.is_diverted()
     }
 
-    /// What to write next. With `is_well`, the disk has just taken something: if this is the last image, new records
-    /// wait for it, or else there would always be a next one.
+    /// Returns the next step. `is_well` means that the disk has just accepted data without delay: new records then wait
+    /// for the last image, because otherwise there would always be a next one.
     pub(super) fn next(&self, is_well: bool) -> Next {
         let mut waiting = self.line.lock();
         if !self.is_diverted() {
@@ -175,7 +175,7 @@ impl Queue {
         Next::Image(image)
     }
 
-    /// The image is on the disk.
+    /// Accounts for an image that is on the disk.
     pub(super) fn written(&self, image: &Image) {
         let mut waiting = self.line.lock();
         waiting.out = Weight::default();
@@ -186,7 +186,7 @@ impl Queue {
         }
     }
 
-    /// The disk did not take the image.
+    /// Returns an image that the disk did not take to the front of the queue.
     pub(super) fn put_back(&self, image: Image) {
         let mut waiting = self.line.lock();
         waiting.out = Weight::default();
@@ -196,7 +196,7 @@ impl Queue {
         self.reopen(waiting);
     }
 
-    /// The disk takes images, but slowly: new records need not wait for it.
+    /// Lets new records continue in memory, because the disk accepts images only slowly.
     pub(super) fn keep(&self) {
         self.reopen(self.line.lock());
     }
@@ -219,7 +219,7 @@ impl Queue {
         is_empty
     }
 
-    /// Takes no more. What waits is lost; returns how much that is.
+    /// Closes the queue. Returns the weight of the waiting records, which are lost.
     pub(super) fn close(&self) -> Weight {
         let mut waiting = self.line.lock();
         waiting.closed = true;
@@ -228,7 +228,7 @@ impl Queue {
             lost.add(image.held);
         }
         self.bytes.store(0, Ordering::Relaxed);
-        // Later records are sent here, and not to a disk that no thread watches any more.
+        // Later records are sent here instead of to a disk that no thread watches any more.
         self.diverted.store(true, Ordering::Release);
         self.reopen(waiting);
         lost

@@ -5,7 +5,7 @@ use rpcgate_core::journal::MAX_NAME;
 use rpcgate_core::tally::Transport;
 use smallvec::{SmallVec, smallvec};
 
-/// The loss if a record is lost.
+/// The loss that a lost record causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Weight {
     pub(super) records: u64,
@@ -14,8 +14,8 @@ pub(super) struct Weight {
 }
 
 impl Weight {
-    /// The weight of a record that counts for this many. The parts of a WebSocket stream are not calls; any other long call is
-    /// one from its begin.
+    /// Returns the weight of a record that sums up `records` records. The parts of a WebSocket stream are not calls.
+    /// Any other long call counts from its begin.
     pub(super) fn of(record: &Record<'_>, records: u64) -> Self {
         let calls = match (record.phase, record.transport) {
             (Phase::Begin, Transport::Ws) | (Phase::Pushed | Phase::End, _) => 0,
@@ -31,9 +31,9 @@ impl Weight {
     }
 }
 
-/// One record or several. They are walked again if the disk did not take them.
+/// One or more records, which can be visited again if the disk did not take them.
 pub(super) trait Records {
-    /// Passes each record on with its weight.
+    /// Passes each record and its weight to `take`.
     fn each(&self, take: impl FnMut(&Record<'_>, Weight));
 }
 
@@ -51,21 +51,18 @@ impl Records for [Held] {
     }
 }
 
-/// A record that owns its content.
 #[derive(Debug)]
 pub(super) struct Held {
-    /// The record, without its lines.
     set: Record<'static>,
     lines: SmallVec<[HeldLine; 1]>,
-    /// The number of records that it counts for.
+    /// The number of records that this one sums up.
     records: u64,
 }
 
 #[derive(Debug)]
 struct HeldLine {
-    /// The length of most methods' names.
+    /// Inline for the length of most method names.
     method: SmallVec<[u8; 32]>,
-    /// The line, without its method.
     rest: Line<'static>,
 }
 
@@ -78,7 +75,7 @@ impl Held {
         Held { set: set(record), lines: lines.collect(), records: 1 }
     }
 
-    /// A record of one line that counts for `records`.
+    /// Creates a record of one line that sums up `records` records.
     pub(super) fn sum(set: Record<'static>, method: &[u8], rest: Line<'static>, records: u64) -> Self {
         Held { set, lines: smallvec![HeldLine { method: SmallVec::from_slice(method), rest }], records }
     }
@@ -91,12 +88,11 @@ impl Held {
     }
 }
 
-/// The stored part of a method's name: enough for the writer to cut it where it would cut the whole name.
+/// Returns the stored part of a method's name: long enough for the writer to truncate it as it would the whole name.
 pub(super) fn name(method: &[u8]) -> &[u8] {
     method.get(..MAX_NAME + 4).unwrap_or(method)
 }
 
-/// The record without its lines.
 pub(super) const fn set(record: &Record<'_>) -> Record<'static> {
     Record {
         phase: record.phase,
@@ -115,7 +111,6 @@ pub(super) const fn set(record: &Record<'_>) -> Record<'static> {
     }
 }
 
-/// The line without its method.
 pub(super) const fn bare(line: &Line<'_>) -> Line<'static> {
     Line {
         method: &[],

@@ -1,5 +1,5 @@
-//! Recovers the files of an earlier process. All complete records are kept, incomplete ones are cut off and kept in
-//! separate files, and nothing that is found stops the gateway from starting.
+//! The recovery of an earlier process's files. All complete records stay, incomplete ones move to separate files, and
+//! no file content prevents the gateway from starting.
 
 use super::cut;
 use super::medium::{Medium, MediumFile};
@@ -8,19 +8,18 @@ use rpcgate_core::journal::{BadHead, GatewayId, HEAD, Reader, SegmentHeader, Seg
 use std::io;
 use std::path::Path;
 
-/// The name of a file that shows whether the disk takes anything.
+/// The name of a file that tests whether the disk accepts data.
 pub(super) const PROBE: &str = "probe";
 
-/// How much is read at a time.
+/// The read size, in bytes.
 const CHUNK: usize = 256 * 1024;
 
-/// The segments that were left.
+/// The segments that an earlier process left.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    /// Segments with whole records, oldest first, and their length up to the end of the last record, including the
-    /// head.
+    /// Segments with whole records, oldest first, with their length up to the end of the last record, head included.
     pub(super) segments: Vec<(SegmentId, u64)>,
-    /// Files with the name of a segment that could not be read this time. Another start may read them.
+    /// Segment files that could not be read this time. Another start may read them.
     pub(super) unread: Vec<SegmentId>,
 }
 
@@ -30,8 +29,8 @@ enum Found {
     Unread,
 }
 
-/// The gateway whose journal is in the folder, according to its newest segment. The database knows shipments by this
-/// identity.
+/// Returns the gateway whose journal is in the folder, according to its newest segment. The database knows shipments by
+/// this identity.
 pub(super) fn owner(dir: &Path, medium: &dyn Medium) -> io::Result<Option<GatewayId>> {
     let mut ids = segments_in(dir, medium)?;
     ids.reverse();
@@ -41,7 +40,7 @@ pub(super) fn owner(dir: &Path, medium: &dyn Medium) -> io::Result<Option<Gatewa
     }))
 }
 
-/// The segments of `gateway`, cut behind the last of their whole records.
+/// Returns the segments of `gateway`, cut behind the last of their whole records.
 pub(super) fn left(dir: &Path, gateway: GatewayId, medium: &dyn Medium) -> io::Result<Left> {
     match medium.remove(&dir.join(PROBE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => complain(dir, PROBE, &error),
@@ -138,11 +137,11 @@ fn start(file: &dyn MediumFile) -> io::Result<Vec<u8>> {
 
 struct Whole {
     records: u64,
-    /// Where the last record ends.
+    /// The end of the last whole record.
     end: u64,
 }
 
-/// Reads the records of a segment up to the first that is not whole.
+/// Reads the records of a segment up to the first incomplete one.
 fn whole(file: &dyn MediumFile) -> io::Result<Whole> {
     let mut reader = Reader::new();
     let mut buffer = vec![0; CHUNK];
@@ -160,7 +159,7 @@ fn whole(file: &dyn MediumFile) -> io::Result<Whole> {
                 filled -= begin;
                 begin = 0;
                 if filled == buffer.len() {
-                    // A frame begins with its length, and a length beyond the bound does not count as one.
+                    // A frame begins with its length; a length beyond the bound is invalid.
                     buffer.resize(2 * filled, 0);
                 }
                 match file.read_at(&mut buffer[filled..], whole.end + filled as u64)? {

@@ -1,4 +1,5 @@
-//! Refusals, held back for a tenth of a second, so that a storm of them is not a storm of writes. They are never billed.
+//! Refusals are held back for a tenth of a second, so that a storm of them is not a storm of writes. They are never
+//! billed.
 
 use super::records::{Held, bare, name, set};
 use crate::metrics::meter::Meter;
@@ -9,13 +10,12 @@ use rpcgate_core::journal::Party;
 use rpcgate_core::tally::Transport;
 use std::collections::HashMap;
 
-/// So many refusals keep a record of their own, by which their request can be found.
+/// The number of refusals per write that keep their own record, so that their request can be found.
 pub(super) const SINGLES: usize = 32;
-/// So many sums are kept apart by method; the calls of further methods are summed under [`OTHER`].
+/// The number of sums with their own method; calls of further methods are summed under [`OTHER`].
 pub(super) const SUMS: usize = 4_096;
-/// So many sums are held at most, including those of [`OTHER`].
+/// The maximum number of sums, including those of [`OTHER`].
 pub(super) const MOST_SUMS: usize = 2 * SUMS;
-/// The name for any further method.
 pub(super) const OTHER: &[u8] = b"(other)";
 
 /// Refusals that are not written yet.
@@ -27,11 +27,10 @@ pub(super) struct Refusals {
     /// Sums that are complete because one of their numbers would overflow.
     done: Vec<Held>,
     closed: bool,
-    /// Counts refusals as they come.
     pub(super) meter: Meter,
 }
 
-/// What summed refusals have in common, except the method.
+/// The fields that summed refusals share, except the method.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Kind {
     phase: Phase,
@@ -46,28 +45,26 @@ struct Kind {
 
 #[derive(Debug)]
 struct Sum {
-    /// The first of the refusals; its latency, windows and line are added up.
+    /// The first of the refusals; latency, windows and line are summed in it.
     set: Record<'static>,
     line: Line<'static>,
     records: u64,
-    /// Whether it is the record of one whole request: then it keeps the request's id.
+    /// It is the record of one whole request, so it keeps the request's id.
     is_request: bool,
 }
 
-/// What happened to a refusal.
+/// The result of adding a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Taken {
-    /// It is held.
     Held,
-    /// It is held, and it is time to write all of them.
+    /// Held, and all held refusals should be written now.
     Enough,
-    /// The journal is closed.
     Closed,
 }
 
 impl Refusals {
-    /// Whether a record waits here: all of it was refused, so nothing of it is charged. A stream whose begin was refused
-    /// has no other part.
+    /// Reports whether a record waits here: every line was refused, so nothing is charged. A stream whose begin was
+    /// refused has no other part.
     pub(super) fn wants(record: &Record<'_>) -> bool {
         matches!(record.phase, Phase::Whole | Phase::Begin)
             && !record.lines.is_empty()
@@ -120,7 +117,7 @@ impl Refusals {
         }
     }
 
-    /// Takes all of them out.
+    /// Removes and returns all refusals.
     pub(super) fn take(&mut self) -> Vec<Held> {
         let mut all = std::mem::take(&mut self.singles);
         all.append(&mut self.done);
@@ -131,7 +128,7 @@ impl Refusals {
         all
     }
 
-    /// Takes all of them out, and accepts no more.
+    /// Removes and returns all refusals, and accepts no more.
     pub(super) fn close(&mut self) -> Vec<Held> {
         self.closed = true;
         self.take()
@@ -139,7 +136,7 @@ impl Refusals {
 }
 
 impl Sum {
-    /// Adds another part of the same kind and method, if the numbers do not overflow.
+    /// Adds a sum of the same kind and method, if no number overflows.
     fn add(&mut self, part: &Sum) -> bool {
         let (a, b) = (&self.line, &part.line);
         let (Some(calls), Some(bytes_in), Some(bytes_out), Some(windowed)) = (

@@ -1,9 +1,9 @@
-//! Whether a thread waits for the disk, or only for a processor. Both take long, but only in the first case it helps to
-//! keep records in memory, where a kill would cost them.
+//! The difference between a thread that waits for the disk and one that waits for a processor. Both take long, but only
+//! for the first it helps to keep records in memory, where a kill would lose them.
 
 use std::fs;
 
-/// The number of a thread whose number is not known.
+/// The id of a thread whose id is not known.
 const UNKNOWN: u32 = 0;
 
 thread_local! {
@@ -14,16 +14,16 @@ fn id() -> Option<u32> {
     fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }
 
-/// The operating system's number of the calling thread.
+/// Returns the operating system's id of the calling thread.
 pub(super) fn this_thread() -> u32 {
     ID.try_with(|id| *id).unwrap_or(UNKNOWN)
 }
 
-/// Whether a thread of this process is running or ready to run. False if the operating system does not know.
+/// Reports whether a thread of this process is running or ready to run; false if the operating system does not know.
 pub(super) fn is_runnable(thread: u32) -> bool {
     thread != UNKNOWN
         && fs::read_to_string(format!("/proc/self/task/{thread}/stat")).is_ok_and(|stat| {
-            // The state comes after the name, which may contain anything.
+            // The state follows the name, which may contain anything.
             stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
         })
 }

@@ -1,4 +1,4 @@
-//! The segments of a journal, and the state of each.
+//! The segments of a journal and their states.
 
 use super::medium::{Medium, MediumFile};
 use super::segment_name::file_name;
@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(super) struct SegmentFile {
     pub(super) id: SegmentId,
     path: PathBuf,
-    /// The length of its head and whole records.
+    /// The length of the head and whole records.
     len: AtomicU64,
-    /// Whether nothing more is appended: `len` is final.
+    /// Nothing more is appended: `len` is final.
     sealed: AtomicBool,
-    /// How much of it would survive a power failure.
+    /// The length that would survive a power failure.
     synced: AtomicU64,
-    /// Open while it is written to. Sealed ones are opened when they are read, so that a long time without a database
-    /// does not use up the process's file descriptors.
+    /// Open while it is written to. A sealed file is opened for each read, so that a long database outage does not use
+    /// up the process's file descriptors.
     file: Mutex<Option<Arc<dyn MediumFile>>>,
 }
 
@@ -34,12 +34,11 @@ impl SegmentFile {
     }
 
     fn view(&self) -> Segment {
-        // Loaded in this order: a segment that is sealed by now has its final length.
+        // Loaded in this order, a sealed segment has its final length.
         let sealed = self.sealed.load(Ordering::Acquire);
         Segment { id: self.id, len: self.len(), sealed }
     }
 
-    /// Ends it: nothing more is appended.
     pub(super) fn seal(&self) {
         self.sealed.store(true, Ordering::Release);
         *self.file.lock() = None;
@@ -51,15 +50,14 @@ impl SegmentFile {
     }
 }
 
-/// Bytes in a file that do not count and could not be removed at once.
+/// Invalid bytes in a file that could not be removed at once.
 #[derive(Debug)]
 struct Waste {
     path: PathBuf,
-    /// How many bytes of the file stay; 0 to remove it.
+    /// The bytes of the file that stay; 0 to remove it.
     keep: u64,
 }
 
-/// The segments.
 #[derive(Debug)]
 pub(super) struct Segments {
     dir: PathBuf,
@@ -68,14 +66,14 @@ pub(super) struct Segments {
     clock: Arc<dyn Clock>,
     files: Mutex<SegmentFiles>,
     waste: Mutex<Vec<Waste>>,
-    /// Whether files were created that a power failure could take back.
+    /// Files were created that a power failure could take back.
     has_new: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct SegmentFiles {
     by_id: BTreeMap<SegmentId, Arc<SegmentFile>>,
-    /// Files that are left as they are.
+    /// Segments whose files could not be read and are left as they are.
     unread: Vec<SegmentId>,
     newest: SegmentId,
 }
@@ -113,7 +111,7 @@ impl Segments {
         self.gateway
     }
 
-    /// The head of a segment that comes after all others, even if the clock was set back.
+    /// Returns the head of a new segment, whose id is above all others even if the clock was set back.
     pub(super) fn next(&self) -> SegmentHeader {
         let opened = self.clock.now();
         let mut files = self.files.lock();
@@ -122,7 +120,7 @@ impl Segments {
         SegmentHeader { segment: id, gateway: self.gateway, opened }
     }
 
-    /// Creates the file of a segment with `bytes` in it: head and whole frames. If that fails, nothing of it stays.
+    /// Creates a segment's file with `bytes`: head and whole frames. If that fails, nothing of it stays.
     pub(super) fn create(
         &self,
         id: SegmentId,
@@ -168,7 +166,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Stores a whole segment, sealed. The first [`HEAD`] bytes of `image` are replaced by its head.
+    /// Stores a whole sealed segment. The first [`HEAD`] bytes of `image` are replaced by its head.
     pub(super) fn store(&self, image: &mut [u8]) -> io::Result<()> {
         let head = self.next();
         if let Some(room) = image.first_chunk_mut::<HEAD>() {
@@ -179,7 +177,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Whether the medium takes a file of `bytes`, which is removed again.
+    /// Tests whether the medium accepts a file of `bytes`, which is removed again.
     pub(super) fn probe(&self, bytes: &[u8]) -> io::Result<()> {
         let path = self.dir.join(recover::PROBE);
         let absent = |result: io::Result<()>| match result {
@@ -192,7 +190,7 @@ impl Segments {
         written
     }
 
-    /// All segments, oldest first.
+    /// Returns all segments, oldest first.
     pub(super) fn segments(&self) -> Vec<Segment> {
         self.files.lock().by_id.values().map(|segment_file| segment_file.view()).collect()
     }
@@ -234,8 +232,7 @@ impl Segments {
         self.medium.sync_dir(&self.dir)
     }
 
-    /// Flushes everything that counts, so that it survives a power failure. Returns the first error, after trying all
-    /// files.
+    /// Flushes everything that counts. Returns the first error after trying all files.
     pub(super) fn sync(&self) -> io::Result<()> {
         let files: Vec<_> = self.files.lock().by_id.values().cloned().collect();
         let mut outcome = Ok(());
@@ -268,8 +265,8 @@ impl Segments {
         }
     }
 
-    /// Removes files that could not be removed before: complete frames in them would count after a restart, and they are stored
-    /// elsewhere by now.
+    /// Removes files that could not be removed before: their complete frames would count again after a restart,
+    /// although they are stored elsewhere.
     pub(super) fn clean(&self) {
         let waste = std::mem::take(&mut *self.waste.lock());
         for waste in waste {

@@ -1,4 +1,4 @@
-//! The part of the journal that a thread writes to: one open segment, and the refusals that wait for it.
+//! A thread's part of the journal: one open segment and the refusals that wait for it.
 
 use super::SEGMENT;
 use super::medium::MediumFile;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A larger scratch buffer is freed after its use.
+/// The maximum scratch buffer, in bytes, that is kept for reuse.
 const SCRATCH: usize = 256 * 1024;
 
 thread_local! {
-    /// Threads are numbered in the order of their first record, so that the workers of a runtime get neighbouring
+    /// Threads are numbered in the order of their first record, so that the workers of a runtime get consecutive
     /// numbers.
     static NUMBER: usize = {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -26,13 +26,13 @@ thread_local! {
     };
 }
 
-/// The calling thread's number.
+/// Returns the calling thread's number.
 pub(crate) fn number() -> usize {
     // A thread may append while it ends, when its thread-local values are gone.
     NUMBER.try_with(|number| *number).unwrap_or_default()
 }
 
-/// Aligned apart from its neighbours, so that the writes of one thread do not slow another's.
+/// Aligned to avoid false sharing between threads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
@@ -40,26 +40,25 @@ pub(super) struct Shard {
     pub(super) segment_writer: Mutex<SegmentWriter>,
     pub(super) refusals: Mutex<Refusals>,
     pub(super) waiting: Waiting,
-    /// When the current write began; 0 if there is none.
+    /// The start of the current write; 0 between writes.
     began: AtomicU64,
     /// The thread that writes.
     writer: AtomicU32,
 }
 
 impl Shard {
-    /// Notes that the calling thread begins to write at `now` of the clock's
+    /// Notes that the calling thread begins a write at `now`, a reading of
     /// [`elapsed`](rpcgate_core::clock::Clock::elapsed).
     pub(super) fn begin(&self, now: Duration) {
         self.writer.store(running::this_thread(), Ordering::Relaxed);
         self.began.store(micros(now) + 1, Ordering::Release);
     }
 
-    /// Notes that the write has ended.
     pub(super) fn end(&self) {
         self.began.store(0, Ordering::Release);
     }
 
-    /// Whether a write takes longer than `limit`, and not for want of a processor: then the disk holds it.
+    /// Reports whether a write takes longer than `limit` because of the disk, and not for want of a processor.
     pub(super) fn is_held(&self, now: Duration, limit: Duration) -> bool {
         let began = self.began.load(Ordering::Acquire);
         began != 0
@@ -73,12 +72,11 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX - 1)
 }
 
-/// Writes the segments of a shard.
 #[derive(Debug, Default)]
 pub(super) struct SegmentWriter {
     open: Option<Open>,
     scratch: Vec<u8>,
-    /// Whether nothing is written any more.
+    /// Nothing is written any more.
     pub(super) is_closed: bool,
 }
 
@@ -87,14 +85,14 @@ struct Open {
     writer: Writer,
     segment_file: Arc<SegmentFile>,
     file: Arc<dyn MediumFile>,
-    /// How often records had gone to memory when it was opened.
+    /// The queue's turn count when the segment was opened.
     turn: u64,
 }
 
 impl SegmentWriter {
-    /// Writes records at the end of the shard's segment, with one write, or as the first of a new segment. If that
-    /// fails, none of them counts. `turn` is how often records have gone to memory so far: later records go into a
-    /// newer segment than those that waited there.
+    /// Writes records to the end of the shard's segment with one write, or to a new segment. On an error none of them
+    /// counts. `turn` is how often records have gone to memory: later records need a newer segment than the records
+    /// that waited there.
     pub(super) fn write(
         &mut self,
         segment_files: &Segments,
@@ -107,7 +105,7 @@ impl SegmentWriter {
         self.scratch.clear();
         let len = if let Some(open) = &mut self.open {
             records.each(|record, _| open.writer.frame(record, &mut self.scratch));
-            // The writer relies on its earlier output, so after a failure it stops writing.
+            // The writer relies on its earlier output, so it cannot continue after a failure.
             if let Err(error) = segment_files.append(&open.segment_file, &*open.file, &self.scratch) {
                 self.open = None;
                 return Err(error);
@@ -132,7 +130,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Ends the segment, if one is open. An open one is never empty.
+    /// Seals the open segment. An open segment is never empty.
     pub(super) fn seal(&mut self) {
         if let Some(open) = self.open.take() {
             open.segment_file.seal();

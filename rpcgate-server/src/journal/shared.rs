@@ -1,4 +1,4 @@
-//! What a journal's callers and its threads share, and the path of a record through it.
+//! The state that a journal's callers and threads share, and the path of a record through it.
 
 use super::STALL;
 use super::log_throttle::LogThrottle;
@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Bytes that a disk must take before it counts as well again.
+/// The bytes that a disk must accept before it counts as healthy again.
 const PROBE: usize = 64 * 1024;
-/// How long a thread waits for its shard at a time before it checks whether the disk is stalled.
+/// The interval at which a thread that waits for its shard checks whether the disk is stalled.
 const WAIT: Duration = Duration::from_millis(5);
-/// How long the last free thread sleeps at a time while it waits for another thread's write.
+/// The sleep of the last free thread while it waits for another thread's write.
 const NAP: Duration = Duration::from_micros(50);
-/// How often it checks before it sleeps: a write takes a microsecond or two.
+/// The number of checks before it sleeps: a write takes a microsecond or two.
 const LOOKS: u32 = 2_000;
 
 #[derive(Debug)]
@@ -35,22 +35,22 @@ pub(super) struct Shared {
     pub(super) queue: Queue,
     pub(super) losses: Losses,
     pub(super) clock: Arc<dyn Clock>,
-    /// Wakes the thread that writes the records waiting in memory.
+    /// Wakes the thread that writes the queue to the disk.
     pub(super) writer_signal: Arc<WorkerSignal>,
     writing: AtomicUsize,
     throttle: LogThrottle,
-    /// Whether the log says that records go to memory.
+    /// The log says that records go to memory.
     is_logged: AtomicBool,
 }
 
-/// How an attempt to empty the memory ended.
+/// The result of an attempt to empty the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Emptied {
     /// Records go straight to the disk.
     All,
-    /// The disk took something.
+    /// The disk took some records.
     Some,
-    /// It took nothing.
+    /// The disk took nothing.
     Nothing,
 }
 
@@ -69,7 +69,7 @@ impl Shared {
         }
     }
 
-    /// Takes a record of the calling thread.
+    /// Records `record` in the calling thread's shard.
     pub(super) fn append(&self, record: &Record<'_>) {
         let shard = &self.shards[number() % self.shards.len()];
         if Refusals::wants(record) {
@@ -80,7 +80,7 @@ impl Shared {
         }
     }
 
-    /// Takes a record of the calling thread that may wait for others.
+    /// Holds `record` in the calling thread's shard if it may wait for others.
     pub(super) fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
         let place = number() % self.shards.len();
         let shard = &self.shards[place];
@@ -96,7 +96,7 @@ impl Shared {
         Some(Ticket { place, number: shard.waiting.add(record) })
     }
 
-    /// Calls `act` with every meter. Each is behind a lock that its callers take anyway.
+    /// Calls `act` with every meter, each under a lock that its callers take anyway.
     pub(super) fn metered(&self, mut act: impl FnMut(&mut Meter)) {
         for shard in &self.shards {
             shard.waiting.metered(&mut act);
@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// Writes the record of a ticket, and all that wait beside it.
+    /// Writes the record of a ticket together with all others that wait in its shard.
     pub(super) fn write_held(&self, ticket: Ticket) {
         let Some(shard) = self.shards.get(ticket.place) else { return };
         while !shard.waiting.is_done(ticket.number) {
@@ -113,7 +113,7 @@ impl Shared {
                     turn.each(|held| self.put(shard, held));
                 }
             } else if self.queue.is_diverted() {
-                // The disk holds the thread that writes, and this record with it: it waits in memory, as others do now.
+                // The disk holds the thread that writes this record. The record waits in memory, as others do now.
                 return;
             }
         }
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Writes records to the disk, or else to memory, or else counts them as lost.
+    /// Writes records to the disk, else to memory, else counts them as lost.
     pub(super) fn put(&self, shard: &Shard, records: &(impl Records + ?Sized)) {
         if self.write(shard, records) || self.queue.settles() && self.write(shard, records) {
             return;
@@ -151,7 +151,7 @@ impl Shared {
         });
     }
 
-    /// Writes records to the shard's segment. Returns whether the disk took them, which is all of them or none.
+    /// Writes records to the shard's segment, all or none. Returns whether the disk took them.
     fn write(&self, shard: &Shard, records: &(impl Records + ?Sized)) -> bool {
         if self.queue.is_diverted() {
             return false;
@@ -177,7 +177,7 @@ impl Shared {
         written.is_ok()
     }
 
-    /// The shard's writer, or `None` if the disk holds the thread that has it.
+    /// Returns the shard's writer; `None` if the disk holds the thread that has it.
     fn segment_writer<'a>(&self, shard: &'a Shard) -> Option<MutexGuard<'a, SegmentWriter>> {
         loop {
             let segment_writer = shard.segment_writer.try_lock_for(WAIT);
@@ -187,9 +187,9 @@ impl Shared {
         }
     }
 
-    /// A permit to write. Not every shard is written to at the same time: a disk that stops answering holds the threads
-    /// that write to it, and one must remain to continue with memory. The last thread waits for another's write to end,
-    /// which takes microseconds, or for the disk to be found stalled: `None`.
+    /// Returns a permit to write. At least one shard is never being written to: a disk that stops answering holds the
+    /// threads that write to it, and one thread must remain to continue with memory. The last thread waits until
+    /// another's write ends, which takes microseconds, or returns `None` when the disk is found stalled.
     fn write_permit(&self) -> Option<WritePermit<'_>> {
         let most = (self.shards.len() - 1).max(1);
         let enter = || {
@@ -215,7 +215,7 @@ impl Shared {
         }
     }
 
-    /// Lets records go to memory.
+    /// Diverts records to memory.
     pub(super) fn divert(&self, trouble: &Trouble<'_>) {
         if !self.queue.divert() {
             return;
@@ -227,14 +227,13 @@ impl Shared {
         }
     }
 
-    /// Whether the disk holds a thread for longer than `limit`.
+    /// Reports whether the disk holds a thread for longer than `limit`.
     pub(super) fn is_held(&self, limit: Duration) -> bool {
         let now = self.clock.elapsed();
         self.shards.iter().any(|shard| shard.is_held(now, limit))
     }
 
-    /// Writes the records waiting in memory, and sends records straight to the disk again once it took all of them without
-    /// delay.
+    /// Writes the queue to the disk. Records go straight to the disk again once it took all of them without delay.
     pub(super) fn drain(&self) -> Emptied {
         let drained = self.empty();
         if drained != Emptied::All {
@@ -284,7 +283,7 @@ impl Shared {
         self.clock.elapsed().saturating_sub(begun) > STALL
     }
 
-    /// Writes all that waits and takes no more. What cannot be written is lost.
+    /// Writes all that waits and accepts no more. Records that cannot be written are lost.
     pub(super) fn finish(&self) {
         for shard in &self.shards {
             if let Some(turn) = shard.waiting.turn(STALL) {
@@ -305,13 +304,13 @@ impl Shared {
         self.segment_files.clean();
     }
 
-    /// Takes no more. What waits in memory is lost.
+    /// Closes the queue. Records that wait in memory are lost.
     pub(super) fn lose_the_rest(&self) {
         self.losses.add(self.queue.close());
     }
 }
 
-/// A thread's permit to write, returned when it is dropped.
+/// A thread's permit to write, returned on drop.
 struct WritePermit<'a>(&'a AtomicUsize);
 
 impl Drop for WritePermit<'_> {
@@ -320,11 +319,9 @@ impl Drop for WritePermit<'_> {
     }
 }
 
-/// Why records go to memory.
+/// The reason why records go to memory.
 pub(super) enum Trouble<'a> {
-    /// It does not answer in time.
     Stalled,
-    /// It returns an error.
     Failed(&'a io::Error),
 }
 

@@ -1,5 +1,5 @@
-//! The journal's threads: one writes the records waiting in memory, one flushes to the medium, and one, which never touches the
-//! disk, watches the others.
+//! The journal's threads: one writes the records waiting in memory, one flushes to the medium, and one, which never
+//! touches the disk, watches the others.
 
 use super::STALL;
 use super::folder::JournalError;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often the writing thread looks for work; refusals are written every other time.
+/// The interval of the writing thread; refusals are written at every second tick.
 const TICK: Duration = Duration::from_millis(50);
-/// The longest pause between two attempts on a disk that takes nothing, in ticks.
+/// The longest pause, in ticks, between two attempts on a disk that accepts nothing.
 const LONGEST_PAUSE: u64 = 20;
-/// How often the watching thread looks, and how often if a write was in progress the last time.
+/// The interval of the watching thread, and its shorter interval while a write is in progress.
 const LOOK: Duration = Duration::from_millis(25);
 const CLOSER_LOOK: Duration = Duration::from_millis(5);
 
@@ -48,7 +48,7 @@ impl Worker {
         Ok(Worker { signal, handle })
     }
 
-    /// Waits for its end. Returns whether it ended in time.
+    /// Waits for the thread's end. Returns whether it ended in time.
     fn end(self) -> bool {
         let has_ended = self.signal.wait_for_end();
         if has_ended && self.handle.join().is_err() {
@@ -58,7 +58,6 @@ impl Worker {
     }
 }
 
-/// All threads of a journal.
 #[derive(Debug)]
 pub(super) struct Threads {
     writer: Worker,
@@ -95,7 +94,7 @@ impl Threads {
 
     /// Ends the threads. Returns whether they finished their work in time.
     pub(super) fn end(self, order: Order) -> bool {
-        // In this order, the last write is flushed too.
+        // In this order the last write is flushed too.
         self.writer.signal.order(order);
         let is_written = self.writer.end();
         self.syncer.signal.order(order);

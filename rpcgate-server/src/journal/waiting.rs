@@ -1,5 +1,5 @@
 //! Records whose answers are about to leave. Each waits for a few turns of the runtime, and the first answer that goes
-//! on writes all of them: on a busy gateway one write serves many.
+//! on writes all of them: on a busy gateway one write serves many answers.
 
 use super::records::Held;
 use crate::metrics::meter::Meter;
@@ -8,25 +8,25 @@ use rpcgate_core::backend::usage_sink::Record;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Larger batches do not wait: copying them would cost more than a write.
+/// The maximum lines of a record that waits: copying a larger batch would cost more than a write.
 const MOST_LINES: usize = 4;
 
 /// A shard's waiting records, numbered in order.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     line: Mutex<Line>,
-    /// All records up to this number are written, or have gone to memory.
+    /// All records up to this number are written or in memory.
     done: AtomicU64,
-    /// Locked by the thread that writes them.
+    /// Locked by the thread that writes the records.
     turn: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Line {
     held: Vec<Held>,
-    /// How many have ever waited.
+    /// The number of records that have ever waited.
     count: u64,
-    /// A buffer of earlier records, to be used again.
+    /// A buffer for reuse.
     spare: Vec<Held>,
     /// Counts all records, whether they wait or not.
     meter: Meter,
@@ -39,12 +39,11 @@ pub(super) struct Turn<'a> {
 }
 
 impl Waiting {
-    /// Whether a record may wait.
     pub(super) fn wants(record: &Record<'_>) -> bool {
         record.lines.len() <= MOST_LINES
     }
 
-    /// Takes a record. Returns its number.
+    /// Adds a record and returns its number.
     pub(super) fn add(&self, record: &Record<'_>) -> u64 {
         let mut line = self.line.lock();
         line.meter.count(record);
@@ -58,7 +57,6 @@ impl Waiting {
         self.line.lock().meter.count(record);
     }
 
-    /// Calls `act` with the meter.
     pub(super) fn metered(&self, act: impl FnOnce(&mut Meter)) {
         act(&mut self.line.lock().meter);
     }
@@ -67,7 +65,7 @@ impl Waiting {
         self.done.load(Ordering::Acquire) >= number
     }
 
-    /// A permit to write, unless another thread holds it for longer than `patience`.
+    /// Returns the permit to write, unless another thread holds it for longer than `patience`.
     pub(super) fn turn(&self, patience: Duration) -> Option<Turn<'_>> {
         let turn = self.turn.try_lock_for(patience)?;
         Some(Turn { waiting: self, _turn: turn })
@@ -75,7 +73,7 @@ impl Waiting {
 }
 
 impl Turn<'_> {
-    /// Passes on all that waits.
+    /// Passes all waiting records to `write`.
     pub(super) fn each(&self, write: impl FnOnce(&[Held])) {
         let (mut held, last) = {
             let mut line = self.waiting.line.lock();

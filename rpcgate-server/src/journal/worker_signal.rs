@@ -1,10 +1,10 @@
-//! Waking and ending one of the journal's threads.
+//! A signal that wakes and ends one of the journal's threads.
 
 use super::CLOSE_WITHIN;
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 
-/// Wakes a thread, orders it to end, and reports when it has ended.
+/// Wakes a thread, orders it to end, and reports its end.
 #[derive(Debug, Default)]
 pub(super) struct WorkerSignal {
     state: Mutex<State>,
@@ -18,16 +18,16 @@ struct State {
     has_ended: bool,
 }
 
-/// How a thread is to end.
+/// An order to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
-    /// After all its work is done.
+    /// After finishing all work.
     Finish,
     /// At once.
     Leave,
 }
 
-/// Why a thread woke.
+/// The reason why a thread woke.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Woken {
     /// By [`WorkerSignal::wake`].
@@ -39,13 +39,11 @@ pub(super) enum Woken {
 }
 
 impl WorkerSignal {
-    /// Wakes the thread.
     pub(super) fn wake(&self) {
         self.state.lock().is_woken = true;
         self.changed.notify_all();
     }
 
-    /// Orders the thread to end.
     pub(super) fn order(&self, order: Order) {
         self.state.lock().order = Some(order);
         self.changed.notify_all();
@@ -55,7 +53,7 @@ impl WorkerSignal {
     pub(super) fn wait(&self, time: Duration) -> Woken {
         let mut state = self.state.lock();
         if state.order.is_none() && !state.is_woken {
-            // A spurious wakeup only makes the thread look a little early.
+            // A spurious wakeup only makes the thread check a little early.
             let _ = self.changed.wait_for(&mut state, time);
         }
         let is_woken = std::mem::take(&mut state.is_woken);
@@ -66,13 +64,12 @@ impl WorkerSignal {
         }
     }
 
-    /// Notes that the thread has ended.
     pub(super) fn ended(&self) {
         self.state.lock().has_ended = true;
         self.changed.notify_all();
     }
 
-    /// Waits for the thread's end, but not for ever: it may hang in a system call. Returns whether it ended.
+    /// Waits for the thread's end, with a limit, because it may hang in a system call. Returns whether it ended.
     pub(super) fn wait_for_end(&self) -> bool {
         let mut state = self.state.lock();
         let _ = self.changed.wait_while_for(&mut state, |state| !state.has_ended, CLOSE_WITHIN);

@@ -1,5 +1,5 @@
-//! Bodies: of a request as it arrives, and of an answer as it leaves: the stack's, compressed or not, or one of our
-//! own.
+//! The bodies of requests and answers. An answer's body comes from the stack, compressed or not, or from the gateway
+//! itself.
 
 use super::connection_state::{Busy, ConnectionState};
 use super::progress::Progress;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tower_http::compression::CompressionBody;
 
-/// Bytes of an answer that are handed to an HTTP/2 stream at a time. No more than that waits in the connection beyond the
-/// client's window, because how long it waits there cannot be measured.
+/// The maximum bytes of an answer that are handed to an HTTP/2 stream at a time. No more than that waits in the
+/// connection beyond the client's window, because the time spent there cannot be measured.
 const PIECE: usize = 16 << 10;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
@@ -25,17 +25,17 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 /// [rest is read](rpcgate_process::unread) if it is short.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    /// Always there, until it is dropped.
+    /// `Some` until the drop.
     inner: Option<Incoming>,
-    /// A chunked body shows its end by nothing else.
+    /// The end was read. A chunked body has no other sign of it.
     ended: bool,
     state: Arc<ConnectionState>,
-    /// Whether it is a stream of HTTP/2 that ends by itself.
+    /// It is an HTTP/2 stream that ends by itself.
     is_short_stream: bool,
 }
 
 impl RequestBody {
-    /// The body of a request. `is_short_stream`: it is a stream of HTTP/2 that ends by itself.
+    /// Wraps the body of a request. `is_short_stream` marks an HTTP/2 stream that ends by itself.
     pub(super) fn new(inner: Incoming, state: Arc<ConnectionState>, is_short_stream: bool) -> Self {
         RequestBody { inner: Some(inner), ended: false, state, is_short_stream }
     }
@@ -76,11 +76,11 @@ impl Drop for RequestBody {
     }
 }
 
-/// What an answer's body holds of its connection.
+/// The part of a connection's state that an answer's body holds.
 #[derive(Debug)]
 pub(super) struct BodyHandle {
     pub(super) busy: Busy,
-    /// Over HTTP/2: how far the stream has come.
+    /// The progress of an HTTP/2 stream.
     pub(super) progress: Option<Arc<Progress>>,
 }
 
@@ -95,7 +95,6 @@ pin_project! {
     }
 }
 
-/// The stream of an answer's body.
 struct Streamed {
     progress: Arc<Progress>,
     /// The part of a large piece that is not passed on yet.
@@ -106,7 +105,7 @@ pin_project! {
     #[project = Projected]
     enum Content<B: Body> {
         Plain { #[pin] body: B },
-        // Boxed, because it is six times as large as the body of an answer without compression.
+        // Boxed, because it is six times as large as an uncompressed body.
         Compressed { body: Pin<Box<CompressionBody<B>>> },
         Builtin { #[pin] body: Full<Bytes> },
     }

@@ -8,7 +8,7 @@ use http_body_util::Full;
 use rpcgate_core::chain::Dialect;
 use rpcgate_core::refusal::Refusal;
 
-/// The answers of `/healthz` and `/readyz`; `None` for every other path.
+/// Answers `/healthz` and `/readyz`; returns `None` for every other path.
 pub(super) fn health(
     connections: &Connections,
     method: &Method,
@@ -33,8 +33,7 @@ pub(super) fn health(
     Some(answer)
 }
 
-/// The answer to a request that made the gateway panic. Its connection is not used again, because it may be left in any
-/// state.
+/// Returns the answer to a request that made the gateway panic. It closes the connection, whose state is unknown.
 pub(super) fn panicked() -> Response<Full<Bytes>> {
     let body = Bytes::from_static(br#"{"message":"internal error"}"#);
     let mut answer = json(StatusCode::INTERNAL_SERVER_ERROR, body);
@@ -42,20 +41,20 @@ pub(super) fn panicked() -> Response<Full<Bytes>> {
     answer
 }
 
-/// The answer to a request that states the length of its body in two ways. What follows on its connection may be
-/// anything.
+/// Returns the answer to a request that states its length twice. It closes the connection, because the bytes that
+/// follow may be anything.
 pub(super) fn ambiguous() -> Response<Full<Bytes>> {
     let mut answer = refused(Refusal::BadHead);
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer
 }
 
-/// All bytes of the answer to a connection beyond the bound.
+/// Returns the whole answer to a connection beyond the limit.
 pub(super) fn full() -> Vec<u8> {
     over_the_wire(Refusal::Overloaded)
 }
 
-/// All bytes of an answer that ends its connection.
+/// Returns all bytes of an answer that ends its connection.
 pub(super) fn over_the_wire(refusal: Refusal) -> Vec<u8> {
     let mut body = Vec::new();
     refusal.write_alone(Dialect::JsonRpc2, None, &mut body);

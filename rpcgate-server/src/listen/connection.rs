@@ -1,4 +1,4 @@
-//! A connection from its first byte to its last: hyper's own future, with deadlines.
+//! The future of a connection: hyper's own future, with deadlines.
 
 use super::connection_state::Phase;
 use super::connections::ConnectionHandle;
@@ -17,41 +17,41 @@ use std::time::Duration;
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The time that a client may take.
+/// The time limits of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Timeouts {
     /// For a head, from its first byte.
     pub(super) head: Duration,
-    /// Without any activity: no request, and no byte of the last answer taken.
+    /// Without any activity: no request, and no byte of the last answer read.
     pub(super) idle: Duration,
     /// For reading an answer.
     pub(super) reading: ReadPace,
 }
 
-/// How long a connection may be idle after a stream was reset because its client did not read the answer.
+/// The idle limit after a stream was reset because its client did not read the answer.
 const IDLE_AFTER_RESET: Duration = Duration::from_secs(1);
 
-/// How long a client that was refused before it had sent its whole request may continue to send before its connection is
-/// closed for good.
+/// The time that a client may continue to send after its request was refused early, before its connection is closed for
+/// good.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// The same during a drain: a client that keeps sending on a connection that is closed on our side must not delay it.
+/// The same during a drain: a client that keeps sending on a half-closed connection must not delay it.
 const DRAIN_LINGER: Duration = Duration::from_secs(1);
 
-/// How long an HTTP/1 connection may be idle during a drain. Closed at once, it would be closed under a request that is
-/// on its way.
+/// The idle limit of an HTTP/1 connection during a drain. An immediate close would cut off a request that is on its
+/// way.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
 /// A connection that can be closed gracefully.
 pub(super) trait Serve: Future<Output = hyper::Result<()>> {
-    /// Whether the protocol itself informs the client that the connection ends, and which requests are still answered.
+    /// The protocol itself announces the end of the connection, and which requests are still answered.
     const ANNOUNCES_END: bool;
 
     /// Ends the connection once the requests in flight are answered.
     fn leave(self: Pin<&mut Self>);
 }
 
-/// It ends when a WebSocket stream takes over its socket.
+/// Ends when a WebSocket stream takes over its socket.
 impl<I, B, S> Serve for http1::UpgradeableConnection<I, S>
 where
     S: HttpService<Incoming, ResBody = B>,
@@ -83,18 +83,18 @@ where
     }
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Debug)]
 pub(super) enum End {
     /// Hyper's future ended, with or without an error.
     Done(hyper::Result<()>),
-    /// No request arrived for too long.
+    /// No request arrived in time.
     Idle,
     /// A head was not completed in time.
     SlowHead,
     /// An answer was read too slowly, or not at all.
     SlowReader,
-    /// Its client sent frames that only cost work.
+    /// The client sent frames that only cost work.
     Flood,
     /// The gateway cut it at the end of a drain.
     Cut,
@@ -103,9 +103,9 @@ pub(super) enum End {
 pin_project! {
     /// A connection that is being served.
     ///
-    /// It has a single timer, which a request does not touch: it is reset only when it fires, or when a head is left
-    /// incomplete, whose deadline is sooner than that of an idle connection. The wakers are likewise not registered
-    /// again on every poll, of which a request has several, as long as the same task polls it.
+    /// A request does not touch its only timer. The timer is reset only when it fires, or when a head is incomplete,
+    /// because that deadline is sooner than the idle one. The wakers are likewise registered once for as long as the
+    /// same task polls the connection, since a request causes several polls.
     pub(super) struct Connection<C> {
         #[pin]
         connection: C,
@@ -149,8 +149,8 @@ impl<C: Serve> Future for Connection<C> {
         if !is_known {
             *this.woken = Some(cx.waker().clone());
         }
-        // Registered before the flags are read, so that a flag set afterwards wakes this task. Each such wake happens
-        // once, so from the first one on the waker is registered on every poll.
+        // Registered before the flags are read, so that a flag set afterwards wakes this task. A waker wakes only once,
+        // so after the drain began it is registered on every poll.
         if !is_known || *this.leaving {
             state.register(cx.waker());
         }
@@ -170,8 +170,8 @@ impl<C: Serve> Future for Connection<C> {
             return Poll::Ready(End::Done(result));
         }
         if state.is_flooded() {
-            // This sends GOAWAY; whether the client reads it does not matter. ENHANCE_YOUR_CALM would say more (RFC 9113,
-            // section 7), but hyper takes no reason.
+            // This sends GOAWAY; whether the client reads it does not matter. ENHANCE_YOUR_CALM would say more (RFC
+            // 9113, section 7), but hyper takes no reason.
             this.connection.as_mut().leave();
             let _: Poll<_> = this.connection.as_mut().poll(cx);
             return Poll::Ready(End::Flood);
@@ -261,7 +261,7 @@ mod tests {
         reading: ReadPace { timeout: Duration::from_secs(30), grace: Duration::from_secs(10), rate: 1_024 },
     };
 
-    /// A connection on which nothing ever comes, and which uses up its task's turn at first where it is `greedy`.
+    /// A connection without traffic. A `greedy` one uses up its task's budget at its first poll.
     struct Silent {
         greedy: bool,
     }

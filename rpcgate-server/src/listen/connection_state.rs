@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
-/// The state of a connection. The socket, the service and the answer's body write it, which all live in one task over
-/// HTTP/1. No other memory is ordered by it, so all accesses are relaxed.
+/// The state of a connection. The socket, the service and the answer's body write it; over HTTP/1 they all live in one
+/// task. No other memory is ordered by it, so all accesses are relaxed.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionState {
     calls: AtomicU32,
@@ -17,23 +17,23 @@ pub(super) struct ConnectionState {
     wrote: AtomicBool,
     unread: AtomicBool,
     lingering: AtomicBool,
-    /// Whether the socket takes no more bytes for now, and how many it has taken.
+    /// The socket takes no more bytes for now.
     blocked: AtomicBool,
     taken: AtomicU64,
-    /// Whether the gateway drains: the next answer is the connection's last.
+    /// The gateway drains: the next answer is the connection's last.
     leaving: AtomicBool,
-    /// Whether a stream was reset because its client did not read the answer, and no request has come since.
+    /// A stream was reset because its client did not read the answer, and no request has come since.
     reset: AtomicBool,
-    /// Whether the client has sent too many frames that only cost work, over HTTP/2.
+    /// The HTTP/2 client has sent too many frames that only cost work.
     flooded: AtomicBool,
     /// The head that is arriving or arrived last, over HTTP/1.
     text: Mutex<HeadText>,
-    /// Whether that head holds memory that is freed once its request is seen.
+    /// The head holds memory that is freed once its request is seen.
     has_large_head: AtomicBool,
     waker: AtomicWaker,
 }
 
-/// What a connection is doing.
+/// The activity of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// Neither side waits for the other.
@@ -59,7 +59,7 @@ impl ConnectionState {
         }
     }
 
-    /// Notes that a request begins; it ends when the returned value is dropped.
+    /// Notes that a request begins. It ends when the returned value is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         self.head.store(false, Relaxed);
         self.unread.store(false, Relaxed);
@@ -68,7 +68,7 @@ impl ConnectionState {
         Busy(self.clone())
     }
 
-    /// Notes bytes of a head, of which at most `most` bytes are read: its beginning, or a later part.
+    /// Notes the beginning or a later part of a head. At most `most` bytes of a head are stored.
     pub(super) fn push_head(&self, is_begin: bool, bytes: &[u8], most: usize) {
         let is_large = self.text.lock().push(is_begin, bytes, most);
         if is_large {
@@ -77,10 +77,10 @@ impl ConnectionState {
         self.head.store(true, Relaxed);
     }
 
-    /// Whether the request that is about to begin, with this body, states its length in two ways. False if its head was
-    /// not seen because it arrived together with the request before it.
+    /// Reports whether the next request, with this body, states its length twice. Returns false if its head was not
+    /// seen because it arrived together with the previous request.
     pub(super) fn is_ambiguous(&self, body: &impl Body) -> bool {
-        // The length of an encoded body is not known before its end.
+        // The length of a body with a transfer coding is not known before its end.
         let is_encoded = body.size_hint().exact().is_none();
         if !is_encoded && !self.has_large_head.load(Relaxed) {
             return false;
@@ -92,44 +92,41 @@ impl ConnectionState {
         is_ambiguous
     }
 
-    /// Notes that the body of a request was not read to its end.
     pub(super) fn left_unread(&self) {
         self.unread.store(true, Relaxed);
     }
 
-    /// Whether the client may still be sending a request that is not read any more.
+    /// Reports whether the client may still be sending a request that is not read any more.
     pub(super) fn is_unread(&self) -> bool {
         self.unread.load(Relaxed) || self.head.load(Relaxed)
     }
 
-    /// Notes that the last answer has been sent and the rest of the client's bytes are discarded.
+    /// Notes that the last answer has been sent and the client's remaining bytes are discarded.
     pub(super) fn linger(&self) {
         self.lingering.store(true, Relaxed);
     }
 
-    /// Notes that bytes were written, which belong to an answer or to the connection itself.
+    /// Notes written bytes. `is_answer` is false if they may belong to the connection itself.
     pub(super) fn set_wrote(&self, is_answer: bool) {
         self.wrote.store(is_answer, Relaxed);
     }
 
-    /// Whether bytes of an answer were written since the last call of this.
+    /// Reports whether bytes of an answer were written since the last call.
     pub(super) fn take_wrote(&self) -> bool {
-        // Loaded first: a swap costs more than a load, and mostly there is nothing.
+        // A load first, because a swap costs more and there is mostly nothing to take.
         self.wrote.load(Relaxed) && self.wrote.swap(false, Relaxed)
     }
 
-    /// Notes that the client's socket took `bytes` more bytes.
     pub(super) fn took(&self, bytes: usize) {
         self.taken.store(self.taken.load(Relaxed) + bytes as u64, Relaxed);
         self.blocked.store(false, Relaxed);
     }
 
-    /// Notes whether the client's socket takes no more bytes for now.
     pub(super) fn set_blocked(&self, is_blocked: bool) {
         self.blocked.store(is_blocked, Relaxed);
     }
 
-    /// Whether the connection waits for the client to read, and how many bytes the client has taken.
+    /// Returns whether the connection waits for the client to read, and the bytes that the client has taken.
     pub(super) fn taken(&self) -> (bool, u64) {
         (self.blocked.load(Relaxed), self.taken.load(Relaxed))
     }
@@ -139,28 +136,25 @@ impl ConnectionState {
         self.reset.store(true, Relaxed);
     }
 
-    /// Whether a stream was reset and no request has come since.
+    /// Reports whether a stream was reset and no request has come since.
     pub(super) fn was_reset(&self) -> bool {
         self.reset.load(Relaxed)
     }
 
-    /// Notes that the client has sent too many frames that only cost work.
     pub(super) fn flood(&self) {
         self.flooded.store(true, Relaxed);
     }
 
-    /// Whether the client has sent too many frames that only cost work.
     pub(super) fn is_flooded(&self) -> bool {
         self.flooded.load(Relaxed)
     }
 
-    /// Notes that the gateway drains.
     pub(super) fn leave(&self) {
         self.leaving.store(true, Relaxed);
     }
 
-    /// Notes that the connection has ended. Its socket may live on with a WebSocket stream, whose bytes are no heads: nothing is
-    /// kept for it, not even the memory of the task that served the connection, which a waker would hold.
+    /// Notes the end of the HTTP connection. Its socket may live on in a WebSocket stream, so nothing is kept for it,
+    /// not even the waker, which would hold the memory of the task that served the connection.
     pub(super) fn end(&self) {
         self.calls.fetch_add(1, Relaxed);
         self.waker.take();
@@ -176,17 +170,17 @@ impl ConnectionState {
     }
 }
 
-/// A request that is being answered. Dropped when the last byte of its answer has been passed on.
+/// A request that is being answered; dropped after the last byte of its answer was passed on.
 #[derive(Debug)]
 pub(super) struct Busy(Arc<ConnectionState>);
 
 impl Busy {
-    /// Whether its answer is the connection's last.
+    /// Reports whether its answer is the connection's last.
     pub(super) fn is_last(&self) -> bool {
         self.0.leaving.load(Relaxed)
     }
 
-    /// Notes that the socket belongs to a WebSocket stream from now on: what it carries is no head, and no answer.
+    /// Notes that the socket belongs to a WebSocket stream from now on: its bytes are neither head nor answer.
     pub(super) fn upgrade(&self) {
         self.0.calls.fetch_add(1, Relaxed);
         self.0.text.lock().forget();

@@ -1,4 +1,4 @@
-//! The open connections of a gateway, and how they are closed.
+//! The open connections of a gateway and their shutdown.
 
 use super::connection_state::ConnectionState;
 use crate::state::State;
@@ -18,7 +18,6 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The connections of one gateway.
 pub(crate) struct Connections {
     sink: Arc<dyn UsageSink>,
     state: Option<Arc<State>>,
@@ -46,7 +45,7 @@ impl fmt::Debug for Connections {
 }
 
 impl Spawn for Connections {
-    /// A drain waits for the work for as long as it waits for connections; then it is dropped.
+    /// Spawns work that a drain waits for like a connection; after the grace the work is dropped.
     fn spawn(&self, work: Work) {
         if let Ok(runtime) = Handle::try_current() {
             self.tasks.spawn_on(until_cut(work, self.cut.clone(), self.cutting.clone()), &runtime);
@@ -54,8 +53,8 @@ impl Spawn for Connections {
     }
 }
 
-/// Does `work` until it is cut. A task of a stream is polled often, so the token is asked only once before that: the waker of a
-/// task stays the same.
+/// Runs `work` until it is cut. A stream's task is polled often and its waker stays the same, so the token is polled
+/// once at first, and then only after `cutting` is set.
 async fn until_cut(mut work: Work, cut: CancellationToken, cutting: Arc<AtomicBool>) {
     let mut cut = pin!(cut.cancelled());
     let mut is_asked = false;
@@ -70,7 +69,7 @@ async fn until_cut(mut work: Work, cut: CancellationToken, cutting: Arc<AtomicBo
 }
 
 impl Connections {
-    /// The connections of a gateway that is ready only while `sink` and `state` are.
+    /// Creates the set of a gateway that is ready only while `sink` and `state` are.
     pub(crate) fn new(sink: Arc<dyn UsageSink>, state: Option<Arc<State>>) -> Arc<Self> {
         Arc::new(Connections {
             sink,
@@ -85,13 +84,13 @@ impl Connections {
         })
     }
 
-    /// Is not ready until there is this certificate.
+    /// Delays readiness until this certificate exists.
     pub(crate) fn wait_for(&self, certificate: Arc<Certificate>) {
-        // A gateway has one, from its start on.
+        // It is set once, at the start of the gateway.
         let _ = self.certificate.set(certificate);
     }
 
-    /// Why the gateway is not ready for requests; `None` if it is.
+    /// Returns the reason why the gateway is not ready; `None` if it is.
     pub(crate) fn unready(&self) -> Option<&'static str> {
         if self.is_closing() {
             Some("draining")
@@ -106,12 +105,12 @@ impl Connections {
         }
     }
 
-    /// Connections that are open.
+    /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.open.lock().present.len()
     }
 
-    /// Registers a new connection. It counts as open until the handle is dropped.
+    /// Registers a new connection, which counts as open until the handle is dropped.
     pub(super) fn enter(self: &Arc<Self>) -> ConnectionHandle {
         let state = Arc::<ConnectionState>::default();
         let mut open = self.open.lock();
@@ -121,17 +120,15 @@ impl Connections {
         ConnectionHandle { connections: self.clone(), number, state }
     }
 
-    /// The tasks that serve connections; a drain waits for them.
+    /// Returns the tasks that serve connections; a drain waits for them.
     pub(super) fn tasks(&self) -> &TaskTracker {
         &self.tasks
     }
 
-    /// Whether connections should end as soon as they can.
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(SeqCst)
     }
 
-    /// Whether connections must end now.
     pub(super) fn is_cutting(&self) -> bool {
         self.cutting.load(Relaxed)
     }
@@ -141,7 +138,7 @@ impl Connections {
         self.closed.cancelled().await;
     }
 
-    /// Makes all connections end as soon as they are done.
+    /// Makes each connection end once its requests are answered.
     pub(crate) fn close(&self) {
         self.closing.store(true, SeqCst);
         self.closed.cancel();
@@ -149,20 +146,20 @@ impl Connections {
         self.wake();
     }
 
-    /// Cuts all connections that are left.
+    /// Cuts all remaining connections.
     pub(crate) fn cut(&self) {
         self.cutting.store(true, SeqCst);
         self.cut.cancel();
         self.wake();
     }
 
-    /// After [`close`](Self::close): whether all connections end within `time`.
+    /// Reports whether all connections end within `time` after [`close`](Self::close).
     pub(crate) async fn are_done_within(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.tasks.wait()).await.is_ok()
     }
 
-    /// After [`close`](Self::close): waits until all connections have ended, at most for `grace`; then cuts the rest
-    /// and returns how many those were.
+    /// Waits at most `grace` for all connections to end after [`close`](Self::close), then cuts the rest and returns
+    /// their number.
     pub(crate) async fn wait(&self, grace: Duration) -> usize {
         if self.are_done_within(grace).await {
             return 0;
@@ -178,7 +175,6 @@ impl Connections {
     }
 }
 
-/// The registration of one connection.
 #[derive(Debug)]
 pub(super) struct ConnectionHandle {
     pub(super) connections: Arc<Connections>,
@@ -215,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Work that never ends, and a receiver of something each time that it is polled.
+    /// Spawns work that never ends. Returns a receiver of one message per poll.
     fn busy(connections: &Connections) -> mpsc::UnboundedReceiver<()> {
         let (polled, polls) = mpsc::unbounded_channel();
         connections.spawn(Box::pin(async move {

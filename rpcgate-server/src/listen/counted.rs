@@ -1,6 +1,5 @@
-//! A client's socket that counts the bytes that the client takes.
-//!
-//! It is below TLS, which buffers some bytes while its client takes none.
+//! A client's socket that counts the bytes that the client takes. It is below TLS, which buffers some bytes even while
+//! its client takes none.
 
 use super::connection_state::ConnectionState;
 use rpcgate_process::accept::ConnectionPermit;
@@ -10,12 +9,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A socket that notes in its connection's state how many bytes the client has taken, and whether it takes more.
+/// Records in the connection's state the bytes that the client has taken, and whether it takes more.
 #[derive(Debug)]
 pub(super) struct Counted<T> {
     inner: T,
     state: Arc<ConnectionState>,
-    /// Its place among the connections that may be open. The socket of a WebSocket stream outlives its HTTP connection.
+    /// Its permit of the connection limit. The socket of a WebSocket stream outlives its HTTP connection.
     _permit: ConnectionPermit,
 }
 

@@ -1,34 +1,34 @@
-//! The frames that a client of HTTP/2 sends, counted where they cost work and carry nothing.
+//! The frames of an HTTP/2 client, counted where they cost work and carry nothing.
 //!
-//! Hyper answers each PING and each SETTINGS, and holds no more than one answer at a time, so a flood of them takes no memory
-//! but all of a processor. Frames that are not answered (WINDOW_UPDATE, acknowledgements, resets, types that HTTP/2 does not know)
-//! cost less, but a flood of them still takes the greater part of a processor. So every such frame costs units of a stock that fills
-//! up again. Clients of gRPC send a PING for every few answers, to measure the connection, and some clients a WINDOW_UPDATE or two
-//! for each piece of an answer: so what the client is sent, and each request, add to the stock.
+//! Hyper answers each PING and SETTINGS and holds at most one answer, so a flood of them takes no memory but a whole
+//! processor. Frames without an answer (WINDOW_UPDATE, acknowledgements, resets, unknown types) cost less, but a flood
+//! of them still takes most of a processor. So each such frame costs units of a budget that refills over time. gRPC
+//! clients send a PING for every few answers to measure the connection, and some clients send a WINDOW_UPDATE or two
+//! for each piece of an answer, so bytes written to the client and requests also refill the budget.
 
 use tokio::time::Instant;
 
-/// The first bytes of a client that speaks HTTP/2 (RFC 9113, section 3.4).
+/// The first bytes of an HTTP/2 client (RFC 9113, section 3.4).
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The units of a frame that is answered: a thousand at once and fifty a second, and one for each kibibyte.
+/// The cost of a frame that is answered: the budget allows a thousand at once, fifty a second, and one per KiB written.
 const ANSWERED: u64 = 40;
-/// Those of a frame that is not.
+/// The cost of a frame that is not answered.
 const UNANSWERED: u64 = 1;
 
-/// The units that a client may spend at once, and those that are added in a second.
+/// The maximum budget, and its refill per second.
 const STOCK: u64 = 1_000 * ANSWERED;
 const PER_SECOND: u64 = 50 * ANSWERED;
 
-/// The units that are added for each kibibyte that is written to the client.
+/// The refill per KiB written to the client.
 const PER_KIBIBYTE: u64 = ANSWERED;
-/// The units that are added for each request: its reset, and an update of a window.
+/// The refill per request: its reset, and a window update.
 const PER_REQUEST: u64 = 2 * UNANSWERED;
 
-/// Bytes of a frame's head (RFC 9113, section 4.1).
+/// The length of a frame's head in bytes (RFC 9113, section 4.1).
 const HEAD: usize = 9;
 
-/// Types of frames (RFC 9113, section 6).
+/// The types of frames (RFC 9113, section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const PRIORITY: u8 = 2;
@@ -40,7 +40,6 @@ const CONTINUATION: u8 = 9;
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 
-/// Whether a client sends too much of nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Fine,
@@ -53,7 +52,7 @@ pub(super) struct Frames {
     /// Bytes until the next frame: of the preface, or of a frame's content.
     skipped: usize,
     head: [u8; HEAD],
-    /// Bytes of the head that have come.
+    /// Received bytes of the head.
     filled: usize,
     left: u64,
     written: u64,
@@ -66,12 +65,11 @@ impl Frames {
         Frames { skipped, head: [0; HEAD], filled: 0, left: STOCK, written: 0, since: None }
     }
 
-    /// Notes bytes that were written to the client.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.written += bytes as u64;
     }
 
-    /// Reads what the client has sent.
+    /// Reads bytes that the client has sent.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Verdict {
         let mut verdict = Verdict::Fine;
         while !bytes.is_empty() {
@@ -95,7 +93,7 @@ impl Frames {
                     self.left = (self.left + PER_REQUEST).min(STOCK);
                     0
                 }
-                // The others are bounded by hyper or end the connection.
+                // Hyper bounds the others, or they end the connection.
                 DATA | PUSH_PROMISE | GOAWAY | CONTINUATION => 0,
                 _ => UNANSWERED,
             };
@@ -106,7 +104,7 @@ impl Frames {
         verdict
     }
 
-    /// Takes the units of one frame from the stock. The clock is read only when the stock is used up.
+    /// Takes `cost` units from the budget. The clock is read only when the budget is used up.
     fn pay(&mut self, cost: u64) -> bool {
         if self.left < cost {
             self.refill();
@@ -120,7 +118,7 @@ impl Frames {
 
     fn refill(&mut self) {
         let now = Instant::now();
-        // The first time it is not known how long the stock has lasted.
+        // The first time it is unknown how long the budget has lasted.
         let seconds = self.since.map_or(1, |since| (now - since).as_secs());
         self.left += (seconds * PER_SECOND).min(STOCK) + self.written * PER_KIBIBYTE / 1_024;
         self.written = 0;

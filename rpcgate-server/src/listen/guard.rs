@@ -17,22 +17,21 @@ pub(super) struct Guarded<T> {
     inner: T,
     state: Arc<ConnectionState>,
     heads: bool,
-    /// The frames that have come, over HTTP/2.
+    /// The client's frames over HTTP/2.
     frames: Option<Frames>,
-    /// The most bytes of a head that are read.
+    /// The maximum stored bytes of a head.
     most: usize,
-    /// The replacement of an answer of hyper's own, and the length of hyper's in bytes.
+    /// The replacement of hyper's own answer, and the length of hyper's in bytes.
     replacement: Option<(Bytes, usize)>,
 }
 
 impl<T> Guarded<T> {
-    /// A socket on which requests follow one another: the bytes between two of them are a head, of which at most `most`
-    /// bytes are read.
+    /// Wraps an HTTP/1 socket: the bytes between two requests are a head. At most `most` bytes of it are stored.
     pub(super) fn http1(inner: T, state: Arc<ConnectionState>, most: usize) -> Self {
         Guarded { inner, state, heads: true, frames: None, most, replacement: None }
     }
 
-    /// A socket that carries frames, only some of which are heads.
+    /// Wraps an HTTP/2 socket, where only some frames are heads.
     pub(super) fn http2(inner: T, state: Arc<ConnectionState>) -> Self {
         Guarded { inner, state, heads: false, frames: Some(Frames::new()), most: 0, replacement: None }
     }
@@ -64,10 +63,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
 }
 
 impl<T: AsyncWrite + Unpin> Guarded<T> {
-    /// Whether these bytes are hyper's own answer to a head that it cannot read.
+    /// Reports whether these bytes are hyper's own answer to a head that it cannot read.
     fn is_hypers_own(&mut self, bytes: &[u8]) -> bool {
         if self.replacement.is_none() {
-            // Hyper writes it while no request is being answered and the head is not complete.
+            // Hyper writes it while no request is being answered and the head is incomplete.
             let may_be = self.state.phase() == Phase::Head;
             self.replacement = hyper_answers::replacement(bytes)
                 .filter(|_| may_be)
@@ -76,7 +75,6 @@ impl<T: AsyncWrite + Unpin> Guarded<T> {
         self.replacement.is_some()
     }
 
-    /// Writes the replacement of hyper's answer.
     fn poll_replacement(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         while let Some((rest, _)) = &mut self.replacement
             && !rest.is_empty()
@@ -96,7 +94,8 @@ impl<T: AsyncWrite + Unpin> Guarded<T> {
             if let Some(frames) = &mut self.frames {
                 frames.wrote(bytes);
             }
-            // Over HTTP/2 some frames belong to the connection itself, and only an answer shows that it is not idle.
+            // Some HTTP/2 frames belong to the connection itself, and only an answer shows that the connection is not
+            // idle.
             self.state.set_wrote(self.heads);
         }
         result
@@ -136,8 +135,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
         Pin::new(&mut self.inner).poll_flush(cx)
     }
 
-    /// Closes our side. If the client is still sending, its side is read to its end: a connection that is closed with
-    /// bytes unread is reset, and the client might never see the answer that says why.
+    /// Closes our side. If the client is still sending, its side is read to the end: closing a socket with unread bytes
+    /// resets it, and the client might never see the answer with the reason.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
         if !self.heads || !self.state.is_unread() {

@@ -1,21 +1,20 @@
-//! The text of a request head over HTTP/1, kept to find requests that state their length twice.
+//! The text of an HTTP/1 request head, stored to find requests that state their length twice.
 //!
-//! A request with both `Transfer-Encoding` and `Content-Length` may be one that another server on its way took for two
-//! (RFC 9112, section 6.1). Hyper drops the length and goes by the encoding; the contract refuses such a request. So the
-//! beginning of the bytes between two requests is kept until the service sees the request. A client that sends the next
-//! request before the answer to the previous one is served by hyper's rule, which closes the connection after it.
+//! A request with both `Transfer-Encoding` and `Content-Length` may be two requests for another server on its way (RFC
+//! 9112, section 6.1). Hyper drops the length and uses the encoding; the contract refuses such a request. So the
+//! beginning of the bytes between two requests is stored until the service sees the request. If a client pipelines the
+//! next request, hyper's rule applies to it, which closes the connection after the request.
 
-/// Bytes that a connection keeps allocated for its next head. Of a longer read only the head is kept: searching its end
-/// costs more than keeping a little of a body.
+/// The bytes that a connection keeps allocated for its next head. Of a longer read only the head is kept: finding its
+/// end costs more than keeping a little of a body.
 const USUAL: usize = 2 << 10;
 
-/// A head as it arrived.
 #[derive(Debug, Default)]
 pub(super) struct HeadText(Vec<u8>);
 
 impl HeadText {
-    /// Appends bytes of a head: its beginning, or a later part. At most `most` bytes are kept. Returns whether there is
-    /// memory for [`forget`](Self::forget) to free.
+    /// Appends the beginning or a later part of a head, up to `most` bytes in total. Returns whether there is memory
+    /// for [`forget`](Self::forget) to free.
     pub(super) fn push(&mut self, is_begin: bool, bytes: &[u8], most: usize) -> bool {
         if is_begin {
             self.0.clear();
@@ -30,10 +29,10 @@ impl HeadText {
         self.0.capacity() > USUAL
     }
 
-    /// Whether the head has a `Content-Length`.
+    /// Reports whether the head has a `Content-Length`.
     pub(super) fn has_length(&self) -> bool {
         let mut lines = self.0.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-        // Empty lines may come before a request.
+        // Empty lines may precede a request.
         let request = lines.by_ref().find(|line| !line.is_empty());
         request.is_some()
             && lines
@@ -50,11 +49,11 @@ impl HeadText {
     }
 }
 
-/// A head without the bytes that follow it. If its lines do not end in CRLF, those bytes stay: the head is read line by
-/// line anyway.
+/// Returns a head without the bytes that follow it. Those bytes stay if its lines do not end in CRLF; the head is read
+/// line by line anyway.
 fn up_to_its_end(bytes: &[u8]) -> &[u8] {
     const EMPTY: &[u8] = b"\n\r\n";
-    // Empty lines may come before a request.
+    // Empty lines may precede a request.
     let begin = bytes.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
     let end = bytes.iter().skip(begin).zip(begin..).filter(|(byte, _)| **byte == b'\n');
     let mut end =

@@ -1,4 +1,4 @@
-//! The listener for HTTP: accepts, bounds and serves connections.
+//! The HTTP listener, which accepts, bounds and serves connections.
 
 use super::body::{BoxError, RequestBody};
 use super::builtin;
@@ -32,23 +32,23 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tower::Service;
 
-/// Connections that the operating system holds until they are accepted; fewer if its own bound is lower.
+/// The listen backlog; the operating system's own limit may be lower.
 const BACKLOG: u32 = 4096;
-/// Bytes of answers that the kernel takes before their client has room for them. By default it takes up to 4 MiB
-/// (`tcp_wmem`) for each client that reads nothing, out of memory that all sockets of the machine share (`tcp_mem`).
+/// The maximum bytes that the kernel queues for a client that does not read. Its default is up to 4 MiB per client
+/// (`tcp_wmem`), out of memory that all sockets of the machine share (`tcp_mem`).
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 256 << 10;
-/// How long a TLS handshake may take.
+/// The time limit of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Streams of one HTTP/2 connection at a time.
+/// The maximum concurrent streams of an HTTP/2 connection.
 const STREAMS: u32 = 100;
-/// Bytes that a client may send ahead on one stream, and on all streams of a connection.
+/// The receive windows, in bytes, of a stream and of a connection.
 const WINDOWS: (u32, u32) = (64 << 10, 1 << 20);
-/// How long an HTTP/2 connection is quiet before it is pinged, and how long its client then has: one that is gone is noticed
-/// although its streams wait for nothing.
+/// The quiet time before an HTTP/2 connection is pinged, and the time limit of the reply. It finds clients that are
+/// gone although none of their streams waits for them.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
-/// The bounds of a connection.
+/// The limits of connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     connections: ConnectionBound,
@@ -58,8 +58,8 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The bounds of `limits`, for this many connections of all listeners with clones of them. Heads may be somewhat larger than `limits` says: the stack
-    /// refuses those, and hyper does not read even larger ones.
+    /// Creates the limits for `connections` connections, counted over all listeners that clone them. Hyper's limit of a
+    /// head is somewhat larger than that of `limits`: the stack refuses heads in between.
     pub(crate) fn new(limits: &LimitSettings, connections: usize) -> Self {
         let framing = 4 * limits.header_count as usize + (16 << 10);
         Bounds {
@@ -83,7 +83,7 @@ impl Bounds {
         // `Connection` cuts slow heads: hyper's own timer also runs while a connection is merely idle.
         builder.header_read_timeout(None).max_header_size(self.head).max_buf_size(self.head.max(64 << 10));
         if self.fields > 100 {
-            // A bound other than hyper's own costs an allocation per request.
+            // A limit other than hyper's default costs an allocation per request.
             builder.max_headers(self.fields + 16);
         }
         builder
@@ -109,16 +109,16 @@ impl Bounds {
     }
 }
 
-/// What is spoken at an address.
+/// The protocols of a listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The certificate for TLS, if that is spoken.
+    /// The certificate, if the listener speaks TLS.
     pub(crate) certificate: Option<Arc<Certificate>>,
-    /// Whether a client without TLS may begin with HTTP/2 at once (RFC 9113, section 3.3).
+    /// A client without TLS may begin with HTTP/2 at once (RFC 9113, section 3.3).
     pub(crate) h2c: bool,
-    /// Whether WebSocket streams may come over HTTP/2 (RFC 8441), beside HTTP/1.1.
+    /// WebSocket streams may come over HTTP/2 (RFC 8441), in addition to HTTP/1.1.
     pub(crate) websocket: bool,
-    /// The peers that name their clients before anything else.
+    /// The peers that send a PROXY protocol header.
     pub(crate) proxies: ProxyPeers,
 }
 
@@ -129,7 +129,7 @@ pub(crate) struct Listener(Acceptor);
 impl Listener {
     pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
         let acceptor = Acceptor::bind(addr, BACKLOG)?;
-        // Accepted connections inherit the option. A kernel that does not know it keeps its own bounds.
+        // Accepted sockets inherit the option. A kernel that does not know it keeps its own limits.
         #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(acceptor.socket()).set_tcp_notsent_lowat(UNSENT);
         Ok(Listener(acceptor))
@@ -160,10 +160,10 @@ impl Listener {
             let handle = entered.enter();
             let (stack, certificate, bounds) = (stack.clone(), certificate.clone(), bounds.clone());
             let proxies = Some(&proxies).filter(|proxies| proxies.has(peer.ip())).cloned();
-            // Boxed, so that the task of a connection has the size of what it does and not of what it might have done.
+            // Boxed, so that a connection's task has the size of the path that it takes and not of the largest one.
             async move {
                 if let Some(proxies) = proxies {
-                    // Nothing of a call depends on its client's address.
+                    // No call depends on its client's address.
                     let introduced = Box::pin(is_introduced(&mut stream, peer, &proxies, &handle)).await;
                     if !introduced {
                         return;
@@ -191,7 +191,7 @@ impl Listener {
     }
 }
 
-/// Whether a connection of a proxy begins with its header, which is read.
+/// Reads the PROXY protocol header of a proxy's connection. Returns false for a missing or bad header.
 async fn is_introduced(
     stream: &mut TcpStream,
     peer: SocketAddr,
@@ -204,10 +204,10 @@ async fn is_introduced(
     }
 }
 
-/// Whether a client speaks HTTP/2 from its first byte on, which stays unread.
+/// Reports whether a client begins with the HTTP/2 preface, which stays unread.
 async fn begins_http2(stream: &TcpStream, bounds: &Bounds, handle: &ConnectionHandle) -> bool {
-    /// How long to wait for the rest of a preface that has begun: at first, and after looking in vain again and again, so that
-    /// clients that send one byte and no more cost next to nothing.
+    /// The first and the longest pause while a preface is incomplete. The pauses grow, so that clients that send a
+    /// single byte cost almost nothing.
     const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(200)];
     let peeking = async {
         let [mut pause, longest] = PAUSES;
@@ -291,7 +291,7 @@ where
     let io = TokioIo::new(Guarded::http2(stream, handle.state.clone()));
     let service = ConnectionService::of_streams(stack, handle.connections.clone(), handle.state.clone());
     let connection = bounds.http2(&handle.state, websocket).serve_connection(io, service);
-    // Its streams are tasks of their own, whose frames it writes together.
+    // Its streams are separate tasks, whose frames the connection writes together.
     Deferred::new(serve(connection, handle, bounds)).await
 }
 
@@ -299,7 +299,7 @@ async fn serve<C: Serve>(connection: C, handle: ConnectionHandle, bounds: &Bound
     Connection::new(connection, handle, bounds.timeouts).await
 }
 
-/// Logs why a connection ended, if that helps to find a fault.
+/// Logs the end of a connection, if that helps to find a fault.
 fn end(end: End) {
     match end {
         End::Done(Ok(())) | End::Idle => {}

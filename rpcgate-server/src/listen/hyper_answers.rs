@@ -1,4 +1,4 @@
-//! Answers that hyper writes by itself, to heads that it cannot read.
+//! Hyper's own answers to heads that it cannot read.
 
 use super::builtin;
 use rpcgate_core::refusal::Refusal;
@@ -6,11 +6,11 @@ use rpcgate_core::refusal::Refusal;
 /// The beginning of all of hyper's own answers, and of some of ours.
 const BEGIN: &[u8] = b"HTTP/1.1 4";
 
-/// What follows the status in hyper's own answers: they have no body and no other header.
+/// The text after the status in hyper's own answers, which have no body and no other header.
 const AFTER_STATUS: &[u8] = b"\r\nconnection: close\r\ncontent-length: 0\r\ndate: ";
 
-/// The answer that the contract requires in place of `bytes`, if those are hyper's own answer to a head that it cannot read;
-/// `None` if they are anything else.
+/// Returns the answer that the contract requires instead of `bytes`; `None` if these are not hyper's own answer to a
+/// head that it cannot read.
 pub(super) fn replacement(bytes: &[u8]) -> Option<Vec<u8>> {
     let rest = bytes.strip_prefix(BEGIN)?;
     let line = rest.iter().position(|byte| *byte == b'\r')?;

@@ -1,8 +1,7 @@
-//! How far the answer on an HTTP/2 stream has come.
+//! The progress of the answer on an HTTP/2 stream.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// How far the answer on a stream has come.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     taken: AtomicU64,
@@ -15,7 +14,6 @@ impl Progress {
         self.blocked.store(true, Relaxed);
     }
 
-    /// Notes that the client took `bytes` bytes.
     pub(super) fn take(&self, bytes: usize) {
         self.taken.fetch_add(bytes as u64, Relaxed);
     }
@@ -25,7 +23,7 @@ impl Progress {
         self.blocked.store(false, Relaxed);
     }
 
-    /// Whether the stream waits for the client, and how many bytes the client has taken.
+    /// Returns whether the stream waits for the client, and the bytes that the client has taken.
     pub(super) fn taken(&self) -> (bool, u64) {
         (self.blocked.load(Relaxed), self.taken.load(Relaxed))
     }

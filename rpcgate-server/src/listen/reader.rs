@@ -1,43 +1,43 @@
-//! How fast a client reads its answers. A client that stops reading, or nearly so, is cut, because it holds up a permit
-//! for the chain's calls, a connection to a node and memory.
+//! The speed at which a client reads its answers. A client that stops reading, or nearly so, is cut, because it holds a
+//! permit for the chain's calls, a connection to a node and memory.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How slowly a client may read an answer.
+/// The minimum speed of a client that reads an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ReadPace {
     /// The longest time without a byte taken.
     pub(super) timeout: Duration,
     /// The longest time below `rate`.
     pub(super) grace: Duration,
-    /// Bytes per second, averaged over the time that was spent waiting for the client.
+    /// Bytes per second, averaged over the time spent waiting for the client.
     pub(super) rate: u64,
 }
 
 /// The time spent waiting for a client since its answer began. Time spent waiting for a node does not count.
 #[derive(Debug, Default)]
 pub(super) struct Stall {
-    /// Bytes it had taken when its answer began.
+    /// The client's total bytes when its answer began.
     first: u64,
     current: Option<Current>,
 }
 
 #[derive(Debug)]
 struct Current {
-    /// Since when the connection waits for the client now.
+    /// The start of the present wait for the client.
     blocked: Option<Instant>,
-    /// How long it waited for the client before.
+    /// The time of earlier waits.
     waited: Duration,
-    /// When the client last took a byte.
+    /// The time when the client last took a byte.
     progress: Instant,
-    /// Bytes it had taken at the last note.
+    /// The client's total bytes at the last note.
     last: u64,
 }
 
 impl Stall {
-    /// Notes whether the connection waits for the client, and how many bytes that has taken in all. The clock is read
-    /// only when it matters.
+    /// Notes whether the connection waits for the client, and the client's total bytes. The clock is read only when it
+    /// matters.
     #[inline]
     pub(super) fn note(&mut self, is_blocked: bool, taken: u64) {
         if is_blocked || self.current.as_ref().is_some_and(|current| current.blocked.is_some()) {
@@ -57,7 +57,7 @@ impl Stall {
         }
         match (current.blocked, is_blocked) {
             (None, true) => {
-                // The time before does not count: the connection did not wait for the client.
+                // Earlier time does not count: the connection did not wait for the client.
                 current.progress = now;
                 current.blocked = Some(now);
             }
@@ -69,12 +69,12 @@ impl Stall {
         }
     }
 
-    /// Starts again after an answer, with this many bytes taken in total.
+    /// Starts again after an answer, with `taken` as the client's total bytes.
     pub(super) fn clear(&mut self, taken: u64) {
         *self = Stall { first: taken, current: None };
     }
 
-    /// The deadline of a client that takes nothing more; `None` while the connection does not wait for it.
+    /// Returns the deadline of a client that takes nothing more; `None` while the connection does not wait for it.
     #[inline]
     pub(super) fn deadline(&self, pace: &ReadPace) -> Option<Instant> {
         let current = self.current.as_ref()?;
@@ -83,7 +83,7 @@ impl Stall {
 }
 
 impl Current {
-    /// The deadline of a client that has been waited for since `since`, and had taken `first` bytes when its answer
+    /// Returns the deadline for a wait that began at `since`. `first` is the client's total bytes when its answer
     /// began.
     fn deadline(&self, since: Instant, first: u64, pace: &ReadPace) -> Instant {
         let earned =

@@ -1,11 +1,11 @@
-//! Heads that must be refused although hyper accepts them: requests that servers in front of the gateway may read in another
-//! way, or for another host.
+//! Heads that must be refused although hyper accepts them: servers in front of the gateway may read them as another
+//! request or for another host.
 
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{Request, Version};
 use http_body::Body;
 
-/// Whether the head of a request has exactly one meaning: a valid host (RFC 9112, section 3.2), and no transfer coding but
+/// Reports whether a head has exactly one meaning: a valid host (RFC 9112, section 3.2) and no transfer coding except
 /// one `chunked` (section 6.1). Hyper reads a body by the last coding alone.
 pub(super) fn is_unambiguous<B: Body>(request: &Request<B>) -> bool {
     has_one_host(request) && (request.body().size_hint().exact().is_some() || is_chunked_once(request))
@@ -20,7 +20,7 @@ fn has_one_host<B>(request: &Request<B>) -> bool {
     }
 }
 
-/// Over HTTP/2 there is no such header; hyper resets a stream that has it.
+/// HTTP/2 has no such header; hyper resets a stream that sends it.
 fn is_chunked_once<B>(request: &Request<B>) -> bool {
     let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
@@ -30,8 +30,8 @@ fn is_chunked_once<B>(request: &Request<B>) -> bool {
     }
 }
 
-/// Whether the value of a `Host` header is one: RFC 3986, section 3.2.2, and a port. It may be empty, for targets without an
-/// authority.
+/// Reports whether a `Host` value is a valid host and port (RFC 3986, section 3.2.2). It may be empty, for targets
+/// without an authority.
 fn is_host(value: &[u8]) -> bool {
     let (is_name, port) = match value.strip_prefix(b"[") {
         Some(rest) => {
@@ -55,7 +55,7 @@ fn is_host(value: &[u8]) -> bool {
     is_name && is_port
 }
 
-/// Whether the byte may be in the name of a host. An escape is not one: no client sends it, and servers differ about it.
+/// Reports whether a byte may be in a host name. `%` may not: no client sends escapes, and servers differ about them.
 fn is_of_name(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(byte)
 }

@@ -1,4 +1,4 @@
-//! The service of a connection: passes requests to the stack, and answers some itself.
+//! The service of a connection, which passes requests to the stack and answers some itself.
 
 use super::body::{BodyHandle, BoxError, RequestBody, ResponseBody};
 use super::builtin;
@@ -28,14 +28,14 @@ use tower::util::Oneshot;
 use tower_http::compression::predicate::{And, NotForContentType, Predicate, SizeAbove};
 use tower_http::compression::{Compression, CompressionBody, CompressionLevel};
 
-/// Answers of at least this many bytes are compressed, for clients that request it.
+/// The minimum size, in bytes, of a compressed answer.
 const COMPRESSED_FROM: u16 = 1024;
 
-/// A stack with compression around it, for the requests that accept it.
+/// A stack with compression for the requests that accept it.
 pub(super) type Compressing<S> = Compression<S, And<SizeAbove, NotForContentType>>;
 
-/// The service of one connection. Hyper takes a service by reference and may call it from several streams at once, so
-/// the stack, which is called by exclusive reference, is behind a lock that is held for the call alone.
+/// The service of one connection. Hyper takes a service by reference and may call it from several streams at once; the
+/// stack needs an exclusive reference, so a lock holds it during the call.
 pub(super) struct ConnectionService<S> {
     stack: Mutex<Compressing<S>>,
     connections: Arc<Connections>,
@@ -44,7 +44,7 @@ pub(super) struct ConnectionService<S> {
 }
 
 impl<S> ConnectionService<S> {
-    /// The service of an HTTP/2 connection, whose requests are streams.
+    /// Creates the service of an HTTP/2 connection, whose requests are streams.
     pub(super) fn of_streams(stack: S, connections: Arc<Connections>, state: Arc<ConnectionState>) -> Self {
         ConnectionService { streams: true, ..ConnectionService::new(stack, connections, state) }
     }
@@ -68,7 +68,7 @@ where
     type Future = ResponseFuture<S, B>;
 
     fn call(&self, request: Request<Incoming>) -> ResponseFuture<S, B> {
-        // The first also forgets the head, so it is always asked.
+        // `is_ambiguous` also forgets the head, so it is always called.
         let is_ambiguous =
             (!self.streams && self.state.is_ambiguous(request.body())) || !is_unambiguous(&request);
         let busy = Some(self.state.begin());
@@ -77,7 +77,7 @@ where
             Next::Answer(progress.clone()).announce();
         }
         let mut end = None;
-        // Hyper leaves the body of the answer out over HTTP/1 alone.
+        // Hyper leaves out the body of an answer to HEAD only over HTTP/1.
         let is_bodiless = self.streams && request.method() == Method::HEAD;
         if is_ambiguous {
             let source = Source::Builtin { answer: Some(builtin::ambiguous()) };
@@ -87,7 +87,7 @@ where
             let source = Source::Builtin { answer: Some(answer) };
             return ResponseFuture { source, busy, progress, end, is_bodiless };
         }
-        // What follows on a WebSocket stream is no body, and messages of gRPC may go on for ever.
+        // The bytes of a WebSocket stream are not a body, and gRPC messages may never end.
         let is_short_stream =
             self.streams && request.method() != Method::CONNECT && !is_grpc(request.headers());
         let mut request = request.map(|body| RequestBody::new(body, self.state.clone(), is_short_stream));
@@ -96,7 +96,7 @@ where
             request.extensions_mut().insert(hold);
             end = Some(of_stream);
         }
-        // Messages of gRPC are compressed one by one, by those who write them.
+        // gRPC messages are compressed one by one by their writers.
         let is_compressed = request.headers().contains_key(ACCEPT_ENCODING) && !is_grpc(request.headers());
         let source = catch_unwind(AssertUnwindSafe(|| {
             let mut stack = self.stack.lock();
@@ -121,7 +121,7 @@ where
 }
 
 pin_project! {
-    /// A request that is being answered. A panic on the way costs this request and its connection, not the process.
+    /// A request that is being answered. A panic costs this request and its connection, not the process.
     pub(super) struct ResponseFuture<S, B>
     where
         S: Service<Request<RequestBody>, Response = Response<B>>,
@@ -131,7 +131,7 @@ pin_project! {
         source: Source<S, B>,
         busy: Option<Busy>,
         progress: Option<Arc<Progress>>,
-        // Of a WebSocket stream over HTTP/2, if one is opened.
+        // The end of a WebSocket stream over HTTP/2, if the request opens one.
         end: Option<StreamEnd>,
         is_bodiless: bool,
     }
@@ -200,7 +200,7 @@ enum Answer<B: Body> {
 }
 
 impl<B: Body> Answer<B> {
-    /// The answer to HEAD: with the length of the body, but without the body.
+    /// Returns the answer to HEAD: it keeps the body's length, but not the body.
     fn without_body(self) -> Self
     where
         B::Error: Into<BoxError>,

@@ -1,5 +1,5 @@
-//! The streams of an HTTP/2 connection: each is a task of its own, which ends when its client does not read the answer. A
-//! WebSocket stream has one more, which writes what the gateway sends, and ends with the stream.
+//! The streams of an HTTP/2 connection. Each is its own task, which ends when its client does not read the answer. A
+//! WebSocket stream has a second task, which writes what the gateway sends and ends with the stream.
 
 use super::connection_state::ConnectionState;
 use super::progress::Progress;
@@ -15,9 +15,9 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until};
 
-/// What hyper spawns next. It spawns in the call that causes it, so there is one for each thread.
+/// The kind of task that hyper spawns next. It spawns during the call that causes it, so one value per thread suffices.
 pub(super) enum Next {
-    /// The task of a stream, whose answer gets this far.
+    /// The task of a stream, with the progress of its answer.
     Answer(Arc<Progress>),
     /// The task that writes to a WebSocket stream.
     Writer(StreamEnd),
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 impl Next {
-    /// Says what hyper is about to spawn on this thread.
+    /// Announces the next task that hyper spawns on this thread.
     pub(super) fn announce(self) {
         NEXT.set(Some(self));
     }
@@ -39,7 +39,7 @@ impl Next {
 pub(super) struct StreamEnd(oneshot::Receiver<Infallible>);
 
 impl StreamEnd {
-    /// The end of a stream that holds the returned value. Its connection is busy until then.
+    /// Returns the end of a stream and the value that the stream holds. The connection is busy while it is held.
     pub(super) fn new(state: &Arc<ConnectionState>) -> (Self, StreamHold) {
         let (held, end) = oneshot::channel();
         (StreamEnd(end), StreamHold::new((held, state.begin())))
@@ -85,7 +85,7 @@ where
 }
 
 pin_project! {
-    /// A stream. When its future is dropped, the stream is reset.
+    /// A stream. Dropping the inner future resets it.
     struct Stream<F> {
         #[pin]
         stream: Option<F>,

@@ -22,7 +22,7 @@ fn connections() -> Arc<Connections> {
     Connections::new(Arc::new(MemoryUsageSink::default()), None)
 }
 
-/// A client's end of a connection that `stack` is served on.
+/// Serves `stack` on a connection. Returns the client's end.
 fn served<S>(stack: S, connections: &Arc<Connections>, buffer: usize) -> DuplexStream
 where
     S: Service<Request<RequestBody>, Response = Response<Full<Bytes>>, Error = Infallible>
@@ -67,12 +67,12 @@ const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n";
 
 async fn rest(client: &mut (impl AsyncReadExt + Unpin)) -> String {
     let mut text = Vec::new();
-    // A client that is cut off may find its connection reset; what it got until then counts.
+    // A client that is cut off may see a reset; the bytes received before count.
     let _ = client.read_to_end(&mut text).await;
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Reads one answer whose body is `body`.
+/// Reads one answer that ends in `body`.
 async fn answer(client: &mut (impl AsyncReadExt + Unpin), body: &str) {
     let mut text = Vec::new();
     while !text.ends_with(body.as_bytes()) {
@@ -216,7 +216,7 @@ async fn a_reader_that_stops_leaves_no_call_behind() {
     assert_eq!((ended.load(SeqCst), connections.open()), (1, 0));
 }
 
-/// A client of HTTP/2 whose streams accept this many bytes ahead, and its connection.
+/// Returns an HTTP/2 client with this stream window, and its connection.
 async fn client_of_streams<S>(
     stack: S,
     connections: &Arc<Connections>,
@@ -289,7 +289,6 @@ async fn a_client_that_only_pings_is_idle() {
     assert_eq!(connections.open(), 0);
 }
 
-/// A handshake of a WebSocket.
 fn connecting() -> Request<Full<Bytes>> {
     let mut request = asking("/ws");
     *request.method_mut() = http::Method::CONNECT;
@@ -332,7 +331,7 @@ async fn a_websocket_stream_over_http2_keeps_its_connection_and_leaves_nothing_o
         drop((io, hold));
     }
     drop(first);
-    // The client of this one takes no more than its window.
+    // This client takes no more than its window.
     let (mut io, hold) = open.lock().remove(0);
     let piece = vec![0; 8_000];
     while tokio::time::timeout(Duration::from_secs(1), io.write_all(&piece)).await.is_ok() {}
@@ -817,7 +816,7 @@ async fn a_body_that_was_read_leaves_nothing_to_linger_for() {
     }
 }
 
-/// A client's end of an HTTP/2 connection that `stack` is served on, on which it writes frames of its own.
+/// Serves `stack` on an HTTP/2 connection. Returns the client's end, for raw frames.
 fn framed<S>(stack: S, connections: &Arc<Connections>) -> DuplexStream
 where
     S: Service<Request<RequestBody>, Response = Response<Full<Bytes>>, Error = Infallible>
@@ -841,8 +840,8 @@ fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
 }
 
-/// Writes the preface and then what `next` returns, over and over, until the connection ends. Returns how many times, and
-/// the error in the GOAWAY frame that the client got.
+/// Writes the preface and then the results of `next` until the connection ends. Returns the number of writes, and the
+/// error in the GOAWAY frame that the client got.
 async fn flooded(connections: &Arc<Connections>, mut next: impl FnMut(u32) -> Vec<u8>) -> (u32, Option<u32>) {
     let (mut read, mut write) = tokio::io::split(framed(tower::service_fn(slow), connections));
     let flooding = async {
@@ -911,7 +910,7 @@ async fn floods_of_http2_end_in_goaway() {
     assert_eq!(connections.open(), 0);
 }
 
-/// The next frame: its kind, its flags and its stream.
+/// Returns the kind, flags and stream of the next frame.
 async fn next_frame(client: &mut DuplexStream) -> (u8, u8, u32) {
     let mut head = [0; 9];
     client.read_exact(&mut head).await.unwrap();
@@ -927,7 +926,7 @@ async fn a_short_request_that_is_answered_before_its_end_is_read_and_its_stream_
     let mut client = framed(tower::service_fn(hello), &connections);
     client.write_all(PREFACE).await.unwrap();
     client.write_all(&frame(4, 0, 0, &[])).await.unwrap();
-    // The second request is left without its end, and the third says that it is long.
+    // The second request is left without its end, and the third announces a long body.
     let long = [&[0x83, 0x86, 0x84, 0x0f, 0x0d, 7][..], b"1000000"].concat();
     let short = [0x83, 0x86, 0x84];
     for (stream, head) in [(1, &short[..]), (3, &short[..]), (5, &long[..])] {
@@ -966,7 +965,7 @@ async fn a_quiet_stream_of_a_client_that_is_there_is_kept_and_one_of_a_client_th
     gone.write_all(&frame(4, 0, 0, &[])).await.unwrap();
     gone.write_all(&frame(1, 5, 1, &[0x83, 0x86, 0x84])).await.unwrap();
     let start = Instant::now();
-    // It takes all that it is sent, and answers no ping.
+    // It takes all bytes that it is sent, and answers no ping.
     rest(&mut gone).await;
     assert_eq!(start.elapsed().as_secs(), 50);
     let mut there = client_of_streams(tower::service_fn(slow), &connections, 64 << 10).await;

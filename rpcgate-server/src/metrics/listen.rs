@@ -88,7 +88,7 @@ async fn answer(request: &Request<Incoming>, write: Write) -> Response<Full<Byte
         return answer;
     }
     let format = MetricsFormat::preferred(request.headers());
-    // Writing a page takes as long as a hundred calls.
+    // Writing a page costs about a hundred calls.
     match tokio::task::spawn_blocking(move || format.page(write())).await {
         Ok(page) => {
             let mut answer = Response::new(Full::new(page.into()));

@@ -30,7 +30,7 @@ impl SpendingFile {
     /// Reads the file; a missing one is empty. Unreadable lines are skipped.
     ///
     /// # Errors
-    /// The operating system's, and [`io::ErrorKind::InvalidData`] for a file of another format.
+    /// The operating system's, and [`io::ErrorKind::InvalidData`] for an unknown format.
     pub(super) fn read(&self) -> io::Result<Vec<NodeMonth>> {
         let path = self.path();
         match fs::metadata(&path) {

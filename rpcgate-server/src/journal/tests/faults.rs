@@ -21,10 +21,10 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes that it still takes; without a bound if none is given.
+    /// Bytes that it still accepts; `None` is unlimited.
     room: Option<u64>,
     holds: bool,
-    /// Only the next one to append is held.
+    /// Only the next append is held.
     holds_one: bool,
     spins: bool,
     held: usize,
@@ -36,7 +36,6 @@ struct State {
 }
 
 impl Faulty {
-    /// Accepts this many bytes and then none.
     pub(super) fn leave_room(&self, bytes: u64) {
         self.0.state.lock().room = Some(bytes);
     }
@@ -45,35 +44,34 @@ impl Faulty {
         self.0.state.lock().room = None;
     }
 
-    /// A thread that appends waits until the returned guard is dropped.
+    /// Holds threads that append until the returned guard is dropped.
     pub(super) fn hold(&self) -> Hold {
         self.0.state.lock().holds = true;
         Hold(self.clone())
     }
 
-    /// A thread that appends computes until the returned guard is dropped.
+    /// Lets threads that append compute until the returned guard is dropped.
     pub(super) fn spin(&self) -> Hold {
         self.0.state.lock().spins = true;
         Hold(self.clone())
     }
 
-    /// The next thread that appends waits until the returned guard is dropped; others do not.
+    /// Holds only the next thread that appends, until the returned guard is dropped.
     pub(super) fn hold_one(&self) -> Hold {
         self.0.state.lock().holds_one = true;
         Hold(self.clone())
     }
 
-    /// How many wait.
     pub(super) fn held(&self) -> usize {
         self.0.state.lock().held
     }
 
-    /// Cutting and removing files fails.
+    /// Makes cutting and removing files fail.
     pub(super) fn cut_nothing(&self, yes: bool) {
         self.0.state.lock().cannot_cut = yes;
     }
 
-    /// Every append takes so long on this clock.
+    /// Makes every append take this long on this clock.
     pub(super) fn slow_down(&self, slow: Option<(Arc<ManualClock>, Duration)>) {
         self.0.state.lock().slow = slow;
     }
@@ -86,7 +84,6 @@ impl Faulty {
         self.0.state.lock().dir_syncs
     }
 
-    /// Bytes flushed.
     pub(super) fn synced(&self) -> u64 {
         self.0.state.lock().synced.values().sum()
     }
@@ -107,7 +104,7 @@ impl Faulty {
     }
 }
 
-/// Holds threads that append. A test that fails releases them too.
+/// Holds threads that append. A failing test releases them too.
 #[derive(Debug)]
 pub(super) struct Hold(Faulty);
 

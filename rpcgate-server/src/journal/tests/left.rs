@@ -1,10 +1,10 @@
-//! Files of an earlier process, and their recovery by the next one.
+//! Recovery of an earlier process's files.
 
 use super::*;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-/// The only segment of a journal that was dropped like a killed process's, with `count` records.
+/// Returns the only segment, with `count` records, of a journal that was dropped like a killed process's.
 fn left(dir: &Path, count: u128) -> (std::path::PathBuf, Vec<u8>) {
     let journal = Journal::open(options(dir)).unwrap();
     for number in 0..count {
@@ -75,7 +75,7 @@ fn cut_at_any_byte_of_its_last_4_kib_it_opens_with_the_whole_records_before_the_
     }
 }
 
-/// The kept files of cut bytes, by name.
+/// Returns the kept files of cut bytes, by name.
 fn cuts(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.filter(|name| name.ends_with(".cut")).collect();
@@ -178,7 +178,7 @@ fn whatever_byte_is_broken_all_whole_records_before_it_are_kept() {
         let journal = open(home.path());
         let whole = frames.iter().take_while(|(end, _)| *end <= at).count();
         assert_eq!(numbers(&journal), (0..whole as u128).collect::<Vec<_>>(), "broken at {at}");
-        // What follows was written by another gateway from now on.
+        // From here on another gateway writes.
         append(&journal, 99);
         assert_eq!(numbers(&journal).last(), Some(&99));
         let fresh = journal.segments().pop().unwrap().id;
@@ -253,12 +253,12 @@ fn a_file_that_cannot_be_read_does_not_keep_the_gateway_from_starting() {
     fs::create_dir(&odd).unwrap();
     let journal = open(home.path());
     assert_eq!(numbers(&journal), [0, 1, 2]);
-    // If its mark were dropped, it would be shipped again when it can be read.
+    // Without its mark it would be shipped again once it can be read.
     assert_eq!(journal.forget(SegmentId(5)).unwrap_err().kind(), io::ErrorKind::InvalidData);
     assert!(odd.is_dir() && path.exists());
 }
 
-/// A head as a later version may write it.
+/// Returns a head as a later version may write it.
 fn later_version() -> Vec<u8> {
     let head = SegmentHeader { segment: SegmentId(1), gateway: GatewayId(1), opened: NOON };
     let mut bytes = head.to_bytes();
@@ -269,14 +269,14 @@ fn later_version() -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// CRC-32 as in IEEE 802.3, bit by bit.
+/// Computes the CRC-32 of IEEE 802.3, bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| sum >> 1 ^ if sum & 1 == 1 { 0xedb8_8320 } else { 0 })
     })
 }
 
-/// Runs one of these tests in a process of its own, as its child, started by `shell`.
+/// Builds a command that runs one of these tests as a child process, started by `shell`.
 fn child(test: &str, dir: &Path, shell: &str) -> Command {
     let (_, module) = module_path!().split_once("::").unwrap();
     let mut command = Command::new("sh");
@@ -327,7 +327,7 @@ fn a_killed_process_keeps_every_record_that_it_appended() {
 #[test]
 fn a_limit_on_the_size_of_files_costs_no_record() {
     const COUNT: u128 = 5_000;
-    // In units of half a KiB or of a KiB: shells differ.
+    // In units of 512 or 1,024 bytes: shells differ.
     const LIMIT: u64 = 2_048;
     if let Some(dir) = child_dir() {
         let journal = Journal::open(options(&dir)).unwrap();
@@ -338,7 +338,7 @@ fn a_limit_on_the_size_of_files_costs_no_record() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    // The system sends a signal at the limit; ignored, the write fails instead.
+    // The system sends a signal at the limit; if ignored, the write fails instead.
     let limit = format!("trap '' XFSZ; ulimit -f {LIMIT};");
     let output = child("a_limit_on_the_size_of_files_costs_no_record", home.path(), &limit).output().unwrap();
     assert!(output.status.success(), "{output:?}");

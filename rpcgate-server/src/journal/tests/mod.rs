@@ -1,4 +1,4 @@
-//! The journal as its callers and its shipper see it, in normal operation.
+//! The journal in normal operation, as its callers and its shipper see it.
 
 mod faults;
 mod left;
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 const NOON: Time = Time::from_secs(1_700_000_000);
 
-/// A journal on a folder of its own, on a controlled medium, with a clock that does not move.
+/// A journal in its own folder, on a controlled medium, with a stopped clock.
 struct Fixture {
     journal: Arc<Journal>,
     medium: Arc<Faulty>,
@@ -64,12 +64,12 @@ fn line(method: &[u8], outcome: Outcome) -> Line<'_> {
     Line { method, cu, status, outcome, cached: false, calls: 1, bytes_in: 10, bytes_out: 20 }
 }
 
-/// Appends an answered call by this number.
+/// Appends an answered call with this number.
 fn append(journal: &Journal, number: u128) {
     journal.append(&suite::record(number, &[line(b"toy_read", Outcome::Answered)]));
 }
 
-/// Appends a refused call by this number.
+/// Appends a refused call with this number.
 fn refuse(journal: &Journal, number: u128, method: &[u8]) {
     journal.append(&suite::record(number, &[line(method, Outcome::Refused)]));
 }
@@ -80,7 +80,7 @@ fn bytes(journal: &Journal, segment: &Segment) -> Vec<u8> {
     bytes
 }
 
-/// The records in a segment's bytes, with where each ends. Fails if they are not all whole.
+/// Returns the records in a segment's bytes with the end of each. Fails if one is incomplete.
 fn frames(bytes: &[u8]) -> Vec<(usize, OwnedRecord)> {
     let (mut reader, mut at, mut all) = (Reader::new(), HEAD, Vec::new());
     while at < bytes.len() {
@@ -93,7 +93,6 @@ fn frames(bytes: &[u8]) -> Vec<(usize, OwnedRecord)> {
     all
 }
 
-/// All records, in the order of segments.
 fn records(journal: &Journal) -> Vec<OwnedRecord> {
     let mut all = Vec::new();
     for segment in journal.segments() {
@@ -109,7 +108,6 @@ fn numbers(journal: &Journal) -> Vec<u128> {
     records(journal).iter().map(|record| record.request.0).collect()
 }
 
-/// Waits for an effect of other threads.
 #[track_caller]
 fn until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..10_000 {

@@ -180,7 +180,7 @@ fn more_sums_than_may_be_held_are_written_at_once() {
 
     let count = 3 * SUMS as u64;
     for number in 0..count {
-        // Each has another key, so they are not summed although their method is the same.
+        // Each has its own key, so they are not summed although the method is the same.
         let record = Record { key: KeyId(number.into()), ..suite::record(number.into(), &lines) };
         fixture.journal.append(&record);
     }

@@ -1,4 +1,4 @@
-//! Disks that are full or stall, and the use of memory in their place.
+//! Full and stalling disks, which memory replaces.
 
 use super::*;
 use rpcgate_core::clock::SystemClock;
@@ -78,7 +78,7 @@ fn many_threads_lose_nothing_to_a_disk_that_fills_up() {
 fn a_segment_that_a_full_disk_keeps_from_being_cut_is_cut_later() {
     let fixture = Fixture::new(|options| options.shards = 1);
     (0..10).for_each(|number| append(&fixture.journal, number));
-    // A refusal's write of several frames gets as far as its second, and cannot be taken back.
+    // A refusal's write of several frames fails in its second frame and cannot be taken back.
     let lines = [line(b"toy_read", Outcome::Refused)];
     (10..14).for_each(|number| fixture.journal.append(&suite::record(number, &lines)));
     fixture.medium.leave_room(120);
@@ -115,7 +115,7 @@ fn a_disk_that_stops_answering_blocks_few_threads_and_the_others_use_memory() {
                 ended.fetch_add(1, Ordering::Relaxed);
             });
         }
-        // Two of three slots are held, by one thread each; all others are through.
+        // Two of three permits are held by one thread each; all other threads are through.
         until("four threads go on", || ended.load(Ordering::Relaxed) >= 4);
         assert!(fixture.journal.status().stalled);
         assert!((1..=3).contains(&fixture.medium.held()), "the journal's own thread may be held too");
@@ -371,7 +371,7 @@ fn closing_does_not_wait_for_ever_for_a_disk_that_does_not_answer() {
 
 #[test]
 fn a_real_full_device_says_so_and_nothing_is_lost() {
-    /// Returns `/dev/full` for files as long as it is set to.
+    /// Returns `/dev/full` for files while it is set.
     #[derive(Debug, Default)]
     struct Full(AtomicBool);
 
