@@ -6,12 +6,12 @@ use super::note::NoteKind;
 use super::value::Given;
 use rpcgate_core::secret::KeyHash;
 
-/// A bound that is not reached: the largest that a plan can have.
+/// A limit that is never reached: the largest that a plan can have.
 const UNBOUNDED: u64 = 1_000_000_000_000;
-/// Bytes that our file requires of a key.
+/// The minimum length of a key, in bytes.
 const LEAST_KEY: usize = 16;
 
-/// Requests of one key in the windows of a plan; a window without a bound has none.
+/// The limits of one key in the windows of a plan; a window without a limit is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct KeyWindows {
     pub(super) minute: Option<u64>,
@@ -20,7 +20,7 @@ pub(super) struct KeyWindows {
 }
 
 impl KeyWindows {
-    /// Takes the smaller bound of each window.
+    /// Returns the smaller limit of each window.
     pub(super) fn and(self, other: Self) -> Self {
         let smaller = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         KeyWindows {
@@ -31,7 +31,7 @@ impl KeyWindows {
     }
 }
 
-/// Gives callers their places in our file: a project and a tenant for each source project and plan.
+/// Assigns callers to a project and a tenant for each source project and plan.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     plans: Vec<(KeyWindows, &'static str)>,
@@ -39,7 +39,7 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// The plan whose windows are `windows`.
+    /// Returns the plan with these `windows`.
     fn plan(&mut self, draft: &mut Draft, windows: KeyWindows, from: &Node) -> &'static str {
         if let Some((_, plan)) = self.plans.iter().find(|(known, _)| *known == windows) {
             return plan;
@@ -64,7 +64,7 @@ impl Accounts {
         plan
     }
 
-    /// The project for callers of the source's `project` that have these windows.
+    /// Returns the project for callers of the source's `project` that have these windows.
     pub(super) fn project(
         &mut self,
         draft: &mut Draft,
@@ -81,18 +81,18 @@ impl Accounts {
         draft.set(&format!("tenants.{name}"), "plan", TomlValue::Text(plan.to_owned()), from);
         let header = format!("projects.{name}");
         draft.set(&header, "tenant", TomlValue::Text(name.clone()), from);
-        // Without this, a project may spend 100,000 Compute Units in 24 hours; the source has no such bound.
+        // By default a project may spend 100,000 Compute Units in 24 hours; the source has no such limit.
         draft.set(&header, "cu_per_day", TomlValue::Number(UNBOUNDED), from);
         self.projects.push((project.to_owned(), plan, name.clone()));
         name
     }
 
-    /// The names of our projects for the source's `project`.
+    /// Returns the names of our projects for the source's `project`.
     pub(super) fn projects_of<'a>(&'a self, project: &'a str) -> impl Iterator<Item = &'a str> {
         self.projects.iter().filter(move |(of, _, _)| of == project).map(|(_, _, name)| name.as_str())
     }
 
-    /// Adds a key of `project`, whose text is at `node`. Its text is never written: a digest or a variable is.
+    /// Adds a key of `project`. Its text, at `node`, is never written, only its digest or a variable.
     pub(super) fn key(&mut self, draft: &mut Draft, name: &str, project: &str, given: &str, node: &Node) {
         let read = draft.form.read(given);
         if let Given::Text(text) = &read

@@ -1,9 +1,9 @@
-//! What a form knows about settings that have no counterpart: why, and what to do instead.
+//! Advice about settings without a counterpart: the reason, and the alternative.
 
 use super::document::Node;
 use super::note::Notes;
 
-/// Advice about the settings at a path. In `path`, `*` stands for one key or one item of a list.
+/// Advice about the settings at a path. In `path`, `*` matches one key or one item of a list.
 pub(super) struct Advice {
     pub(super) path: &'static str,
     pub(super) text: &'static str,
@@ -13,7 +13,7 @@ pub(super) const fn advice(path: &'static str, text: &'static str) -> Advice {
     Advice { path, text }
 }
 
-/// What is said about a setting without advice.
+/// The text about a setting without advice.
 const UNKNOWN: &str = "rpcgate has no such setting; docs/rpcgate.example.toml lists all that it has";
 
 /// Notes everything in `root` that no reader has used.
@@ -24,7 +24,7 @@ pub(super) fn note_unused(root: &Node, known: &[Advice], notes: &mut Notes) {
 }
 
 fn visit(node: &Node, path: &mut Vec<String>, known: &[Advice], notes: &mut Notes) {
-    // A marked node is done with, whatever is below it.
+    // A marked node is done, with everything below it.
     if node.is_nothing() || node.is_marked() {
         return;
     }
@@ -45,7 +45,7 @@ fn visit(node: &Node, path: &mut Vec<String>, known: &[Advice], notes: &mut Note
     }
 }
 
-/// The advice for `path`, or for what contains it.
+/// Returns the advice for `path`, or for the setting that contains it.
 fn find(known: &[Advice], path: &[String]) -> &'static str {
     let fits = |advice: &&Advice| {
         let pattern: Vec<&str> = advice.path.split('.').collect();
@@ -55,7 +55,7 @@ fn find(known: &[Advice], path: &[String]) -> &'static str {
     best.map_or(UNKNOWN, |advice| advice.text)
 }
 
-/// Whether `pattern` is about something below `path`.
+/// Reports whether `pattern` is about something below `path`.
 fn is_below(pattern: &str, path: &[String]) -> bool {
     let pattern: Vec<&str> = pattern.split('.').collect();
     pattern.len() > path.len() && starts(&pattern, path)

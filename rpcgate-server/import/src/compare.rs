@@ -1,6 +1,6 @@
-//! Compares every value of the source with what became of it. Reading a value proves nothing: a reader may read it and do
-//! nothing with it. So each value is changed in turn and the file is read again. If the result stays the same, the value
-//! was not carried over, and a note says so.
+//! Finds values of the source without effect on the result. A reader may read a value and then ignore it. So each value
+//! is changed in turn and the file is read again; if the result stays the same, the value was not carried over, and a
+//! note says so.
 
 use super::advice::note_unused;
 use super::document::Node;
@@ -10,18 +10,18 @@ use super::value;
 use super::{GatewayChecks, SourceForm};
 use rpcgate_core::chain::ChainName;
 
-/// Values that are visited in all comparisons of one file, so that a file of the largest size takes seconds.
+/// The maximum values visited in all comparisons of one file, so that the largest file takes seconds.
 const MAX_VISITS: usize = 8_000_000;
 
-/// What became of a file, before it is written.
+/// The result of a file, before it is written.
 #[derive(PartialEq)]
 struct Outcome {
     sections: Vec<Section>,
     notes: Notes,
 }
 
-/// Notes each value of `root` whose change changes nothing in `draft`, which is what was made of `root`. Values that are
-/// [settled](Node::settle), by a note or because they have no effect, are passed over.
+/// Notes each value of `root` whose change leaves `draft`, the result of `root`, the same. [Settled](Node::settle)
+/// values, which have a note or no effect, are skipped.
 pub(super) fn note_ignored(form: SourceForm, root: &Node, chain: Option<ChainName>, draft: &mut Draft) {
     let mut leaves = Vec::new();
     collect(root, &mut Vec::new(), &mut leaves);
@@ -47,7 +47,7 @@ pub(super) fn note_ignored(form: SourceForm, root: &Node, chain: Option<ChainNam
     }
 }
 
-/// The values with a text that are not settled, each with the places of its parents.
+/// Collects the unsettled text values, each with the indices of its parents.
 fn collect<'n>(node: &'n Node, path: &mut Vec<usize>, leaves: &mut Vec<(Vec<usize>, &'n Node)>) {
     if node.is_settled() {
         return;
@@ -62,7 +62,7 @@ fn collect<'n>(node: &'n Node, path: &mut Vec<usize>, leaves: &mut Vec<(Vec<usiz
     }
 }
 
-/// Whether the result stays the same if the text at `path` of `copy` is another one. `copy` is the same afterwards.
+/// Reports whether the result stays the same if the text at `path` of `copy` changes. `copy` is restored afterwards.
 fn is_ignored(
     form: SourceForm,
     copy: &mut Node,
@@ -89,7 +89,7 @@ fn is_ignored(
     is_same
 }
 
-/// A text of the same kind with another meaning.
+/// Returns a text of the same kind with another meaning.
 fn other(text: &str) -> String {
     match (value::flag(text), value::number(text)) {
         (Some(flag), _) => (!flag).to_string(),

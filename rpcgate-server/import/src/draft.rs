@@ -1,5 +1,5 @@
-//! The configuration that is being made: its tables in the order in which they are written, each value with the line that
-//! it comes from.
+//! The new configuration under construction: its tables in the order in which they are written, each value with its
+//! source line.
 
 use super::GatewayChecks;
 use super::document::Node;
@@ -9,7 +9,7 @@ use super::value::{self, Given, VariableForm};
 use rpcgate_core::chain::ChainName;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A value of the new file. There is none for a secret: it is the variable that has it, or a digest.
+/// A value of the new file. A secret is never one: it is a variable or a digest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum TomlValue {
     Text(String),
@@ -17,11 +17,11 @@ pub(super) enum TomlValue {
     Texts(Vec<String>),
     /// `{ env = "NAME" }`.
     Env(String),
-    /// A table in one line.
+    /// A table on one line.
     Pairs(Vec<(String, TomlValue)>),
 }
 
-/// What a variable has to hold.
+/// The kind of value that a variable must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Holds {
     HttpUrl,
@@ -32,7 +32,6 @@ pub(super) enum Holds {
     Word,
 }
 
-/// A key with its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Assignment {
     pub(super) at: Position,
@@ -44,9 +43,9 @@ pub(super) struct Assignment {
 /// A table of the new file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Section {
-    /// Its header without brackets.
+    /// The header without brackets.
     pub(super) header: String,
-    /// Whether it is one of a list of tables.
+    /// It is one of a list of tables.
     pub(super) repeated: bool,
     pub(super) at: Position,
     pub(super) path: String,
@@ -71,7 +70,7 @@ impl Section {
     }
 }
 
-/// The configuration that is being made.
+/// The new configuration.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) checks: GatewayChecks,
@@ -89,7 +88,7 @@ impl Draft {
         Draft { checks, form, notes, sections, variables: BTreeMap::new(), names: BTreeSet::new() }
     }
 
-    /// The table with this header, which is added if it is missing.
+    /// Returns the table with this header and adds it if it is missing.
     pub(super) fn section(&mut self, header: &str, from: &Node) -> &mut Section {
         let found = self.sections.iter().position(|section| section.header == header && !section.repeated);
         let at = found.unwrap_or_else(|| {
@@ -106,7 +105,7 @@ impl Draft {
         &mut self.sections[at]
     }
 
-    /// Another table of the list with this header.
+    /// Adds another table to the list with this header.
     pub(super) fn repeated(&mut self, header: String, from: &Node, comment: String) -> &mut Section {
         self.sections.push(Section {
             header,
@@ -120,12 +119,11 @@ impl Draft {
         &mut self.sections[last]
     }
 
-    /// The value of a key.
     pub(super) fn get(&self, header: &str, key: &str) -> Option<&TomlValue> {
         self.sections.iter().find(|section| section.header == header && !section.repeated)?.get(key)
     }
 
-    /// Sets a key, unless it has another value already, which a note then says.
+    /// Sets a key. If it already has another value, that stays and a note is added.
     pub(super) fn set(&mut self, header: &str, key: &str, value: TomlValue, from: &Node) {
         match self.get(header, key) {
             Some(known) if *known == value => {}
@@ -138,14 +136,14 @@ impl Draft {
         }
     }
 
-    /// Sets a key to the larger of `number` and what it has.
+    /// Sets a key to the larger of `number` and its present value.
     pub(super) fn set_larger(&mut self, header: &str, key: &str, number: u64, from: &Node) {
         if !matches!(self.get(header, key), Some(TomlValue::Number(known)) if *known >= number) {
             self.section(header, from).set(key, TomlValue::Number(number), from);
         }
     }
 
-    /// The text of a setting that is no secret. A text with variables is left out, with a note.
+    /// Returns the text of a setting that is no secret. A text with variables is left out, with a note.
     pub(super) fn plain(&mut self, node: Option<&Node>, ours: &str) -> Option<String> {
         let node = node?;
         match self.form.read(node.text()?) {
@@ -158,7 +156,7 @@ impl Draft {
         }
     }
 
-    /// A name for people. One that comes from the environment is not known.
+    /// Returns a name for people. A name from the environment is not known.
     pub(super) fn label(&self, node: Option<&Node>) -> Option<String> {
         match self.form.read(node?.text()?) {
             Given::Text(text) => Some(text),
@@ -176,7 +174,7 @@ impl Draft {
         self.readable(value::flag(&text), node, "true or false")
     }
 
-    /// Milliseconds; a plain number is counted in units of `unit` milliseconds.
+    /// Returns milliseconds; a plain number is counted in units of `unit` milliseconds.
     pub(super) fn millis(&mut self, node: Option<&Node>, ours: &str, unit: u64) -> Option<u64> {
         let text = self.plain(node, ours)?;
         let read = value::number(&text).and_then(|n| n.checked_mul(unit)).or_else(|| value::millis(&text));
@@ -195,9 +193,9 @@ impl Draft {
         read
     }
 
-    /// A reference to a variable of the source.
+    /// Returns a reference to a variable of the source.
     pub(super) fn variable(&mut self, name: String, holds: Holds) -> TomlValue {
-        // A word may be anything, so what else the variable holds decides.
+        // A word may be anything, so a second use of the variable decides.
         let known = self.variables.entry(name.clone()).or_insert(holds);
         if *known == Holds::Word {
             *known = holds;
@@ -206,7 +204,7 @@ impl Draft {
         TomlValue::Env(name)
     }
 
-    /// A reference to a new variable, whose name begins with `stem`, with a note that it must be set as `text` says.
+    /// Returns a reference to a new variable, whose name begins with `stem`, and notes with `text` that it must be set.
     pub(super) fn new_variable(&mut self, stem: &str, holds: Holds, from: &Node, text: &str) -> TomlValue {
         let stem: String = stem
             .chars()
@@ -223,7 +221,7 @@ impl Draft {
         TomlValue::Env(name)
     }
 
-    /// A name that no other thing of this kind has: `stem`, or `stem` with a number.
+    /// Returns an unused name of this kind: `stem`, or `stem` with a number.
     pub(super) fn fresh(&mut self, kind: &'static str, stem: &str, between: char) -> String {
         let mut name = stem.to_owned();
         let mut n = 1;
@@ -234,7 +232,7 @@ impl Draft {
         name
     }
 
-    /// A secret word: a password, or the value of a header.
+    /// Returns the value of a secret word: a password, or the value of a header.
     pub(super) fn secret(&mut self, node: &Node, stem: &str, what: &str) -> Option<TomlValue> {
         let text = node.text()?.to_owned();
         Some(match self.form.read(&text) {
@@ -251,7 +249,7 @@ impl Draft {
     }
 }
 
-/// A duration as our file has it.
+/// Formats a duration as our file has it.
 pub(super) fn duration(millis: u64) -> TomlValue {
     TomlValue::Text(if millis.is_multiple_of(1_000) {
         format!("{}s", millis / 1_000)
@@ -260,12 +258,12 @@ pub(super) fn duration(millis: u64) -> TomlValue {
     })
 }
 
-/// The header of a chain's table.
+/// Returns the header of a chain's table.
 pub(super) fn chain_header(chain: ChainName) -> String {
     format!("chains.{}", chain.as_str())
 }
 
-/// A name for a table: lower case letters, digits and dashes.
+/// Returns a name for a table: lower case letters, digits and dashes.
 pub(super) fn table_name(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars().take(60) {

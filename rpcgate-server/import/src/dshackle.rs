@@ -1,4 +1,4 @@
-//! Reads dshackle's configuration, and the files of upstreams that it includes.
+//! Reads dshackle's configuration and the files of upstreams that it includes.
 
 use super::advice::{Advice, advice};
 use super::document::Node;
@@ -12,7 +12,7 @@ use rpcgate_core::chain::ChainName;
 const PORT: u16 = 8080;
 const METRICS_PORT: u16 = 8081;
 
-/// Kinds of connections that are HTTP and WebSocket, under several names in several versions.
+/// Tables with HTTP and WebSocket connections; versions name them differently.
 const CONNECTIONS: &[&str] = &["ethereum", "bitcoin", "generic", "execution"];
 
 pub(super) const ADVICE: &[Advice] = &[
@@ -137,7 +137,7 @@ fn read_proxy(proxy: &Node, draft: &mut Draft) {
             set_tls(draft, server.get("certificate"), server.get("key"));
         }
     }
-    // Answers of a batch are always in the order of its calls.
+    // Our answers of a batch are always in the order of its calls.
     proxy.settle_keys(&["preserve-batch-order"]);
     proxy.get("websocket").filter(|node| node.peek() == Some("true")).and_then(Node::text);
     proxy.get("cors-origin").filter(|node| node.peek() == Some("*")).and_then(Node::text);
@@ -222,7 +222,7 @@ fn read_upstream(upstream: &Node, given: Option<ChainName>, draft: &mut Draft) {
     set_timeout(chain, option("timeout"), draft);
 }
 
-/// The options that hold for all upstreams of some chains: of these, the timeout.
+/// Reads the default options of all upstreams of some chains; only the timeout has a counterpart.
 fn defaults(cluster: &Node, draft: &mut Draft) {
     for entry in cluster.list("defaults").iter().chain(cluster.list("defaultOptions")) {
         let timeout = entry.get("timeout").or_else(|| entry.at_keys(&["options", "timeout"]));

@@ -1,4 +1,4 @@
-//! Reads eRPC's configuration: what concerns the whole server. Projects are in their own file.
+//! Reads the server-wide part of eRPC's configuration. Projects have a separate module.
 
 use super::advice::{Advice, advice};
 use super::document::Node;
@@ -8,7 +8,7 @@ use super::erpc_project;
 use super::service::{log_level, note_parts_of_redis_url, redis_url, set_listen, set_tls};
 use rpcgate_core::chain::ChainName;
 
-/// Where eRPC listens unless it is told.
+/// The default port of eRPC.
 const PORT: u16 = 4000;
 const METRICS_PORT: u16 = 4001;
 
@@ -219,7 +219,7 @@ fn read_metrics(metrics: &Node, draft: &mut Draft) {
     set_listen(draft, "telemetry", host, metrics.get("port"), METRICS_PORT);
 }
 
-/// The size of the cache in memory, or that there is none.
+/// Reads the size of the cache in memory, or that there is no cache.
 fn read_cache(cache: &Node, draft: &mut Draft) {
     if cache.is_nothing() {
         draft.set("cache", "bytes", TomlValue::Number(0), cache);
@@ -239,7 +239,7 @@ fn read_cache(cache: &Node, draft: &mut Draft) {
     }
 }
 
-/// A server that shares counters: its URI, or its address with log-in.
+/// Reads a server that shares counters: its URI, or its address with log-in.
 fn read_redis(redis: &Node, draft: &mut Draft) {
     let Some(node) = redis.get("uri").or_else(|| redis.get("addr")) else { return };
     let Some(text) = node.text().map(str::to_owned) else { return };

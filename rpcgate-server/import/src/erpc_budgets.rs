@@ -8,17 +8,17 @@ use super::note::NoteKind;
 use super::value;
 use std::collections::BTreeMap;
 
-/// Why a setting of a budget that is carried over is left out.
+/// The note about a setting of a budget that has no counterpart.
 const NO_SETTING: &str = "limits of rpcgate have no such setting";
 
-/// Requests per second, and in windows of a key.
+/// Limits per second, and in the windows of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Budget {
     pub(super) second: Option<u64>,
     pub(super) windows: KeyWindows,
 }
 
-/// The budgets of `rateLimiters`, each with the setting that made it.
+/// The budgets of `rateLimiters`, each with its source.
 #[derive(Debug, Default)]
 pub(super) struct Budgets<'n>(BTreeMap<String, (Budget, &'n Node)>);
 
@@ -40,14 +40,15 @@ impl<'n> Budgets<'n> {
         budgets
     }
 
-    /// The calls a second of the budget that `node` names, if it is nothing else and a node can have it. It is carried over now.
+    /// Returns the calls per second of the budget that `node` names, and marks it as carried over. Returns `None` if
+    /// the budget has other limits too, or if a node cannot have this rate.
     pub(super) fn rate(&self, node: &Node, draft: &mut Draft) -> Option<u64> {
         let (budget, _) = self.0.get(node.peek()?)?;
         let is_rate = budget.windows == KeyWindows::default() && budget.second.is_some_and(is_rate_limit);
         if is_rate { self.named(Some(node), draft)?.second } else { None }
     }
 
-    /// The budget that `node` names, which is carried over now. What it has in addition is noted.
+    /// Returns the budget that `node` names and marks it as carried over. Its settings without a counterpart are noted.
     pub(super) fn named(&self, node: Option<&Node>, draft: &mut Draft) -> Option<Budget> {
         let node = node?;
         let (budget, from) = self.0.get(node.peek()?)?;
@@ -66,7 +67,7 @@ impl<'n> Budgets<'n> {
     }
 }
 
-/// The bound of a rule, and the part of the budget to which it belongs. The error says why there is none.
+/// Returns the limit of a rule and its slot in the budget. The error is the reason why it has none.
 fn limit<'b>(rule: &Node, budget: &'b mut Budget) -> Result<(u64, &'b mut Option<u64>), &'static str> {
     let text = |key: &str| rule.get(key).and_then(Node::peek);
     if text("method").is_some_and(|method| method != "*") {
@@ -84,7 +85,7 @@ fn limit<'b>(rule: &Node, budget: &'b mut Budget) -> Result<(u64, &'b mut Option
     Ok((bound, slot))
 }
 
-/// Notes what a rule has that a limit of rpcgate has not. The rest of the rule is carried over.
+/// Notes the settings of a rule that our limits do not have. The rest of the rule is carried over.
 fn read_rule(rule: &Node, draft: &mut Draft) {
     if let Err(why) = limit(rule, &mut Budget::default()) {
         draft.notes.left_out(rule, why);

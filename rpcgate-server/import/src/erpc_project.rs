@@ -10,7 +10,7 @@ use super::note::NoteKind;
 use super::value::{self, Given};
 use rpcgate_core::chain::ChainName;
 
-/// What the projects of the file share.
+/// Data that the projects of the file share.
 struct Context<'c, 'n> {
     budgets: &'c Budgets<'n>,
     max_timeout: Option<&'n Node>,
@@ -50,7 +50,7 @@ impl<'n> Context<'_, 'n> {
         }
     }
 
-    /// Keys of the project, its limits and its lists of methods.
+    /// Reads the project's keys, limits and lists of methods.
     fn callers(&mut self, id: &str, project: &'n Node, draft: &mut Draft) {
         let shared = self.budgets.named(project.get("rateLimitBudget"), draft).unwrap_or_default();
         let strategies = project.get("auth").map_or(&[][..], |auth| auth.list("strategies"));
@@ -106,7 +106,7 @@ impl<'n> Context<'_, 'n> {
         }
     }
 
-    /// The chains of the project's networks.
+    /// Returns the chains of the project's networks.
     fn networks(&self, project: &'n Node, draft: &mut Draft) -> Vec<ChainName> {
         let mut found = Vec::new();
         for network in project.list("networks") {
@@ -184,7 +184,7 @@ impl<'n> Context<'_, 'n> {
             text.contains("://") && !matches!(scheme, "http" | "https" | "ws" | "wss" | "grpc" | "grpcs");
         let chains: Vec<ChainName> = match given {
             Some(chain) => vec![chain],
-            // Nodes of a vendor serve all networks of the project; others serve one, which eRPC asks them for.
+            // A vendor's nodes serve all networks of the project; others serve one, which eRPC queries from them.
             None if vendor => networks.to_vec(),
             None => match networks {
                 [one] => vec![*one],
@@ -279,8 +279,8 @@ impl<'n> Context<'_, 'n> {
     }
 }
 
-/// The chains in a list of networks such as `evm:137`. A network that rpcgate does not serve needs no node, so it changes
-/// nothing.
+/// Returns the chains in a list of networks such as `evm:137`. A network that rpcgate does not serve needs no node, so
+/// it changes nothing.
 fn served_networks(list: &Node, draft: &mut Draft) -> Vec<ChainName> {
     let mut chains = Vec::new();
     for item in list.items() {
@@ -291,7 +291,7 @@ fn served_networks(list: &Node, draft: &mut Draft) -> Vec<ChainName> {
     chains
 }
 
-/// The name of a vendor, unless the text is something else.
+/// Returns the name of a vendor, unless the text is something else.
 fn vendor_name(text: &str) -> &str {
     let is_name = (1..=24).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase());
     if is_name { text } else { "the vendor" }
@@ -301,7 +301,7 @@ fn own_or_default<'n>(own: &'n Node, defaults: Option<&'n Node>, keys: &[&str]) 
     own.at_keys(keys).or_else(|| defaults.and_then(|defaults| defaults.at_keys(keys)))
 }
 
-/// Batches, headers and rank of an upstream.
+/// Reads batches, headers and rank of an upstream.
 fn settings<'n>(node: &mut Upstream<'n>, upstream: &'n Node, defaults: Option<&'n Node>, draft: &mut Draft) {
     let find = |keys: &[&str]| own_or_default(upstream, defaults, keys);
     if let Some(from) = find(&["jsonRpc", "supportsBatch"])
@@ -335,7 +335,7 @@ fn settings<'n>(node: &mut Upstream<'n>, upstream: &'n Node, defaults: Option<&'
     }
 }
 
-/// The chain of an `evm` table, why it cannot be served, or nothing if it names no network.
+/// Returns the chain of an `evm` table or the reason why it cannot be served; `None` if it names no network.
 fn evm(evm: Option<&Node>, draft: &mut Draft) -> Option<Result<ChainName, String>> {
     let node = evm?.get("chainId")?;
     match draft.form.read(node.peek()?) {
@@ -371,7 +371,7 @@ fn solana(svm: Option<&Node>) -> Option<Result<ChainName, String>> {
     }
 }
 
-/// The timeout of a network for all methods.
+/// Returns the timeout of a network for all methods.
 fn timeout(network: &Node) -> Option<&Node> {
     let whole = |failsafe: &&Node| {
         failsafe.get("matchMethod").and_then(Node::peek).is_none_or(|method| method == "*")
@@ -386,7 +386,7 @@ fn timeout(network: &Node) -> Option<&Node> {
     Some(node)
 }
 
-/// The lists of methods of a project. All methods but some that are allowed are not ours to list.
+/// Returns the lists of methods of a project. A sole `*` changes nothing; names with wildcards are left out with a note.
 fn method_lists<'n>(project: &'n Node, draft: &mut Draft) -> Vec<(&'static str, Vec<String>, &'n Node)> {
     let mut lists = Vec::new();
     for (theirs, ours) in [("allowMethods", "allowed_methods"), ("ignoreMethods", "blocked_methods")] {

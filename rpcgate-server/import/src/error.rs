@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// The text is neither YAML nor TOML as its form requires, or larger than this program reads.
+    /// The text is not valid YAML or TOML, or larger than this program reads.
     Syntax {
         /// The line, from 1.
         line: usize,
@@ -17,27 +17,27 @@ pub enum ImportError {
         /// The reason.
         why: String,
     },
-    /// The text has nothing that a file of this form has.
+    /// The text has no key of a file of this form.
     Unlike {
         /// The form.
         form: SourceForm,
-        /// What such a file has.
+        /// The keys that such a file has.
         wanted: &'static str,
     },
     /// The text could be of several forms, or of none.
     Ambiguous,
-    /// The file is a program that makes a configuration, such as `erpc.ts`.
+    /// The file is a program that produces a configuration, such as `erpc.ts`.
     Program,
     /// The file is larger than this program reads.
     TooLarge {
-        /// The most bytes.
+        /// The maximum bytes.
         limit: usize,
     },
     /// The file does not say which chain its nodes serve.
     NoChain,
     /// The chain that the command names is not served.
     UnknownChain(String),
-    /// What was written would not be accepted, which is a mistake of this program.
+    /// The written configuration would not be accepted, which is a bug of this program.
     Unsettled(String),
 }
 
@@ -48,7 +48,7 @@ impl ImportError {
 }
 
 impl fmt::Display for ImportError {
-    /// Begins with the place in the file, if there is one.
+    /// Begins with the position in the file, if there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ImportError::Syntax { line, column, why } => write!(f, "{line}:{column}: {why}"),

@@ -1,5 +1,5 @@
-//! Reads Kong's declarative configuration: services, routes and upstreams become nodes. Plugins and consumers are in their
-//! own file.
+//! Reads Kong's declarative configuration: services, routes and upstreams become nodes. Plugins and consumers have a
+//! separate module.
 
 use super::advice::{Advice, advice};
 use super::document::Node;
@@ -96,7 +96,7 @@ pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) {
     kong_plugins::read(root, draft);
 }
 
-/// Tags, identifiers and times of an entity are for Kong's own tools.
+/// Settles an entity's tags, identifiers and times, which only Kong's own tools read.
 fn tags(node: &Node) {
     for field in node.fields() {
         match field.key.as_str() {
@@ -109,7 +109,7 @@ fn tags(node: &Node) {
     node.items().iter().for_each(tags);
 }
 
-/// The chain of a service: by its routes, or else by its name or its host.
+/// Returns the chain of a service: by its routes, else by its name or its host.
 fn chain_of(root: &Node, service: &Node) -> Option<ChainName> {
     let paths: Vec<&str> =
         routes(root, service).flat_map(|route| route.list("paths")).filter_map(Node::peek).collect();
@@ -122,8 +122,7 @@ fn chain_of(root: &Node, service: &Node) -> Option<ChainName> {
     [text(service, "name"), text(service, "host"), host].into_iter().flatten().find_map(networks::by_words)
 }
 
-/// Notes that a service is not carried over. What is below it is left out with it; routes of the whole file have lines of
-/// their own.
+/// Notes that a service, with everything below it, is not carried over. Top-level routes have their own notes.
 fn leave_out(root: &Node, service: &Node, why: impl Into<String>, draft: &mut Draft) {
     draft.notes.left_out(service, why);
     for route in routes(root, service).filter(|route| !route.is_used()) {
@@ -207,7 +206,7 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
     }
 }
 
-/// How Kong reaches the nodes of a service.
+/// Returns the transport by which Kong reaches the nodes of a service.
 fn transport(service: &Node) -> Transport {
     let scheme = match text(service, "url") {
         Some(url) => url.split("://").next(),
@@ -220,7 +219,7 @@ fn transport(service: &Node) -> Transport {
     }
 }
 
-/// The URL with the path that Kong adds to it. A URL that is a variable stays as it is.
+/// Returns the URL with the path that Kong adds. A URL in a variable stays as it is.
 fn with_path(url: &str, sent: &SentPath<'_>) -> String {
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| !scheme.starts_with(['{', '$']))
     else {
@@ -230,7 +229,7 @@ fn with_path(url: &str, sent: &SentPath<'_>) -> String {
     format!("{scheme}://{}{}{query}", address.trim_end_matches('/'), sent.path)
 }
 
-/// The address of a node, put together from a service and perhaps the target of an upstream.
+/// The address of a node, combined from a service and perhaps the target of an upstream.
 struct Address<'n> {
     url: String,
     from: &'n Node,
@@ -260,7 +259,7 @@ fn addresses<'n>(root: &'n Node, service: &'n Node, draft: &mut Draft) -> Vec<Ad
     let upstream =
         root.list("upstreams").iter().find(|upstream| text(upstream, "name") == Some(host.as_str()));
     if upstream.is_some() {
-        // The targets of an upstream have ports of their own.
+        // The targets of an upstream have their own ports.
         service.settle_keys(&["port"]);
     }
     let Some(upstream) = upstream else {
@@ -283,7 +282,7 @@ fn addresses<'n>(root: &'n Node, service: &'n Node, draft: &mut Draft) -> Vec<Ad
             target.get("weight").and_then(Node::text);
         }
         if let Some(host) = node.text() {
-            // Kong's targets without a port have 8000.
+            // The default port of Kong's targets is 8000.
             let port =
                 if host.rsplit(']').next().is_some_and(|end| end.contains(':')) { "" } else { ":8000" };
             addresses.push(Address { url: format!("{scheme}://{host}{port}{path}"), from: node });

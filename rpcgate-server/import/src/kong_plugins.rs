@@ -7,7 +7,7 @@ use super::note::NoteKind;
 use super::service::{note_parts_of_redis_url, redis_url};
 use super::value;
 
-/// Names of keys that rpcgate reads, in headers and queries.
+/// The headers and query parameters in which rpcgate reads keys.
 const KEY_NAMES: &[&str] = &["apikey", "x-api-key"];
 
 fn text<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
@@ -18,18 +18,18 @@ fn is_on(plugin: &Node) -> bool {
     text(plugin, "enabled").and_then(value::flag) != Some(false)
 }
 
-/// The name of what a plugin is for, in one of the ways to write it.
+/// Returns the name of a plugin's entity, in either way to write it.
 fn of<'n>(plugin: &'n Node, key: &str) -> Option<&'n str> {
     let node = plugin.get(key)?;
     ["name", "username", "id"].iter().fold(node.peek(), |found, key| found.or_else(|| text(node, key)))
 }
 
-/// Whether `one` is for `entity`, which it names at `key` by its name or its identifier.
+/// Reports whether `one` is for `entity`, which it names at `key` by name or identifier.
 fn is_for(one: &Node, key: &str, name: Option<&str>, entity: &Node) -> bool {
     of(one, key).is_some_and(|of| Some(of) == name || Some(of) == text(entity, "id"))
 }
 
-/// A header that a request transformer adds to the requests of a service.
+/// A header that a request transformer adds to a service's requests.
 #[derive(Debug)]
 pub(super) struct AddedHeader<'n> {
     pub(super) name: String,
@@ -37,7 +37,7 @@ pub(super) struct AddedHeader<'n> {
     pub(super) from: &'n Node,
 }
 
-/// The headers that request transformers add to the requests of a service.
+/// Returns the headers that request transformers add to a service's requests.
 pub(super) fn node_headers<'n>(root: &'n Node, service: &'n Node) -> Vec<AddedHeader<'n>> {
     let name = text(service, "name");
     let named = |plugin: &&Node| is_for(plugin, "service", name, service);
@@ -60,7 +60,7 @@ pub(super) fn node_headers<'n>(root: &'n Node, service: &'n Node) -> Vec<AddedHe
     headers
 }
 
-/// The limits of requests that a plugin sets.
+/// The request limits of a plugin.
 #[derive(Clone, Copy, Debug, Default)]
 struct PluginLimits {
     second: Option<u64>,
@@ -95,7 +95,7 @@ pub(super) fn read(root: &Node, draft: &mut Draft) {
         if credentials.peek().is_none() {
             continue;
         }
-        // Kong applies the most exact plugin alone.
+        // Kong applies only the most specific plugin.
         let limits = limits.unwrap_or(shared);
         for key in ["username", "custom_id"] {
             consumer.get(key).and_then(Node::text);
@@ -136,7 +136,7 @@ enum Scope {
     ConsumerGroup,
 }
 
-/// The scope that a plugin itself names, apart from its consumer.
+/// Returns the scope that a plugin itself names, apart from its consumer.
 fn scope(plugin: &Node) -> Option<Scope> {
     let scopes =
         [("route", Scope::Route), ("service", Scope::Service), ("consumer_group", Scope::ConsumerGroup)];
@@ -146,7 +146,7 @@ fn scope(plugin: &Node) -> Option<Scope> {
         .map(|(_, scope)| scope)
 }
 
-/// The reason why a limit of this scope is not carried over.
+/// Returns the reason why a limit of this scope is not carried over.
 fn limit_of(scope: Scope) -> &'static str {
     match scope {
         Scope::Service | Scope::Route => {
@@ -159,7 +159,7 @@ fn limit_of(scope: Scope) -> &'static str {
     }
 }
 
-/// All plugins but those of consumers, with the scope of each; none for all traffic.
+/// Returns all plugins except those of consumers, with their scopes; `None` is all traffic.
 fn scoped_plugins(root: &Node) -> impl Iterator<Item = (&Node, Option<Scope>)> {
     let below = |list: &'static str, within| {
         root.list(list).iter().flat_map(|one| one.list("plugins")).map(move |plugin| (plugin, Some(within)))
@@ -174,7 +174,7 @@ fn scoped_plugins(root: &Node) -> impl Iterator<Item = (&Node, Option<Scope>)> {
         .chain(below("consumer_groups", Scope::ConsumerGroup))
 }
 
-/// Plugins that are not for one consumer. Returns the limits that hold for all traffic.
+/// Reads the plugins that are not for one consumer. Returns the limits for all traffic.
 fn shared_plugins(root: &Node, draft: &mut Draft) -> PluginLimits {
     let mut shared: Option<PluginLimits> = None;
     for (plugin, scope) in scoped_plugins(root) {
@@ -217,7 +217,7 @@ fn shared_plugins(root: &Node, draft: &mut Draft) -> PluginLimits {
     shared.unwrap_or_default()
 }
 
-/// Answers to browsers. Any origin is allowed here, and the headers that a browser asks for.
+/// Reads the CORS plugin. We allow any origin, and the headers that a browser asks for.
 fn cors(plugin: &Node, draft: &mut Draft) {
     let origins = plugin.at_keys(&["config", "origins"]).map(Node::texts).unwrap_or_default();
     if !origins.is_empty() && origins != ["*"] {
@@ -254,7 +254,7 @@ fn plugin_advice(name: &str) -> &'static str {
     }
 }
 
-/// Where clients send their keys. Only what differs from rpcgate's own places is noted.
+/// Reads the places of clients' keys. Only differences from rpcgate's are noted.
 fn key_auth(plugin: &Node, draft: &mut Draft) {
     plugin.use_keys(&["name", "enabled", "service", "route", "protocols"]);
     let Some(config) = plugin.get("config") else { return };
@@ -269,7 +269,7 @@ fn key_auth(plugin: &Node, draft: &mut Draft) {
             node.settle();
         }
     }
-    // The value with which a switch says what rpcgate does anyway, and what it does otherwise.
+    // The value of a switch that matches rpcgate's behaviour, and the note for the other value.
     let switches = [
         ("key_in_query", true, "rpcgate also takes keys from the query, where logs of others may show them"),
         ("key_in_header", true, "rpcgate also takes keys from headers"),
@@ -306,7 +306,7 @@ fn body_size(plugin: &Node, draft: &mut Draft) {
     plugin.use_keys(&["name", "enabled", "service", "route"]);
 }
 
-/// The bounds of a plugin that limits rates.
+/// Reads the limits of a rate-limiting plugin.
 fn limits(plugin: &Node, draft: &mut Draft) -> PluginLimits {
     let mut limits = PluginLimits::default();
     plugin.use_keys(&["name", "enabled", "consumer"]);
@@ -330,7 +330,7 @@ fn limits(plugin: &Node, draft: &mut Draft) -> PluginLimits {
     }
     redis(config, draft);
     counters(config, draft);
-    // The value with which a switch says what rpcgate does anyway, and what it does otherwise.
+    // The value of a switch that matches rpcgate's behaviour, and the note for the other value.
     for (key, ours, text) in [
         ("fault_tolerant", true, "while Redis is away, each gateway counts by itself"),
         ("hide_client_headers", false, "every answer has the headers of the windows"),
@@ -343,9 +343,9 @@ fn limits(plugin: &Node, draft: &mut Draft) -> PluginLimits {
     limits
 }
 
-/// Where Kong keeps its counters, and the kind of its windows.
+/// Reads the storage of Kong's counters and the kind of its windows.
 fn counters(config: &Node, draft: &mut Draft) {
-    // How often Kong compares counters that are inexact meanwhile; those of rpcgate are exact.
+    // The interval at which Kong synchronises its inexact counters; rpcgate's are exact.
     config.settle_keys(&["sync_rate"]);
     for node in ["policy", "strategy"].iter().filter_map(|key| config.get(key)) {
         match node.text() {
@@ -367,7 +367,7 @@ fn counters(config: &Node, draft: &mut Draft) {
     }
 }
 
-/// The form with one list of limits and one of window sizes in seconds.
+/// Reads the form with one list of limits and one of window sizes in seconds.
 fn advanced(config: &Node, limits: &mut PluginLimits, draft: &mut Draft) {
     for (limit, window) in config.list("limit").iter().zip(config.list("window_size")) {
         let read = |node: &Node| node.peek().and_then(value::number);

@@ -1,4 +1,4 @@
-//! Reads the routes of Kong's services: the paths that clients call, and the path that Kong sends to a node for them.
+//! Reads the routes of Kong's services: the paths that clients call, and the paths that Kong sends to nodes.
 
 use super::document::Node;
 use super::draft::Draft;
@@ -6,14 +6,14 @@ use super::value;
 use rpcgate_core::chain::Facts;
 use rpcgate_core::tally::Transport;
 
-/// Characters of a regular expression that stand for themselves.
+/// Punctuation that a regular expression matches literally.
 const LITERAL: &[char] = &['/', '-', '_'];
 
 pub(super) fn text<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
     node.get(key).and_then(Node::peek)
 }
 
-/// Routes of a service: those in it, and those that name it.
+/// Returns the routes of a service: those in it, and those that name it.
 pub(super) fn routes<'n>(root: &'n Node, service: &'n Node) -> impl Iterator<Item = &'n Node> {
     let name = text(service, "name");
     let id = text(service, "id");
@@ -25,7 +25,7 @@ pub(super) fn routes<'n>(root: &'n Node, service: &'n Node) -> impl Iterator<Ite
     service.list("routes").iter().chain(root.list("routes").iter().filter(named))
 }
 
-/// Notes a path that is not ours, and what Kong does to a request that rpcgate does not.
+/// Notes a path that is not ours, and changes by Kong to a request that rpcgate does not make.
 pub(super) fn read_route(route: &Node, facts: &Facts, transport: Transport, draft: &mut Draft) {
     route.settle_keys(&["name"]);
     route.use_keys(&["service"]);
@@ -82,7 +82,7 @@ pub(super) fn read_route(route: &Node, facts: &Facts, transport: Transport, draf
     }
 }
 
-/// Notes protocols that rpcgate does not serve, and a route that is for TLS alone.
+/// Notes protocols that rpcgate does not serve, and a route for TLS alone.
 fn read_protocols(route: &Node, draft: &mut Draft) {
     let Some(node) = route.get("protocols") else { return };
     for item in node.items() {
@@ -95,7 +95,7 @@ fn read_protocols(route: &Node, draft: &mut Draft) {
     }
 }
 
-/// Notes methods of HTTP that are not those of the chain: a chain of JSON-RPC is called by POST.
+/// Notes HTTP methods that the chain does not have: a JSON-RPC chain is called by POST.
 fn read_methods(route: &Node, facts: &Facts, draft: &mut Draft) {
     let Some(node) = route.get("methods").filter(|node| !node.is_nothing()) else { return };
     node.use_all();
@@ -107,12 +107,12 @@ fn read_methods(route: &Node, facts: &Facts, draft: &mut Draft) {
     }
 }
 
-/// A path of a route without the marks of a regular expression and without a slash at its end.
+/// Returns the path of a route without regular expression marks and without a trailing slash.
 fn bare(path: &str) -> &str {
     path.trim_start_matches(['~', '^']).trim_end_matches(['$', '/'])
 }
 
-/// Whether the path begins the name of a service in the chain's packages, or is that of all calls.
+/// Reports whether the path is the prefix of a service in the chain's gRPC packages, or of all calls.
 fn is_grpc_path(path: &str, facts: &Facts) -> bool {
     let name = bare(path).trim_start_matches('/');
     let is_in = |package: &str| {
@@ -121,15 +121,15 @@ fn is_grpc_path(path: &str, facts: &Facts) -> bool {
     name.is_empty() || facts.grpc.iter().any(|package| is_in(package))
 }
 
-/// The path below a service's own that Kong sends to its nodes for calls of a route, and the setting that says so.
+/// The path below a service's own that Kong sends to its nodes for calls of a route, and the setting behind it.
 pub(super) struct SentPath<'n> {
-    /// Without a slash at its end; empty: Kong removes the path of the route.
+    /// Without a trailing slash; empty if Kong removes the path of the route.
     pub(super) path: String,
     pub(super) from: &'n Node,
 }
 
-/// The path below the service's own at which its nodes get calls. A node here has one path, so a route for which Kong sends
-/// another one is noted.
+/// Returns the path below the service's own at which its nodes get calls. A node has one path here, so a route with
+/// another path is noted.
 pub(super) fn sent_path<'n>(
     root: &'n Node,
     service: &'n Node,
@@ -183,8 +183,8 @@ pub(super) fn sent_path<'n>(
     (!first.path.is_empty()).then_some(first)
 }
 
-/// What a node's URL has to end with so that calls reach the same path as through a route that keeps `path`. `None` for a
-/// regular expression that matches several paths.
+/// Returns the suffix that a node's URL needs so that calls reach the same path as through a route that keeps `path`;
+/// `None` for a regular expression that matches several paths.
 fn below(path: &str, facts: &Facts) -> Option<String> {
     let is_literal = |c: char| c.is_ascii_alphanumeric() || LITERAL.contains(&c);
     let is_expression = path.starts_with('~');
@@ -192,7 +192,7 @@ fn below(path: &str, facts: &Facts) -> Option<String> {
     if is_expression && !path.chars().all(is_literal) {
         return None;
     }
-    // What follows the chain's own path in a call of a REST chain is sent to the node below its URL.
+    // In a REST call the rest of the path, after the chain's own, is sent to the node below its URL.
     let own = format!("/{}", facts.name);
     let is_below = |path: &str| path.strip_prefix(&own).is_some_and(|rest| rest.starts_with('/'));
     Some(if facts.rest && is_below(path) { own } else { path.to_owned() })

@@ -1,9 +1,9 @@
-//! Makes our configuration of the file of another gateway: eRPC, proxyd, dshackle or Kong.
+//! Converts another gateway's configuration (eRPC, proxyd, dshackle or Kong) to ours.
 //!
-//! A reader of each form takes what has a counterpart and puts it into a draft. Everything in the file that no reader took
-//! is listed with its line. No secret of the file is written or shown: a key becomes its digest, and a credential of a node
-//! becomes a variable of the environment that has to be set. The new file is checked as `rpcgate-server check` would check
-//! it, and what it would refuse is left out and listed too.
+//! The reader of each form puts everything with a counterpart into a draft. Everything that no reader took is listed
+//! with its line. No secret of the file is written or shown: a key becomes its digest, and a node's credential becomes
+//! an environment variable that has to be set. The new file is checked as `rpcgate-server check` would check it, and
+//! settings that it would refuse are left out and listed too.
 //!
 //! ```
 //! use rpcgate_import::{GatewayChecks, SourceForm, import};
@@ -56,7 +56,7 @@ use rpcgate_core::chain::ChainName;
 use rpcgate_core::tally::Transport;
 use value::VariableForm;
 
-/// Bytes of a file.
+/// The maximum size of a file, in bytes.
 pub const MAX_SOURCE: usize = 1024 * 1024;
 
 /// The gateways whose files can be imported.
@@ -73,11 +73,11 @@ pub enum SourceForm {
 }
 
 impl SourceForm {
-    /// All of them.
+    /// All forms.
     pub const ALL: [SourceForm; 4] =
         [SourceForm::Erpc, SourceForm::Proxyd, SourceForm::Dshackle, SourceForm::Kong];
 
-    /// Its name for people.
+    /// Returns the product's name.
     pub const fn title(self) -> &'static str {
         match self {
             SourceForm::Erpc => "eRPC",
@@ -96,7 +96,7 @@ impl SourceForm {
         }
     }
 
-    /// Keys of which a file of this form has one, as a list or table.
+    /// Returns the keys by which the form is recognised: a file has at least one of them, as a list or table.
     const fn marks(self) -> (&'static [&'static str], &'static str) {
         match self {
             SourceForm::Erpc => (&["projects"], "projects"),
@@ -138,7 +138,7 @@ pub struct Imported {
     pub form: SourceForm,
     /// The text of our configuration file, with the notes as comments.
     pub toml: String,
-    /// What people have to know about it, by the lines of the file.
+    /// The notes for people, by the lines of the file.
     pub notes: Vec<ImportNote>,
 }
 
@@ -146,7 +146,7 @@ pub struct Imported {
 /// `chain` is that of nodes for which the file names none. What `checks` refuse is left out, with a note.
 ///
 /// # Errors
-/// [`ImportError`] if the file cannot be read at all. What cannot be carried over is not an error.
+/// [`ImportError`] if the file cannot be read at all. A setting that cannot be carried over is not an error.
 pub fn import(
     name: &str,
     text: &str,
@@ -175,7 +175,8 @@ pub fn import(
     Ok(Imported { form, toml, notes })
 }
 
-/// Whether the name is that of a program: eRPC also takes its configuration from TypeScript, which only it can run.
+/// Reports whether the name is that of a program: eRPC also takes its configuration from TypeScript, which only eRPC
+/// can run.
 fn is_program(name: &str) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
     ending.is_some_and(|ending| matches!(&*ending, "ts" | "js" | "mts" | "mjs" | "cts" | "cjs"))
@@ -201,7 +202,7 @@ fn read(
     })
 }
 
-/// The form of the file and its tree.
+/// Detects the form of the file and parses it.
 fn recognised(text: &str, form: Option<SourceForm>) -> Result<(SourceForm, Node), ImportError> {
     if let Some(form) = form {
         return Ok((form, form.parse(text)?));

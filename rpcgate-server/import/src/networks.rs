@@ -1,11 +1,11 @@
-//! Which of our chains another gateway means: by the identifier of its network, by its name, or by words in a text.
+//! Recognises our chains in another gateway's file: by the identifier of a network, by its name, or by words in a text.
 
 use rpcgate_core::chain::ChainName;
 
 /// EVM networks by their identifier.
 const BY_ID: &[(u64, &str)] = &[(1, "eth"), (56, "bsc"), (137, "polygon"), (43_114, "avax")];
 
-/// Names that others use for our chains, beside the paths and aliases of the catalog.
+/// Other names of our chains, in addition to the paths and aliases of the catalog.
 const BY_NAME: &[(&str, &str)] = &[
     ("mainnet", "eth"),
     ("bnb", "bsc"),
@@ -23,7 +23,7 @@ const BY_NAME: &[(&str, &str)] = &[
     ("sol", "solana"),
 ];
 
-/// EVM networks that are often configured and not served, for the list of what was left out.
+/// Common EVM networks that are not served, for the notes.
 const ELSEWHERE: &[(u64, &str)] = &[
     (10, "Optimism"),
     (100, "Gnosis"),
@@ -42,24 +42,23 @@ const ELSEWHERE: &[(u64, &str)] = &[
     (11_155_111, "Sepolia"),
 ];
 
-/// Words that name a test network or another network beside a chain's main one.
+/// Words that name a test network, or a network other than a chain's main one.
 const NOT_MAIN: &[&str] = &[
     "amoy", "arbitrum", "base", "classic", "devnet", "fuji", "goerli", "holesky", "hoodi", "kovan", "mumbai",
     "optimism", "rinkeby", "ropsten", "sepolia", "signet", "testnet", "zkevm",
 ];
 
-/// The chain of an EVM network.
 pub(super) fn by_id(id: u64) -> Option<ChainName> {
     BY_ID.iter().find(|(known, _)| *known == id).and_then(|(_, path)| rpcgate_chains::scoped(path))
 }
 
-/// An EVM network that is not served, for people.
+/// Describes an EVM network that is not served, for people.
 pub(super) fn unserved(id: u64) -> String {
     let name = ELSEWHERE.iter().find(|(known, _)| *known == id);
     name.map_or_else(|| format!("network {id}"), |(_, name)| format!("network {id} ({name})"))
 }
 
-/// The chain that `name` names as a whole.
+/// Returns the chain that `name` as a whole names.
 pub(super) fn by_name(name: &str) -> Option<ChainName> {
     let name = name.trim().to_lowercase().replace(['_', ' '], "-");
     let main = name.strip_suffix("-mainnet").unwrap_or(&name);
@@ -72,7 +71,7 @@ pub(super) fn by_name(name: &str) -> Option<ChainName> {
     })
 }
 
-/// The only chain that the words of `text` name; none if they name a test network, or several chains.
+/// Returns the only chain that the words of `text` name; `None` if they name a test network or several chains.
 pub(super) fn by_words(text: &str) -> Option<ChainName> {
     if let Some(chain) = by_name(text.trim_matches('/')) {
         return Some(chain);
@@ -83,7 +82,7 @@ pub(super) fn by_words(text: &str) -> Option<ChainName> {
     if words.iter().any(|word| NOT_MAIN.contains(word)) {
         return None;
     }
-    // `mainnet` says little beside the name of a chain, and much without one.
+    // `mainnet` means little next to the name of a chain, and much without one.
     let (main, named): (Vec<&str>, Vec<&str>) = words.into_iter().partition(|word| *word == "mainnet");
     let mut found = named.iter().filter_map(|word| by_name(word));
     let first = found.next().or_else(|| main.first().and_then(|word| by_name(word)))?;

@@ -1,4 +1,4 @@
-//! Nodes of another gateway as nodes of our file. No credential is copied: a URL that has one becomes a variable.
+//! Nodes of another gateway as nodes of our file. No credential is copied: a URL with one becomes a variable.
 
 use super::GatewayChecks;
 use super::document::Node;
@@ -9,12 +9,12 @@ use rpcgate_core::chain::{ChainName, MAX_NODE_RATE};
 use rpcgate_core::tally::Transport;
 use rpcgate_core::url_secrets::may_be_key;
 
-/// Characters from which on a part of a path is taken for a credential, if it has digits or capitals,
+/// A part of a path counts as a credential from this length on if it contains digits or capitals,
 const CREDENTIAL: usize = 16;
-/// and whatever it has.
+/// and from this length on in any case.
 const LONG: usize = 24;
 
-/// Whether a node may have so many calls a second as its limit.
+/// Reports whether `rate` is a valid rate limit of a node.
 pub(super) fn is_rate_limit(rate: u64) -> bool {
     (1..=u64::from(MAX_NODE_RATE)).contains(&rate)
 }
@@ -23,7 +23,7 @@ pub(super) fn is_rate_limit(rate: u64) -> bool {
 #[derive(Debug)]
 pub(super) struct Upstream<'n> {
     pub(super) chain: ChainName,
-    /// Its name in the source.
+    /// The name in the source.
     pub(super) name: String,
     pub(super) from: &'n Node,
     fields: Vec<(String, TomlValue, &'n Node)>,
@@ -49,13 +49,13 @@ impl<'n> Upstream<'n> {
         self.push(key, TomlValue::Number(number), from);
     }
 
-    /// The URL at `node` for `key`: `url`, `ws` or `grpc`.
+    /// Adds the URL at `node` for `key`: `url`, `ws` or `grpc`.
     pub(super) fn url(&mut self, draft: &mut Draft, key: &str, node: &'n Node) {
         let Some(text) = node.text() else { return };
         self.url_text(draft, key, text, node);
     }
 
-    /// The same for a text that was put together from several settings. Returns whether a variable has the URL.
+    /// Adds a URL that was combined from several settings. Returns whether a variable has it.
     pub(super) fn url_text(&mut self, draft: &mut Draft, key: &str, text: &str, node: &'n Node) -> bool {
         let (schemes, holds, transport): (&[&str], _, _) = match key {
             "ws" => (&["ws", "wss"][..], Holds::WsUrl, Transport::Ws),
@@ -88,13 +88,13 @@ impl<'n> Upstream<'n> {
         is_variable
     }
 
-    /// A URL that only its owner knows: a vendor's, for which the source has a shorthand.
+    /// Adds a variable for a URL that only its owner knows: a vendor's, for which the source has a shorthand.
     pub(super) fn url_to_set(&mut self, draft: &mut Draft, node: &'n Node, text: &str) {
         let value = draft.new_variable(&self.stem("url"), Holds::HttpUrl, node, text);
         self.push("url", value, node);
     }
 
-    /// User and password.
+    /// Adds user and password.
     pub(super) fn login(&mut self, draft: &mut Draft, user: Option<&'n Node>, password: Option<&'n Node>) {
         let given = |node: &&Node| node.peek().is_some_and(|text| !text.is_empty());
         let Some(user) = user.filter(given) else { return };
@@ -118,7 +118,7 @@ impl<'n> Upstream<'n> {
         }
     }
 
-    /// A token that the node expects as `Authorization: Bearer`.
+    /// Adds a token for `Authorization: Bearer`.
     pub(super) fn bearer(&mut self, draft: &mut Draft, token: &Node) {
         if token.text().is_some_and(|text| !text.is_empty()) {
             let text = "Bearer, a blank and the token of this line, which is not copied";
@@ -127,7 +127,7 @@ impl<'n> Upstream<'n> {
         }
     }
 
-    /// A file with the authorities that may have signed the node's certificate.
+    /// Adds a file with the CAs of the node's certificate.
     pub(super) fn authorities(&mut self, draft: &mut Draft, node: Option<&'n Node>) {
         let Some(from) = node.filter(|node| node.peek().is_some_and(|text| !text.is_empty())) else { return };
         if let Some(file) = draft.plain(Some(from), "ca_file of the node") {
@@ -135,12 +135,12 @@ impl<'n> Upstream<'n> {
         }
     }
 
-    /// The methods that the node takes: all others are for other nodes.
+    /// Sets the methods that the node accepts.
     pub(super) fn methods(&mut self, methods: Vec<String>, from: &'n Node) {
         self.push("methods", TomlValue::Texts(methods), from);
     }
 
-    /// A header that every request to the node carries.
+    /// Adds a header to every request to the node.
     pub(super) fn header(&mut self, draft: &mut Draft, name: &str, node: &Node) {
         let stem = self.stem(name);
         if let Some(value) = draft.secret(node, &stem, "the value of the header") {
@@ -190,7 +190,7 @@ fn usable(url: &str, schemes: &[&str], transport: Transport, checks: GatewayChec
     (checks.node_url)(url, transport).map_err(|error| format!("cannot be used: {error}"))
 }
 
-/// Whether a part of the URL may be a credential: a log-in, a parameter, or a long part of the path.
+/// Reports whether a part of the URL may be a credential: a log-in, a parameter, or a long part of the path.
 fn is_private(url: &str) -> bool {
     let (_, rest) = url.split_once("//").unwrap_or(("", url));
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));

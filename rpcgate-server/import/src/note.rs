@@ -1,4 +1,4 @@
-//! What people have to know about an imported file: what was not carried over, what differs, and what they must set.
+//! Notes about an imported file: settings that were not carried over, differences, and variables to set.
 
 use super::document::Node;
 use super::position::Position;
@@ -10,9 +10,9 @@ use std::fmt;
 pub enum NoteKind {
     /// The setting was not carried over.
     LeftOut,
-    /// The setting was carried over, with another meaning.
+    /// The setting was carried over with another meaning.
     Differs,
-    /// A variable of the environment has to be set.
+    /// An environment variable has to be set.
     ToSet,
 }
 
@@ -25,20 +25,20 @@ pub struct ImportNote {
     pub column: usize,
     /// The setting in the imported file; empty for the whole file.
     pub path: String,
-    /// Its kind.
+    /// The kind.
     pub kind: NoteKind,
-    /// The reason, and what to do instead.
+    /// The reason, and the alternative.
     pub text: String,
 }
 
-/// Whether the setting at `path` is the one at `whole`, or one in its table or list.
+/// Reports whether the setting at `path` is the one at `whole`, or one in its table or list.
 pub(super) fn is_within(path: &str, whole: &str) -> bool {
     let below = path.strip_prefix(whole).filter(|_| !whole.is_empty());
     below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
 }
 
 impl fmt::Display for ImportNote {
-    /// Without the name of the file and without the column: `12: server.aliasing: not carried over: …`.
+    /// Without file name and column: `12: server.aliasing: not carried over: …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.line)?;
         if !self.path.is_empty() {
@@ -52,7 +52,6 @@ impl fmt::Display for ImportNote {
     }
 }
 
-/// Collects notes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Notes(Vec<ImportNote>);
 
@@ -73,7 +72,7 @@ impl Notes {
         self.add(NoteKind::Differs, node.at, &node.path, text);
     }
 
-    /// All notes, by line.
+    /// Returns all notes, by line.
     pub(super) fn sorted(mut self) -> Vec<ImportNote> {
         self.0.sort_by_key(|note| (note.line, note.column, note.kind));
         self.0.dedup();

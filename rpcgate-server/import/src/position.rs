@@ -1,4 +1,4 @@
-//! Where something is in a file.
+//! A position in a file.
 
 /// Line and column, each from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]

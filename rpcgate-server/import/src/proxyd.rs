@@ -77,12 +77,14 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("whitelist_error_message", "refusals have fixed texts"),
 ];
 
-/// The backends of the file, and the chain that they serve.
+/// The backends of the file and their chain.
 struct Context<'n> {
     root: &'n Node,
     chain: ChainName,
 }
 
+/// Reads the file.
+///
 /// # Errors
 /// [`ImportError::NoChain`] if neither the file nor `given` says which chain the backends serve.
 pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) -> Result<(), ImportError> {
@@ -95,7 +97,7 @@ pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) -> 
     Ok(())
 }
 
-/// The only chain that the file names: by identifiers, or by words in names and hosts.
+/// Returns the only chain that the file names: by identifiers, or by words in names and hosts.
 fn guessed(root: &Node, draft: &mut Draft) -> Option<ChainName> {
     let ids = root.at_keys(&["sender_rate_limit", "allowed_chain_ids"]).map_or(&[][..], Node::items);
     let interop = root.at_keys(&["interop_validation", "chain_id"]);
@@ -132,7 +134,7 @@ fn guessed(root: &Node, draft: &mut Draft) -> Option<ChainName> {
     Some(first)
 }
 
-/// The backends that get each method, and those that get streams.
+/// The backends of each method, and those of streams.
 #[derive(Debug, Default)]
 struct Routing<'n> {
     /// The backends of each group, by its name.
@@ -140,7 +142,7 @@ struct Routing<'n> {
     /// Methods, each with the name of its group.
     methods: Vec<(&'n str, &'n str)>,
     mappings: Option<&'n Node>,
-    /// The group that gets streams; all groups do if this is absent.
+    /// The group that gets streams; if absent, all groups do.
     streams: Option<&'n str>,
 }
 
@@ -157,7 +159,7 @@ impl<'n> Routing<'n> {
         self.methods.is_empty() || self.methods.iter().any(|(_, group)| self.has(group, backend))
     }
 
-    /// The methods of a backend that does not get all methods of the file.
+    /// Returns the methods of a backend that does not get all methods of the file.
     fn methods_of(&self, backend: &str) -> Option<(Vec<String>, &'n Node)> {
         let own = self.methods.iter().filter(|(_, group)| self.has(group, backend));
         let own: Vec<String> = own.map(|(method, _)| (*method).to_owned()).collect();
@@ -167,7 +169,7 @@ impl<'n> Routing<'n> {
 }
 
 impl<'n> Context<'n> {
-    /// Reads which group gets which method. A method whose group does not exist stays unread, so that it is noted.
+    /// Reads the groups of methods. A method whose group does not exist stays unread, so that it is noted.
     fn routing(&self, groups: &'n [Field], draft: &mut Draft) -> Routing<'n> {
         let names = |group: &'n Node, key: &str| group.list(key).iter().filter_map(Node::peek);
         let backends = |group: &'n Node| names(group, "backends").chain(names(group, "fallbacks")).collect();
@@ -249,7 +251,7 @@ impl<'n> Context<'n> {
         }
     }
 
-    /// One deadline over all tries: proxyd's own, or that of its tries together.
+    /// Sets one deadline over all tries: proxyd's own, or the sum of its tries.
     fn times(&self, draft: &mut Draft) {
         let whole = self.find(&["server", "timeout_seconds"]);
         let seconds = self.find(&["backend", "response_timeout_seconds"]);
@@ -331,7 +333,7 @@ impl<'n> Context<'n> {
         }
     }
 
-    /// The ranks of a group's backends: a group that balances them has one, any other tries them in order.
+    /// Ranks the backends of a group: a load-balanced group has one rank, any other tries them in order.
     fn group(&self, group: &'n Node, ranked: &mut Vec<(&'n str, u64)>, draft: &mut Draft) {
         let is = |key: &str| group.get(key).and_then(Node::text).and_then(value::flag) == Some(true);
         let strategy = group.get("routing_strategy").and_then(Node::text);
@@ -376,7 +378,7 @@ impl<'n> Context<'n> {
         }
     }
 
-    /// Keys, the limit of each, and the methods that they may call.
+    /// Reads keys, the limit of each, and the permitted methods.
     fn callers(&self, draft: &mut Draft) {
         let mut accounts = Accounts::default();
         let keys = self.find(&["authentication"]).filter(|node| !node.fields().is_empty());
@@ -392,7 +394,8 @@ impl<'n> Context<'n> {
             accounts.key(draft, &name, &project, &field.key, &hidden);
         }
         if let Some(keys) = keys {
-            // The names of these settings are keys, which no note may show: they are compared here, not one by one.
+            // The names of these settings are keys, which no note may show, so they are compared here and not one by
+            // one.
             for field in keys.fields().iter().filter(|field| field.value.peek().is_none()) {
                 let text = "a key has the name of its client as its value";
                 draft.notes.add(NoteKind::LeftOut, field.at, "authentication", text);

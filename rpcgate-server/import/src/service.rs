@@ -1,4 +1,4 @@
-//! What concerns the process of another gateway: its addresses, certificate, log and shared counters.
+//! The process settings of another gateway: its addresses, certificate, log and shared counters.
 
 use super::document::Node;
 use super::draft::{Draft, Holds, TomlValue};
@@ -6,7 +6,7 @@ use super::note::NoteKind;
 use super::value::Given;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Sets `header.listen` to host and port. A host that is a name is left out, because we listen at addresses.
+/// Sets `header.listen` to host and port. A host name is left out, because we listen at addresses.
 pub(super) fn set_listen(
     draft: &mut Draft,
     header: &str,
@@ -57,7 +57,7 @@ pub(super) fn set_tls(draft: &mut Draft, cert: Option<&Node>, key: Option<&Node>
     }
 }
 
-/// Sets the filter of the log to a level.
+/// Sets the log filter to a level.
 pub(super) fn log_level(node: Option<&Node>, draft: &mut Draft) {
     let Some(level) = draft.plain(node, "telemetry.log_filter") else { return };
     let Some(node) = node else { return };
@@ -70,7 +70,7 @@ pub(super) fn log_level(node: Option<&Node>, draft: &mut Draft) {
     }
 }
 
-/// `redis.url` of an address; a variable if there is a password.
+/// Sets `redis.url` to an address; to a variable if there is a password.
 pub(super) fn redis_url(
     draft: &mut Draft,
     text: &str,
@@ -96,7 +96,7 @@ pub(super) fn redis_url(
     }
 }
 
-/// Notes each of `parts`, which are not copied, as a part of the URL of Redis that `value` names.
+/// Notes each of `parts`, which are not copied, as a part of the Redis URL that `value` names.
 pub(super) fn note_parts_of_redis_url<'n>(
     draft: &mut Draft,
     value: &TomlValue,

@@ -33,13 +33,13 @@ const SAMPLES: [(SourceForm, &str, &str); 4] = [
     (SourceForm::Kong, "kong.yaml", include_str!("samples/kong.yaml")),
 ];
 
-/// The sample of a form, with its files in `dir`.
+/// Returns the name and the text of a form's sample, whose files are in `dir`.
 fn sample(form: SourceForm, dir: &Path) -> (&'static str, String) {
     let (_, name, text) = SAMPLES.into_iter().find(|(known, ..)| *known == form).unwrap();
     (name, text.replace("@DIR@", &dir.to_string_lossy()))
 }
 
-/// The variables that the new file names, each with a value by which its setting is recognised.
+/// Returns the variables that the new file names, each with a distinct value.
 fn variables(toml: &str) -> Vec<(String, String)> {
     let names = toml.split("env = \"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
     names
@@ -59,7 +59,7 @@ fn variables(toml: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What our configuration makes of the new file.
+/// Reads the new file as our configuration.
 fn config(toml: &str, env: &[(String, String)]) -> Result<Config, String> {
     let adapters: Vec<_> = rpcgate_chains::catalog().collect();
     let chains: Vec<&Facts> = adapters.iter().map(|adapter| adapter.facts()).collect();
@@ -68,7 +68,7 @@ fn config(toml: &str, env: &[(String, String)]) -> Result<Config, String> {
     sources.load().map_err(|error| error.to_string())
 }
 
-/// Imports a sample, and checks it as `rpcgate-server check` does.
+/// Imports a sample and checks it as `rpcgate-server check` does.
 fn imported(form: SourceForm) -> (Imported, Config) {
     let dir = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -84,7 +84,7 @@ fn imported(form: SourceForm) -> (Imported, Config) {
     (imported, config)
 }
 
-/// The lines of the notes that contain `part`.
+/// Checks that a note about this line contains `part`.
 #[track_caller]
 fn note(imported: &Imported, line: usize, part: &str) {
     let found = imported.notes.iter().filter(|note| note.line == line).map(ToString::to_string);
@@ -96,7 +96,7 @@ fn note(imported: &Imported, line: usize, part: &str) {
     );
 }
 
-/// The line of the sample that contains `part`.
+/// Returns the line of the sample that contains `part`.
 fn line(form: SourceForm, part: &str) -> usize {
     let (_, text) = sample(form, "".as_ref());
     text.lines().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}")) + 1
@@ -346,7 +346,7 @@ fn a_node_without_an_address_is_noted_in_every_form() {
     }
 }
 
-/// A Kong file with one service, one consumer and these lines.
+/// Imports a Kong file with one service, one consumer and these lines.
 fn kong(service: &str, credential: &str, plugins: &str) -> Imported {
     let text = format!(
         "services:\n- {{ name: eth, url: 'http://10.0.0.1:8545', routes: [{{ name: eth, paths: [/eth] }}]{service} }}\nconsumers:\n\
@@ -394,7 +394,7 @@ fn places_of_keys_and_their_lifetimes_in_a_kong_file_are_noted_where_they_differ
     );
 }
 
-/// A Kong file with one service that has these settings.
+/// Imports a Kong file with one service that has these settings.
 fn kong_service(service: &str) -> Imported {
     import("kong.yaml", &format!("services:\n- {service}\n"), Some(SourceForm::Kong), None).unwrap()
 }
@@ -408,7 +408,7 @@ fn a_path_that_kong_keeps_is_in_the_url_of_the_node() {
         ("eth", "http://10.0.0.1:1/base", "~/eth$", "http://10.0.0.1:1/base/eth"),
         ("eth", "http://10.0.0.1:1/base", "~/eth/.*$", "http://10.0.0.1:1/base"),
         ("avax", "http://10.0.0.1:1", "/ext/bc/C/rpc", "http://10.0.0.1:1/ext/bc/C/rpc"),
-        // In calls of REST chains the client's path follows.
+        // In REST calls the client's path follows.
         ("aptos", "http://10.0.0.1:1", "/aptos/v1", "http://10.0.0.1:1/aptos"),
         ("aptos", "http://10.0.0.1:1", "/nodes/aptos", "http://10.0.0.1:1/nodes/aptos"),
     ] {
@@ -643,7 +643,7 @@ fn a_program_that_makes_a_configuration_is_refused_with_the_reason() {
     assert!(error.to_string().contains("a program that makes a configuration"), "{error}");
 }
 
-/// Values of the samples that say what rpcgate does anyway, or that only the source's own tools read.
+/// Values of the samples that match rpcgate's behaviour, or that only the source's own tools read.
 const WITHOUT_EFFECT: &[&str] = &[
     "_format_version",
     "_transform",
@@ -684,7 +684,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "origins: [\"*\"]",
 ];
 
-/// Whether a note is about line `n`, or about a table or list that contains it. Lines are counted from 0.
+/// Reports whether a note is about line `n`, counted from 0, or about a table or list that contains it.
 fn contains(lines: &[&str], note: &ImportNote, n: usize) -> bool {
     let above = note.line - 1;
     let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
@@ -888,7 +888,7 @@ fn quoted(text: &str) -> String {
     rpcgate_config::toml_quote(text)
 }
 
-/// A value as JSON, which is YAML too.
+/// Generates a value as JSON, which is YAML too.
 fn value() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![3 => text().prop_map(|text| quoted(&text)), 1 => Just("null".to_owned()), 1 => Just("7".to_owned())];
     leaf.prop_recursive(6, 60, 6, |inner| {
@@ -916,7 +916,7 @@ fn holds(form: SourceForm, text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Any value that would do for each variable, by where it stands. A variable that also holds a word is no word.
+/// Returns a valid value for each variable, by its setting. A variable that also holds a word is no word.
 fn variables_of(toml: &str) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     for line in toml.lines().filter(|line| line.contains("env = \"") && !line.starts_with('#')) {

@@ -1,31 +1,30 @@
-//! Texts that other gateways fill from the environment, and the figures that they write as texts.
+//! Texts that other gateways fill from the environment, and figures that they write as texts.
 
-/// How a form refers to a variable of the environment.
+/// The syntax by which a form refers to an environment variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum VariableForm {
     /// `$NAME` and `${NAME}`, anywhere in a text.
     Shell,
     /// `${NAME}`, anywhere in a text.
     Braces,
-    /// `$NAME`, which is the whole text.
+    /// `$NAME` as the whole text.
     Whole,
-    /// `{vault://env/name}`, which is the whole text, or `${{ env "NAME" }}`.
+    /// `{vault://env/name}` as the whole text, or `${{ env "NAME" }}`.
     Vault,
 }
 
-/// A text as it is given.
+/// A text with its variables recognised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Given {
-    /// The text itself.
     Text(String),
-    /// The value of a variable.
+    /// The name of a variable that is the whole text.
     Variable(String),
     /// A text with variables in it.
     Mixed,
 }
 
 impl VariableForm {
-    /// Reads a text.
+    /// Parses a text.
     pub(super) fn read(self, text: &str) -> Given {
         let found = match self {
             VariableForm::Shell if !refers(text, true) => return Given::Text(text.to_owned()),
@@ -47,7 +46,7 @@ impl VariableForm {
     }
 }
 
-/// A name that a variable can have. Ours are set by the environment themselves, so they cannot be a secret's.
+/// Returns a valid name of a variable. Our own variables are read as settings, so they cannot hold a secret.
 fn variable(name: &str) -> Option<String> {
     let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     let rest = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -58,7 +57,7 @@ fn braced(text: &str) -> Option<String> {
     text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).and_then(variable)
 }
 
-/// Whether a variable is named somewhere in `text`.
+/// Reports whether `text` names a variable.
 fn refers(text: &str, bare: bool) -> bool {
     text.match_indices('$').any(|(at, _)| {
         let next = text[at + 1..].chars().next();
@@ -75,7 +74,7 @@ fn vault(text: &str) -> Option<String> {
     variable(name.trim_matches(['"', '\'']))
 }
 
-/// Yes or no.
+/// Parses a boolean.
 pub(super) fn flag(text: &str) -> Option<bool> {
     match text.to_lowercase().as_str() {
         "true" | "yes" | "on" => Some(true),
@@ -84,13 +83,13 @@ pub(super) fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// A whole number that is not negative; underscores may be between its digits.
+/// Parses a whole number that is not negative; underscores may separate its digits.
 pub(super) fn number(text: &str) -> Option<u64> {
     let digits = text.trim().replace('_', "");
     digits.parse().ok()
 }
 
-/// The milliseconds of a duration such as `1m30s`, `1.5s` or `250ms`.
+/// Parses a duration such as `1m30s`, `1.5s` or `250ms` to milliseconds.
 pub(super) fn millis(text: &str) -> Option<u64> {
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1e-6),
@@ -119,7 +118,7 @@ pub(super) fn millis(text: &str) -> Option<u64> {
     whole(total)
 }
 
-/// The seconds of a period, by a name or as a duration.
+/// Parses a period, by a name or as a duration, to seconds.
 pub(super) fn period(text: &str) -> Option<u64> {
     match text.to_lowercase().as_str() {
         "second" | "0" => Some(1),
@@ -130,7 +129,8 @@ pub(super) fn period(text: &str) -> Option<u64> {
     }
 }
 
-/// The bytes of a size such as `512MB`, `1GiB` or `1024`: all units are powers of 1024, as their programs read them.
+/// Parses a size such as `512MB`, `1GiB` or `1024` to bytes: all units are powers of 1024, as the source programs read
+/// them.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! Writes the new file, and removes from it what our configuration refuses.
+//! Writes the new file, and removes settings that our configuration refuses.
 
 use super::SourceForm;
 use super::draft::{Draft, Holds, Section, TomlValue};
@@ -8,16 +8,16 @@ use rpcgate_config::{Config, ConfigLocation, LoadError, Sources, toml_key, toml_
 use rpcgate_core::chain::Facts;
 use std::collections::BTreeMap;
 
-/// Tables in the order in which they are written, by the first part of their header.
+/// The order of tables by the first part of their header.
 const ORDER: &[&str] =
     &["gateway", "redis", "cache", "shutdown", "telemetry", "plans", "chains", "tenants", "projects", "keys"];
 /// The name of the new file while it is checked.
 const NAME: &str = "rpcgate.toml";
 
-/// The place of a line of the new file in the draft: the table, and the key unless it is the header.
+/// The origin of a line of the new file in the draft: the table, and the key unless it is the header.
 type LineOrigin = (usize, Option<usize>);
 
-/// Writes `draft`, after everything that our configuration would refuse has become a note.
+/// Writes `draft`, after every setting that our configuration would refuse has become a note.
 ///
 /// # Errors
 /// [`ImportError::Unsettled`] if it would be refused for something that is not in it.
@@ -49,8 +49,8 @@ pub(super) fn settled(
     }
 }
 
-/// The notes without those to set a variable that is not in `names`: what was left out needs none. The value of such a
-/// variable is lost, so a note says that, unless another one about the same setting or about its table already does.
+/// Drops the notes to set variables that are not in `names`, because left-out settings need none. Such a variable's
+/// value is lost, so a note says that, unless one about the same setting or its table already does.
 fn with_used_variables(notes: Vec<ImportNote>, names: &[String]) -> Vec<ImportNote> {
     let is_used = |note: &ImportNote| names.iter().any(|name| note.text.split(' ').any(|word| word == name));
     let is_unused = |note: &ImportNote| note.kind == NoteKind::ToSet && !is_used(note);
@@ -70,7 +70,7 @@ fn with_used_variables(notes: Vec<ImportNote>, names: &[String]) -> Vec<ImportNo
     kept
 }
 
-/// Removes a key for the reason `why`, and says whether it was there.
+/// Removes a key with a note of the reason `why`. Returns whether it was there.
 fn remove_key(draft: &mut Draft, header: &str, key: &str, why: &str) -> bool {
     let Some(section) = draft.sections.iter_mut().find(|section| section.header == header) else {
         return false;
@@ -95,7 +95,7 @@ fn drop_nodes_without_address(draft: &mut Draft) {
     });
 }
 
-/// The lines of all tables, and where each comes from.
+/// Returns the lines of all tables, each with its origin.
 fn body(sections: &[Section]) -> (String, Vec<Option<LineOrigin>>) {
     let (mut text, mut origins) = (String::new(), Vec::new());
     let mut line = |of: Option<LineOrigin>, written: &str| {
@@ -138,7 +138,7 @@ fn written(value: &TomlValue) -> String {
     }
 }
 
-/// The mistakes that our configuration finds in `body`, with their lines. Variables have values that would do.
+/// Checks `body` as our configuration. Variables get valid values.
 fn check(body: &str, variables: &BTreeMap<String, Holds>) -> Result<Config, LoadError> {
     let adapters: Vec<_> = rpcgate_chains::catalog().collect();
     let chains: Vec<&Facts> = adapters.iter().map(|adapter| adapter.facts()).collect();
@@ -149,7 +149,7 @@ fn check(body: &str, variables: &BTreeMap<String, Holds>) -> Result<Config, Load
     sources.load()
 }
 
-/// A value that a variable could have. Keys differ from each other.
+/// Returns a possible value of a variable. Keys differ from each other.
 pub(super) fn example(name: &str, holds: Holds) -> String {
     match holds {
         Holds::HttpUrl => "http://node.invalid/".into(),
@@ -161,7 +161,7 @@ pub(super) fn example(name: &str, holds: Holds) -> String {
     }
 }
 
-/// Removes what `refused` is about, and notes it.
+/// Removes the settings that `refused` is about, and notes them.
 fn remove(draft: &mut Draft, origins: &[Option<LineOrigin>], refused: &LoadError) -> Result<(), ImportError> {
     let LoadError::Wrong(errors) = refused else {
         return Err(ImportError::Unsettled(refused.to_string()));
@@ -176,7 +176,7 @@ fn remove(draft: &mut Draft, origins: &[Option<LineOrigin>], refused: &LoadError
         let origin = origin.ok_or_else(|| ImportError::Unsettled(error.to_string()))?;
         gone.entry(origin).or_insert_with(|| error.problem.to_string());
     }
-    // From the end, so that the earlier places stay valid.
+    // From the end, so that the earlier indices stay valid.
     for ((at, n), why) in gone.into_iter().rev() {
         let text = format!("rpcgate refuses it: {}", printable(&why));
         let Some(section) = draft.sections.get_mut(at) else { continue };
@@ -194,7 +194,7 @@ fn remove(draft: &mut Draft, origins: &[Option<LineOrigin>], refused: &LoadError
     Ok(())
 }
 
-/// The variables that the tables still name.
+/// Returns the variables that the tables still name.
 fn used_variables(sections: &[Section]) -> Vec<String> {
     fn collect(value: &TomlValue, names: &mut Vec<String>) {
         match value {
@@ -238,7 +238,7 @@ fn with_head(
     text
 }
 
-/// A text that stays on its line.
+/// Returns a text that stays on its line.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c })

@@ -1,8 +1,8 @@
-//! How many requests tenants may make in a day, for the notifications that shipments make due.
+//! The daily request allowances of tenants, for the notifications that shipments make due.
 //!
-//! The usage database has the usage, the management database has plans and keys, and on SQLite these are two
-//! files. So the shipper queries this before it ships. It does not wait for an answer that is not available now: usage
-//! matters more than a notification, which is caught up later.
+//! Usage is in the usage database, plans and keys are in the management database, and on SQLite these are two files. So
+//! the shipper queries allowances before it ships. It does not wait if they are unavailable: usage matters more than a
+//! notification, which is caught up later.
 
 use super::directory::StoreDirectory;
 use rpcgate_core::backend::BoxFuture;
@@ -14,21 +14,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an answer is valid: as long as any change may take to have an effect.
+/// The lifetime of an answer, equal to the time that any change may take to have an effect.
 const FRESH: Duration = Duration::from_secs(1);
-/// Time until another attempt after a failed one.
+/// The pause after a failed attempt.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// A source of allowances.
 pub(super) trait Allowances: Send + Sync + fmt::Debug {
-    /// The requests that all keys of each of `tenants` may make together in a UTC day. Unknown tenants are left out.
+    /// Returns the requests that all keys of each tenant may make together in a UTC day. Unknown tenants are left out.
     fn daily(
         &self,
         tenants: BTreeSet<TenantId>,
     ) -> BoxFuture<'_, Result<BTreeMap<TenantId, u64>, StoreError>>;
 }
 
-/// The management database, with the current plans.
+/// The management database with the current plans.
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) store: Store,
@@ -52,23 +52,22 @@ impl Allowances for Stored {
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     source: Option<Arc<dyn Allowances>>,
-    /// With the time of the answer.
+    /// Allowances with the time of the answer.
     known: BTreeMap<TenantId, (u64, Duration)>,
     again: Duration,
 }
 
 impl Asked {
-    /// Asks `source` from now on; before, nothing is known.
+    /// Sets the source. Before, no allowance is known.
     pub(super) fn ask(&mut self, source: Arc<dyn Allowances>) {
         self.source = Some(source);
     }
 
-    /// Whether there is a source.
     pub(super) const fn is_open(&self) -> bool {
         self.source.is_some()
     }
 
-    /// The known allowances of `tenants` at `now` of the clock's `elapsed`.
+    /// Returns the known allowances of `tenants` at `now`, a reading of the clock's `elapsed`.
     pub(super) async fn of(
         &mut self,
         tenants: impl IntoIterator<Item = TenantId>,
@@ -96,7 +95,7 @@ impl Asked {
         tenants.into_iter().filter_map(known).collect()
     }
 
-    /// The current allowances, or why they are not known.
+    /// Returns the current allowances, or the reason why they are not known.
     pub(super) async fn now(
         &self,
         tenants: BTreeSet<TenantId>,
@@ -113,7 +112,7 @@ pub(super) mod tests {
     use super::*;
     use parking_lot::Mutex;
 
-    /// A source for tests that answers as it was set, and records its requests.
+    /// A source for tests that answers as configured and records its requests.
     #[derive(Debug, Default)]
     pub(in super::super) struct Told {
         pub(in super::super) allowed: Mutex<BTreeMap<TenantId, u64>>,

@@ -8,18 +8,18 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// How much of a segment is read at a time, unless a frame is longer.
+/// The read size, in bytes, unless a frame is longer.
 const CHUNK: u64 = 256 << 10;
 const LONG_CHUNK: u64 = MAX_PAYLOAD as u64 + CHUNK;
-/// Events of one shipment: folded usage is held in memory until it is shipped. It is as many as four blocks hold.
+/// The maximum events of a shipment, which are held in memory until it is shipped: the content of four blocks.
 const MOST_EVENTS: u32 = 16_384;
-/// How long a segment stays after it was shipped to its end. The database may hold a transaction in memory alone for
-/// some time (SQLite flushes its log when it folds it into the file); a power failure takes that back, and then the
-/// segment is shipped again.
+/// The time that a segment stays after it was shipped to its end. The database may hold a transaction in memory for
+/// some time (SQLite flushes its log at a checkpoint). If a power failure takes the transaction back, the segment is
+/// shipped again.
 pub(super) const REST: Duration = Duration::from_secs(60);
 
-/// How far the journal was read since its marks were. It agrees with the database as long as every result of
-/// [`fill`](SegmentBatcher::fill) was shipped; if that is not known, start with a new one.
+/// The reading position in each segment. It agrees with the database as long as every result of
+/// [`fill`](SegmentBatcher::fill) was shipped; if that is unknown, start with a new one.
 #[derive(Debug)]
 pub(super) struct SegmentBatcher {
     places: HashMap<SegmentId, Place>,
@@ -28,21 +28,21 @@ pub(super) struct SegmentBatcher {
     bytes: Vec<u8>,
 }
 
-/// How far a segment was read.
+/// The reading position in a segment.
 #[derive(Debug, Default)]
 struct Place {
     at: u64,
-    /// What the frames up to there have defined; `None` if only the mark is known.
+    /// The definitions of the frames before `at`; `None` if only the mark is known.
     reader: Option<Reader>,
-    /// When it was found to be complete.
+    /// The time when it was found to be complete.
     done: Option<Duration>,
-    /// Whether it cannot be read beyond `at`.
+    /// It cannot be read beyond `at`.
     damaged: bool,
-    /// Whether its trouble was logged.
+    /// Its trouble was logged.
     is_logged: bool,
 }
 
-/// Why a segment cannot be read.
+/// The reason why a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error("{0}")]
@@ -53,7 +53,7 @@ enum Trouble {
     Cut,
 }
 
-/// The records that were read, and whether there were more than the limits allowed.
+/// The records that were read, and whether the limits left out more.
 #[derive(Debug)]
 pub(super) struct Filled {
     pub(super) shipment: Shipment,
@@ -61,14 +61,14 @@ pub(super) struct Filled {
 }
 
 impl Filled {
-    /// Whether there is nothing to ship.
+    /// Reports whether there is nothing to ship.
     pub(super) fn is_empty(&self) -> bool {
         self.shipment.marks.is_empty()
     }
 }
 
 impl SegmentBatcher {
-    /// Begins at `marks`.
+    /// Starts at `marks`.
     pub(super) fn new(marks: impl IntoIterator<Item = (SegmentId, u64)>) -> Self {
         let place = |(segment, at)| (segment, Place { at, ..Place::default() });
         SegmentBatcher {
@@ -79,7 +79,7 @@ impl SegmentBatcher {
         }
     }
 
-    /// Whether neither [`tidy`](SegmentBatcher::tidy) nor [`fill`](SegmentBatcher::fill) would find anything to do.
+    /// Reports whether [`tidy`](SegmentBatcher::tidy) and [`fill`](SegmentBatcher::fill) would both have nothing to do.
     pub(super) fn is_idle(&self, segments: &[Segment], now: Duration) -> bool {
         let nothing = |segment: &Segment| {
             self.places.get(&segment.id).is_some_and(|place| match place.done {
@@ -90,13 +90,13 @@ impl SegmentBatcher {
         self.places.len() == segments.len() && segments.iter().all(nothing)
     }
 
-    /// How far a segment was read.
+    /// Returns the reading position in a segment.
     pub(super) fn at(&self, segment: &Segment) -> u64 {
         self.places.get(&segment.id).map_or(0, |place| place.at.min(segment.len))
     }
 
-    /// Removes segments that were shipped to their end long enough ago. If one comes back, from a backup or after a
-    /// power failure, its mark is still at its end, and it is removed again.
+    /// Removes segments that were shipped to their end at least [`REST`] ago. If one reappears, from a backup or after
+    /// a power failure, its mark is still at its end, and it is removed again.
     pub(super) fn tidy(&mut self, journal: &Journal, now: Duration) {
         let present: HashSet<SegmentId> = journal.segments().iter().map(|segment| segment.id).collect();
         self.places.retain(|id, place| {
@@ -117,7 +117,7 @@ impl SegmentBatcher {
         });
     }
 
-    /// Reads new records, the oldest segments first, at most about `most` bytes.
+    /// Reads new records, the oldest segments first, up to about `most` bytes.
     pub(super) fn fill(&mut self, journal: &Journal, most: u64, now: Duration) -> Filled {
         let SegmentBatcher { places, fold, blocks, bytes } = self;
         let mut bounds = Bounds { bytes: most, events: MOST_EVENTS };
@@ -164,7 +164,7 @@ impl SegmentBatcher {
     }
 }
 
-/// The room left in a shipment.
+/// The remaining capacity of a shipment.
 struct Bounds {
     bytes: u64,
     events: u32,
@@ -182,7 +182,7 @@ impl Bounds {
 }
 
 impl Place {
-    /// Reads on until `each` has had enough or the segment ends.
+    /// Reads on until `each` breaks or the segment ends.
     fn read(
         &mut self,
         journal: &Journal,
@@ -221,7 +221,7 @@ impl Place {
     }
 }
 
-/// Reads the frames between `at` and `to`, and moves `at` behind each before passing it on.
+/// Reads the frames between `at` and `to`. `at` is moved behind each frame before the frame is passed on.
 fn walk(
     journal: &Journal,
     id: SegmentId,

@@ -1,8 +1,8 @@
 //! The keys of the management database that are in use.
 //!
 //! A key that was looked up is remembered until the change feed names it, its project or its tenant, so a known key
-//! costs no query. A forged key costs none either, and simultaneous look-ups of one key share one query.
-//! While the database is away, remembered keys stay valid for [`TRUST`]; an unknown key cannot be distinguished from one that
+//! costs no query. A forged key costs none either, and simultaneous look-ups of one key share one query. While the
+//! database is away, remembered keys stay valid for [`TRUST`]. An unknown key cannot be distinguished from one that
 //! never existed, so it is [`Unavailable`], never [`Peek::Unknown`].
 
 use arc_swap::ArcSwapOption;
@@ -25,16 +25,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Keys that are remembered at a time; beyond that, the least used ones are looked up again.
+/// The maximum number of remembered keys; beyond it the least used ones are looked up again.
 pub const REMEMBERED: u64 = 100_000;
-/// How long remembered keys are valid without a read of the change feed (contract, "keys").
+/// The time that remembered keys stay valid without a read of the change feed (contract, "keys").
 pub const TRUST: Duration = Duration::from_secs(24 * 3_600);
-/// How long a look-up may take: no request waits for the database longer than a second.
+/// The time limit of a look-up: no request waits for the database longer than a second.
 const LOOK_UP: Duration = Duration::from_millis(900);
 
 /// A store of keys.
 pub trait KeySource: Send + Sync + fmt::Debug {
-    /// The caller of the key with this hash at `now`, with the figures of `plans`; `None` if it does not exist.
+    /// Returns the caller of the key with this hash at `now`, with the limits of `plans`; `None` if the key does not
+    /// exist.
     ///
     /// # Errors
     /// [`Unavailable`] if that is not known now.
@@ -53,17 +54,17 @@ pub struct StoreDirectory {
 
 struct Inner {
     clock: Arc<dyn Clock>,
-    /// Asked only about keys that are not remembered.
+    /// Checked only for keys that are not remembered.
     forge: ArcSwapOption<KeyForge>,
     source: OnceLock<Arc<dyn KeySource>>,
     known: Cache<Box<str>, RememberedKey, RandomState>,
     look_ups: Mutex<LookUps>,
     plans: Mutex<Arc<Plans>>,
-    /// When the figures of a remembered key may change next with the time: microseconds, `u64::MAX` for never.
+    /// The next time at which the limits of a remembered key may change: microseconds, `u64::MAX` for never.
     next_bound: AtomicU64,
     /// Locked while remembered keys are walked, so that one pass does not put back what another has dropped.
     passing: Mutex<()>,
-    /// When the feed was last read: microseconds of the clock's `elapsed`, plus one; 0 for never.
+    /// The last read of the feed: microseconds of the clock's `elapsed`, plus one; 0 for never.
     reached: AtomicU64,
 }
 
@@ -71,7 +72,7 @@ struct Inner {
 #[derive(Clone)]
 struct RememberedKey {
     peek: Peek,
-    /// What its tenant has in place of the figures of its tier; absent if that is nothing at any time.
+    /// The limits that override those of the tenant's tier, now or at a later time.
     terms: Option<Arc<Terms>>,
 }
 
@@ -83,7 +84,7 @@ impl RememberedKey {
         }
     }
 
-    /// The same with the figures that are in force at `now`, or `None` if it has them.
+    /// Returns the key with the limits in force at `now`; `None` if it has them already.
     fn renewed(&self, plans: &Plans, now: Time) -> Option<Self> {
         let caller = self.caller()?;
         let plan = plans.of_tenant(caller.plan.tier);
@@ -99,7 +100,6 @@ impl RememberedKey {
     }
 }
 
-/// Look-ups in progress.
 #[derive(Default)]
 struct LookUps {
     /// Counts how often a remembered key may have become wrong. An answer is remembered, and shared with later callers,
@@ -118,7 +118,7 @@ struct PendingLookUp {
     answer: WeakShared<Answer>,
 }
 
-/// One look-up. Dropped, it leaves the list.
+/// One look-up. Dropping it removes it from the list.
 struct LookUp {
     inner: Arc<Inner>,
     key: Box<str>,
@@ -133,8 +133,8 @@ impl fmt::Debug for StoreDirectory {
 }
 
 impl StoreDirectory {
-    /// An empty directory. Keys that `forge` did not make are unknown without a look-up; without a forge, only those
-    /// that do not have the form of a key. Callers get the figures of `plans`.
+    /// Creates an empty directory. Keys that `forge` did not make are unknown without a look-up; without a forge, only
+    /// malformed keys are. Callers get the limits of `plans`.
     pub fn new(forge: Option<KeyForge>, plans: Plans, clock: Arc<dyn Clock>) -> Self {
         StoreDirectory {
             inner: Arc::new(Inner {
@@ -153,11 +153,11 @@ impl StoreDirectory {
 
     /// Sets the store of the keys; until then every look-up is [`Unavailable`]. Only the first source counts.
     pub fn open(&self, source: Arc<dyn KeySource>) {
-        // A second one is the caller's mistake, and harmless: it is not used.
+        // A second source is the caller's mistake and is ignored.
         let _ = self.inner.source.set(source);
     }
 
-    /// Replaces the forge. Remembered keys that the new one did not make and does not accept are forgotten.
+    /// Replaces the forge. Remembered keys that the new one neither made nor accepts are forgotten.
     pub fn accept(&self, forge: Option<KeyForge>) {
         self.inner.forge.store(forge.map(Arc::new));
         self.forget(|key, _| !self.inner.may_be_real(key));
@@ -169,23 +169,23 @@ impl StoreDirectory {
         self.inner.reached.store(micros + 1, Relaxed);
     }
 
-    /// Time since the feed was last read to its end; `None` before the first time.
+    /// Returns the time since the feed was last read to its end; `None` before the first time.
     pub(crate) fn age(&self) -> Option<Duration> {
         self.inner.age()
     }
 
-    /// How many keys are remembered, as far as housekeeping has come.
+    /// Returns the approximate number of remembered keys.
     pub(crate) fn known(&self) -> u64 {
         self.inner.known.entry_count()
     }
 
-    /// The remembered state of `key`.
+    /// Returns the remembered state of `key`.
     pub fn remembered(&self, key: &str) -> Option<Peek> {
         let known = self.inner.known.get(key)?;
         self.inner.is_trusted().then_some(known.peek)
     }
 
-    /// The answer for a key that is not [`remembered`](StoreDirectory::remembered).
+    /// Returns the answer for a key that is not [`remembered`](StoreDirectory::remembered).
     pub fn judge(&self, key: &str) -> Peek {
         if self.inner.may_be_real(key) { Peek::Miss } else { Peek::Unknown }
     }
@@ -207,7 +207,7 @@ impl StoreDirectory {
         });
     }
 
-    /// Applies the figures of `plans`, also to remembered keys: a change of figures needs no database.
+    /// Applies the limits of `plans`, also to remembered keys: this needs no database.
     pub fn plans(&self, plans: &Plans) {
         let plans = Arc::new(plans.clone());
         let former = std::mem::replace(&mut *self.inner.plans.lock(), plans.clone());
@@ -216,12 +216,12 @@ impl StoreDirectory {
         }
     }
 
-    /// Whether a contract may have begun or ended since the last [`renew`](StoreDirectory::renew), which applies it.
+    /// Reports whether a contract may have begun or ended since the last [`renew`](StoreDirectory::renew).
     pub fn is_due(&self) -> bool {
         self.inner.clock.now().micros() >= self.inner.next_bound.load(Relaxed)
     }
 
-    /// Applies the contracts that are in force by now to all remembered keys. This needs no database either.
+    /// Applies the contracts in force now to all remembered keys, also without the database.
     pub fn renew(&self) {
         // A look-up that ends from here on sets it again, and so does each key that is remembered.
         self.inner.next_bound.store(u64::MAX, Relaxed);
@@ -236,12 +236,11 @@ impl StoreDirectory {
         });
     }
 
-    /// The current figures of plans.
     pub(super) fn figures(&self) -> Arc<Plans> {
         self.inner.plans.lock().clone()
     }
 
-    /// Walks all that is remembered. Answers in progress are not remembered any more.
+    /// Walks all remembered keys. Answers in progress will not be remembered.
     fn pass(&self, decide: impl Fn(&str, &RememberedKey) -> Next) {
         let _alone = self.inner.passing.lock();
         // Keys that are inserted from here on were requested from here on.
@@ -256,7 +255,7 @@ impl StoreDirectory {
     }
 }
 
-/// What to do with a remembered key.
+/// The decision about a remembered key.
 enum Next {
     Keep,
     Forget,
@@ -273,7 +272,7 @@ impl Inner {
         self.age().is_some_and(|age| age < TRUST)
     }
 
-    /// Remembers when these terms give other figures next.
+    /// Lowers `next_bound` to the time when these terms change next.
     fn note_bound(&self, terms: Option<&Terms>, now: Time) {
         if let Some(bound) = terms.and_then(|terms| terms.next_bound(now)) {
             self.next_bound.fetch_min(bound.micros(), Relaxed);
@@ -313,7 +312,7 @@ impl LookUp {
         let now = self.inner.clock.now();
         let found = source.look_up(KeyHash::of(&self.key), &plans, now);
         let found = tokio::time::timeout(LOOK_UP, found).await.map_err(|_| Unavailable)??;
-        // The memory for keys that do not exist could not be bounded.
+        // Remembering keys that do not exist would take unbounded memory.
         let Some(StoredKey { caller, terms, revoked }) = found else { return Ok(Peek::Unknown) };
         let caller = Arc::new(caller);
         let peek = if revoked { Peek::Revoked(caller) } else { Peek::Known(caller) };
@@ -352,14 +351,14 @@ impl Directory for StoreDirectory {
     }
 }
 
-/// The tenants, projects, keys and plans of operators' own that changes concern.
+/// The tenants, projects, keys and custom plans that changes concern.
 #[derive(Default)]
 struct Concerned {
     keys: HashSet<KeyId>,
     projects: HashSet<ProjectId>,
     tenants: HashSet<TenantId>,
     custom_plans: HashSet<CustomPlanId>,
-    /// Whether there was a change of an unknown kind.
+    /// A change of unknown kind concerns all keys.
     all: bool,
 }
 
@@ -378,7 +377,7 @@ impl Concerned {
             Change::CustomPlan(plan) => {
                 self.custom_plans.insert(*plan);
             }
-            // Figures of the four plans come with `plans`, weights with the chains.
+            // Limits of the four plans come with `plans`, weights with the chains.
             Change::Plan(_) | Change::Chain(_) | Change::Cache(_) | Change::Other => {}
             _ => self.all = true,
         }

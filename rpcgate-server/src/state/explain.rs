@@ -1,4 +1,4 @@
-//! Answers the management side when somebody asks for the explanation of a request that this gateway remembers.
+//! Explains requests that this gateway remembers when the management side asks.
 
 use parking_lot::Mutex;
 use rpcgate_core::caller::{RequestId, TenantId};
@@ -11,15 +11,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Time between two looks at what is asked, if the database does not notify.
+/// The polling interval if the database does not notify.
 const EVERY: Duration = Duration::from_millis(400);
-/// After this time a look goes no further: what is left may be no longer asked, and is found by the next look otherwise.
+/// The time limit of a round. Later rows may be outdated; the next round finds those that are not.
 const LONG: Duration = Duration::from_secs(1);
 
-/// What is remembered of a request, and the tenant whose it is.
+/// A memory of requests: returns the tenant and the explanation of a request.
 type Source = dyn Fn(RequestId) -> Option<(TenantId, Explanation)> + Send + Sync;
 
-/// The memory of the gateway; there is none before it has started, or if it remembers nothing.
+/// The gateway's memory; absent before the gateway has started, or if it remembers nothing.
 #[derive(Default)]
 pub(super) struct ExplanationSource(Mutex<Option<Arc<Source>>>);
 
@@ -39,7 +39,7 @@ impl ExplanationSource {
     }
 }
 
-/// Answers until `closing`. A notification of `notify` makes it look at once.
+/// Answers queries until `closing`. `notify` starts a round at once.
 pub(super) async fn run(
     store: Store,
     source: Arc<ExplanationSource>,
@@ -56,7 +56,8 @@ pub(super) async fn run(
             () = tokio::time::sleep(EVERY) => {}
         }
         let Some(source) = source.get() else { continue };
-        // Each call of the store has its own deadline. A write that is cut off earlier would break its connection to a file.
+        // Each call of the store has its own deadline. Cutting off a write earlier would break its connection to a
+        // file.
         let done = tokio::select! {
             done = answer_all(&store, &source, &*clock, &mut looked_up) => done,
             () = closing.cancelled() => return,
@@ -67,7 +68,7 @@ pub(super) async fn run(
     }
 }
 
-/// Looks up what is asked and was not looked up before: `looked_up` has the open rows that were.
+/// Answers the open rows that are not in `looked_up`, and adds them to it.
 async fn answer_all(
     store: &Store,
     source: &Arc<Source>,
@@ -83,9 +84,9 @@ async fn answer_all(
             continue;
         }
         let source = source.clone();
-        // A search takes as long as many calls.
+        // A search takes as much time as many calls.
         let found = tokio::task::spawn_blocking(move || source(request)).await.unwrap_or_default();
-        // To others it is as if there was no such request.
+        // Other tenants must not learn that the request exists.
         if let Some((owner, explanation)) = found
             && tenant.is_none_or(|tenant| tenant == owner)
         {
@@ -119,7 +120,7 @@ mod tests {
     }
 
     impl Fixture {
-        /// A gateway that remembers `request` of [`OWNER`].
+        /// Creates a gateway that remembers `request` of [`OWNER`].
         async fn new(request: RequestId) -> Self {
             let dir = tempfile::tempdir().unwrap();
             let store = Store::open(&url_of(&dir.path().join("rpcgate.db")), true).await.unwrap();

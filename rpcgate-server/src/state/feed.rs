@@ -1,5 +1,5 @@
-//! Follows the change feed: changes by the management side take effect here within a second. The feed is read several
-//! times a second, and at once when a database that can notify has done so.
+//! Follows the change feed, so that changes by the management side take effect within a second. It is read several
+//! times a second, and at once when the database notifies.
 
 use super::directory::StoreDirectory;
 use super::overlay_watch::OverlayWatch;
@@ -14,37 +14,35 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-/// The interval of reads of the feed.
+/// The interval of reads.
 const EVERY: Duration = Duration::from_millis(200);
-/// The time to the next read after a requested one: many changes at once are one read.
+/// The delay between requested reads, so that many simultaneous changes cause one read.
 const APART: Duration = Duration::from_millis(20);
-/// How long a look may take before the database counts as away.
+/// The time limit of a read, after which the database counts as down.
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// The part of the management database that concerns all callers.
 pub(super) trait Management: ChangeFeed {
-    /// What operators have set.
+    /// Returns the operators' settings.
     fn overlay(&self) -> BoxFuture<'_, Result<Overlay, Unavailable>>;
 
-    /// The number of the newest change; 0 if there is none.
+    /// Returns the number of the newest change; 0 without changes.
     fn newest(&self) -> BoxFuture<'_, Result<u64, Unavailable>>;
 
-    /// The number of the oldest change that is stored; 0 if there is none. Older ones are removed in time, but never
-    /// the newest of all.
+    /// Returns the number of the oldest stored change; 0 without changes. Old changes are removed in time, but never
+    /// the newest one.
     fn oldest(&self) -> BoxFuture<'_, Result<u64, Unavailable>>;
 }
 
-/// A reader of the feed.
 pub(super) struct Feed {
     management: Arc<dyn Management>,
     directory: Arc<StoreDirectory>,
     overlay_watch: Arc<OverlayWatch>,
-    /// The last change that was acted on.
+    /// The number of the last change that was applied.
     number: u64,
-    /// Whether the settings of operators must be read again.
+    /// The operators' settings must be read again.
     stale: bool,
     away: bool,
-    /// The interval of reads without a request.
     every: Duration,
     /// Requests a read now.
     notify: Arc<Notify>,
@@ -61,8 +59,8 @@ impl fmt::Debug for Feed {
 }
 
 impl Feed {
-    /// Starts at the newest change. The settings of operators are applied when this returns, and keys that are looked up
-    /// from here on are dropped when a change concerns them.
+    /// Starts at the newest change. When this returns, the operators' settings are applied, and keys looked up from
+    /// here on are dropped when a change concerns them.
     pub(super) async fn start(
         management: Arc<dyn Management>,
         directory: Arc<StoreDirectory>,
@@ -88,8 +86,8 @@ impl Feed {
         })
     }
 
-    /// Sends changes to other gateways by `outgoing`, and acts on those received from `incoming` before they are read here:
-    /// the keys concerned are looked up again, and not served while the database is away.
+    /// Sends changes to other gateways by `outgoing`, and applies those from `incoming` before they are read here: the
+    /// affected keys are looked up again, and not served while the database is away.
     pub(super) fn relayed(
         self,
         outgoing: mpsc::Sender<Numbered>,
@@ -98,14 +96,14 @@ impl Feed {
         Feed { outgoing: Some(outgoing), incoming: Some(incoming), ..self }
     }
 
-    /// A notification of this makes the feed be read now. It is also read at intervals.
+    /// Returns the handle that requests a read now, in addition to the interval.
     pub(super) fn notify(&self) -> Arc<Notify> {
         self.notify.clone()
     }
 
-    /// Follows the feed and the time until `closing`.
+    /// Follows the feed and the clock until `closing`.
     pub(super) async fn run(self, closing: CancellationToken) {
-        // A frozen database delays the reads of the feed, but not what takes effect at its time.
+        // A frozen database delays the reads of the feed, but not the changes that take effect at a set time.
         let bounds = follow_bounds(self.directory.clone(), self.overlay_watch.clone(), closing.clone());
         tokio::join!(self.follow(closing), bounds);
     }
@@ -115,7 +113,7 @@ impl Feed {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut received = Vec::new();
         loop {
-            // Changes from other gateways come first: while the database is silent, a look is due whenever one ends.
+            // Changes from other gateways come first: while the database is silent, a read is due whenever one ends.
             let asked = tokio::select! {
                 biased;
                 () = closing.cancelled() => return,
@@ -134,8 +132,8 @@ impl Feed {
         }
     }
 
-    /// Acts on changes that other gateways sent and that were not read here yet. They are read nevertheless: what
-    /// others send may have gaps.
+    /// Applies changes that other gateways sent and that were not read here yet. They are read nevertheless, because
+    /// the received ones may have gaps.
     async fn act_early(&self, received: &mut Vec<Numbered>) {
         let changes: Vec<Change> =
             received.drain(..).filter(|one| one.number > self.number).map(|one| one.change).collect();
@@ -149,11 +147,11 @@ impl Feed {
 
     async fn apply(&self, changes: Vec<Change>) -> Result<(), Unavailable> {
         let directory = self.directory.clone();
-        // With many keys in memory this takes as long as thousands of calls.
+        // With many keys in memory this takes the time of thousands of calls.
         tokio::task::spawn_blocking(move || directory.apply(&changes)).await.map_err(|_| Unavailable)
     }
 
-    /// Acts on all new changes.
+    /// Applies all new changes.
     async fn read(&mut self) -> Result<(), Unavailable> {
         while self.read_some().await? {}
         self.directory.reached();
@@ -164,14 +162,14 @@ impl Feed {
         Ok(())
     }
 
-    /// Acts on some of the new changes. Returns whether there may be more.
+    /// Applies some of the new changes. Returns whether there may be more.
     async fn read_some(&mut self) -> Result<bool, Unavailable> {
         if self.away && within(self.management.newest()).await? < self.number {
             // The database was replaced by an older one: its numbers start over, and nothing remembered is valid.
             self.anew(0);
         }
         let changes = within(self.management.since(self.number)).await?;
-        // The newest change is never removed, so a reader that missed some sees a gap before those that are left. A
+        // The newest change is never removed, so a reader that missed some sees a gap before the remaining ones. A
         // number that was never used leaves a gap too.
         if changes.first().is_some_and(|first| first.number > self.number + 1) {
             // The oldest is read second: a change that is removed between the two reads was old before, and is noticed.
@@ -192,7 +190,7 @@ impl Feed {
             }
         }
         if let Some(outgoing) = &self.outgoing {
-            // If there is no room, others read it themselves.
+            // If the channel is full, the other gateways read the changes themselves.
             changes.iter().take_while(|one| outgoing.try_send(Numbered::clone(one)).is_ok()).for_each(drop);
         }
         if let Some(Numbered { number, .. }) = changes.last() {
@@ -202,7 +200,7 @@ impl Feed {
         Ok(changes.len() >= AT_ONCE)
     }
 
-    /// Drops everything that is remembered. The changes after `number` are still to be read.
+    /// Drops everything remembered and continues after change `number`.
     fn anew(&mut self, number: u64) {
         self.number = number;
         self.stale = true;
@@ -210,7 +208,7 @@ impl Feed {
         self.overlay_watch.clear_cache(None);
     }
 
-    /// Logs once that the database is gone, and once that it is back.
+    /// Logs once when the database goes away and once when it returns.
     fn log_status(&mut self, away: bool) {
         match (self.away, away) {
             (false, true) => tracing::warn!(
@@ -258,7 +256,7 @@ async fn receive(incoming: &mut Option<mpsc::Receiver<Numbered>>, received: &mut
     }
 }
 
-/// A frozen database answers nothing, not even that it is away.
+/// Limits the wait: a frozen database answers nothing, not even an error.
 async fn within<T>(answer: impl Future<Output = Result<T, Unavailable>>) -> Result<T, Unavailable> {
     tokio::time::timeout(DEADLINE, answer).await.unwrap_or(Err(Unavailable))
 }

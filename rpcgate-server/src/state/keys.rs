@@ -11,18 +11,18 @@ use rpcgate_core::backend::{BoxFuture, Unavailable};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A key that is in both belongs to the configuration.
+/// The keys of both sources. A key that is in both belongs to the configuration.
 #[derive(Debug)]
 pub(crate) struct Keys {
     file: FileDirectory,
-    /// Those of the configuration's keys that have been used, by their text. Asking the configuration costs a digest of
-    /// the key, which takes longer than several layers, and the database's directory takes longer than this map.
+    /// The used keys of the configuration, by text. A look-up in the configuration costs a digest of the key, which
+    /// takes longer than several layers, and the database's directory takes longer than this map.
     seen: ArcSwap<Seen>,
     written: Mutex<Written>,
     stored: Option<Arc<StoreDirectory>>,
 }
 
-/// What the configuration in force says of keys.
+/// The configuration's settings about keys.
 #[derive(Debug, PartialEq)]
 struct Written {
     keys: BTreeMap<String, KeySettings>,
@@ -53,8 +53,7 @@ impl Keys {
     /// Replaces the keys by those of `config`, the secrets of the database's keys, and the plans of all keys.
     pub(crate) fn replace(&self, config: &Config) {
         self.file.replace(config);
-        // In this order: entries that a concurrent call remembers from the previous configuration go into the map that is
-        // dropped here.
+        // In this order, entries that a concurrent call adds from the previous configuration go into the dropped map.
         self.seen.store(Arc::default());
         let Some(stored) = &self.stored else { return };
         stored.plans(&config.plans);
@@ -75,16 +74,16 @@ impl Directory for Keys {
         if let Some(known) = seen.get(key) {
             return known.clone();
         }
-        // The remembered keys of the database do not belong to the configuration, which was searched first when the key
-        // was looked up.
+        // The remembered keys of the database are not in the configuration, which was searched first when they were
+        // looked up.
         if let Some(known) = self.stored.as_ref().and_then(|stored| stored.remembered(key)) {
             return known;
         }
         match (self.file.peek(key), &self.stored) {
             (Peek::Unknown, Some(stored)) => stored.judge(key),
             (Peek::Unknown, None) => Peek::Unknown,
-            // Only keys that exist are remembered, so callers without one cannot fill the memory. If another
-            // configuration is in force by now, or another key was just added, remembering is left to the next call.
+            // Only existing keys are remembered, so callers without one cannot fill the memory. If the configuration
+            // has changed or another key was just added, a later call remembers this key.
             (known, _) => {
                 let mut more = Seen::clone(&seen);
                 more.insert(key.into(), known.clone());
@@ -116,7 +115,6 @@ mod tests {
 
     const OURS: &str = "aaaaaaaaaaaaaaaa";
 
-    /// A database with one key.
     #[derive(Debug)]
     struct Source(KeyHash);
 
@@ -148,7 +146,7 @@ mod tests {
         KeyForge::new(b"ours").make().unwrap()
     }
 
-    /// The keys of `config` in front of a database, and the key that is there.
+    /// Returns the keys of `config` in front of a database, and the key in the database.
     fn keys(config: &Config) -> (Keys, String) {
         let theirs = made();
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));

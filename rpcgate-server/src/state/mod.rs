@@ -1,10 +1,10 @@
-//! What outlives the process: usage, counters, accounts.
+//! The persistent state: usage, counters, accounts.
 //!
 //! A record goes to the [journal](crate::journal) before its answer leaves, and from there into the usage database
 //! (`ship`). Keys are looked up in the management database and remembered ([`directory`]); its change feed says which
-//! to forget and which settings to apply (`feed`). At the start, the content of the journal is shipped first, and
-//! then the counters are restored (`restore`). Until then, and while the databases cannot be reached at a start, the
-//! gateway is not ready: it must not serve calls that it cannot count.
+//! to forget and which settings to apply (`feed`). A start ships the content of the journal first, and then restores
+//! the counters (`restore`). Until then, and while the databases cannot be reached at a start, the gateway is not
+//! ready: it must not serve calls that it cannot count.
 
 mod allowances;
 mod batcher;
@@ -51,7 +51,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// What a gateway stores beyond its process.
+/// The state that a gateway stores beyond its process.
 pub struct State {
     journal: Arc<Journal>,
     directory: Arc<StoreDirectory>,
@@ -63,7 +63,7 @@ pub struct State {
     shipping: Arc<Shipping>,
     recorder: ConfigRecorder,
     host: String,
-    /// The file of the configuration, on its host.
+    /// The configuration file and its host.
     origin: OnceLock<String>,
     clock: Arc<dyn Clock>,
     stage: watch::Receiver<Stage>,
@@ -71,12 +71,11 @@ pub struct State {
     work: Mutex<Option<JoinHandle<Left>>>,
 }
 
-/// How far a start has come.
+/// The progress of a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// It waits for the database, or ships the content of the journal.
     Starting,
-    /// Calls are admitted.
     Ready,
 }
 
@@ -87,10 +86,10 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    /// Opens the journal, and begins to open the databases. Runs inside a tokio runtime.
+    /// Opens the journal and starts to open the databases. Must run inside a tokio runtime.
     ///
     /// The usage sink, the directory and the counters can be used at once; calls are admitted once the databases are
-    /// open. A database that cannot be reached is waited for, and the log says so.
+    /// open. If a database cannot be reached, the start waits for it and logs that.
     ///
     /// # Errors
     /// [`StartError::Journal`] and [`StartError::Database`].
@@ -150,14 +149,14 @@ impl State {
         })
     }
 
-    /// Checks for the errors of [`open`](State::open), without opening anything.
+    /// Reports the errors of [`open`](State::open) without opening anything.
     ///
     /// # Errors
     /// [`StartError::Folder`] and [`StartError::Database`].
     pub fn check(config: &Config) -> Result<(), StartError> {
         database(config)?;
         let dir: &Path = &config.journal.dir;
-        // A missing folder is created at a start.
+        // A start creates a missing folder.
         match std::fs::metadata(dir) {
             Ok(found) if !found.is_dir() => {
                 Err(StartError::Folder { path: dir.display().to_string(), why: "is not a folder".into() })
@@ -169,32 +168,29 @@ impl State {
         }
     }
 
-    /// The sink for records.
+    /// Returns the sink for records.
     pub fn sink(&self) -> Arc<dyn UsageSink> {
         self.journal.clone()
     }
 
-    /// The journal, which counts calls.
     pub(crate) fn journal(&self) -> &Arc<Journal> {
         &self.journal
     }
 
-    /// The status of shipping.
     pub(crate) fn shipping(&self) -> &Shipping {
         &self.shipping
     }
 
-    /// The keys of the management database.
+    /// Returns the keys of the management database.
     pub fn directory(&self) -> Arc<StoreDirectory> {
         self.directory.clone()
     }
 
-    /// The counters.
     pub(crate) fn counters(&self) -> Counting {
         self.counters.clone()
     }
 
-    /// Whether calls are admitted.
+    /// Reports whether calls are admitted.
     pub fn is_ready(&self) -> bool {
         *self.stage.borrow() == Stage::Ready && !self.closing.is_cancelled()
     }
@@ -206,7 +202,7 @@ impl State {
             && !self.closing.is_cancelled()
     }
 
-    /// Passes the settings of operators to `sink` whenever they change, and at once if they are known.
+    /// Passes the operators' settings to `sink` at every change, and at once if they are known.
     pub(crate) fn attach(&self, sink: impl Fn(&Overlay) -> Result<(), StartError> + Send + Sync + 'static) {
         self.overlay_watch.attach(Box::new(move |overlay| match sink(overlay) {
             Ok(()) => tracing::info!("the settings of operators are in effect"),
@@ -214,7 +210,7 @@ impl State {
         }));
     }
 
-    /// Passes commands of operators to empty the cache of a chain to `sink`; of all chains without a name.
+    /// Passes operators' commands to empty the cache of a chain, or of all chains for `None`, to `sink`.
     pub(crate) fn attach_caches(&self, sink: impl Fn(Option<&str>) + Send + Sync + 'static) {
         self.overlay_watch.attach_caches(Box::new(sink));
     }
@@ -224,7 +220,8 @@ impl State {
         self.status_source.ask(source);
     }
 
-    /// Explains requests to the management side from `source`, which has what is remembered of a request, and its tenant.
+    /// Explains requests to the management side from `source`, which returns the tenant and the explanation of a
+    /// remembered request.
     pub(crate) fn explain_from(
         &self,
         source: impl Fn(RequestId) -> Option<(TenantId, Explanation)> + Send + Sync + 'static,
@@ -232,13 +229,13 @@ impl State {
         self.explanation_source.attach(Arc::new(source));
     }
 
-    /// Names the file of the configuration, for people who read its versions. Only the first one counts.
+    /// Sets the file of the configuration, which its stored versions show to people. Only the first call counts.
     pub fn name_file(&self, file: &Path) {
         // A second one would be another program's.
         let _ = self.origin.set(origin(&self.host, Some(file)));
     }
 
-    /// Stores a configuration that was accepted at the start, or else at a reload, as a version.
+    /// Stores an accepted configuration as a version.
     pub(crate) fn record_config(&self, config: &Config, is_start: bool) {
         let scope = ConfigScope::Gateway(self.journal.gateway().to_string());
         let who = self.origin.get().unwrap_or(&self.host).clone();
@@ -246,17 +243,17 @@ impl State {
         self.recorder.record(AcceptedConfig::new(config, scope, origin, is_start, self.clock.now()));
     }
 
-    /// Sets how long usage is stored from now on.
+    /// Sets the retention of usage.
     pub(crate) fn keep_for(&self, retention: &Retention) {
         self.kept.set(retention);
     }
 
-    /// Ends the state, after the last call. It ships the content of the journal, if the database takes it within some
-    /// seconds; the rest stays in the journal for the next start. Closing it again does nothing.
+    /// Closes the state after the last call. It ships the journal if the database takes it within a few seconds; the
+    /// rest stays in the journal for the next start. A second close does nothing.
     pub async fn close(&self) {
         self.closing.cancel();
         let Some(work) = self.work.lock().take() else { return };
-        // The journal may wait for its disk. A thread of its own does not stop the process from ending.
+        // The journal may wait for its disk. A separate thread does not keep the process from ending.
         let (done, closed) = tokio::sync::oneshot::channel();
         let journal = self.journal.clone();
         let thread = std::thread::Builder::new().name("journal-close".into()).spawn(move || {

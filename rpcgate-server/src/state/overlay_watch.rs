@@ -1,4 +1,4 @@
-//! Passes the settings and commands of operators to the code that applies them.
+//! Passes operators' settings and commands to the code that applies them.
 
 use parking_lot::Mutex;
 use rpcgate_config::Overlay;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 type Sink = Box<dyn Fn(&Overlay) + Send + Sync>;
 
-/// Empties the cache of a chain; of all chains without a name.
+/// Empties the cache of a chain, or of all chains for `None`.
 type CacheSink = Box<dyn Fn(Option<&str>) + Send + Sync>;
 
-/// The newest overlay, and its receiver. Either may come first. Changes of plans that take effect later are applied at their
-/// time, by the clock of this gateway.
+/// The newest overlay and its receiver. Either may come first. Changes of plans with a later effect are applied at
+/// their time by this gateway's clock.
 pub(super) struct OverlayWatch {
     clock: Arc<dyn Clock>,
     inner: Mutex<Inner>,
@@ -20,9 +20,9 @@ pub(super) struct OverlayWatch {
 
 #[derive(Default)]
 struct Inner {
-    /// As it was read.
+    /// The overlay as it was read.
     read: Overlay,
-    /// What the receiver has.
+    /// The overlay that the receiver has.
     overlay: Overlay,
     sink: Option<Sink>,
     caches: Option<CacheSink>,
@@ -39,7 +39,7 @@ impl OverlayWatch {
         OverlayWatch { clock, inner: Mutex::default() }
     }
 
-    /// Passes every overlay to `sink`, the newest at once, unless nothing was set yet.
+    /// Passes every overlay to `sink`, and the newest at once unless none was set yet.
     pub(super) fn attach(&self, sink: Sink) {
         let mut inner = self.inner.lock();
         if inner.overlay != Overlay::default() {
@@ -48,19 +48,19 @@ impl OverlayWatch {
         inner.sink = Some(sink);
     }
 
-    /// Passes commands to empty a cache to `caches`. There is nothing to empty before.
+    /// Passes commands to empty a cache to `caches`. Earlier commands have nothing to empty.
     pub(super) fn attach_caches(&self, caches: CacheSink) {
         self.inner.lock().caches = Some(caches);
     }
 
-    /// Has the cache of a chain emptied; of all chains without a name.
+    /// Empties the cache of a chain, or of all chains for `None`.
     pub(super) fn clear_cache(&self, chain: Option<&str>) {
         if let Some(caches) = &self.inner.lock().caches {
             caches(chain);
         }
     }
 
-    /// Passes `overlay` on; when this returns, it is applied, if there is a receiver.
+    /// Passes `overlay` on. When this returns, a present receiver has applied it.
     pub(super) fn put(&self, overlay: Overlay) {
         let mut inner = self.inner.lock();
         let in_force = overlay.at(self.clock.now());
@@ -68,7 +68,7 @@ impl OverlayWatch {
         inner.apply(in_force);
     }
 
-    /// Passes the overlay on again if a change of it has become due.
+    /// Passes the overlay on again if one of its changes has become due.
     pub(super) fn renew(&self) {
         let mut inner = self.inner.lock();
         let now = self.clock.now();

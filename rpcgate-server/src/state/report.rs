@@ -10,13 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Time between two reports.
+/// The interval of reports.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// The status of a gateway.
 #[derive(Debug, Default)]
 pub(crate) struct GatewayStatus {
-    /// Its nodes.
     pub(crate) nodes: Vec<NodeState>,
     /// The keys whose limits are scaled down.
     pub(crate) cooled: Vec<Cooled>,
@@ -24,7 +22,7 @@ pub(crate) struct GatewayStatus {
 
 type Source = Box<dyn Fn() -> GatewayStatus + Send + Sync>;
 
-/// The source of the status; there is none before the gateway has started.
+/// The source of the status; absent before the gateway has started.
 #[derive(Default)]
 pub(super) struct StatusSource(Mutex<Option<Source>>);
 
@@ -44,7 +42,7 @@ impl StatusSource {
     }
 }
 
-/// Reports the status at intervals until `closing`. A report that fails is not repeated: it is outdated by then.
+/// Reports the status at intervals until `closing`. A failed report is not repeated, because it would be outdated.
 pub(super) async fn run(
     store: Store,
     gateway: GatewayId,

@@ -1,5 +1,5 @@
 //! The tasks of a state: they open the databases, ship the journal of the previous process, restore the counters, admit
-//! calls, and from then on keep everything in step.
+//! calls, and then keep everything up to date.
 
 use super::Stage;
 use super::allowances::Stored;
@@ -26,17 +26,17 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// Time between two attempts at something that a start needs.
+/// The pause between two attempts at a step of the start.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long a start waits for other gateways' counters before it counts alone.
+/// The time that a start waits for other gateways' counters before it counts alone.
 const JOIN: Duration = Duration::from_secs(2);
-/// How long the last shipment of a gateway that ends may take.
+/// The time limit of the last shipment at shutdown.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Changes that wait to be sent to other gateways, and changes from them that wait to be acted on.
+/// The capacity of the queues of changes to and from other gateways.
 const RELAYED: usize = 1_000;
 
-/// All tasks, and their inputs.
+/// All tasks and their inputs.
 pub(super) struct Work {
     pub(super) url: String,
     pub(super) migrate: bool,
@@ -65,7 +65,6 @@ pub(super) struct Left {
 }
 
 impl Work {
-    /// Runs the tasks until `closing`.
     pub(super) async fn run(mut self) -> Left {
         let mut left = Left::default();
         let relay = self.relay.take();
@@ -128,7 +127,7 @@ impl Work {
         left
     }
 
-    /// Everything that must come before calls. `None` if it is closing.
+    /// Runs the steps that must come before calls. Returns `None` if `closing` comes first.
     async fn start(&self, left: &mut Left) -> Option<Feed> {
         let (url, migrate) = (self.url.as_str(), self.migrate);
         let store = self.patiently("the database", || Box::pin(Store::open(url, migrate))).await?;
@@ -160,7 +159,7 @@ impl Work {
         Some(feed)
     }
 
-    /// Tries until it succeeds, and logs why it does not. `None` if it is closing.
+    /// Repeats a step until it succeeds and logs its errors. Returns `None` if `closing` comes first.
     async fn patiently<'a, T, E: Display>(
         &self,
         what: &str,
@@ -195,7 +194,7 @@ impl Work {
     }
 }
 
-/// The identity of the database, if other gateways can record in it too.
+/// Returns the identity of the database, if other gateways can record in it too.
 async fn identity(usage: &UsageStore) -> Result<Option<String>, StoreError> {
     match usage.identity().await {
         Err(away @ StoreError::Unavailable(_)) => Err(away),
@@ -257,7 +256,7 @@ impl Management for Store {
     }
 }
 
-/// The error for callers, which is the same for all causes; the log has the cause.
+/// Logs the cause and returns the error for callers, which is the same for all causes.
 fn away(what: &str, error: &StoreError) -> Unavailable {
     match error {
         StoreError::Unavailable(_) => tracing::debug!("{what} was not read: {error}"),

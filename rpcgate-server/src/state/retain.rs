@@ -1,4 +1,4 @@
-//! Retention: usage that is older than the configured age is removed once an hour.
+//! Retention: usage older than the configured age is removed once an hour.
 //!
 //! The gateway does this itself because it ships: SQLite takes one writer at a time.
 
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Time to the first removal: a start has more important work.
+/// The time to the first removal: a start has more important work.
 const FIRST: Duration = Duration::from_secs(60);
-/// Time between two removals.
+/// The interval of removals.
 const EVERY: Duration = Duration::from_secs(3_600);
 
-/// How long usage is stored. It may change meanwhile.
+/// The retention of usage, which may change meanwhile.
 #[derive(Debug)]
 pub(super) struct Kept(Mutex<Retention>);
 
@@ -28,7 +28,7 @@ impl Kept {
         self.0.lock().clone_from(retention);
     }
 
-    /// The times before which single requests, and usage by the hour, are too old at `now`.
+    /// Returns the times before which single requests, and hourly usage, are too old at `now`.
     fn ends(&self, now: Time) -> (Time, Time) {
         let kept = self.0.lock();
         let before = |kept: Duration| {
@@ -39,7 +39,7 @@ impl Kept {
     }
 }
 
-/// Removes old rows, until `closing`.
+/// Removes old rows until `closing`.
 pub(super) async fn run(
     usage: UsageStore,
     kept: Arc<Kept>,

@@ -1,4 +1,4 @@
-//! Restores shared counters that were lost, or may be inexact, from the usage database.
+//! Restores shared counters that were lost or may be inexact from the usage database.
 
 use super::shipping::Shipping;
 use rpcgate_core::backend::counters::Restored;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long a record may be in memory before it is in the journal: refusals are written together, and other records
-/// just before their answers leave.
+/// The maximum time between a record's creation and its write to the journal: refusals are written together, and other
+/// records just before their answers leave.
 const IN_MEMORY: Duration = Duration::from_secs(1);
 
 /// The usage database, once it is open and has the content of the journal.
@@ -53,7 +53,7 @@ impl Seed for UsageSeed {
     fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let mut opened = self.usage.subscribe();
-            // It cannot be gone: it is borrowed.
+            // The sender cannot be gone: it is borrowed.
             let _ = opened.wait_for(Option::is_some).await;
         })
     }

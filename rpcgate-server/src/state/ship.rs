@@ -1,7 +1,7 @@
-//! The shipper: brings the records of the journal into the usage database, each once.
+//! The shipper, which moves the records of the journal into the usage database, each exactly once.
 //!
-//! Records are folded, and stored in one transaction with the marks of how far the journal was read. So whenever a
-//! process is killed, the next shipment begins where the last stored one ends. If it is not known whether one was
+//! Records are folded, and stored in one transaction with the marks of how far the journal was read. So if a process is
+//! killed at any time, the next shipment begins where the last stored one ends. If it is unknown whether a shipment was
 //! stored, the marks are read again.
 
 use super::allowances::{Allowances, Asked};
@@ -22,40 +22,39 @@ use tokio_util::sync::CancellationToken;
 
 /// The interval of reads of the journal.
 const EVERY: Duration = Duration::from_millis(200);
-/// Time until another attempt after a failed one.
+/// The pause after a failed attempt.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Time between two rotations of the open segments, which can be removed only once they are sealed.
+/// The interval of rotations. Segments can be removed only once they are sealed.
 const ROTATION: Duration = Duration::from_secs(60);
-/// Bytes of the journal that one shipment holds at most, and how few it goes down to when the database does not take so
-/// much within its deadline.
+/// The maximum bytes of a shipment, and the minimum to which it shrinks while the database misses its deadline.
 const MOST: u64 = 2 << 20;
 const LEAST: u64 = 64 << 10;
 
-/// Time between two looks for notifications that no shipment has raised, and until another after a failed one.
+/// The interval of checks for notifications that no shipment has raised, also after a failed check.
 const REMINDER: Duration = Duration::from_secs(60);
 const REMINDER_AGAIN: Duration = Duration::from_secs(5);
-/// For this time after the end of a day, that day is checked too.
+/// The time after the end of a day in which that day is checked too.
 const REST_OF_DAY: Duration = Duration::from_secs(300);
 
 /// A destination of shipments.
 pub(super) trait UsageDestination: Send + Sync + fmt::Debug {
-    /// How far the segments of a gateway were shipped, from segment `oldest` on.
+    /// Returns the shipped positions in the segments of a gateway, from segment `oldest` on.
     fn marks(
         &self,
         gateway: GatewayId,
         oldest: SegmentId,
     ) -> BoxFuture<'_, Result<Vec<(SegmentId, u64)>, StoreError>>;
 
-    /// Stores a whole shipment or nothing, and raises the notifications that it makes due to tenants with these
-    /// allowances of requests per day.
+    /// Stores a shipment, whole or not at all, and raises the notifications that it makes due for tenants with these
+    /// daily allowances.
     fn ship<'a>(
         &'a self,
         shipment: &'a Shipment,
         allowances: &'a BTreeMap<TenantId, u64>,
     ) -> BoxFuture<'a, Result<(), ShipError>>;
 
-    /// Raises notifications that are due for a day and that no shipment has raised. `asked` returns the allowances of the
-    /// tenants that made requests in the day.
+    /// Raises the due notifications of a day that no shipment has raised. `asked` returns the allowances of the tenants
+    /// that made requests in the day.
     fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
@@ -85,7 +84,7 @@ impl UsageDestination for UsageStore {
     }
 }
 
-/// Why something was not shipped now.
+/// The reason why a shipment failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Delay {
     #[error(transparent)]
@@ -108,7 +107,7 @@ pub(super) struct Shipper {
     rotated: Duration,
     away: bool,
     allowances: Asked,
-    /// When to look for notifications that no shipment has raised.
+    /// The time of the next check for notifications that no shipment has raised.
     reminder: Duration,
     shipping: Arc<Shipping>,
     /// The unshipped bytes when they were last known, and the size of the journal at that time.
@@ -137,13 +136,13 @@ impl Shipper {
         }
     }
 
-    /// Shows its status in `shipping`.
+    /// Reports its status to `shipping`.
     pub(super) fn showing(mut self, shipping: Arc<Shipping>) -> Self {
         self.shipping = shipping;
         self
     }
 
-    /// Raises the notifications that shipments make due from now on, with the allowances of `source`.
+    /// Raises the notifications of later shipments, with the allowances of `source`.
     pub(super) fn notify(&mut self, source: Arc<dyn Allowances>) {
         self.allowances.ask(source);
     }
@@ -165,7 +164,7 @@ impl Shipper {
         self
     }
 
-    /// Ships everything that is in the journal now, with as many attempts as that takes.
+    /// Ships everything that is in the journal now, with repeated attempts.
     pub(super) async fn ship_all(&mut self) {
         loop {
             match self.round().await {
@@ -176,9 +175,9 @@ impl Shipper {
         }
     }
 
-    /// At intervals, raises notifications that shipments left due: because the allowance of a tenant was not known,
-    /// because it is lower now, or because the process that shipped was killed before it knew. A shipment soon after
-    /// midnight may concern the day before.
+    /// Raises notifications that shipments left due, at intervals: the allowance of a tenant was unknown, it is lower
+    /// now, or the process was killed between the shipment and the notification. A shipment soon after midnight may
+    /// concern the day before.
     async fn remind(&mut self) {
         let elapsed = self.clock.elapsed();
         if !self.allowances.is_open() || elapsed < self.reminder {
@@ -196,7 +195,7 @@ impl Shipper {
         self.reminder = elapsed.saturating_add(pause);
     }
 
-    /// Bytes in the journal that are not shipped, as far as that is known.
+    /// Returns the unshipped bytes in the known segments.
     pub(super) fn left(&self) -> u64 {
         let segments = self.journal.segments();
         segments
@@ -205,7 +204,7 @@ impl Shipper {
             .sum()
     }
 
-    /// An estimate while the content of the database is unknown.
+    /// Returns an estimate while the content of the database is unknown.
     fn unshipped(&mut self) -> u64 {
         let size = self.journal.segments().iter().map(|segment| segment.len).sum::<u64>();
         if self.batcher.is_none()
@@ -249,7 +248,7 @@ impl Shipper {
         shipped
     }
 
-    /// A batcher that begins at the marks of the database.
+    /// Returns a batcher that begins at the marks of the database.
     async fn batcher_at_marks(&self) -> Result<SegmentBatcher, Delay> {
         let segments = self.journal.segments();
         let marks = match segments.first() {
@@ -261,7 +260,7 @@ impl Shipper {
     }
 
     async fn ship(&mut self) -> Result<bool, Delay> {
-        // Taken out: if this is interrupted, the marks are read again.
+        // Taken out, so that the marks are read again if this is interrupted.
         let mut batcher = match self.batcher.take() {
             Some(batcher) => batcher,
             None => self.batcher_at_marks().await?,

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What the shipper shows.
 #[derive(Debug, Default)]
 pub(crate) struct Shipping {
     left: AtomicU64,
-    /// Everything up to then is shipped: microseconds of the clock's `elapsed`.
+    /// Everything before this time is shipped: microseconds of the clock's `elapsed`.
     done: AtomicU64,
     failing: AtomicBool,
     shipments: AtomicU64,
@@ -19,22 +18,21 @@ pub(crate) struct Shipping {
 pub(crate) struct Shown {
     /// Bytes of the journal that are not shipped.
     pub(crate) left: u64,
-    /// The age that the oldest of them may have.
+    /// The maximum age of those bytes.
     pub(crate) lag: Duration,
-    /// Whether the last attempt succeeded; true before the first.
+    /// The last attempt succeeded; true before the first.
     pub(crate) is_up: bool,
     pub(crate) shipments: u64,
     pub(crate) failures: u64,
 }
 
 impl Shipping {
-    /// Notes a shipment that was stored.
     pub(super) fn arrived(&self) {
         self.shipments.fetch_add(1, Relaxed);
     }
 
-    /// Notes an attempt that began at `begun`, succeeded, and left `left` bytes. Without `more`, everything that was
-    /// there when it began, in the journal or still in memory, is shipped, and the bytes left have come meanwhile.
+    /// Notes a successful attempt that began at `begun` and left `left` bytes. Without `more`, everything present at
+    /// its begin, in the journal or still in memory, is shipped, and the bytes left are newer.
     pub(super) fn went_well(&self, left: u64, more: bool, begun: Duration) {
         self.left.store(left, Relaxed);
         self.failing.store(false, Relaxed);
@@ -50,7 +48,7 @@ impl Shipping {
         self.failures.fetch_add(1, Relaxed);
     }
 
-    /// The status at `now`.
+    /// Returns the status at `now`.
     pub(crate) fn read(&self, now: Duration) -> Shown {
         Shown {
             left: self.left.load(Relaxed),

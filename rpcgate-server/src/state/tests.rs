@@ -1,4 +1,4 @@
-//! Gateways with a state, as their callers and operators meet them: real sockets, real databases.
+//! Gateways with a state, with real sockets and real databases.
 
 mod streams;
 
@@ -25,14 +25,13 @@ use std::time::Duration;
 const START: Time = Time::from_secs(1_800_001_815);
 const SECRET: &str = "shared by both binaries";
 
-/// Where gateways of one deployment run, one after the other.
+/// The shared home of a deployment's gateways, which run one after the other.
 struct Fixture {
     home: tempfile::TempDir,
     node: Node,
     clock: Arc<ManualClock>,
 }
 
-/// An account of the management database.
 struct Account {
     tenant: TenantId,
     project: ProjectId,
@@ -71,7 +70,7 @@ impl Fixture {
         Config::read(&input).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
-    /// Its state, once the previous gateway, which may have been killed, has released the journal.
+    /// Opens the state once the previous gateway, which may have been killed, has released the journal.
     async fn state(&self) -> Arc<State> {
         let mut state = None;
         until("the journal is free", async || {
@@ -112,7 +111,7 @@ impl Fixture {
         totals
     }
 
-    /// A tenant of the plan standard with a project and a key.
+    /// Creates a tenant of the plan standard with a project and a key.
     async fn account(&self, store: &Store, number: u128) -> Account {
         let (tenant, project, key) = (TenantId(number + 1), ProjectId(number + 2), KeyId(number + 3));
         let text = KeyForge::new(SECRET.as_bytes()).make().unwrap();
@@ -151,7 +150,7 @@ impl Fixture {
     }
 }
 
-/// Waits until `so` is true, polling it.
+/// Polls `so` until it is true.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !so().await {
@@ -515,7 +514,7 @@ async fn settings_of_the_state_have_an_effect_where_there_is_one() {
     assert!(lines.text().contains("not kept"), "{}", lines.text());
 }
 
-/// Knows one key, and is unavailable when it is set to be.
+/// A directory of one key that can be made unavailable.
 #[derive(Debug)]
 struct Moody {
     hash: KeyHash,

@@ -1,4 +1,4 @@
-//! A file of another gateway as a tree of values, each with its place, and with a mark once a reader has used it.
+//! A source file as a tree of values, each with its position and with a mark once a reader has used it.
 
 pub(super) mod toml;
 pub(super) mod yaml;
@@ -7,25 +7,24 @@ use super::error::ImportError;
 use super::position::Position;
 use std::cell::Cell;
 
-/// Values of one file, those that aliases repeat included.
+/// The maximum number of values of a file, including those that aliases repeat.
 const MAX_VALUES: usize = 20_000;
-/// Levels of lists and tables.
+/// The maximum depth of lists and tables.
 const MAX_DEPTH: usize = 64;
-/// Characters of a path that are shown.
+/// The maximum number of characters of a path that are shown.
 const MAX_PATH: usize = 200;
 
-/// A value.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) at: Position,
-    /// Its place in the tree: `projects[0].id`.
+    /// The path in the tree, such as `projects[0].id`.
     pub(super) path: String,
     content: Content,
     used: Cell<bool>,
     settled: Cell<bool>,
 }
 
-/// The kinds of values. Numbers and booleans are texts: what they mean is up to their reader.
+/// The kinds of values. Numbers and booleans are texts, which their reader interprets.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     Nothing,
@@ -34,7 +33,6 @@ pub(super) enum Content {
     Table(Vec<Field>),
 }
 
-/// A key of a table, and its value.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     pub(super) at: Position,
@@ -47,32 +45,32 @@ impl Node {
         Node { at, path: String::new(), content, used: Cell::new(false), settled: Cell::new(false) }
     }
 
-    /// The value of a key of this table.
+    /// Returns the value of a key of this table.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         self.fields().iter().find(|field| field.key == key).map(|field| &field.value)
     }
 
-    /// The value below this one at several keys.
+    /// Returns the value below this one at several keys.
     pub(super) fn at_keys(&self, keys: &[&str]) -> Option<&Node> {
         keys.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    /// The fields of this table; none if it is not one.
+    /// Returns the fields of this table; empty for other values.
     pub(super) fn fields(&self) -> &[Field] {
         if let Content::Table(fields) = &self.content { fields } else { &[] }
     }
 
-    /// The items of this list; none if it is not one.
+    /// Returns the items of this list; empty for other values.
     pub(super) fn items(&self) -> &[Node] {
         if let Content::List(items) = &self.content { items } else { &[] }
     }
 
-    /// The items of the list at `key`; none if there is no list.
+    /// Returns the items of the list at `key`; empty without a list.
     pub(super) fn list(&self, key: &str) -> &[Node] {
         self.get(key).map_or(&[], Node::items)
     }
 
-    /// The items of the list at `key`, or the one table that is there instead.
+    /// Returns the items of the list at `key`, or the single table there.
     pub(super) fn list_or_table(&self, key: &str) -> &[Node] {
         match self.get(key) {
             Some(node) if node.is_table() => std::slice::from_ref(node),
@@ -93,19 +91,19 @@ impl Node {
         matches!(self.content, Content::Nothing)
     }
 
-    /// The text, without marking it as used.
+    /// Returns the text without marking it as used.
     pub(super) fn peek(&self) -> Option<&str> {
         if let Content::Text(text) = &self.content { Some(text) } else { None }
     }
 
-    /// The text, which is used now.
+    /// Returns the text and marks it as used.
     pub(super) fn text(&self) -> Option<&str> {
         let text = self.peek()?;
         self.used.set(true);
         Some(text)
     }
 
-    /// The texts of a list, or the one text, which are used now.
+    /// Returns the texts of a list, or the one text, and marks them as used.
     pub(super) fn texts(&self) -> Vec<&str> {
         match &self.content {
             Content::List(items) => items.iter().filter_map(Node::text).collect(),
@@ -113,53 +111,52 @@ impl Node {
         }
     }
 
-    /// Marks this value with everything below it as used.
+    /// Marks this value and everything below it as used.
     pub(super) fn use_all(&self) {
         self.used.set(true);
         self.items().iter().for_each(Node::use_all);
         self.fields().iter().for_each(|field| field.value.use_all());
     }
 
-    /// Marks this value with everything below it as settled: a note is about it, or it has no effect in the source either.
+    /// Marks this value and everything below it as settled: it has a note, or no effect in the source either.
     pub(super) fn settle(&self) {
         self.use_all();
         self.settled.set(true);
     }
 
-    /// Whether this value was settled, or one that contains it and from which the caller came.
+    /// Reports whether this value, or one that contains it and from which the caller came, was settled.
     pub(super) fn is_settled(&self) -> bool {
         self.settled.get()
     }
 
-    /// Settles the values at these keys of this table.
     pub(super) fn settle_keys(&self, keys: &[&str]) {
         keys.iter().filter_map(|key| self.get(key)).for_each(Node::settle);
     }
 
-    /// Marks the values at these keys of this table as used. Values at other keys stay as they are, so that a reader that
+    /// Marks the values at these keys of this table as used. Values at other keys stay unmarked, so that a reader that
     /// knows some keys of a table hides no others.
     pub(super) fn use_keys(&self, keys: &[&str]) {
         keys.iter().filter_map(|key| self.get(key)).for_each(Node::use_all);
     }
 
-    /// Whether this value, or any below it, is used.
+    /// Reports whether this value, or any below it, is used.
     pub(super) fn is_used(&self) -> bool {
         self.used.get()
             || self.items().iter().any(Node::is_used)
             || self.fields().iter().any(|field| field.value.is_used())
     }
 
-    /// Whether this value itself is marked, whatever is below it.
+    /// Reports whether this value itself is marked.
     pub(super) fn is_marked(&self) -> bool {
         self.used.get()
     }
 
-    /// The values in this list or table, in their order.
+    /// Returns the values in this list or table, in their order.
     pub(super) fn children(&self) -> impl Iterator<Item = &Node> {
         self.items().iter().chain(self.fields().iter().map(|field| &field.value))
     }
 
-    /// The value below this one that is reached by the places of its parents among their [`children`](Node::children).
+    /// Returns the value at these indices among the [`children`](Node::children) of its parents.
     pub(super) fn descendant_mut(&mut self, path: &[usize]) -> Option<&mut Node> {
         let Some((first, rest)) = path.split_first() else { return Some(self) };
         let below = match &mut self.content {
@@ -170,24 +167,23 @@ impl Node {
         below?.descendant_mut(rest)
     }
 
-    /// Replaces this value by a text.
     pub(super) fn set_text(&mut self, text: String) {
         self.content = Content::Text(text);
     }
 
-    /// Takes all marks off this value and all below it.
+    /// Removes all marks from this value and everything below it.
     pub(super) fn forget_uses(&self) {
         self.used.set(false);
         self.settled.set(false);
         self.children().for_each(Node::forget_uses);
     }
 
-    /// The number of values: this one and all below it.
+    /// Returns the number of values: this one and all below it.
     pub(super) fn count(&self) -> usize {
         self.children().map(Node::count).sum::<usize>() + 1
     }
 
-    /// Gives this value and all below it their paths.
+    /// Assigns paths to this value and all below it.
     fn name(&mut self, path: &str) {
         path.clone_into(&mut self.path);
         match &mut self.content {
@@ -207,7 +203,7 @@ impl Node {
         }
     }
 
-    /// The number of values, and of levels.
+    /// Returns the number of values and of levels.
     fn extent(&self) -> (usize, usize) {
         let below = self.items().iter().chain(self.fields().iter().map(|field| &field.value));
         let (values, levels) = below.fold((0, 0), |(values, levels), node| {
@@ -218,7 +214,7 @@ impl Node {
     }
 }
 
-/// A path that may be printed: visible characters, and not too many.
+/// Returns a path that may be printed: visible characters, and not too many.
 fn shortened(path: &str) -> String {
     let shown: String = path.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     let count = shown.chars().count();
@@ -228,7 +224,7 @@ fn shortened(path: &str) -> String {
     format!("…{}", shown.chars().skip(count - MAX_PATH).collect::<String>())
 }
 
-/// Bounds of what a file may become in memory.
+/// The limits of a file's size in memory.
 #[derive(Debug, Default)]
 struct Extent {
     values: usize,

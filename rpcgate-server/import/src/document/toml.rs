@@ -5,7 +5,7 @@ use super::super::position::Position;
 use super::{Content, Extent, Field, Node};
 use toml::de::{DeTable, DeValue};
 
-/// The tree of `text`.
+/// Parses `text`.
 ///
 /// # Errors
 /// [`ImportError::Syntax`] with the place of the mistake.

@@ -6,10 +6,10 @@ use super::{Content, Extent, Field, Node};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use std::collections::BTreeMap;
 
-/// Merges the tables that it is given into its own.
+/// The key that merges the given tables into its own.
 const MERGE: &str = "<<";
 
-/// The tree of the only document in `text`.
+/// Parses the only document in `text`.
 ///
 /// # Errors
 /// [`ImportError::Syntax`] with the place of the mistake.
@@ -104,7 +104,7 @@ impl Builder {
         self.attach(node)
     }
 
-    /// Puts a finished value where it belongs.
+    /// Adds a finished value to its parent.
     fn attach(&mut self, node: Node) -> Result<(), ImportError> {
         let at = node.at;
         match self.open.last_mut() {
@@ -127,7 +127,7 @@ impl Builder {
     }
 }
 
-/// `fields` with the merged tables in them; a key of the table itself is stronger.
+/// Returns `fields` with the merged tables; a key of the table itself takes precedence.
 fn merged(fields: Vec<Field>) -> Vec<Field> {
     let (merges, mut own): (Vec<_>, Vec<_>) = fields.into_iter().partition(|field| field.key == MERGE);
     for merge in merges {

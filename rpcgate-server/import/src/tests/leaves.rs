@@ -1,5 +1,5 @@
-//! Changes files of each form leaf by leaf, and adds a setting to each of their tables. The import must show every such change:
-//! in the new file, or in a note about the leaf.
+//! Changes files of each form leaf by leaf, and adds a setting to each of their tables. The import must show every such
+//! change: in the new file, or in a note about the leaf.
 
 use crate::document::{Node, toml, yaml};
 use crate::note::is_within;
@@ -10,14 +10,14 @@ use rpcgate_config::toml_quote;
 /// A setting that no gateway has. As the name of a client's key it is long enough.
 const UNKNOWN: &str = "an-unknown-setting";
 
-/// A file, and what its import need not show.
+/// A file with the exceptions of its import.
 struct Case {
     form: SourceForm,
     chain: Option<&'static str>,
     text: &'static str,
     /// Leaves that have no effect in the source either.
     leaves: &'static [&'static str],
-    /// Tables that have no effect in the source either, whatever is in them.
+    /// Tables that have no effect in the source either, with any content.
     tables: &'static [&'static str],
 }
 
@@ -50,7 +50,7 @@ const CASES: &[Case] = &[
         leaves: &[
             "_format_version",
             "_transform",
-            // The targets of the upstream have ports of their own.
+            // The targets of the upstream have their own ports.
             "services[0].port",
             "services[0].routes[0].name",
             "services[1].routes[0].name",
@@ -230,7 +230,7 @@ impl Numbers {
         self.0 >> 33
     }
 
-    /// Another text that is valid where `text` is: the other flag, another number or address, or another name.
+    /// Returns another valid text: the other flag, another number or address, or another name.
     fn other(&mut self, text: &str) -> String {
         if let Some(flag) = value::flag(text) {
             return (!flag).to_string();
@@ -253,7 +253,7 @@ impl Case {
         }
     }
 
-    /// The values of one table, with one more if it is the table at `extended`.
+    /// Returns the values of one table, with one more if it is the table at `extended`.
     fn fields(&self, table: &Node, extended: Option<&str>) -> Vec<String> {
         let equals = if self.form == SourceForm::Proxyd { " = " } else { ": " };
         let mut fields: Vec<String> = table
@@ -280,8 +280,8 @@ impl Case {
         if node.is_list() { format!("[{}]", items.join(", ")) } else { "null".to_owned() }
     }
 
-    /// Imports the tree after it was written as a file again. Each top setting stays in its line, so that notes about others
-    /// stay the same. `None` if the file is refused because nothing in it names the chain.
+    /// Writes the tree as a file and imports it. Each top setting stays on its line, so that notes about others stay
+    /// the same. Returns `None` if the file is refused because nothing in it names the chain.
     fn imported(&self, root: &Node, extended: Option<&str>) -> Option<Imported> {
         let text = if self.form == SourceForm::Proxyd {
             self.fields(root, extended).join("\n")
@@ -295,7 +295,7 @@ impl Case {
     }
 }
 
-/// The places of all values, with their paths.
+/// Collects the indices of all values, with their paths.
 fn places(node: &Node, at: &mut Vec<usize>, found: &mut Vec<(Vec<usize>, String)>) {
     found.push((at.clone(), node.path.clone()));
     for (n, below) in node.children().enumerate() {
@@ -305,8 +305,8 @@ fn places(node: &Node, at: &mut Vec<usize>, found: &mut Vec<(Vec<usize>, String)
     }
 }
 
-/// Whether the note is about the leaf at `path`: about itself, about the list of which it is an item, or about a table that
-/// was left out as a whole.
+/// Reports whether the note is about the leaf at `path`: about itself, about its list, or about a table that was left
+/// out as a whole.
 fn is_about(note: &ImportNote, path: &str) -> bool {
     let item = path.strip_prefix(note.path.as_str()).filter(|_| !note.path.is_empty());
     let is_item =
@@ -367,7 +367,7 @@ fn a_note_is_about_its_leaf_its_list_and_what_is_left_out_with_its_table() {
     }
 }
 
-/// The notes about the setting at `path`.
+/// Returns the notes about the setting at `path`.
 fn notes(form: SourceForm, text: &str, path: &str) -> Vec<String> {
     let imported = import("f", text, Some(form), Some("eth")).unwrap();
     imported.notes.iter().filter(|note| note.path == path).map(ToString::to_string).collect()
@@ -406,7 +406,7 @@ fn settings_that_were_passed_over_in_silence_have_their_own_reason() {
 fn what_names_an_entity_of_kong_by_its_identifier_is_for_it_alone() {
     let imported = import("f", KONG, Some(SourceForm::Kong), None).unwrap();
     let lines: Vec<&str> = imported.toml.lines().collect();
-    // The consumer with a limit of its own, and the one that has that of all.
+    // The consumer with its own limit, and the one with the limit of all.
     assert!(lines.contains(&"per_minute = 60") && lines.contains(&"per_minute = 300"), "{}", imported.toml);
     assert!(
         imported.toml.contains("headers = { x-team = { env = \"NODE_ETH_X_TEAM\" } }"),

@@ -13,7 +13,7 @@ struct Source {
     keys: Mutex<HashMap<KeyHash, StoredKey>>,
     asked: AtomicUsize,
     away: Mutex<bool>,
-    /// A look-up passes it once it has read.
+    /// A look-up passes it after it has read.
     gate: Semaphore,
 }
 
@@ -49,7 +49,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A directory that has reached its feed, with its source behind it.
+    /// Returns a directory that has reached its feed and has a source.
     fn new() -> Self {
         let fixture = Fixture::closed();
         fixture.directory.open(fixture.source.clone());
@@ -70,7 +70,7 @@ impl Fixture {
         Fixture { clock, source, directory, forge: KeyForge::new(b"ours") }
     }
 
-    /// A key that is stored, with the caller of this number.
+    /// Stores a key for the caller with this number.
     fn key(&self, number: u128) -> String {
         let key = self.forge.make().unwrap();
         self.change(&key, |stored| stored.caller = suite::caller(number));
@@ -99,7 +99,7 @@ impl Fixture {
         self.source.gate.add_permits(1);
     }
 
-    /// A look-up on its way that has read already, and waits at the gate.
+    /// Starts a look-up that has read already and waits at the gate.
     async fn begin(&self, key: &str) -> tokio::task::JoinHandle<Result<Peek, Unavailable>> {
         let (directory, key, before) = (self.directory.clone(), key.to_owned(), self.asked());
         let task = tokio::spawn(async move { directory.fetch(&key).await });
@@ -158,7 +158,7 @@ fn stored_keys_pass_the_suite_of_directories() {
     });
 }
 
-/// Takes keys of every form.
+/// Accepts keys of every form.
 #[derive(Debug)]
 struct Formless(StoreDirectory);
 
@@ -305,7 +305,7 @@ async fn a_change_drops_the_entries_that_it_concerns_and_no_others() {
     }
 }
 
-/// A plan of an operator's own with one figure.
+/// Returns a custom plan with one limit.
 fn custom_plan(id: u128, per_minute: u64) -> CustomPlan {
     let mut figures = Figures::default();
     figures.set("per_minute", per_minute);
@@ -443,7 +443,7 @@ fn a_change_finds_its_keys_while_others_come() {
     }
 }
 
-/// A contract of the tenant of caller 7, from some seconds from now on until others.
+/// Returns a contract of the tenant of caller 7, in force from `from` to `until` seconds after `now`.
 fn contract(now: Time, (from, until): (u64, u64), figures: &[(&str, u64)]) -> TenantContract {
     let at = |secs| now.plus(Duration::from_secs(secs));
     let mut agreed = Figures::default();

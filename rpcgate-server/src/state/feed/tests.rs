@@ -13,7 +13,7 @@ use rpcgate_process::captured_log::CapturedLog;
 use rpcgate_store::{ContractId, Figures, StoredKey, TenantContract, Terms};
 use std::collections::HashMap;
 
-/// A management database in memory that can be away, or frozen.
+/// An in-memory management database that can be away or frozen.
 #[derive(Debug, Default)]
 struct Office {
     changes: MemoryChanges,
@@ -28,7 +28,7 @@ struct Contents {
     /// All changes below this number were removed.
     removed: u64,
     overlays_read: u32,
-    /// Queries of any kind.
+    /// The number of queries of any kind.
     asked: u32,
     mood: Mood,
 }
@@ -104,7 +104,7 @@ impl KeySource for Office {
     }
 }
 
-/// A number that was never assigned: the change that would have had it was rolled back.
+/// A number that was never assigned, because its change was rolled back.
 const NEVER: Change = Change::Tenant(TenantId(0));
 
 struct Fixture {

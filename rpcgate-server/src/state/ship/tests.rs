@@ -20,7 +20,6 @@ const NOW: Time = Time::from_secs(1_800_000_000);
 /// The outcome of a shipment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
-    /// It is stored, and the shipper gets a confirmation.
     Stored,
     /// It is stored, and the shipper gets no confirmation.
     Unheard,
@@ -28,7 +27,7 @@ enum Fate {
     Lost,
 }
 
-/// The real usage database behind a connection that fails as it is set to.
+/// The real usage database behind a connection that fails as configured.
 #[derive(Debug)]
 struct Way {
     usage: UsageStore,
@@ -130,7 +129,7 @@ impl Fixture {
         totals
     }
 
-    /// Calls and Compute Units in the database; and single events, which must be as many as calls.
+    /// Returns the calls and Compute Units in the database. Checks that there are as many single events as calls.
     async fn stored(&self) -> (u64, u64) {
         let totals = self.totals().await;
         let mut events = 0;
@@ -204,7 +203,7 @@ async fn of_two_shippers_of_one_journal_nothing_is_stored_twice() {
     let (mut one, mut other) = (fixture.shipper(), fixture.shipper());
     for round in 0..10 {
         fixture.calls(round * 10..(round + 1) * 10);
-        // Whichever comes second begins at a mark that has moved, and reads the marks again.
+        // The second one begins at a mark that has moved, and reads the marks again.
         let (first, second) = if round % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };
         first.ship_all().await;
         let _ = second.round().await;
@@ -217,7 +216,7 @@ async fn of_two_shippers_of_one_journal_nothing_is_stored_twice() {
 #[tokio::test]
 async fn whatever_becomes_of_shipments_each_record_is_stored_once() {
     let fixture = Fixture::new().await;
-    // Every order of three fates, one after the other.
+    // Every order of three fates.
     let fates = (0..27).flat_map(|n| [n % 3, n / 3 % 3, n / 9]).map(|n| match n {
         0 => Fate::Stored,
         1 => Fate::Unheard,
@@ -243,7 +242,7 @@ async fn a_shipment_that_is_cut_off_halfway_is_neither_lost_nor_repeated() {
     fixture.calls(0..10);
     let mut shipper = fixture.shipper();
     let mut steps = 0;
-    // Dropped at its first wait, its second, and so on, until it gets through.
+    // Dropped at its first wait, its second, and so on, until it completes.
     loop {
         steps += 1;
         let mut left = steps;
@@ -422,7 +421,7 @@ async fn the_start_and_the_end_of_a_shipping_failure_are_logged_once_each() {
     assert_eq!(text.matches("usage is shipped again").count(), 1, "{text}");
 }
 
-/// A disk that is full as long as it is set to be.
+/// A disk that is full while it is set to be.
 #[derive(Debug, Default)]
 struct Full(AtomicBool);
 
@@ -512,7 +511,7 @@ async fn it_runs_until_it_is_stopped() {
     assert_eq!(fixture.stored().await, (11, 55));
 }
 
-/// The notifications of tenants, each with the number of requests.
+/// Returns the notifications of tenants, each with the number of requests.
 async fn reported(fixture: &Fixture) -> Vec<(Notice, u64)> {
     let mut reported = Vec::new();
     for tenant in 0..2 {

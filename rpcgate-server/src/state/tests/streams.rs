@@ -16,7 +16,7 @@ use rpcgate_core::tally::{Accounting, Tally, Transport};
 use rpcgate_core::usage::{Cell, Group, Stream};
 use std::sync::Weak;
 
-/// The sink as a process sees it that can be killed: afterwards nothing reaches it.
+/// The sink of a process that can be killed: afterwards nothing reaches it.
 #[derive(Debug)]
 struct Mortal(Weak<dyn UsageSink>);
 
@@ -28,7 +28,7 @@ impl UsageSink for Mortal {
     }
 }
 
-/// An admitted handshake that the windows have counted.
+/// Returns the tally of an admitted handshake that the windows have counted.
 fn handshake(app: &Fixture, account: &Account, sink: &Arc<dyn UsageSink>) -> Box<Tally> {
     let sink = Arc::new(Mortal(Arc::downgrade(sink)));
     let accounting = Accounting::new(app.clock.clone(), Arc::<MemoryCounters>::default(), sink);
@@ -44,7 +44,7 @@ fn handshake(app: &Fixture, account: &Account, sink: &Arc<dyn UsageSink>) -> Box
 
 const CALL: &str = r#"{"id":1,"method":"eth_subscribe"}"#;
 
-/// A call on a stream, answered with 30 bytes.
+/// Records a call on a stream, answered with 30 bytes.
 fn call_on(stream: &StreamTally) {
     let mut message = stream.message();
     message.body = CALL.into();
@@ -57,7 +57,7 @@ fn call_on(stream: &StreamTally) {
     message.entries.push(Entry { call, state: CallState::Answered(reply), bytes_out: 30 });
 }
 
-/// Method, kind of row, and bytes in and out, of every row.
+/// Returns the method, kind, and bytes in and out of every row.
 async fn rows(app: &Fixture, tenant: TenantId) -> Vec<(String, Stream, u64, u64)> {
     let usage = app.usage().await;
     let ask = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.clock.now()));
