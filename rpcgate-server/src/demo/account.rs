@@ -1,8 +1,8 @@
-//! The demo's account in the management database: a tenant, a user, a project and a key; and an operator.
+//! The demo's account in the management database: a tenant, a user, a project, a key and an operator.
 //!
-//! It is made before the gateway starts, and every start looks again, so that the next start completes one that was
-//! killed halfway. The key is made last: if it exists, so does all the rest, and later changes there
-//! stay. Nothing that was revoked returns; a key that is no longer valid is replaced by a new one.
+//! It is created before the gateway starts. Every start checks it, so that the next start completes one that was killed
+//! halfway. The key is created last: if it exists, everything else does, and later changes stay. Nothing that was
+//! revoked returns; an invalid key is replaced by a new one.
 
 use super::enrolment::{EMAIL, Enrolment, own_address};
 use super::login::SignedIn;
@@ -19,22 +19,19 @@ use std::time::Duration;
 
 /// The plan at the first start, unless an option names another.
 const PLAN: Tier = Tier::Enterprise;
-/// How often a database that cannot be reached is tried before the start fails, and the time between two attempts.
+/// The attempts to reach a database before the start fails, and the pause between them.
 const ATTEMPTS: u32 = 8;
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
-/// The owner of the demo's key, as the database has it.
+/// The owner of the demo's key, as stored in the database.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) tenant: TenantId,
     pub(super) project: ProjectId,
     pub(super) key: KeyId,
     pub(super) api_key: String,
-    /// The current plan.
     pub(super) tier: Tier,
-    /// The login of its user.
     pub(super) owner: SignedIn,
-    /// The login of the operator.
     pub(super) operator: SignedIn,
 }
 
@@ -46,12 +43,13 @@ impl fmt::Debug for Account {
 }
 
 impl Enrolment<'_> {
-    /// Finds the account in the configuration's database, or makes it. `state.json` follows a key that is replaced.
+    /// Finds the account in the configuration's database, or creates it. If the key is replaced, `state.json` is
+    /// updated.
     pub(super) async fn finish(mut self) -> Result<Account, DemoError> {
         let mut patience = Patience::new();
         loop {
             match self.attempt().await {
-                // What a failed attempt has written is found by the next one.
+                // The next attempt finds what a failed one has written.
                 Err(error) if patience.bears(&error) => tokio::time::sleep(PAUSE).await,
                 done => return done,
             }
@@ -112,7 +110,7 @@ impl Enrolment<'_> {
         let made =
             Tenant { id: tenant, name: NAME.into(), tier, custom_plan: None, suspended: false, created_at };
         there(store.create_tenant(&made).await)?;
-        // The user is made before the project, and may have another address by now.
+        // The user is created before the project, and its address may have been changed.
         if !store.projects(tenant).await?.iter().any(|project| project.id == self.state.project) {
             self.make_user(store).await?;
             let project = Project {
@@ -145,7 +143,7 @@ impl Enrolment<'_> {
         Ok(store.create_key(&key, self.now).await?)
     }
 
-    /// In a database that several demos share, the later ones have another address. The user has no password yet.
+    /// In a database that several demos share, later users have another address. The user has no password yet.
     async fn make_user(&self, store: &Store) -> Result<(), StoreError> {
         let tenant = self.state.tenant;
         let email = match store.user_by_email(EMAIL).await? {
@@ -167,7 +165,7 @@ impl Enrolment<'_> {
     }
 }
 
-/// Counts the attempts that are left.
+/// The remaining attempts.
 pub(super) struct Patience(u32);
 
 impl Patience {
@@ -175,7 +173,7 @@ impl Patience {
         Patience(ATTEMPTS)
     }
 
-    /// Whether to try again after an attempt that failed with `error`.
+    /// Reports whether to try again after `error`.
     pub(super) fn bears(&mut self, error: &DemoError) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 > 0 && matches!(error, DemoError::Store(StoreError::Unavailable(_)))

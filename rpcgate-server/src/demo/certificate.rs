@@ -1,6 +1,5 @@
-//! The certificate with which the demo serves gRPC: of an authority that the demo makes at its first start and whose key
-//! it forgets, so that nothing else can ever be signed with it. A program that is given the authority's certificate
-//! trusts this demo and nothing more.
+//! The certificate for the demo's gRPC. The demo creates its CA at the first start and forgets the CA's key, so nothing
+//! else can ever be signed with it: a program that trusts the CA certificate trusts only this demo.
 
 use super::dir::{Dir, DirError};
 use rcgen::{
@@ -12,34 +11,34 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, SystemTime};
 
-/// The names in the demo's folder of the authority's certificate, of the certificate with its chain, and of its key.
+/// The files in the demo's folder: the CA certificate, the certificate with its chain, and its key.
 pub(super) const AUTHORITY: &str = "grpc-ca.pem";
 pub(super) const CERTIFICATE: &str = "grpc-cert.pem";
 pub(super) const KEY: &str = "grpc-key.pem";
-/// What the certificate is for, and until when: in a file of its own, which is written last.
+/// The file with the certificate's names and expiry, which is written last.
 const ABOUT: &str = "grpc-cert.json";
 
-/// How long a certificate is valid; some clients refuse longer ones.
+/// The validity of a certificate; some clients refuse longer ones.
 const VALID: Duration = Duration::from_secs(397 * 86_400);
-/// A start within this time before its end makes another.
+/// The remaining validity below which a start creates a new certificate.
 const RENEWED: Duration = Duration::from_secs(30 * 86_400);
-/// The time before its making from which it is valid, for clients whose clocks are behind.
+/// The validity before the creation, for clients whose clocks are behind.
 const BEFORE: Duration = Duration::from_secs(86_400);
 
-/// A certificate that cannot be made, read or written.
+/// A certificate that cannot be created, read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {
-    /// Its files.
+    /// A certificate file cannot be used.
     #[error(transparent)]
     Dir(#[from] DirError),
-    /// It cannot be signed.
+    /// The certificate cannot be signed.
     #[error("the certificate for gRPC cannot be made: {0}")]
     Unmade(#[from] rcgen::Error),
 }
 
-/// Makes sure that `dir` has a certificate for `localhost`, the loopback addresses and `listen`, valid at `now` and for a
-/// month more. One that is there already stays.
+/// Ensures that `dir` has a certificate for `localhost`, the loopback addresses and `listen` that is valid at `now` and
+/// for another month. A matching one stays.
 pub(super) fn ensure(dir: &Dir, listen: IpAddr, now: Time) -> Result<(), CertificateError> {
     let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     if !listen.is_loopback() && !listen.is_unspecified() {
@@ -51,7 +50,7 @@ pub(super) fn ensure(dir: &Dir, listen: IpAddr, now: Time) -> Result<(), Certifi
     }
     let made = make(&addresses, now)?;
     let until = now.plus(VALID).secs();
-    // Without this file the others count for nothing, should the process end between two of them.
+    // Without this file the others are ignored, so the process may end between two writes.
     dir.remove(ABOUT)?;
     dir.write(AUTHORITY, &made.authority)?;
     dir.write(CERTIFICATE, &made.chain)?;
@@ -75,7 +74,6 @@ fn is_whole(dir: &Dir) -> Result<bool, DirError> {
     Ok(true)
 }
 
-/// The content of the PEM files.
 struct Made {
     authority: String,
     chain: String,
@@ -126,7 +124,7 @@ mod tests {
         [AUTHORITY, CERTIFICATE, KEY].map(|name| dir.read(name).unwrap().unwrap()).into()
     }
 
-    /// Whether a client that trusts the authority accepts the certificate for `name` at `at`.
+    /// Reports whether a client that trusts the CA accepts the certificate for `name` at `at`.
     fn is_accepted(dir: &Dir, name: &str, at: Time) -> bool {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(dir.file(AUTHORITY)).unwrap()).unwrap();

@@ -1,10 +1,10 @@
-//! Nodes chosen with `--node`: real ones in place of simulated ones, or of a part of them.
+//! Nodes given with `--node`: real ones that replace simulated ones, or parts of them.
 
 use rpcgate_config::{ANY_NETWORK, Config, ConfigErrors, Input, NodeSettings, Setting, Url};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The part of a node that is replaced.
+/// The replaced part of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     /// The whole node, reached over HTTP: `--node CHAIN=URL`.
@@ -34,13 +34,13 @@ pub(super) struct ChosenNode {
 }
 
 impl fmt::Debug for ChosenNode {
-    /// The URL may hold a password.
+    /// The URL is left out, because it may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.chain, self.part)
     }
 }
 
-/// The error in a `--node`. The text never repeats the URL, which may contain a password.
+/// An error in a `--node`. The text never repeats the URL, which may contain a password.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadNode {
@@ -93,13 +93,12 @@ impl ChosenNode {
     }
 }
 
-/// Whether the whole node of `chain` is replaced.
 pub(super) fn is_replaced(chosen: &[ChosenNode], chain: &str) -> bool {
     chosen.iter().any(|node| node.chain == chain && node.part == Part::Whole)
 }
 
-/// The settings that replace whole nodes by the chosen ones. Several for one chain make its pool. They may belong to any network: a
-/// demo may show a node for tests.
+/// Returns the settings that replace whole nodes by the given ones. Several for one chain form its pool. They may
+/// belong to any network, because a demo may show a test node.
 pub(super) fn flags(chosen: &[ChosenNode]) -> Vec<Setting> {
     let mut urls: BTreeMap<&str, Vec<&ChosenNode>> = BTreeMap::new();
     for node in chosen {
@@ -116,8 +115,8 @@ fn setting(chain: &str, nodes: &[&ChosenNode]) -> Setting {
     Setting::new(format!("--node {chain}"), format!("chains.{chain}.nodes"), urls.join(","))
 }
 
-/// The URL as an element of a list of nodes: without commas, which separate the elements, and with a scheme that names
-/// the part.
+/// Returns the URL as an element of a list of nodes: without commas, which separate elements, and with a scheme that
+/// names the part.
 fn written(node: &ChosenNode) -> String {
     let url = node.url.replace(',', "%2C");
     match (node.part, url.split_once("://")) {

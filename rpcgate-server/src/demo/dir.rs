@@ -1,4 +1,4 @@
-//! The demo's folder: used by one process at a time, with files that are either whole or missing.
+//! The demo's folder: one process uses it at a time, and its files are either whole or missing.
 
 use crate::lock::{NotLocked, holder, lock, unmade};
 use std::fs::{self, File, OpenOptions};
@@ -6,15 +6,15 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A folder that belongs to this process until it is dropped.
+/// A locked folder, which belongs to this process until the drop.
 #[derive(Debug)]
 pub struct Dir {
     path: PathBuf,
-    /// The operating system unlocks it when the process ends for any reason.
+    /// The operating system releases it when the process ends for any reason.
     _lock: File,
 }
 
-/// Why a folder cannot be used. The text names the option that gave it.
+/// The reason why a folder cannot be used. The text names the option that gave it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirError {
@@ -23,10 +23,10 @@ pub enum DirError {
     InUse {
         /// The folder.
         path: String,
-        /// The other demo's process id, if it has written it down already.
+        /// The other demo's process id, if it is written already.
         pid: Option<u32>,
     },
-    /// It does not exist and cannot be created.
+    /// The folder does not exist and cannot be created.
     #[error("--dir {path}: {why}: name a folder where you may write")]
     Unmade {
         /// The folder.
@@ -44,7 +44,7 @@ pub enum DirError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// Its name is not UTF-8, which settings and URLs must be.
+    /// The name is not UTF-8, which settings and URLs must be.
     #[error("--dir {0}: the name is not UTF-8: name another folder")]
     NotText(String),
 }
@@ -67,24 +67,24 @@ impl Dir {
         Ok(Dir { path: path.to_owned(), _lock: lock })
     }
 
-    /// The path of the folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of the file with this name, which need not exist.
+    /// Returns the path of the file with this name, which need not exist.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The absolute path of the file with this name.
+    /// Returns the absolute path of the file with this name.
     pub(super) fn absolute(&self, name: &str) -> Result<String, DirError> {
         let path = std::path::absolute(self.file(name)).map_err(|error| self.failed(name, error))?;
         let text = path.into_os_string().into_string();
         text.map_err(|_| DirError::NotText(self.path.display().to_string()))
     }
 
-    /// The text of a file; `None` if it does not exist.
+    /// Reads a text file; `None` if it does not exist.
     pub(super) fn read(&self, name: &str) -> Result<Option<String>, DirError> {
         match fs::read_to_string(self.file(name)) {
             Ok(text) => Ok(Some(text)),
@@ -93,7 +93,7 @@ impl Dir {
         }
     }
 
-    /// The bytes of a file; `None` if it does not exist.
+    /// Reads a file; `None` if it does not exist.
     pub(super) fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>, DirError> {
         match fs::read(self.file(name)) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -102,12 +102,11 @@ impl Dir {
         }
     }
 
-    /// Writes a file that only its owner may read. A reader sees the old content or the new one, never a part.
+    /// Writes a file that only its owner may read, atomically.
     pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<(), DirError> {
         self.replace(name, content.as_ref()).map_err(|error| self.failed(name, error))
     }
 
-    /// Removes a file, if it exists.
     pub(super) fn remove(&self, name: &str) -> Result<(), DirError> {
         absent(&self.file(name)).map_err(|error| self.failed(name, error))
     }
@@ -160,7 +159,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(&home.path().join("demo")).unwrap();
         assert_eq!(dir.read("x").unwrap(), None);
-        // A file that a killed process left behind is harmless, and its permissions are not adopted.
+        // A file left by a killed process is harmless, and its permissions are not adopted.
         fs::write(dir.file(".x.new"), "half a te").unwrap();
         for text in ["a longer text", "short"] {
             dir.write("x", text).unwrap();

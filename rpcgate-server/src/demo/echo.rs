@@ -1,7 +1,6 @@
-//! A receiver of webhooks (`--webhook-echo`): it prints each delivery, and whether its signature holds.
+//! The webhook receiver (`--webhook-echo`), which prints each delivery and whether its signature is valid.
 //!
-//! Its endpoint and subscriptions are made anew at each start, since its port may be another one and its secret is not
-//! kept.
+//! Each start creates its endpoint and subscriptions again, since its port may differ and its secret is not stored.
 
 use super::DemoError;
 use super::account::Account;
@@ -31,17 +30,17 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 /// The path of the endpoint, by which those of earlier starts are found.
 const PATH: &str = "/webhook-echo";
-/// Bytes of a delivery, and connections, at most.
+/// The maximum bytes of a delivery, and the maximum connections.
 const MAX_BODY: usize = 4 << 20;
 const MAX_CONNECTIONS: usize = 64;
 const BACKLOG: u32 = 64;
-/// Said of a signature that does not hold: an endpoint that a user has made with this URL has a secret of its own, which
-/// is not known here.
+/// The text for an invalid signature: an endpoint that a user has created with this URL has its own secret, which is
+/// unknown here.
 const STRANGE: &str = "does not fit the secret of the demo's endpoint";
-/// Letters of a part of a printed line.
+/// The maximum characters of a printed part.
 const MAX_SHOWN: usize = 80;
 
-/// What the endpoint subscribes to, of the chains that the demo has.
+/// The subscriptions of the endpoint, for the chains that the demo has.
 const SUBSCRIBED: [(&str, EventType); 8] = [
     ("eth", EventType::NewBlock),
     ("eth", EventType::TokenTransfer),
@@ -53,10 +52,9 @@ const SUBSCRIBED: [(&str, EventType); 8] = [
     ("cosmos", EventType::NewBlock),
 ];
 
-/// Prints a line.
 pub(super) type Print = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The running receiver. Dropped, it ends.
+/// The running receiver. Dropping it stops it.
 pub(super) struct Echo {
     url: String,
     _accepting: AbortOnDropHandle<()>,
@@ -69,7 +67,7 @@ impl fmt::Debug for Echo {
 }
 
 impl Echo {
-    /// Listens at `listen`, port 0 picks a free one, and makes the endpoint in the project of `account`.
+    /// Listens at `listen`, where port 0 picks a free one, and creates the endpoint in the project of `account`.
     pub(super) async fn start(
         listen: SocketAddr,
         app: &AppState,
@@ -84,13 +82,12 @@ impl Echo {
         Ok(Echo { url, _accepting: accepting })
     }
 
-    /// The endpoint's URL.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 }
 
-/// Makes the endpoint and its subscriptions in place of those of earlier starts, and returns its secret.
+/// Replaces the endpoint and subscriptions of earlier starts, and returns the new secret.
 async fn register(url: &str, app: &AppState, account: &Account) -> Result<Vec<u8>, DemoError> {
     let (tenant, project, now) = (account.tenant, account.project, app.now());
     for old in app.store.webhooks(tenant, project).await? {
@@ -188,7 +185,7 @@ impl Receiver {
     }
 }
 
-/// The line about a delivery with these headers: its identifier, the number of the attempt, and the signature.
+/// Returns the line about a delivery with these headers: its identifier, the number of the attempt, and the signature.
 fn line(now: Time, [delivery, attempt, signature]: [&str; 3], body: &[u8], secret: &[u8]) -> String {
     let event: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |value: &Value| match value {
@@ -211,7 +208,7 @@ fn line(now: Time, [delivery, attempt, signature]: [&str; 3], body: &[u8], secre
     )
 }
 
-/// A text of another program, as far as it may be printed on a terminal.
+/// Returns the printable part of a received text.
 fn shown(text: &str) -> String {
     let plain = text.chars().filter(|letter| !letter.is_control()).take(MAX_SHOWN);
     plain.collect()

@@ -1,8 +1,8 @@
 //! The logins at the management API: the user of the demo's account, and an operator.
 //!
-//! Both get the passwords in `state.json`. A password that is changed stays changed: no start resets it, `demo.json`
-//! keeps showing the first one, and the log says so at each start. Hashing takes 19 MiB, so it is done only for a user
-//! who has no password yet, or if the hash in the database is not the one that the password was last verified with.
+//! Both get the passwords in `state.json`. No start resets a changed password: `demo.json` keeps showing the first one,
+//! and each start logs that. Hashing takes 19 MiB, so it is done only for a user without a password, or if the hash in
+//! the database is not the one that the password was last verified with.
 
 use super::enrolment::{EMAIL, Enrolment, own_address};
 use super::state::{DemoState, Login};
@@ -16,7 +16,6 @@ use std::fmt;
 /// The operator's address, unless another demo in the same database has it.
 const OPERATOR: &str = "operator@example.com";
 
-/// An address and its password.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct SignedIn {
     pub(super) email: String,
@@ -34,7 +33,7 @@ impl fmt::Debug for SignedIn {
 type Pick = fn(&mut DemoState) -> &mut Login;
 
 impl Enrolment<'_> {
-    /// The user of the demo's tenant, who gets the stored password if there is none yet.
+    /// Returns the user of the demo's tenant, and gives a user without a password the stored one.
     pub(super) async fn owner(&mut self, store: &Store, tenant: TenantId) -> Result<SignedIn, DemoError> {
         let pick: Pick = |state| &mut state.owner;
         let password = self.state.owner.password.clone();
@@ -57,7 +56,7 @@ impl Enrolment<'_> {
         Ok(SignedIn { email: EMAIL.to_owned(), password })
     }
 
-    /// The operator, who is created if no user has its identifier.
+    /// Returns the operator, who is created if no user has its identifier.
     pub(super) async fn operator(&mut self, store: &Store) -> Result<SignedIn, DemoError> {
         let pick: Pick = |state| &mut state.operator;
         let (id, password) = (self.state.operator_id, self.state.operator.password.clone());
@@ -93,15 +92,14 @@ impl Enrolment<'_> {
         Ok(SignedIn { email, password })
     }
 
-    /// The hash of a stored password. The proof that they match is remembered.
+    /// Hashes a stored password and stores the proof that they match.
     async fn hash(&mut self, pick: Pick) -> Result<String, DemoError> {
         let text = pick(self.state).password.clone();
         let password = Password::new(text.as_str()).map_err(|weak| {
             DemoState::unreadable(self.dir, format!("a password in it is not taken: {weak}"))
         })?;
         let hash = Passwords::new(1, 0).hash(password).await?;
-        // Remembered before the hash is stored: if this is interrupted, the next start finds no password and makes
-        // another hash.
+        // Stored before the hash: if this is interrupted, the next start finds no password and creates another hash.
         self.remember(pick, proof(&text, &hash))?;
         Ok(hash)
     }
@@ -129,7 +127,7 @@ impl Enrolment<'_> {
     }
 }
 
-/// A digest of a password and a hash that match. It is stored beside the password, so it need not be slow.
+/// Returns a digest of a password and a hash that match. It is stored next to the password, so it need not be slow.
 fn proof(password: &str, hash: &str) -> String {
     let digest = digest(&SHA256, format!("{password}\0{hash}").as_bytes());
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,5 +1,5 @@
-//! The management side of the demo: the API, the janitor, the watcher of chains and the dispatcher of webhooks, on the
-//! databases that the gateway uses.
+//! The management side of the demo: the API, the janitor, the chain watcher and the webhook dispatcher, on the
+//! gateway's databases.
 
 use super::DemoError;
 use super::account::{PAUSE, Patience};
@@ -16,7 +16,7 @@ use rpcgate_process::traces::TraceExporter;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The management side, serving. Dropped, it ends at once.
+/// The running management side. Dropping it stops it at once.
 #[derive(Debug)]
 pub(super) struct Management {
     app: Arc<AppState>,
@@ -32,7 +32,7 @@ pub(super) struct Management {
     gateway: GatewayPlace,
 }
 
-/// Where the gateway listens: the pages show it to users.
+/// The gateway's addresses, which the pages show to users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct GatewayPlace {
     pub(super) http: SocketAddr,
@@ -40,7 +40,7 @@ pub(super) struct GatewayPlace {
 }
 
 impl GatewayPlace {
-    /// `config` with these addresses in place of those that were asked for.
+    /// Returns `config` with these addresses instead of the requested ones.
     fn of(self, mut config: Config) -> Config {
         config.gateway.listen = self.http;
         config.gateway.grpc_listen = self.grpc;
@@ -84,20 +84,19 @@ impl Management {
         Ok(management)
     }
 
-    /// The address it listens at.
     pub(super) fn addr(&self) -> SocketAddr {
         self.api.addr()
     }
 
-    /// The state that it was started with.
+    /// Returns the state that it was started with.
     pub(super) fn app(&self) -> &AppState {
         &self.app
     }
 
-    /// The state of the API for `config`, on the databases that are open.
+    /// Builds the state of the API for `config` on the open databases.
     pub(super) fn reload(&self, config: Config) -> Result<Arc<AppState>, DemoError> {
         let mut config = self.gateway.of(config);
-        // The pages refer to the same URL as the demo's file, or they would offer no passkeys.
+        // The pages must use the same URL as the demo's file, or they would offer no passkeys.
         let dashboard = Url::parse(&dashboard(&config, self.addr()), &["http", "https"]);
         config.admin.dash_url = dashboard.ok().or(config.admin.dash_url);
         config.admin.listen = reachable(self.addr());
@@ -121,7 +120,7 @@ impl Management {
         self.watcher.serve(app);
     }
 
-    /// The setting of `config` that needs a restart, beside those that the gateway reports.
+    /// Returns the setting of `config` that needs a restart, in addition to those that the gateway reports.
     pub(super) fn asleep(&self, config: &Config) -> Option<&'static str> {
         if config.admin.listen != self.asked {
             return Some("admin.listen");
@@ -130,7 +129,7 @@ impl Management {
         (is_served != self.certificate.is_some() || config.admin.tls.acme).then_some("admin.tls")
     }
 
-    /// Finishes the requests in flight; returns how many connections were cut.
+    /// Finishes the requests in flight and returns the number of cut connections.
     pub(super) async fn drain(self) -> usize {
         let (cut, ()) = tokio::join!(self.api.drain(), self.dispatcher.stop());
         self.janitor.stop().await;

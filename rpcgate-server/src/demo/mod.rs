@@ -1,10 +1,10 @@
-//! The demo: a gateway, the management API, a simulated node for every chain that has no real one, an account with a key,
-//! and an operator, in one process.
+//! The demo in one process: a gateway, the management API, a simulated node for every chain without a real one, an
+//! account with a key, and an operator.
 //!
-//! Everything that a second start needs is in one folder, so that key, ids, usage and blocks stay the same:
-//! `state.json` with the seed and the secrets; the databases of accounts and usage, and the journal; and a file for
-//! each chain on which a client submitted something, so that confirmed and pending transactions are restored.
-//! `demo.json` in the same folder holds everything that a program needs to use the demo; it is written once everything is ready.
+//! One folder contains everything that a second start needs, so that key, ids, usage and blocks stay the same:
+//! `state.json` with the seed and the secrets, the databases of accounts and usage, the journal, and a file for each
+//! chain on which a client submitted something, from which confirmed and pending transactions are restored. `demo.json`
+//! in the same folder has everything that a program needs to use the demo; it is written once everything is ready.
 
 mod account;
 mod certificate;
@@ -91,14 +91,14 @@ pub struct Demo {
     dir: Dir,
 }
 
-/// Why a demo cannot start. The text names the option or the file at fault.
+/// The reason why a demo cannot start. The text names the option or the file at fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DemoError {
     /// The folder.
     #[error(transparent)]
     Dir(#[from] DirError),
-    /// What the last start stored.
+    /// The state that the last start stored.
     #[error(transparent)]
     State(#[from] StateError),
     /// The certificate for gRPC.
@@ -107,7 +107,7 @@ pub enum DemoError {
     /// A `--node`.
     #[error(transparent)]
     Node(#[from] BadNode),
-    /// The configuration: its own settings, a file, the environment and options together.
+    /// The configuration: the demo's own settings, a file, the environment and options together.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A `--node` that the configuration does not accept.
@@ -122,7 +122,7 @@ pub enum DemoError {
     /// The certificate of the management side.
     #[error(transparent)]
     AdminCertificate(#[from] BadCertificate),
-    /// The certificate of the management side is to be ordered.
+    /// The certificate of the management side is to be ordered by ACME.
     #[error(
         "admin.tls.acme: a demo orders no certificate for the management side; name the files in admin.tls.cert and key"
     )]
@@ -150,10 +150,10 @@ pub enum DemoError {
     /// The receiver of webhooks cannot listen.
     #[error("--webhook-echo: {0}")]
     Echo(io::Error),
-    /// The operating system has no randomness for the secret of a webhook.
+    /// The operating system has no randomness for a webhook secret.
     #[error(transparent)]
     Random(NoRandomness),
-    /// It was stopped before it admitted calls, or a task that must come first was interrupted: the log says why.
+    /// It was stopped before it admitted calls, or a task that must come first was interrupted: the log has the reason.
     #[error("the demo ended before it was ready")]
     Unready,
 }
@@ -197,11 +197,11 @@ impl Prepared {
     /// Locks the folder, binds ports for the simulated nodes and reads the configuration.
     ///
     /// # Errors
-    /// [`DemoError`]; only the folder is left behind then.
+    /// [`DemoError`]; then only the folder is left behind.
     pub async fn new(options: &DemoOptions) -> Result<Prepared, DemoError> {
         let chosen = options.nodes.iter().map(ChosenNode::new).collect::<Result<Vec<_>, _>>()?;
         let dir = Dir::open(&options.dir)?;
-        // The file of the last start would say that this one is ready.
+        // The file of the last start would claim that this one is ready.
         dir.remove(FILE)?;
         let state = DemoState::open(&dir)?;
         let mut listeners = Vec::new();
@@ -234,19 +234,18 @@ impl Prepared {
         Ok(Prepared { dir, state, plan, listeners, settings, config, step, echo })
     }
 
-    /// The configuration that it will start with.
+    /// Returns the configuration of the start.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The current step of its start, as the rest of "it is".
+    /// Returns the current step of the start, as the rest of "it is".
     pub fn step(&self) -> step_watch::Receiver<&'static str> {
         self.step.subscribe()
     }
 
-    /// Starts the nodes, makes the account if it is missing, starts the gateway and the management API, all by the
-    /// clock of `options`, and writes `demo.json` once calls are admitted. A state in `options` is not used: the demo
-    /// has its own.
+    /// Starts the nodes, the gateway and the management API by the clock of `options`, creates the account if it is
+    /// missing, and writes `demo.json` once calls are admitted. A state in `options` is not used: the demo has its own.
     ///
     /// # Errors
     /// [`DemoError`]; nothing is left running then.
@@ -264,7 +263,7 @@ impl Prepared {
                 nodes.push(server);
             }
         }
-        // Sets of descriptors that follow one another are one set: all that they have is a repeated field.
+        // Concatenated descriptor sets are one set, because a set is one repeated field.
         let mut all = Vec::new();
         for adapter in rpcgate_chains::catalog() {
             let chain = adapter.facts().name.as_str();
@@ -323,12 +322,11 @@ fn printer() -> Print {
     Arc::new(|line| drop(writeln!(io::stderr().lock(), "{line}")))
 }
 
-/// The part of `config` that concerns the gateway, which would warn that the rest has no effect.
+/// Returns the gateway's part of `config`: the gateway would warn that the rest has no effect.
 fn of_gateway(config: &Config) -> Config {
     Config { admin: Default::default(), ..config.clone() }
 }
 
-/// Starts a gateway and waits until it admits calls.
 async fn serve(config: &Config, options: StartOptions) -> Result<Gateway, DemoError> {
     let kept = Arc::new(crate::state::State::open(config, options.clock.clone())?);
     let options = StartOptions { state: Some(kept.clone()), ..options };
@@ -355,27 +353,27 @@ impl Demo {
         Prepared::new(options).await?.start(StartOptions::default()).await
     }
 
-    /// The address where the gateway listens.
+    /// Returns the address of the gateway.
     pub fn addr(&self) -> SocketAddr {
         self.gateway.addr()
     }
 
-    /// The address where the gateway serves gRPC; `None` if it does not.
+    /// Returns the address of gRPC; `None` if it is not served.
     pub fn grpc(&self) -> Option<SocketAddr> {
         self.gateway.grpc_addr()
     }
 
-    /// The address where the management API listens.
+    /// Returns the address of the management API.
     pub fn admin(&self) -> SocketAddr {
         self.management.addr()
     }
 
-    /// Its gateway.
+    /// Returns the gateway.
     pub fn gateway(&self) -> &Gateway {
         &self.gateway
     }
 
-    /// Status of the nodes that are not simulated.
+    /// Returns the status of the nodes that are not simulated.
     pub fn real_nodes(&self) -> Vec<NodeState> {
         let is_simulated = |node: &str| {
             let url = node.strip_suffix('/').unwrap_or(node);
@@ -384,8 +382,8 @@ impl Demo {
         self.gateway.nodes().into_iter().filter(|state| !is_simulated(&state.node)).collect()
     }
 
-    /// Asks the nodes that are not simulated for their networks. Returns a line for each that belongs to another one than its
-    /// chain's: a demo uses it nevertheless.
+    /// Queries the networks of the nodes that are not simulated. Returns a line for each node of another network than
+    /// its chain's: a demo uses it nevertheless.
     pub fn foreign_nodes(&self) -> impl Future<Output = Vec<String>> + Send + use<> {
         let pools = self.gateway.pools_of_any_network();
         async move {
@@ -400,12 +398,12 @@ impl Demo {
         }
     }
 
-    /// The path of `demo.json`.
+    /// Returns the path of `demo.json`.
     pub fn file(&self) -> PathBuf {
         self.dir.file(FILE)
     }
 
-    /// Lines to paste into a shell, and further hints for new users.
+    /// Returns lines to paste into a shell, and hints for new users.
     pub fn welcome(&self) -> String {
         let mut text = welcome::text(&self.sheet, self.tier.name(), &self.file());
         if let Some(echo) = &self.echo {
@@ -414,8 +412,8 @@ impl Demo {
         text
     }
 
-    /// Reads the configuration again, including the file, and applies it to the gateway and the management API.
-    /// Returns the tables and values that differ but need a restart.
+    /// Reads the configuration again, including the file, and applies it to the gateway and the management API. Returns
+    /// the changed tables and values that need a restart.
     ///
     /// # Errors
     /// [`DemoError`] with the reason; then nothing has changed.
@@ -428,8 +426,8 @@ impl Demo {
         Ok(asleep)
     }
 
-    /// Finishes the calls in flight, ships their records to the usage database, then stops the gateway, the
-    /// management API and the nodes. `demo.json` stays.
+    /// Finishes the calls in flight, ships their records to the usage database, then stops the gateway, the management
+    /// API and the nodes. `demo.json` stays.
     pub async fn stop(self) -> Drained {
         let (drained, cut) = tokio::join!(self.gateway.drain(), self.management.drain());
         drop((self.nodes, self.grpc_nodes, self.echo));

@@ -1,5 +1,5 @@
-//! Sockets of the simulated nodes: plain HTTP/1.1 and WebSocket on one free port of this machine. What clients submit is
-//! stored before the answer says so.
+//! The sockets of simulated nodes: HTTP/1.1 and WebSocket on one free port of this machine. A submission is stored
+//! before its answer.
 
 mod stream;
 
@@ -38,10 +38,10 @@ pub use grpc::{GrpcDisturbance, GrpcNodeListener, GrpcNodeServer};
 
 /// The largest request body of any real node, a UTXO daemon's.
 const BODY: usize = 32 << 20;
-/// Connections that the operating system holds until they are accepted.
+/// The listen backlog.
 const BACKLOG: u32 = 1_024;
 
-/// A bound socket that queues connections for a node that does not exist yet.
+/// A bound socket that queues connections for a later node.
 #[derive(Debug)]
 pub struct NodeListener {
     acceptor: Acceptor,
@@ -56,22 +56,22 @@ impl NodeListener {
         Ok(NodeListener { acceptor: Acceptor::bind((Ipv4Addr::LOCALHOST, 0).into(), BACKLOG)? })
     }
 
-    /// The URL for a gateway.
+    /// Returns the URL for a gateway.
     pub fn url(&self) -> String {
         format!("http://{}", self.acceptor.addr())
     }
 
-    /// The URL of the node's WebSocket, for a gateway.
+    /// Returns the WebSocket URL for a gateway.
     pub fn ws_url(&self) -> String {
         format!("ws://{}", self.acceptor.addr())
     }
 
-    /// Lets `node` answer here, by `clock`, with the disturbances of `dial`. What clients submit is lost with it.
+    /// Serves `node` here, by `clock`, with the faults of `dial`. Submissions are lost with it.
     pub fn serve(self, node: Box<dyn Simulated>, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
         self.start(HostedNode { node, submissions: None, gone: false }, dial, clock)
     }
 
-    /// Like [`NodeListener::serve`], but stores the submissions of clients.
+    /// Like [`NodeListener::serve`], but stores submissions.
     pub(super) fn serve_kept(
         self,
         node: Box<dyn Simulated>,
@@ -108,32 +108,32 @@ pub struct NodeServer {
 }
 
 impl NodeServer {
-    /// The URL for a gateway.
+    /// Returns the URL for a gateway.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The URL of the node's WebSocket, for a gateway.
+    /// Returns the WebSocket URL for a gateway.
     pub fn ws_url(&self) -> &str {
         &self.ws_url
     }
 
-    /// Sets the faults of calls over HTTP and of handshakes from now on.
+    /// Sets the faults of HTTP calls and of handshakes.
     pub fn set_dial(&self, dial: Dial) {
         *self.shared.dial.lock() = dial;
     }
 
-    /// Sets the faults of streams that are opened from now on.
+    /// Sets the faults of streams that are opened later.
     pub fn set_stream_dial(&self, dial: StreamDial) {
         *self.shared.stream_dial.lock() = dial;
     }
 
-    /// Strikes every open stream with a fault. A later strike replaces one that has not been carried out.
+    /// Strikes every open stream with a fault. It replaces an earlier one that has not been carried out.
     pub fn strike_streams(&self, disturbance: StreamDisturbance) {
         self.shared.strikes.send_replace(Some(disturbance));
     }
 
-    /// The number of streams that are open.
+    /// Returns the number of open streams.
     pub fn open_streams(&self) -> usize {
         self.shared.streams.load(Ordering::Acquire)
     }
@@ -143,17 +143,17 @@ impl Drop for NodeServer {
     fn drop(&mut self) {
         // The connections are cut when the accepting task ends.
         self.accepting.abort();
-        // They end a little later, and must not append to a file that may belong to the next demo by then.
+        // They end a little later, and must not append to a file that may belong to the next demo.
         self.shared.hosted.lock().gone = true;
     }
 }
 
-/// A node, and where its submissions are stored: under one lock, so that they are stored in the order they were taken.
+/// A node and the file of its submissions, under one lock, so that submissions are stored in order.
 #[derive(Debug)]
 struct HostedNode {
     node: Box<dyn Simulated>,
     submissions: Option<Submissions>,
-    /// Whether its server was dropped.
+    /// Its server was dropped.
     gone: bool,
 }
 
@@ -165,12 +165,12 @@ impl HostedNode {
         Ok(self.node.handle(request, clock.now()))
     }
 
-    /// The node's streams; `None` if it has none, or its server was dropped.
+    /// Returns the node's streams; `None` if it has none, or its server was dropped.
     fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
         if self.gone { None } else { self.node.streams() }
     }
 
-    /// Stores what the node has just taken, and returns whether there was anything.
+    /// Stores new submissions. Returns whether there were any.
     fn store(&mut self) -> bool {
         let taken = self.node.submitted();
         if let Some(submissions) = &mut self.submissions {
@@ -187,14 +187,13 @@ struct Shared {
     stream_dial: Mutex<StreamDial>,
     /// The last fault that strikes all open streams.
     strikes: watch::Sender<Option<StreamDisturbance>>,
-    /// Tells streams that a client has submitted something.
+    /// Notifies streams of a submission.
     taken: watch::Sender<()>,
-    /// The number of open streams.
     streams: AtomicUsize,
     clock: Arc<dyn Clock>,
 }
 
-/// The dial disturbs the connection, or the server is gone.
+/// The fault that cuts the connection, or the end of the server.
 #[derive(Debug)]
 struct Cut;
 
@@ -219,7 +218,7 @@ async fn accept(acceptor: Acceptor, shared: Arc<Shared>) {
     acceptor.serve(ConnectionBound::NONE, &TaskTracker::new(), std::future::pending(), connection).await;
 }
 
-/// A stream that follows the response of a connection's last request.
+/// A stream that follows the response to a connection's last request.
 type Upgrade = Mutex<Option<(OnUpgrade, StreamFate)>>;
 
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
@@ -294,7 +293,7 @@ impl Shared {
         }
     }
 
-    /// Stores what the node has just taken, and tells the streams of it.
+    /// Stores new submissions and notifies the streams.
     fn store(&self, hosted: &mut HostedNode) {
         if hosted.store() {
             self.taken.send_replace(());
@@ -330,7 +329,7 @@ mod tests {
         format!("POST / HTTP/1.1\r\nHost: n\r\nContent-Length: {}\r\n\r\n{body}", body.len())
     }
 
-    /// Reads until `end` has come, or the other side is done.
+    /// Reads until `end`, or until the other side is done.
     async fn read(stream: &mut TcpStream, end: &str) -> String {
         let mut text = String::new();
         let mut part = [0; 1024];

@@ -1,5 +1,5 @@
-//! The demo's configuration: its own settings, which a file may override, and those of the command line, which override
-//! everything.
+//! The demo's configuration: its own settings, then a file, which overrides them, then the command line, which
+//! overrides everything.
 
 use super::DemoError;
 use super::certificate::{CERTIFICATE, KEY};
@@ -17,24 +17,23 @@ use std::path::PathBuf;
 const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
 const GRPC: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
-/// The names in the demo's folder of the database, of the journal and of the folder for mails.
+/// The names in the demo's folder of the database, the journal and the mail folder.
 const DATABASE: &str = "rpcgate.db";
 const JOURNAL: &str = "journal";
 const OUTBOX: &str = "outbox";
-/// The name in the demo's folder of the file from which reflection describes the gRPC services of all chains.
+/// The file in the demo's folder from which reflection describes the gRPC services of all chains.
 pub(super) const DESCRIPTORS: &str = "reflection.protoset";
-/// The source of the demo's own settings, as messages name it.
+/// The source of the demo's own settings in messages.
 const OWN: &str = "the demo";
 
 /// A simulated node, as the configuration names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SimulatedNode {
     pub(super) chain: &'static str,
-    /// Its URL for HTTP; for a chain that is a stream alone, that of its WebSocket.
+    /// The HTTP URL, or the WebSocket URL for a chain that is only a stream.
     pub(super) url: String,
-    /// The URL of its WebSocket, if it has one beside HTTP.
+    /// The WebSocket URL, if the node also has HTTP.
     pub(super) ws: Option<String>,
-    /// The URL of its gRPC, if it has any.
     pub(super) grpc: Option<String>,
 }
 
@@ -42,7 +41,7 @@ pub(super) struct SimulatedNode {
 #[derive(Debug)]
 pub(super) struct Settings {
     base: Vec<Setting>,
-    /// The setting that keeps the demo's certificate to gRPC. It does not apply to a certificate of the file.
+    /// The setting that limits the demo's certificate to gRPC. It does not apply to a certificate of the file.
     grpc_only: Setting,
     certificate: PathBuf,
     simulated: Vec<SimulatedNode>,
@@ -52,7 +51,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Settings of a demo in `dir` with the secrets of `state` and these simulated nodes.
+    /// Returns the settings of a demo in `dir` with the secrets of `state` and these simulated nodes.
     ///
     /// # Errors
     /// [`DirError`] for a folder whose name cannot be part of a setting.
@@ -105,7 +104,7 @@ impl Settings {
         Ok(Settings { base, grpc_only, certificate, simulated, flags, chosen, file })
     }
 
-    /// The configuration as it is now: the file is read again.
+    /// Reads the configuration, including the file.
     pub(super) fn read(&self) -> Result<Config, DemoError> {
         let mut config = load(self.file.as_deref(), &self.base, &self.flags)?;
         if self.has_own_certificate(&config) {
@@ -117,7 +116,7 @@ impl Settings {
         Ok(config)
     }
 
-    /// Whether `config` has the certificate that the demo makes, and none of the file.
+    /// Reports whether `config` has the certificate that the demo creates, and none of the file.
     pub(super) fn has_own_certificate(&self, config: &Config) -> bool {
         config.gateway.tls.cert.as_deref() == Some(&*self.certificate)
     }
@@ -237,7 +236,7 @@ mod tests {
     fn database_journal_and_outbox_are_in_the_folder_however_it_is_named() {
         let home = tempfile::tempdir().unwrap();
         let name = "a demo, 100% #1";
-        // The way up to the root and down again, seen from here.
+        // The way up to the root and down again, from the working directory.
         let up: PathBuf = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect();
         let relative = up.join(home.path().strip_prefix("/").unwrap()).join(name);
         assert!(relative.is_relative());

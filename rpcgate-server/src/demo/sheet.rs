@@ -1,4 +1,4 @@
-//! `demo.json`: everything that a program needs to use a demo that is ready.
+//! `demo.json`: everything that a program needs to use a ready demo.
 
 use super::account::Account;
 use super::dir::{Dir, DirError};
@@ -12,34 +12,32 @@ use std::path::Path;
 /// The file's name in the demo's folder.
 pub const FILE: &str = "demo.json";
 
-/// The content of `demo.json`. A service that does not run is null there.
+/// The content of `demo.json`. A service that does not run is null.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Sheet {
     /// The gateway's base URL.
     pub(super) gateway: String,
-    /// The base URL of its streams.
+    /// The base URL of streams.
     pub(super) ws: String,
     /// The chains with a stream.
     pub(super) streams: Vec<String>,
     /// The URL of gRPC, without a path.
     pub(super) grpc: Option<String>,
-    /// The certificate that clients of gRPC must trust; `None` if it is a public one.
+    /// The CA certificate that gRPC clients must trust; `None` for a public one.
     pub(super) grpc_ca: Option<String>,
-    /// The management host's base URL.
+    /// The base URL of the management host.
     pub(super) admin: String,
-    /// The URL of the dashboard, without a slash at its end.
+    /// The URL of the dashboard, without a trailing slash.
     pub(super) dashboard: String,
-    /// The login of the account's user.
     pub(super) owner: SignedIn,
-    /// The login of the operator.
     pub(super) operator: SignedIn,
-    /// The folder of mails; `None` if a server delivers them.
+    /// The mail folder; `None` if a server delivers mails.
     pub(super) outbox: Option<String>,
     pub(super) tenant_id: String,
     pub(super) project_id: String,
     pub(super) key_id: String,
     pub(super) api_key: String,
-    /// By chain, the URL of its first node: with user and password, so that it can be used.
+    /// The URL of each chain's first node, including user and password, so that it can be used.
     pub(super) nodes: Vec<(String, String)>,
 }
 
@@ -50,18 +48,17 @@ impl std::fmt::Debug for Sheet {
     }
 }
 
-/// Where a demo listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Addresses {
     pub(super) gateway: SocketAddr,
     pub(super) admin: SocketAddr,
     pub(super) grpc: Option<SocketAddr>,
-    /// The file of the certificate that clients of gRPC must trust; `None` if it is a public one.
+    /// The file of the certificate that gRPC clients must trust; `None` for a public one.
     pub(super) grpc_ca: Option<String>,
 }
 
 impl Sheet {
-    /// The sheet of a demo that serves `config` at these addresses, for the holder of `account`.
+    /// Builds the sheet of a demo that serves `config` at these addresses, for the holder of `account`.
     pub(super) fn new(config: &Config, addresses: Addresses, account: &Account) -> Sheet {
         let tls = if config.gateway.tls.covers_http() { "s" } else { "" };
         let gateway = reachable(addresses.gateway);
@@ -116,7 +113,7 @@ impl Sheet {
     }
 }
 
-/// The address where this machine reaches a listener at `addr`: for one on all addresses, the loopback address.
+/// Returns the address at which this machine reaches a listener: the loopback address if it listens on all addresses.
 pub(super) fn reachable(addr: SocketAddr) -> SocketAddr {
     let mut reachable = addr;
     if addr.ip().is_unspecified() {
@@ -129,8 +126,8 @@ pub(super) fn reachable(addr: SocketAddr) -> SocketAddr {
     reachable
 }
 
-/// The URL of the dashboard, without a slash at its end: the configured one, or else a name for the address where the
-/// management side listens, if it has one. Browsers make passkeys for names alone.
+/// Returns the URL of the dashboard without a trailing slash: the configured one, or else a name for the listen address
+/// of the management side, if it has one. Browsers create passkeys only for names.
 pub(super) fn dashboard(config: &Config, admin: SocketAddr) -> String {
     let admin = reachable(admin);
     match &config.admin.dash_url {
@@ -146,12 +143,12 @@ fn admin_scheme(config: &Config) -> &'static str {
     if config.admin.tls.is_served() { "https" } else { "http" }
 }
 
-/// The absolute path, if the operating system can determine it.
+/// Returns the absolute path, if the operating system can determine it.
 fn absolute(path: &Path) -> String {
     std::path::absolute(path).as_deref().unwrap_or(path).display().to_string()
 }
 
-/// The URL of a node for HTTP, or that of its WebSocket if it has no other, including its user and password.
+/// Returns the HTTP URL of a node, or else its WebSocket URL, including user and password.
 fn usable(node: &NodeSettings) -> Option<String> {
     let url = node.url.as_ref().or(node.ws.as_ref())?.expose();
     let (Some(user), Some((scheme, rest))) = (&node.user, url.split_once("://")) else {

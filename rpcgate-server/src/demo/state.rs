@@ -1,4 +1,4 @@
-//! What a demo stores from one start to the next: the seed of its simulated chains, its account and its secrets.
+//! The stored state of a demo: the seed of its simulated chains, its account and its secrets.
 
 use super::dir::{Dir, DirError};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -12,14 +12,12 @@ const FILE: &str = "state.json";
 const SECRET_LENGTH: usize = 48;
 const PASSWORD_LENGTH: usize = 24;
 
-/// The stored state of a demo.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct DemoState {
     /// The simulated chains are a function of the seed and the time.
     pub(super) seed: u64,
     /// `gateway.key_secret`.
     pub(super) key_secret: String,
-    /// The API key.
     pub(super) api_key: String,
     // The identifiers of the account.
     pub(super) tenant: TenantId,
@@ -27,19 +25,17 @@ pub(super) struct DemoState {
     pub(super) key: KeyId,
     /// `admin.jwt.secret`.
     pub(super) jwt_secret: String,
-    /// The login of the account's user.
     pub(super) owner: Login,
-    /// The login of the operator.
     pub(super) operator: Login,
     pub(super) operator_id: UserId,
 }
 
-/// A password that the demo made.
+/// A password that the demo created.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Login {
     pub(super) password: String,
-    /// The digest of this password and a hash that it was verified with. If the digest of the hash in the database is
-    /// the same, the password is known to be valid without hashing it.
+    /// A digest of the password and of a hash that it was verified against. If it matches the hash in the database, the
+    /// password is valid, and hashing is not needed.
     pub(super) proof: Option<String>,
 }
 
@@ -51,7 +47,7 @@ impl fmt::Debug for Login {
 }
 
 impl fmt::Debug for DemoState {
-    /// Half of it is secret.
+    /// Left out, because half of it is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DemoState").field("seed", &self.seed).field("key", &self.key).finish_non_exhaustive()
     }
@@ -61,7 +57,7 @@ impl fmt::Debug for DemoState {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// Its file cannot be read or written.
+    /// The file cannot be read or written.
     #[error(transparent)]
     Dir(#[from] DirError),
     /// A file was not written by a demo.
@@ -78,7 +74,7 @@ pub enum StateError {
 }
 
 impl DemoState {
-    /// Reads the state in `dir`; if there is none, makes a new one and stores it.
+    /// Reads the state in `dir`, or creates and stores a new one.
     pub(super) fn open(dir: &Dir) -> Result<DemoState, StateError> {
         let Some(text) = dir.read(FILE)? else {
             let state = DemoState::make()?;
@@ -92,12 +88,11 @@ impl DemoState {
         Ok(state)
     }
 
-    /// The error for a state in `dir` that cannot be used.
+    /// Returns the error for a state in `dir` that cannot be used.
     pub(super) fn unreadable(dir: &Dir, why: String) -> StateError {
         StateError::Unreadable { file: dir.file(FILE).display().to_string(), why }
     }
 
-    /// Writes it to `dir`.
     pub(super) fn keep(&self, dir: &Dir) -> Result<(), StateError> {
         let value = json!({
             "seed": self.seed,
@@ -116,13 +111,12 @@ impl DemoState {
         Ok(dir.write(FILE, format!("{value:#}\n"))?)
     }
 
-    /// Replaces the API key by another one with an identifier of its own.
+    /// Replaces the API key by another one with its own identifier.
     pub(super) fn renew(&mut self, forge: &KeyForge) -> Result<(), StateError> {
         self.api_key = forge.make()?;
         self.renumber()
     }
 
-    /// Gives the API key another identifier.
     pub(super) fn renumber(&mut self) -> Result<(), StateError> {
         self.key = KeyId(uuid()?);
         Ok(())
@@ -168,8 +162,8 @@ impl DemoState {
         Ok(made)
     }
 
-    /// Parses a state. Fields that an earlier version did not store are empty. The error says what is wrong and repeats no
-    /// value.
+    /// Parses a state. Fields that an earlier version did not store are empty. The error gives the reason and repeats
+    /// no value.
     pub(super) fn read(text: &str) -> Result<DemoState, String> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| format!("line {}: not JSON", error.line()))?;
@@ -211,7 +205,7 @@ fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
     Ok(bytes)
 }
 
-/// A UUID of version 4 (RFC 9562).
+/// Returns a UUID of version 4 (RFC 9562).
 fn uuid() -> Result<u128, NoRandomness> {
     let bits = u128::from_be_bytes(random()?);
     Ok(bits & !(0xf << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62)

@@ -1,15 +1,15 @@
-//! What clients submitted to a simulated node, stored for its next start: one file for each chain.
+//! The submissions of clients to a simulated node, stored for its next start: one file for each chain.
 //!
-//! `CHAIN.submissions` is text. Its first line, `seed N`, names the chain that it belongs to; each further line is one
-//! transaction that the node took: the moment in microseconds since the Unix epoch, a space, and the signed bytes in
-//! hex. A line is complete before the client gets the answer, so a last line without its newline, which a killed
-//! process may leave, was never acknowledged and is dropped. Lines are handed to the operating system, not flushed to
-//! the disk: they survive the process, and all but the last seconds before a power failure.
+//! `CHAIN.submissions` is text. Its first line, `seed N`, names the simulated chain. Each further line is one accepted
+//! transaction: the moment in microseconds since the Unix epoch, a space, and the signed bytes in hex. A line is
+//! complete before the client gets the answer. So a last line without its newline, which a killed process may leave,
+//! was never acknowledged and is dropped. Lines are handed to the operating system and not flushed to the disk: they
+//! survive the process, and a power failure except for the last seconds.
 //!
-//! A file ends before the transaction that would make it more than [`SUBMISSIONS`], or more than [`SUBMISSION_BYTES`]
-//! of them. A UTXO node refuses beyond that. An EVM node accepts more, but these are lost at the next
-//! start, when accounts are as the stored transactions left them; its blocks' hashes do not cover transactions, so this
-//! is not a reorganisation either. Removing the file starts over.
+//! A file ends before the transaction that would exceed [`SUBMISSIONS`] or [`SUBMISSION_BYTES`]. A UTXO node refuses
+//! further ones. An EVM node accepts them, but they are lost at the next start, when accounts are in the state of the
+//! stored transactions; its blocks' hashes do not cover transactions, so this is not a reorganisation. Removing the
+//! file starts over.
 
 use super::dir::Dir;
 use super::state::StateError;
@@ -19,12 +19,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-/// The file of one chain.
 #[derive(Debug)]
 pub(super) struct Submissions {
     path: PathBuf,
     seed: u64,
-    /// How many transactions it holds, and how many bytes they have.
+    /// The number of its transactions, and their bytes.
     held: (usize, usize),
     end: End,
 }
@@ -47,8 +46,8 @@ struct Kept {
 }
 
 impl Submissions {
-    /// What `dir` holds of the chain's past, and where to add to it. A file with another seed belongs to another chain:
-    /// it is ignored, and replaced when the first line is added.
+    /// Reads the chain's submissions in `dir` and returns the file to add to. A file with another seed belongs to
+    /// another chain: it is ignored, and replaced when the first line is added.
     ///
     /// # Errors
     /// A file that cannot be read, or that has lines which no demo wrote: it is left unchanged.
@@ -66,8 +65,8 @@ impl Submissions {
         Ok((Submissions { path, seed, held, end: End::Known(length as u64) }, past))
     }
 
-    /// Adds the submissions that a node has just taken; each transaction is stored whole or not at all. A file that cannot be written
-    /// is abandoned, with one warning in the log: the demo continues without it.
+    /// Adds new submissions, each whole or not at all. A file that cannot be written is abandoned with one warning in
+    /// the log, and the demo continues without it.
     pub(super) fn add(&mut self, fresh: &[Submission]) {
         if fresh.is_empty() || matches!(self.end, End::Closed) {
             return;
@@ -114,7 +113,7 @@ impl Submissions {
     }
 }
 
-/// Parses a file. The error says what is wrong.
+/// Parses a file. The error is the reason.
 fn read(bytes: &[u8], seed: u64) -> Result<Kept, String> {
     // Bytes after the last newline were never completed.
     let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else {

@@ -33,14 +33,14 @@ fn options(dir: &Path) -> DemoOptions {
     }
 }
 
-/// With a configuration file of this text.
+/// Returns `options` with a configuration file of this text.
 fn with_file(options: DemoOptions, home: &tempfile::TempDir, text: &str) -> DemoOptions {
     let file = home.path().join("rpcgate.toml");
     std::fs::write(&file, text).unwrap();
     DemoOptions { config: Some(file), ..options }
 }
 
-/// Waits until `so` is true, polling it.
+/// Polls `so` until it is true.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !so().await {
@@ -61,8 +61,8 @@ async fn start_at(options: &DemoOptions, clock: Arc<ManualClock>) -> Demo {
         let demo = async { Prepared::new(options).await?.start(start).await };
         started = match demo.await {
             Ok(demo) => Some(demo),
-            // A demo that was just dropped is about to release its lock. A process that another test is starting also holds
-            // it for a moment.
+            // A demo that was just dropped is about to release its lock. A process that another test is starting may
+            // also hold it for a moment.
             Err(
                 DemoError::Start(StartError::Journal(JournalError::InUse { .. }))
                 | DemoError::Dir(DirError::InUse { .. }),
@@ -79,12 +79,12 @@ fn sheet(demo: &Demo) -> Value {
     serde_json::from_str(&std::fs::read_to_string(demo.file()).unwrap()).unwrap()
 }
 
-/// Sends one POST to `url`, which is the gateway's or a node's.
+/// Sends one POST to `url`, the gateway's or a node's.
 async fn post(url: &str, headers: &[(String, String)], body: &str) -> http::Response<Value> {
     try_post(url, headers, body).await.unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
-/// As [`post`], where the server may be gone.
+/// Like [`post`], where the server may be gone.
 async fn try_post(
     url: &str,
     headers: &[(String, String)],
@@ -119,7 +119,7 @@ async fn ask(demo: &Demo, chain: &str, body: &Value) -> Value {
     ask_as(demo, sheet(demo)["api_key"].as_str().unwrap(), chain, &body.to_string()).await.into_body()
 }
 
-/// The answer to the holder of `key`.
+/// Calls as the holder of `key`.
 async fn ask_as(demo: &Demo, key: &str, chain: &str, body: &str) -> http::Response<Value> {
     let url = format!("http://{}/{chain}", demo.addr());
     post(&url, &[("apikey".to_owned(), key.to_owned())], body).await
@@ -129,7 +129,7 @@ fn call(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-/// The words of a printed line as a shell splits it, without single quotes.
+/// Splits a printed line into words as a shell does, without single quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -145,7 +145,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Chains that are served over HTTP.
+/// Returns the number of chains that are served over HTTP.
 fn served() -> usize {
     rpcgate_chains::catalog().filter(|adapter| adapter.facts().https).count()
 }
@@ -216,7 +216,7 @@ async fn demo_json_has_the_address_of_everything() {
     assert_eq!(demo.file(), home.path().join("demo.json"));
     let nodes = sheet["nodes"].as_object().unwrap();
     assert_eq!(nodes.len(), rpcgate_chains::catalog().count());
-    // The URL of a node is that of the node itself: no key, no rate headers.
+    // The URL of a node is the node's own: no key, no rate headers.
     let answer =
         post(nodes["eth"].as_str().unwrap(), &[], &call("eth_chainId", &json!([])).to_string()).await;
     assert!(!answer.headers().contains_key("x-ratelimit-remaining-minute"));
@@ -280,7 +280,7 @@ async fn demo_json_is_there_only_once_the_demo_is_ready() {
     starting.await.unwrap().unwrap().stop().await;
 }
 
-/// The text of `state.json`.
+/// Returns the text of `state.json`.
 fn kept(home: &tempfile::TempDir) -> String {
     std::fs::read_to_string(home.path().join("state.json")).unwrap()
 }
@@ -303,7 +303,7 @@ async fn a_real_node_takes_the_place_of_the_simulated_one() {
     assert_ne!(ask(&demo, "btc", &tip).await["result"], ask(&real, "btc", &tip).await["result"]);
 }
 
-/// The result of a chain's node, without the gateway and its cache.
+/// Calls a chain's node without the gateway and its cache.
 async fn node(demo: &Demo, chain: &str, method: &str, params: Value) -> Value {
     let url = sheet(demo)["nodes"][chain].as_str().unwrap().to_owned();
     let mut answer = post(&url, &[], &call(method, &params).to_string()).await.into_body();
@@ -311,13 +311,13 @@ async fn node(demo: &Demo, chain: &str, method: &str, params: Value) -> Value {
     answer["result"].take()
 }
 
-/// A payment from the coinbase of block `height`, without a valid signature.
+/// Builds a payment from the coinbase of block `height`, without a valid signature.
 async fn payment(demo: &Demo, chain: &str, height: u64) -> String {
     let hash = node(demo, chain, "getblockhash", json!([height])).await;
     let txid = node(demo, chain, "getblock", json!([hash])).await["tx"][0].as_str().unwrap().to_owned();
     let made = node(demo, chain, "getrawtransaction", json!([txid, true])).await;
     let value = (made["vout"][0]["value"].as_f64().unwrap() * 1e8).round() as u64;
-    // Bytes of a hash are shown in the reverse of the order in which a transaction names it.
+    // A hash is shown in reverse byte order.
     let bytes: Vec<_> = txid.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap()).collect();
     let source: String = bytes.into_iter().rev().collect();
     let to_le = |bytes: [u8; 8]| bytes.map(|byte| format!("{byte:02x}")).concat();
@@ -326,7 +326,7 @@ async fn payment(demo: &Demo, chain: &str, height: u64) -> String {
     if chain != "liquid" {
         return format!("0200000001{source}000000000151ffffffff01{}{script}00000000", open(value - 20_000));
     }
-    // Elements: a flag for witnesses, an asset and a marked big-endian value, a fee of its own, nothing hidden.
+    // Elements: a flag for witnesses, an asset and a marked big-endian value, a separate fee, nothing hidden.
     let asset = made["vout"][0]["asset"].as_str().unwrap();
     let asset: Vec<_> = asset.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap()).collect();
     let asset: String = asset.into_iter().rev().collect();
@@ -365,7 +365,7 @@ async fn a_restart_keeps_submissions_on_utxo_chains() {
         assert_eq!(seen(&demo, chain, *head, settled, waiting).await, *before, "{chain}");
         assert_eq!(before[1]["blockhash"], before[4], "{chain}: it stands in the block after its moment");
     }
-    // What waited enters the block that it would have entered.
+    // A pending transaction enters the block that it would have entered.
     clock.advance(Duration::from_secs(400_000));
     for ((chain, ..), before) in sent.iter().zip(&before) {
         let waiting = &before[0][0];
@@ -382,7 +382,7 @@ async fn a_restart_keeps_submissions_on_utxo_chains() {
     }
 }
 
-/// What a user sees of a UTXO chain on which one transaction was submitted at height `since` and another waits.
+/// Returns a user's view of a UTXO chain on which one transaction was submitted at height `since` and another waits.
 async fn seen(demo: &Demo, chain: &str, since: u64, settled: &Value, waiting: &Value) -> Vec<Value> {
     let tip = node(demo, chain, "getbestblockhash", json!([])).await;
     let mut seen = vec![

@@ -1,21 +1,21 @@
-//! Reports nodes that are not simulated and do not answer.
+//! Reports of real nodes that do not answer.
 
 use rpcgate_store::NodeState;
 use std::collections::BTreeMap;
 
-/// Consecutive checks, a second apart, after which a node without any sign of life is reported.
+/// The failed checks, one second apart, after which a node without any sign of life is reported.
 const PATIENCE: u32 = 3;
 
 /// Remembers reported problems, so that each is reported once.
 #[derive(Debug, Default)]
 pub struct NodeWatch {
     looks: u32,
-    /// By chain and node: the height it had shown before its trouble.
+    /// The last height before the trouble, by chain and node.
     troubled: BTreeMap<(String, String), Option<u64>>,
 }
 
 impl NodeWatch {
-    /// Lines about the changes since the last check.
+    /// Returns lines about the changes since the last check.
     pub fn look(&mut self, nodes: Vec<NodeState>) -> Vec<String> {
         self.looks = self.looks.saturating_add(1);
         nodes.into_iter().filter_map(|node| self.line(node)).collect()

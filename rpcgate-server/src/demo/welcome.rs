@@ -1,4 +1,4 @@
-//! The text that a demo prints once it is ready: lines to paste into a shell.
+//! The text that a ready demo prints: lines to paste into a shell.
 
 use super::sheet::Sheet;
 use rpcgate_core::adapter::{Adapter, Probe};
@@ -15,17 +15,16 @@ const TOKEN: &str = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
 /// `totalSupply()`, by the ABI of EIP-20.
 const TOTAL_SUPPLY: &str = "0x18160ddd";
 
-/// A call of a gRPC service for each chain that has any: the method, and the request as JSON.
+/// A gRPC call for each chain that has any: the method, and the request as JSON.
 const GRPC_CALLS: [(&str, &str, &str); 2] = [
     ("tron", "protocol.Wallet/GetNowBlock", ""),
     ("cosmos", "cosmos.bank.v1beta1.Query/SupplyOf", r#"{"denom":"uatom"}"#),
 ];
 
-/// A message that begins a subscription.
 const SUBSCRIPTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
 
-/// The text. Each line that begins with `curl` is a command of its own. Passwords, and node URLs, which may hold some,
-/// are only in the file.
+/// Returns the text. Each line that begins with `curl` is a separate command. Passwords, and node URLs, which may
+/// contain some, are only in the file.
 pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
     let served: Vec<_> = rpcgate_chains::catalog()
         .filter(|adapter| sheet.nodes.iter().any(|(chain, _)| *chain == adapter.facts().name.as_str()))
@@ -49,7 +48,7 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
             lines.extend(commands);
         }
     };
-    // A chain that is a stream alone has no newest block to call for.
+    // A chain that is only a stream has no newest block to call for.
     let called: Vec<_> = served.iter().filter(|adapter| adapter.facts().https).collect();
     let heads = called.iter().map(|adapter| head(sheet, "-s", adapter)).collect();
     section("The newest block of each chain:", heads);
@@ -80,12 +79,12 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
     lines.join("\n")
 }
 
-/// The name of the file in the demo's folder that describes the gRPC services of a chain.
+/// Returns the file name in the demo's folder that describes the gRPC services of a chain.
 pub(super) fn protoset(chain: &str) -> String {
     format!("{chain}.protoset")
 }
 
-/// The command for a gRPC call; `None` if gRPC is not served.
+/// Returns the command for a gRPC call; `None` if gRPC is not served.
 fn grpcurl(sheet: &Sheet, (_, method, request): &(&str, &str, &str), protoset: &Path) -> Option<String> {
     let authority = sheet.grpc.as_deref()?.split_once("://")?.1;
     let trusted = sheet.grpc_ca.as_ref().map(|ca| format!(" -cacert {}", quoted(ca))).unwrap_or_default();
@@ -94,13 +93,13 @@ fn grpcurl(sheet: &Sheet, (_, method, request): &(&str, &str, &str), protoset: &
     Some(format!("grpcurl{trusted} -protoset {protoset} -H 'apikey: {key}'{request} {authority} {method}"))
 }
 
-/// A path as a word of a shell's command.
+/// Returns a path as a word of a shell command.
 fn quoted(path: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
-/// The commands that open a stream and subscribe to new blocks, if [`SHOWN`] has streams.
+/// Returns the commands that open a stream and subscribe to new blocks, if [`SHOWN`] has streams.
 fn stream(sheet: &Sheet) -> Vec<String> {
     if !sheet.streams.iter().any(|chain| chain == SHOWN) {
         return Vec::new();
@@ -116,7 +115,6 @@ fn path(adapter: &Arc<dyn Adapter>) -> &'static str {
     adapter.facts().name.as_str()
 }
 
-/// The request for a chain's newest height.
 fn head(sheet: &Sheet, options: &str, adapter: &Arc<dyn Adapter>) -> String {
     match adapter.probe() {
         Probe::Rpc { method, params } => {
@@ -132,7 +130,7 @@ fn head(sheet: &Sheet, options: &str, adapter: &Arc<dyn Adapter>) -> String {
     }
 }
 
-/// A call in the form that clients of the chain write it.
+/// Returns a call in the form that clients of the chain write.
 fn call(adapter: &Arc<dyn Adapter>, id: u32, method: &str, params: &str) -> String {
     let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
     match adapter.facts().dialect.version() {

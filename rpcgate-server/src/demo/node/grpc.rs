@@ -1,5 +1,5 @@
-//! The gRPC sockets of simulated nodes: HTTP/2 without TLS on a free port of this machine, with the health service, and
-//! reflection of the chain's services. The chain is the one that the node shows over HTTP.
+//! The gRPC sockets of simulated nodes: HTTP/2 without TLS on a free port, with the health service and reflection of
+//! the chain's services. They serve the same chain as the node's HTTP.
 
 mod answer;
 mod raw;
@@ -32,24 +32,24 @@ use tonic_health::ServingStatus;
 use tower::ServiceExt;
 use tower::util::BoxCloneSyncService;
 
-/// A fault of the answers of a chain's services. Faults of whole calls (delays, no answer, HTTP errors, cut connections) are those of the
-/// node's [`Dial`](rpcgate_simulate::Dial).
+/// A fault of the answers of a chain's services. Faults of whole calls (delays, no answer, HTTP errors, cut
+/// connections) are those of the node's [`Dial`](rpcgate_simulate::Dial).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GrpcDisturbance {
-    /// The call ends with this status, whatever its message.
+    /// The call ends with this status, for any message.
     Status(u32),
     /// The stream is reset (RST_STREAM) after half of the answer.
     Reset,
     /// The answer is whole, and its connection takes no further call (GOAWAY).
     GoAway,
-    /// The answer comes byte by byte, with this time before each.
+    /// The answer comes byte by byte, with this pause before each.
     Slow(Duration),
     /// The answer's message is repeated without end.
     Flood,
 }
 
-/// A bound gRPC socket that queues connections for a node that does not exist yet.
+/// A bound gRPC socket that queues connections for a later node.
 #[derive(Debug)]
 pub struct GrpcNodeListener {
     acceptor: Acceptor,
@@ -64,7 +64,7 @@ impl GrpcNodeListener {
         Ok(GrpcNodeListener { acceptor: Acceptor::bind((Ipv4Addr::LOCALHOST, 0).into(), BACKLOG)? })
     }
 
-    /// The URL for a gateway.
+    /// Returns the URL for a gateway.
     pub fn url(&self) -> String {
         format!("grpc://{}", self.acceptor.addr())
     }
@@ -79,12 +79,12 @@ pub struct GrpcNodeServer {
 }
 
 impl GrpcNodeServer {
-    /// The URL for a gateway.
+    /// Returns the URL for a gateway.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Sets the fault of all answers from now on; `None` for none.
+    /// Sets the fault of all later answers; `None` for none.
     pub fn disturb(&self, disturbance: Option<GrpcDisturbance>) {
         *self.disturbance.lock() = disturbance;
     }
@@ -97,7 +97,7 @@ impl Drop for GrpcNodeServer {
 }
 
 impl NodeServer {
-    /// Lets this node, which is one of `chain`, answer gRPC at `listener` too. It has one chain and one dial for both.
+    /// Serves gRPC of this node, which is one of `chain`, at `listener` too, with the same chain and dial.
     pub fn serve_grpc(&self, chain: &'static str, listener: GrpcNodeListener) -> GrpcNodeServer {
         let (url, disturbance) = (listener.url(), Arc::default());
         let node = GrpcNode { shared: self.shared.clone(), disturbance: Arc::clone(&disturbance), chain };
@@ -106,7 +106,7 @@ impl NodeServer {
     }
 }
 
-/// The services beside those of the chain.
+/// A service in addition to those of the chain.
 type Beside = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
 
 struct GrpcNode {
@@ -140,7 +140,7 @@ async fn health(chain: &str) -> Beside {
     BoxCloneSyncService::new(server)
 }
 
-/// Reflection, in the version of today and in the one that older clients use.
+/// Returns reflection in version v1 and in v1alpha, which older clients use.
 fn reflection(chain: &str) -> Option<(Beside, Beside)> {
     let builder = || {
         tonic_reflection::server::Builder::configure()
@@ -151,7 +151,7 @@ fn reflection(chain: &str) -> Option<(Beside, Beside)> {
     Some((BoxCloneSyncService::new(today), BoxCloneSyncService::new(before)))
 }
 
-/// What a connection needs to answer its calls.
+/// The data that a connection needs to answer its calls.
 struct Calls {
     node: GrpcNode,
     health: Beside,
@@ -221,7 +221,7 @@ impl Calls {
         }
     }
 
-    /// The service at a path that is none of the chain's.
+    /// Returns the additional service at a path.
     fn beside(&self, path: &str) -> Option<&Beside> {
         match (path.split('/').nth(1)?, &self.reflection) {
             ("grpc.health.v1.Health", _) => Some(&self.health),

@@ -1,8 +1,8 @@
-//! Sockets of simulated streams: frames of the WebSocket protocol (RFC 6455) around a node's messages, and the faults of
-//! a [`StreamFate`].
+//! The sockets of simulated streams: WebSocket frames (RFC 6455) around a node's messages, and the faults of a
+//! [`StreamFate`].
 //!
-//! A stream pushes only when everything before has been written, so a client that reads slowly slows its stream and makes
-//! nothing grow.
+//! A stream pushes only after everything before has been written, so a slow reader slows its stream and lets nothing
+//! grow.
 
 use super::Shared;
 use fastwebsockets::{Frame, OpCode, Payload, Role, WebSocketError, WebSocketRead, after_handshake_split};
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 /// The largest message that a node reads, fragments added up: go-ethereum's limit.
 const MESSAGE: usize = 32 << 20;
-/// The longest time between two looks at the clock, which a test may have moved.
+/// The longest time between two readings of the clock, which a test may have moved.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Close codes (RFC 6455, section 7.4.1).
@@ -26,23 +26,22 @@ const TOO_BIG: u16 = 1009;
 /// Reserved: no endpoint may send it.
 const NO_STATUS: u16 = 1005;
 
-/// What begins like a frame with all reserved bits set, and is as long as the longest head of a frame.
+/// An invalid frame: all reserved bits are set, and it has the longest length of a frame's head.
 const NO_FRAME: [u8; 14] = [0xff; 14];
 
-/// What the reading side hands to the writing side.
+/// A message from the reading side to the writing side.
 #[derive(Debug)]
 enum Answer {
-    /// The node's answers to a message; there may be none.
+    /// The node's answers to a message, possibly none.
     Messages(Vec<String>),
     Pong(Vec<u8>),
     /// A close frame with this payload; the stream ends after it.
     Close(Vec<u8>),
 }
 
-/// How the writing side ends.
+/// The end of the writing side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The connection is closed.
     Closed,
     /// The connection stays open, and nothing more is read.
     Stalled,
@@ -50,7 +49,7 @@ enum End {
     HalfClosed,
 }
 
-/// Serves an open stream until it ends. It is closed at the node when this future is dropped too.
+/// Serves an open stream until it ends. Dropping this future also closes it at the node.
 pub(super) async fn serve<S>(io: S, shared: &Shared, fate: StreamFate)
 where
     S: AsyncRead + AsyncWrite,
@@ -90,7 +89,7 @@ struct OpenStream<'a> {
 }
 
 impl<'a> OpenStream<'a> {
-    /// `None` if the node has no streams, or is gone.
+    /// Opens a stream; `None` if the node has no streams, or is gone.
     fn new(shared: &'a Shared) -> Option<Self> {
         let id = shared.hosted.lock().streams()?.open();
         shared.streams.fetch_add(1, Ordering::AcqRel);
@@ -184,7 +183,7 @@ fn close(code: u16) -> Answer {
     Answer::Close(code.to_be_bytes().to_vec())
 }
 
-/// Waits until something is to be pushed.
+/// Waits until the next push is due.
 async fn pause(open: &OpenStream<'_>, is_flooding: bool) {
     let Some(next) = open.next_push() else { return std::future::pending().await };
     loop {
@@ -196,7 +195,6 @@ async fn pause(open: &OpenStream<'_>, is_flooding: bool) {
     }
 }
 
-/// The writing side of a stream.
 struct Writer<'a, W> {
     open: &'a OpenStream<'a>,
     write: &'a mut W,
@@ -204,12 +202,12 @@ struct Writer<'a, W> {
     fate: StreamFate,
     sent: u64,
     is_flooding: bool,
-    /// Bytes at once and the pause after them.
+    /// The bytes of a write and the pause after it.
     slow: Option<(usize, Duration)>,
 }
 
 impl<W: AsyncWrite + Unpin> Writer<'_, W> {
-    /// Writes answers and pushes. The error is that of a connection that is gone.
+    /// Writes answers and pushes. An error means that the connection is gone.
     async fn run(mut self, mut answered: mpsc::Receiver<Answer>) -> io::Result<End> {
         let shared = self.open.shared;
         let (mut strikes, mut taken) = (shared.strikes.subscribe(), shared.taken.subscribe());
@@ -243,7 +241,7 @@ impl<W: AsyncWrite + Unpin> Writer<'_, W> {
                     let strike = *strikes.borrow_and_update();
                     self.fate = StreamFate { disturbance: strike, after: self.sent, ..self.fate };
                 }
-                // Something was submitted: the next push may be earlier.
+                // After a submission the next push may be earlier.
                 Ok(()) = taken.changed() => {}
             }
         }

@@ -1,4 +1,4 @@
-//! The demo's account: made once, completed after an interruption, and never reset.
+//! The demo's account: created once, completed after an interruption, and never reset.
 
 use super::*;
 use rpcgate_config::LogFormat;
@@ -15,7 +15,7 @@ pub(super) async fn store(home: &TempDir) -> Store {
     Store::open(&url_of(&home.path().join("rpcgate.db")), true).await.unwrap()
 }
 
-/// What `state.json` says.
+/// Reads `state.json`.
 pub(super) fn remembered(home: &TempDir) -> DemoState {
     DemoState::read(&kept(home)).unwrap()
 }
@@ -28,13 +28,13 @@ fn ids_of(sheet: &Value) -> [String; 3] {
     ["tenant_id", "project_id", "key_id"].map(|name| sheet[name].as_str().unwrap().to_owned())
 }
 
-/// The key stored for `state`, and its tenant.
+/// Returns the stored key of `state`, and its tenant.
 async fn stored(store: &Store, state: &DemoState) -> (Tenant, Key) {
     let tenant = store.tenant(state.tenant).await.unwrap().unwrap();
     (tenant, store.key(state.tenant, state.key).await.unwrap().unwrap())
 }
 
-/// The status of a call with `key`, and the limit of its plan.
+/// Returns the status of a call with `key`, and the limit of its plan.
 async fn status(demo: &Demo, key: &str) -> (u16, Option<String>) {
     let answer = ask_as(demo, key, "eth", &call("eth_chainId", &json!([])).to_string()).await;
     let limit = answer.headers().get("x-ratelimit-limit-minute");

@@ -6,7 +6,7 @@ use hyper_util::rt::TokioExecutor;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 
-/// The status and the message of a call: tonic, which serves the nodes, is not this client.
+/// The status and the message of a call. The client is not tonic, because tonic serves the nodes.
 struct Answered {
     status: String,
     message: Vec<u8>,

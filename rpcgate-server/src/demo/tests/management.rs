@@ -1,4 +1,4 @@
-//! The management API beside the gateway, and log-ins there.
+//! The management API next to the gateway, and its log-ins.
 
 use super::account::{remembered, store};
 use super::*;
@@ -13,7 +13,7 @@ use rpcgate_store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 const USER: &str = "demo@example.com";
 const OPERATOR: &str = "operator@example.com";
 
-/// The status of a GET, and the text of the answer.
+/// Returns the status and the text of a GET.
 async fn get(url: &str) -> (u16, String) {
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
@@ -32,7 +32,7 @@ async fn get_admin(demo: &Demo, path: &str) -> (u16, String) {
     get(&format!("{}{path}", sheet(demo)["admin"].as_str().unwrap())).await
 }
 
-/// Whether `login`, an object with `email` and `password`, can log in.
+/// Reports whether `login`, an object with `email` and `password`, can log in.
 async fn logs_in(demo: &Demo, login: &Value) -> bool {
     let url = format!("{}/api/v1/auth/login", sheet(demo)["admin"].as_str().unwrap());
     let body = json!({ "email": login["email"], "password": login["password"] }).to_string();

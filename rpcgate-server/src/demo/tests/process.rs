@@ -1,6 +1,6 @@
-//! The demo as a process: it receives signals, and can be killed.
+//! The demo as a process, which receives signals and can be killed.
 //!
-//! No path to the binary holds in every build, so the test binary is its own demo.
+//! No path to the binary is valid in every build, so the test binary is its own demo.
 
 use super::*;
 use crate::cli::{ServerCli, ServerCommand};
@@ -14,9 +14,9 @@ use std::process::{Child, Command, Stdio};
 
 /// The name of the test that is the demo.
 const SERVE: &str = "demo::tests::process::serve_where_a_process_was_started_for_it";
-/// Holds the options of the command line. It does not begin like the demo's own variables.
+/// The variable with the command line options. Its name does not begin like the demo's own variables.
 const OPTIONS: &str = "TEST_DEMO_OPTIONS";
-/// Names a folder beside the demo's, so that the working directory is another.
+/// A folder of its own for the demo, so that the working directory is another.
 const DIR: &str = "here/d";
 
 #[test]
@@ -35,7 +35,7 @@ fn serve_where_a_process_was_started_for_it() {
     runtime.block_on(crate::command::demo::execute(args.into())).unwrap();
 }
 
-/// A running demo. Dropped, it is killed.
+/// A running demo. Dropping it kills it.
 struct Process {
     child: Child,
     dir: PathBuf,
@@ -46,7 +46,7 @@ impl Process {
         Process::spawn_with(home, "", Stdio::inherit())
     }
 
-    /// A demo with more options, whose standard error goes to `reported`.
+    /// Starts a demo with more options, whose standard error goes to `reported`.
     fn spawn_with(home: &Path, more: &str, reported: Stdio) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([SERVE, "--exact", "--nocapture", "--test-threads=1"]);
@@ -65,7 +65,7 @@ impl Process {
         Process { child: command.spawn().unwrap(), dir: home.join(DIR) }
     }
 
-    /// A demo that is ready, and its `demo.json`.
+    /// Starts a demo. Returns it with its `demo.json` once it is ready.
     async fn start(home: &Path) -> (Process, Value) {
         let mut process = Process::spawn(home);
         let mut sheet = Value::Null;
@@ -79,7 +79,7 @@ impl Process {
         (process, sheet)
     }
 
-    /// Sends it SIGTERM and waits for its end. Returns whether it ended with success.
+    /// Sends SIGTERM and waits for the end. Returns whether it ended with success.
     async fn stop(mut self) -> bool {
         // The shell's own `kill`: a program of that name is not on every machine.
         let reported =
@@ -116,7 +116,7 @@ async fn totals(home: &Path, sheet: &Value) -> Metrics {
     totals
 }
 
-/// Makes calls at the same time; returns the remaining requests of the day's window.
+/// Makes concurrent calls. Returns the remaining requests of the day's window.
 async fn calls(sheet: &Value, count: usize) -> u64 {
     let url = format!("{}/eth", sheet["gateway"].as_str().unwrap());
     let key = ("apikey".to_owned(), sheet["api_key"].as_str().unwrap().to_owned());

@@ -26,7 +26,7 @@ fn header<'a>(answer: &'a http::Response<Value>, name: &str) -> &'a str {
     answer.headers().get(name).unwrap_or_else(|| panic!("no {name}: {answer:?}")).to_str().unwrap()
 }
 
-/// A tenant with a project and a key, beside the demo's own.
+/// A tenant with a project and a key, in addition to the demo's own.
 struct TestCaller {
     tenant: TenantId,
     project: ProjectId,
@@ -34,7 +34,7 @@ struct TestCaller {
     text: String,
 }
 
-/// A demo, its databases, and callers of it.
+/// A demo, its databases, and its callers.
 struct Fixture {
     home: TempDir,
     demo: Demo,
@@ -82,7 +82,7 @@ impl Fixture {
         TestCaller { tenant, project, key, text }
     }
 
-    /// An ordinary caller.
+    /// Creates an ordinary caller.
     async fn plain(&mut self) -> TestCaller {
         self.caller(Tier::Enterprise, Scope::All, &[]).await
     }
@@ -91,7 +91,7 @@ impl Fixture {
         ask_as(&self.demo, &caller.text, chain, body).await
     }
 
-    /// The record of an answer's request, once it is stored.
+    /// Returns the record of an answer's request, once it is stored.
     async fn event(&self, tenant: TenantId, answer: &http::Response<Value>) -> OwnedRecord {
         let id: RequestId = header(answer, "x-request-id").parse().unwrap();
         let look = async {
@@ -106,7 +106,7 @@ impl Fixture {
         found.unwrap_or_else(|_| panic!("no record of {answer:?}"))
     }
 
-    /// Sends a call as `caller`, and checks status and outcome, of the answer and of its record.
+    /// Sends a call as `caller`, and checks status and outcome of the answer and of its record.
     async fn check(
         &self,
         caller: &TestCaller,
@@ -260,7 +260,7 @@ async fn a_restart_continues_the_counts() {
     let demo = start_at(&options, clock.clone()).await;
     let units: u64 = header(&ask(&demo).await, "x-compute-units").parse().unwrap();
     assert!(units > 0);
-    // Room for five calls, of which one is made.
+    // A quota for five calls; one is made.
     let quota = ProjectQuota { cu_per_day: 5 * units, ..ProjectQuota::default() };
     store(&home).await.put_quota(remembered(&home).project, &quota, NOW).await.unwrap();
     ask(&demo).await;

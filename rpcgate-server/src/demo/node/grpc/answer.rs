@@ -1,4 +1,4 @@
-//! Answers with faults: reset, slow, without end, and pages that are not gRPC.
+//! Faulty answers: reset, slow, endless, and pages that are not gRPC.
 
 use super::GrpcDisturbance;
 use bytes::Bytes;
@@ -10,10 +10,10 @@ use std::io;
 use std::time::Duration;
 use tonic::body::Body;
 
-/// The time in which a piece reaches the socket: a reset takes back what has not.
+/// The time in which a piece reaches the socket: a reset takes back the rest.
 const FLUSHED: Duration = Duration::from_millis(50);
 
-/// The page of a proxy before the node that does not speak gRPC.
+/// Returns the page of a proxy in front of the node that does not speak gRPC.
 pub(super) fn page(status: u16) -> Response<Body> {
     let mut response = Response::new(Body::new(Full::new(Bytes::from_static(
         b"<html><body>the node is not well</body></html>",
@@ -24,7 +24,7 @@ pub(super) fn page(status: u16) -> Response<Body> {
     response
 }
 
-/// The response with its fault. One without a message, such as a bare status, stays as it is.
+/// Returns the response with its fault. A response without a message, such as a bare status, stays as it is.
 pub(super) async fn disturbed(
     response: Response<Body>,
     disturbance: Option<GrpcDisturbance>,

@@ -4,7 +4,7 @@ use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// A codec that passes messages as they are.
+/// A codec that passes messages through.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RawCodec;
 

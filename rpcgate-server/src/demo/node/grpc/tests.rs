@@ -10,7 +10,7 @@ use tonic::codec::Streaming;
 const NOW: Time = Time::from_secs(1_800_000_000);
 const NEWEST: &str = "/protocol.Wallet/GetNowBlock";
 
-/// A node of `chain` and its gRPC socket.
+/// Starts a node of `chain` with a gRPC socket.
 fn served(chain: &'static str, dial: Dial) -> (NodeServer, GrpcNodeServer) {
     let clock = Arc::new(ManualClock::at(NOW));
     let http = NodeListener::bind().unwrap().serve(node(chain, 7).unwrap(), dial, clock);
@@ -20,7 +20,7 @@ fn served(chain: &'static str, dial: Dial) -> (NodeServer, GrpcNodeServer) {
 
 type Sender = BoxCloneSyncService<Request<Body>, Response<Incoming>, hyper::Error>;
 
-/// A connection of hyper's client.
+/// Connects hyper's client.
 async fn sender(address: &str) -> Sender {
     let stream = TcpStream::connect(address).await.unwrap();
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
@@ -36,7 +36,7 @@ async fn sender(address: &str) -> Sender {
     BoxCloneSyncService::new(send)
 }
 
-/// A connection of tonic's client over it.
+/// Connects tonic's client over it.
 async fn connect(url: &str) -> Grpc<Sender> {
     let address = url.strip_prefix("grpc://").unwrap();
     Grpc::with_origin(sender(address).await, format!("http://{address}").parse().unwrap())
@@ -129,7 +129,7 @@ async fn reflection_describes_the_services_of_the_chain() {
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
             "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         ] {
-            // Field 7 lists services, field 4 asks for the file that has a symbol.
+            // Field 7 lists services, field 4 requests the file with a symbol.
             for question in
                 [b"\x3a\x00".to_vec(), [&[0x22, service.len() as u8], service.as_bytes()].concat()]
             {

@@ -14,7 +14,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// Longer than anything here takes. Its end is a failure.
+/// Longer than any step takes: reaching it is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn node() -> NodeServer {
@@ -32,12 +32,11 @@ async fn say(socket: &mut Socket, method: &str, params: Value) {
     socket.send(Message::text(call.to_string())).await.expect("sent");
 }
 
-/// The next message, whatever it is.
 async fn next(socket: &mut Socket) -> Option<Result<Message, Error>> {
     tokio::time::timeout(PATIENCE, socket.next()).await.expect("the node says something")
 }
 
-/// The next message, which is JSON.
+/// Returns the next message as JSON.
 async fn read(socket: &mut Socket) -> Value {
     let message = next(socket).await.expect("open").expect("a message");
     serde_json::from_str(message.to_text().expect("text")).expect("JSON")
@@ -159,7 +158,7 @@ async fn a_strike_stalls_the_streams_that_are_open_and_no_later_one() {
     let mut before = subscribed(&node).await;
     node.strike_streams(StreamDisturbance::Stall);
     let mut after = subscribed(&node).await;
-    // Both would be told of the same block.
+    // Both would be notified of the same block.
     let head = read(&mut after).await;
     assert_eq!(head["method"], "eth_subscription");
     say(&mut before, "eth_chainId", json!([])).await;
