@@ -1,10 +1,9 @@
-//! The addresses that a transaction involves, and what each does in it.
+//! The addresses that a transaction involves, with their roles and amounts.
 
 use rpcgate_core::event::{ChainEvent, Wanted};
 use std::collections::{BTreeMap, HashMap};
 
-/// The amounts of one token that an address received and sent; `None` for a sum that is not known, or that 128 bits do not
-/// hold.
+/// The amounts of one token that an address received and sent; `None` for a sum that is unknown or exceeds 128 bits.
 #[derive(Debug)]
 struct Amounts {
     received: Option<u128>,
@@ -16,11 +15,11 @@ struct Party {
     address: String,
     sends: bool,
     receives: bool,
-    /// By token; the chain's own coin is the empty text where events do not name it.
+    /// By token; the empty text is the native coin of chains whose events do not name it.
     amounts: BTreeMap<String, Amounts>,
 }
 
-/// The addresses of one transaction, in the order in which they are met, each once.
+/// The addresses of one transaction, each once, in order of appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     parties: Vec<Party>,
@@ -28,22 +27,22 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// The address is concerned, and neither acts nor is acted on.
+    /// Adds an address that neither acts nor is acted on.
     pub(crate) fn touches(&mut self, address: &str) {
         self.change(address, |_| {});
     }
 
-    /// The address acts, pays or calls.
+    /// Adds an address that acts, pays or calls.
     pub(crate) fn sends(&mut self, address: &str) {
         self.change(address, |party| party.sends = true);
     }
 
-    /// The address is paid, called or otherwise acted on.
+    /// Adds an address that is paid, called or otherwise acted on.
     pub(crate) fn receives(&mut self, address: &str) {
         self.change(address, |party| party.receives = true);
     }
 
-    /// The address sends an amount of a token; `None` for one that is not known.
+    /// Adds a payment by the address; `value` is `None` if it is unknown.
     pub(crate) fn pays(&mut self, address: &str, token: &str, value: Option<u128>) {
         self.change(address, |party| {
             party.sends = true;
@@ -51,7 +50,7 @@ impl Activity {
         });
     }
 
-    /// The address receives an amount of a token; `None` for one that is not known.
+    /// Adds a payment to the address; `value` is `None` if it is unknown.
     pub(crate) fn is_paid(&mut self, address: &str, token: &str, value: Option<u128>) {
         self.change(address, |party| {
             party.receives = true;
@@ -79,8 +78,7 @@ impl Activity {
         }
     }
 
-    /// The events of the watched addresses: `event` with `address`, `direction`, and what moved of a token, if it is one
-    /// token alone.
+    /// Adds an event per watched address: `event` with `address`, `direction`, and the amount if only one token moved.
     pub(crate) fn events(self, event: &ChainEvent, wanted: &Wanted, out: &mut Vec<ChainEvent>) {
         let watched = self.parties.into_iter().filter(|party| wanted.watches(&party.address));
         out.extend(watched.map(|party| party.event(event.clone())));

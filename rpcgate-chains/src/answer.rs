@@ -1,17 +1,17 @@
-//! Reading what nodes answer in JSON: strict about what events are made of, tolerant of anything else.
+//! Readers of nodes' JSON answers: strict about the parts that events use, tolerant of everything else.
 
 use rpcgate_core::event::ReadError;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use std::fmt;
 
-/// The longest text of an event that any sender of a transaction can write, in bytes.
+/// The maximum length, in bytes, of an event's text that any sender of a transaction can write.
 pub(crate) const TEXT_BYTES: usize = 1_024;
 
-/// The longest text of a node's error that is kept, in bytes.
+/// The maximum length, in bytes, of a stored error text.
 const REASON_BYTES: usize = 200;
 
-/// Reads an answer, or a part of one; `what` names it in the error, or says what is wrong with it.
+/// Deserializes an answer or a part of one. `what` is the text of the error.
 pub(crate) fn read<'a, T: Deserialize<'a>>(answer: &'a [u8], what: &'static str) -> Result<T, ReadError> {
     serde_json::from_slice(answer).map_err(|_| ReadError::Unreadable(what))
 }
@@ -20,12 +20,12 @@ fn start(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
-/// The start of a text for an event, of at most [`TEXT_BYTES`].
+/// Returns the start of a text, of at most [`TEXT_BYTES`].
 pub(crate) fn shortened(text: &str) -> &str {
     start(text, TEXT_BYTES)
 }
 
-/// A node's refusal that comes in an answer, with the start of its text.
+/// Returns a node's refusal with the start of its text.
 pub(crate) fn refused(code: i64, text: &str) -> ReadError {
     ReadError::Refused { code, message: start(text, REASON_BYTES).to_owned() }
 }
@@ -52,13 +52,13 @@ impl Visitor<'_> for Digits {
     }
 }
 
-/// Reads digits, and nothing else.
+/// Parses a text that has only digits.
 pub(crate) fn whole(text: &str) -> Option<u128> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_plain)
 }
 
-/// An amount, which may be written as a number or as a text. It is never read by way of a floating point number.
+/// An amount in JSON, a number or a text. It is never read by way of a floating point number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Amount(pub(crate) u128);
 
@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
-/// Reads a number of 64 bits, which may be written as a text.
+/// Deserializes a 64-bit number, which may be a text.
 pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let Amount(value) = Amount::deserialize(deserializer)?;
     u64::try_from(value).map_err(|_| D::Error::custom("more than 64 bits"))

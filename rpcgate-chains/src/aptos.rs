@@ -25,14 +25,14 @@ use std::time::Duration;
 static FACTS: Facts =
     Facts::rest("aptos", "Aptos").with_max_lag(120).with_block_time(Duration::from_millis(250));
 
-/// Paths to which transactions are submitted. A post to any other path only computes something.
+/// The paths that submit transactions. A post to any other path only computes something.
 const SUBMITTED: &[&str] = &["/v1/transactions", "/v1/transactions/batch"];
 
-/// The chain as deployed.
+/// The Aptos adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Aptos;
 
-/// The error codes of the REST API; 503 is that of a node which is too far behind.
+/// The error codes of the REST API; 503 means that a node is too far behind.
 const UNSERVED: UnservedErrors = UnservedErrors {
     own: &[],
     node: (&[], &[]),
@@ -87,7 +87,7 @@ impl Adapter for Aptos {
         }
     }
 
-    /// The codes of errors at status 410.
+    /// The error codes at status 410.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["version_pruned", "block_pruned"])
     }
@@ -119,7 +119,7 @@ impl Adapter for Aptos {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Aptos)
 }

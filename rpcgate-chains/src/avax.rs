@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Snowman consensus: a node shows only blocks that it has accepted, and those are final.
 const FACTS: Facts = evm::facts("avax", "Avalanche C-Chain", 0).with_aliases(&["avalanche"]);
 
-/// The chain as deployed.
+/// The Avalanche C-Chain adapter.
 pub const AVAX: Evm = Evm::new(FACTS, 43114).closing(&[
     Closing::new(
         &[
@@ -34,7 +34,7 @@ pub const AVAX: Evm = Evm::new(FACTS, 43114).closing(&[
     ),
 ]);
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(AVAX)
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 /// Bitcoin Cash Node finalises a block by itself once ten lie on it.
 const FACTS: Facts = utxo::facts("bch", "Bitcoin Cash", 10);
 
-/// Of the main network, and of test networks.
+/// For the main network and test networks.
 const ADDRESSES: AddressForms =
     AddressForms::base58(&[0x00, 0x05, 0x6f, 0xc4]).with_cash_addr(&["bitcoincash", "bchtest", "bchreg"]);
 
 /// The first block that Bitcoin does not have.
 const BLOCK: (&str, &str) = ("[478559]", "000000000000000000651ef99cb9fcbe0dadde1d424bd9f15ff20136191a5eec");
 
-/// The chain as deployed.
+/// The Bitcoin Cash adapter.
 pub const BCH: Utxo = Utxo::new(FACTS)
     .with_addresses(ADDRESSES)
     .with_block(BLOCK.0, BLOCK.1)
@@ -30,7 +30,7 @@ pub const BCH: Utxo = Utxo::new(FACTS)
         Closing::new(&["log"], "It controls the node"),
     ]);
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(BCH)
 }

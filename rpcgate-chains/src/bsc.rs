@@ -10,10 +10,10 @@ use std::time::Duration;
 const FACTS: Facts =
     evm::facts("bsc", "BNB Smart Chain", 240).with_max_lag(40).with_block_time(Duration::from_millis(750));
 
-/// The chain as deployed.
+/// The BNB Smart Chain adapter.
 pub const BSC: Evm = Evm::new(FACTS, 56);
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(BSC)
 }

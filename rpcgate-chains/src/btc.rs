@@ -5,17 +5,17 @@ use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::{Facts, Flags, Method};
 use std::sync::Arc;
 
-/// Six blocks: the depth that Bitcoin's own wallet calls confirmed.
+/// Bitcoin's own wallet calls this depth confirmed.
 const FACTS: Facts = utxo::facts("btc", "Bitcoin", 6).with_aliases(&["bitcoin"]);
 
-/// Of the main network, and of test networks.
+/// For the main network and test networks.
 const ADDRESSES: AddressForms =
     AddressForms::base58(&[0x00, 0x05, 0x6f, 0xc4]).with_bech32(&["bc", "tb", "bcrt"]);
 
 /// The first block that Bitcoin Cash does not have.
 const BLOCK: (&str, &str) = ("[478559]", "00000000000000000019f112ec0a9982926f1258cdcc558dd7c3b7e5dc7fa148");
 
-/// The chain as deployed.
+/// The Bitcoin adapter.
 pub const BTC: Utxo = Utxo::new(FACTS)
     .with_addresses(ADDRESSES)
     .with_block(BLOCK.0, BLOCK.1)
@@ -28,7 +28,7 @@ pub const BTC: Utxo = Utxo::new(FACTS)
     ])
     .with_methods(&[Method::new("submitpackage", 1).marked(Flags::BROADCAST)]);
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(BTC)
 }

@@ -44,14 +44,14 @@ const METHODS: &[Method] = &[
     Method::new("evaluateTransaction", 1),
 ];
 
-/// Calls that wait or keep something (`nextBlock`, `acquireLedgerState`, `acquireMempool` and the like) stay open. The
-/// stream exists for them, and over HTTPS Ogmios opens a session for each call and answers it at once.
+/// Calls that wait or hold state (`nextBlock`, `acquireLedgerState`, `acquireMempool`) stay open. The stream exists for
+/// them, and over HTTPS Ogmios opens a session for each call and answers it at once.
 const CLOSED: &[Closing] = &[Closing::new(
     &["queryLedgerState/dump"],
     "It writes the whole ledger state into the file on the node's machine that its parameters name",
 )];
 
-/// The chain as deployed.
+/// The Cardano adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Cardano;
 
@@ -101,7 +101,7 @@ impl Adapter for Cardano {
         Probe::Rpc { method: "queryNetwork/blockHeight", params: "" }
     }
 
-    /// A node that has no block yet is at `"origin"`.
+    /// A node without blocks is at `"origin"`.
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         match answer.trim_ascii() {
             b"\"origin\"" => Some(NodeStatus::at(0)),
@@ -130,7 +130,7 @@ impl Adapter for Cardano {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Cardano)
 }

@@ -1,6 +1,6 @@
-//! Cosmos, `/cosmos`: the REST API of the SDK's modules, read by `GET`. Transactions are broadcast and simulated by `POST`
-//! below `/cosmos/tx/`. Any other post, and CometBFT's own RPC, is answered like a path that a node does not implement. The
-//! same modules are served over gRPC, and the services of IBC and CometBFT.
+//! Cosmos, `/cosmos`: the REST API of the SDK's modules, read by `GET`. Transactions are broadcast and simulated by
+//! `POST` below `/cosmos/tx/`. Any other post, and CometBFT's own RPC, is answered like a path that a node does not
+//! implement. The same modules are served over gRPC, and also the services of IBC and CometBFT.
 
 #[cfg(feature = "events")]
 mod blocks;
@@ -26,7 +26,7 @@ use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// CometBFT decides a block once and for all.
+/// CometBFT never reverts a block.
 static FACTS: Facts = Facts::rest("cosmos", "Cosmos Hub")
     .with_ws(true)
     .with_grpc(&["cosmos", "ibc", "cometbft", "tendermint"])
@@ -45,8 +45,9 @@ const CLOSED: &[Closing] = &[
         .only("with the mode `BROADCAST_MODE_BLOCK`", waits_for_a_block),
 ];
 
-/// Whether a transaction is broadcast in the mode that waits, given by name or by number. If the mode is repeated, one such
-/// value is enough, and so is a body that cannot be read here: the node's decoder takes more than strict JSON.
+/// Reports whether a transaction is broadcast in the mode that waits for a block, by name or by number. One such value
+/// is enough if the mode is repeated. A body that cannot be read here counts too: the node's decoder accepts more than
+/// strict JSON.
 fn waits_for_a_block(call: &CallView<'_>) -> bool {
     let is_block = |mode: &[u8]| {
         let text = unescape(mode);
@@ -58,7 +59,7 @@ fn waits_for_a_block(call: &CallView<'_>) -> bool {
         && may_have_member(call.body, |name, value| name == "mode" && is_block(value))
 }
 
-/// The chain as deployed.
+/// The Cosmos Hub adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Cosmos;
 
@@ -70,7 +71,7 @@ fn not_implemented(body: &[u8]) -> Refusal {
     }
 }
 
-/// The codes of gRPC as the gateway of a node writes them (RESOURCE_EXHAUSTED, UNAVAILABLE, INTERNAL), and the words of the SDK.
+/// The gRPC codes that a node's gateway writes (RESOURCE_EXHAUSTED, UNAVAILABLE, INTERNAL), and the words of the SDK.
 const UNSERVED: UnservedErrors = UnservedErrors {
     own: &["not found"],
     node: (&[8, 14], &["mempool is full"]),
@@ -83,7 +84,7 @@ impl Adapter for Cosmos {
         &FACTS
     }
 
-    /// A module's path has at least two segments; CometBFT's methods are one.
+    /// A module's path has at least two segments; CometBFT's methods have one.
     fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
         let is_module = path.as_str().bytes().filter(|byte| *byte == b'/').nth(1).is_some();
         match *verb {
@@ -129,7 +130,7 @@ impl Adapter for Cosmos {
         }
     }
 
-    /// The SDK reads the height whose state is asked for from a header of its own.
+    /// The SDK reads the height of the requested state from its own header.
     fn headers(&self) -> &'static [&'static str] {
         &["accept", "content-type", "x-cosmos-block-height"]
     }
@@ -138,12 +139,12 @@ impl Adapter for Cosmos {
         &["x-cosmos-block-height", "grpc-metadata-*"]
     }
 
-    /// In the words of CometBFT for blocks, and of the SDK for state.
+    /// The words of CometBFT for blocks, and of the SDK for state.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["is not available, lowest height is", "version does not exist"])
     }
 
-    /// In the words of CometBFT's mempool.
+    /// The words of CometBFT's mempool.
     fn is_known_transaction(&self, answer: &[u8]) -> bool {
         says(answer, &["tx already exists in cache"])
     }
@@ -173,7 +174,7 @@ impl Adapter for Cosmos {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Cosmos)
 }
@@ -257,7 +258,7 @@ mod tests {
             r#"{"mode":"1"}"#,
             r#"{"mode": 1.0 }"#,
             r#"{"mode":"BROADCAST_MODE_BLOCK"} x"#,
-            // What only a lenient decoder reads.
+            // Bodies that only a lenient decoder reads.
             "{'mode':'BROADCAST_MODE_BLOCK'}",
             "\u{feff}{\"mode\":1}",
             "{\"x\":\"\u{1}\",\"mode\":1}",

@@ -1,4 +1,4 @@
-//! Dash, `/dash`: masternode and governance calls have the same endpoint, and their commands are in the params.
+//! Dash, `/dash`: masternode and governance calls use the same endpoint, with their commands in the params.
 
 use crate::family::Closing;
 use crate::family::params::{any_is, either, is_beyond};
@@ -13,10 +13,10 @@ use std::time::Duration;
 /// As on Bitcoin, for the rare block that no quorum has locked.
 const FACTS: Facts = utxo::facts("dash", "Dash", 6).with_block_time(Duration::from_secs(150));
 
-/// Of the main network, and of test networks.
+/// For the main network and test networks.
 const ADDRESSES: AddressForms = AddressForms::base58(&[0x4c, 0x10, 0x8c, 0x13]);
 
-/// The chain as deployed.
+/// The Dash adapter.
 pub const DASH: Utxo = Utxo::new(FACTS)
     .with_addresses(ADDRESSES)
     .with_block("[0]", "00000ffd590b1485b3caadc19b22e6379c733355108f107a430458cdf3407ab6")
@@ -32,8 +32,8 @@ pub const DASH: Utxo = Utxo::new(FACTS)
         Method::new("voteraw", 1).marked(Flags::BROADCAST),
         Method::new("mnsync", 1),
     ])
-    // Reads, and the one submission that needs no key of the node. The others connect, sign, register or vote with
-    // the content of the node's wallet or masternode.
+    // Reads, and the one submission that needs no key of the node. The others connect, sign, register or vote with the
+    // content of the node's wallet or masternode.
     .limiting(&[
         ("masternode", &["count", "current", "list", "payments", "status", "winner", "winners"]),
         (
@@ -81,10 +81,10 @@ pub const DASH: Utxo = Utxo::new(FACTS)
             .only("for `payments` or `winners` of more than 100 blocks", asks_for_many),
     ]);
 
-/// The most blocks that a masternode call may look back.
+/// The maximum number of blocks that a masternode call may look back.
 const FURTHEST: u64 = 100;
 
-/// Whether a `masternode` call names a count of blocks beyond [`FURTHEST`].
+/// Reports whether a `masternode` call requests more blocks than [`FURTHEST`].
 fn asks_for_many(call: &CallView<'_>) -> bool {
     let is_many = |count: &[u8]| count != b"null" && is_beyond(count, FURTHEST);
     let command = either(call.params, 0, "command").and_then(unescape);
@@ -95,7 +95,7 @@ fn asks_for_many(call: &CallView<'_>) -> bool {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(DASH)
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 /// An hour of blocks: the work comes from miners of other chains, and may leave with them.
 const FACTS: Facts = utxo::facts("doge", "Dogecoin", 60).with_block_time(Duration::from_secs(60));
 
-/// Of the main network, and of test networks.
+/// For the main network and test networks.
 const ADDRESSES: AddressForms = AddressForms::base58(&[0x1e, 0x16, 0x71, 0xc4, 0x6f]);
 
-/// The chain as deployed.
+/// The Dogecoin adapter.
 pub const DOGE: Utxo = Utxo::new(FACTS)
     .with_addresses(ADDRESSES)
     .with_block("[0]", "1a91e3dace36e2be3bf030a65679fe821aa1d6ef92e7c9902eb318182c355691")
@@ -23,7 +23,7 @@ pub const DOGE: Utxo = Utxo::new(FACTS)
         "It pays the block to an address of the node's wallet; `createauxblock` takes one from the caller",
     )]);
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(DOGE)
 }

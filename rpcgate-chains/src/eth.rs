@@ -12,14 +12,14 @@ const FACTS: Facts = evm::facts("eth", "Ethereum", 64)
     .with_max_lag(3)
     .with_block_time(Duration::from_secs(12));
 
-/// The chain as deployed.
+/// The Ethereum adapter.
 pub const ETH: Evm = Evm::new(FACTS, 1).forbidding_debug().with_methods(&[
     Method::new("eth_sendTransaction", 20).marked(Flags::BROADCAST),
     Method::new("eth_getLogs", 75).marked(Flags::HEAVY.and(Flags::PACED)),
     Method::new("eth_getFilterLogs", 1).marked(Flags::PACED),
 ]);
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(ETH)
 }

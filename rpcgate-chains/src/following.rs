@@ -1,15 +1,15 @@
-//! What readers of several chains do alike while they follow one.
+//! Helpers for readers of several chains.
 
 use rpcgate_core::event::{BlockRef, ChainEvent, EventType, ReadError};
 
-/// The event of a block with this number of transactions.
+/// Returns the event of a block with this number of transactions.
 pub(crate) fn new_block(block: &BlockRef, transactions: usize) -> ChainEvent {
     ChainEvent::new(EventType::NewBlock)
         .with("parent_hash", block.parent.as_str())
         .with("transactions", transactions)
 }
 
-/// The block, if it is at the height that was asked for: a node must not pass off another one as that.
+/// Returns the block if it is at the requested height: a node must not answer with another one.
 pub(crate) fn at_height(block: BlockRef, height: u64) -> Result<BlockRef, ReadError> {
     if block.height == height {
         Ok(block)
@@ -18,8 +18,8 @@ pub(crate) fn at_height(block: BlockRef, height: u64) -> Result<BlockRef, ReadEr
     }
 }
 
-/// What a node has at a height, if it refuses heights above its newest block as well as those that it has pruned: `None`
-/// above the newest one alone.
+/// Returns `None` only above the newest block, for nodes that refuse both those heights and the ones that they have
+/// pruned.
 pub(crate) async fn unless_above(
     found: Result<BlockRef, ReadError>,
     height: u64,

@@ -1,33 +1,33 @@
-//! Forms of texts that several chains have: hexadecimal digits, decimal numbers, and base58 with a checksum.
+//! Text forms that several chains share: hexadecimal digits, decimal numbers, and base58 with a checksum.
 
 use bs58::Alphabet;
 use ring::digest::{SHA256, digest};
 
-/// The longest text in base58 that is decoded for its checksum, in bytes; no address with one is longer.
+/// The maximum length, in bytes, of a base58 text that is decoded for its checksum; no address with one is longer.
 const LONGEST: usize = 64;
 
-/// Whether a text has nothing but hexadecimal digits, this many of them.
+/// Reports whether a text is exactly this number of hexadecimal digits.
 pub(crate) fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
-/// This many hexadecimal digits, in lower case.
+/// Returns this number of hexadecimal digits in lower case.
 pub(crate) fn lower_hex(text: &str, digits: usize) -> Option<String> {
     is_hex(text, digits).then(|| text.to_ascii_lowercase())
 }
 
-/// Bytes in hexadecimal digits, two for each, in lower case. There may be none.
+/// Returns hexadecimal bytes, possibly none, in lower case.
 pub(crate) fn hex_bytes(text: &str) -> Option<String> {
     if text.len().is_multiple_of(2) { lower_hex(text, text.len()) } else { None }
 }
 
-/// A name that a chain's own programs give: it is not empty, and has no control characters and no blanks around it.
+/// Accepts a program's name: not empty, without control characters and surrounding blanks.
 pub(crate) fn program_name(text: &str) -> Option<String> {
     let is_name = !text.is_empty() && text.trim() == text && !text.contains(char::is_control);
     is_name.then(|| text.to_owned())
 }
 
-/// A decimal number without leading zeros, as events have amounts; `None` for any other text.
+/// Accepts a decimal number without leading zeros, the form of amounts in events.
 pub(crate) fn whole_number(text: &str) -> Option<String> {
     if text.is_empty() || !text.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
@@ -36,12 +36,12 @@ pub(crate) fn whole_number(text: &str) -> Option<String> {
     Some(if digits.is_empty() { "0" } else { digits }.to_owned())
 }
 
-/// A `direction` of activity.
+/// Accepts a `direction` of activity.
 pub(crate) fn direction(text: &str) -> Option<String> {
     matches!(text, "in" | "out" | "self").then(|| text.to_owned())
 }
 
-/// This many bytes in base58, which has one spelling of them.
+/// Accepts base58 of this number of bytes, which has one spelling.
 pub(crate) fn base58(text: &str, bytes: usize) -> Option<String> {
     // A byte takes at most two digits.
     let is_possible = text.len() <= 2 * bytes;
@@ -49,7 +49,7 @@ pub(crate) fn base58(text: &str, bytes: usize) -> Option<String> {
     (decoded.len() == bytes).then(|| text.to_owned())
 }
 
-/// The first four bytes of the doubled hash.
+/// Returns the first four bytes of the doubled hash.
 fn checksum(body: &[u8]) -> [u8; 4] {
     let hash = digest(&SHA256, digest(&SHA256, body).as_ref());
     let mut out = [0; 4];
@@ -57,7 +57,7 @@ fn checksum(body: &[u8]) -> [u8; 4] {
     out
 }
 
-/// The bytes before the checksum of a text in base58, if that is right.
+/// Returns the bytes before the checksum of a base58 text, if the checksum is right.
 pub(crate) fn checked_base58(text: &str, alphabet: &Alphabet) -> Option<Vec<u8>> {
     if text.len() > LONGEST {
         return None;
@@ -67,7 +67,7 @@ pub(crate) fn checked_base58(text: &str, alphabet: &Alphabet) -> Option<Vec<u8>>
     (checksum(&bytes)[..] == sum[..]).then_some(bytes)
 }
 
-/// Bytes in base58, with their checksum.
+/// Encodes bytes with their checksum in base58.
 pub(crate) fn base58_with_checksum(mut bytes: Vec<u8>, alphabet: &Alphabet) -> String {
     bytes.extend(checksum(&bytes));
     bs58::encode(bytes).with_alphabet(alphabet).into_string()

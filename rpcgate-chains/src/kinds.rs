@@ -1,15 +1,15 @@
-//! The types of events that the blocks of most chains have, and a member that they share.
+//! The types of events that most chains have, and a member that they share.
 
 use rpcgate_core::event::{EventMember, EventType, Wanted};
 
-/// What an address does in a transaction.
+/// The role of an address in a transaction.
 pub(crate) const DIRECTION: EventMember = EventMember::one_of("direction", &["in", "out", "self"]);
 
 /// The types of events of chains with addresses, tokens and contracts.
 pub(crate) const KINDS: &[EventType] =
     &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent];
 
-/// Whether anything is wanted that only the transactions of a block tell.
+/// Reports whether the wanted events need the transactions of a block.
 pub(crate) fn wants_transactions(wanted: &Wanted) -> bool {
     KINDS.iter().any(|kind| *kind != EventType::NewBlock && wanted.wants(*kind))
 }

@@ -40,7 +40,7 @@ pub mod tron;
 pub mod xlm;
 pub mod xrp;
 
-/// A function that makes the adapter of a chain as deployed.
+/// A function that creates the adapter of a chain.
 pub type Make = fn() -> Arc<dyn Adapter>;
 
 /// Every chain of this crate, by kind: EVM, UTXO, then the others. Lists of chains keep this order.
@@ -67,17 +67,17 @@ pub const CATALOG: &[Make] = &[
     solana::adapter,
 ];
 
-/// The adapters of [`CATALOG`], in its order.
+/// Returns the adapters of [`CATALOG`], in its order.
 pub fn catalog() -> impl Iterator<Item = Arc<dyn Adapter>> {
     CATALOG.iter().map(|make| make())
 }
 
-/// The adapter of the chain at `/<path>`; `None` for any other text, aliases included.
+/// Returns the adapter of the chain at `/<path>`; `None` for any other text, aliases included.
 pub fn by_path(path: &str) -> Option<Arc<dyn Adapter>> {
     catalog().find(|adapter| adapter.facts().name.as_str() == path)
 }
 
-/// The canonical name of a chain that a key's scope names by its path or by an alias. Names are compared exactly.
+/// Resolves a key scope's chain, a path or an alias, to its canonical name. Names are compared exactly.
 ///
 /// ```
 /// use rpcgate_chains::scoped;
@@ -389,8 +389,8 @@ mod tests {
         }
     }
 
-    /// The lists agree with the marks: a method listed as closed is closed, and an operator may open it if the list says
-    /// so; a method of which some calls are closed is narrowed by its parameters.
+    /// The lists agree with the marks: a method listed as closed is closed, and an operator may open it if the list
+    /// says so; a method with some closed calls is narrowed by its parameters.
     #[test]
     fn every_listed_closed_call_is_closed() {
         for adapter in catalog() {

@@ -10,11 +10,11 @@ use std::time::Duration;
 /// The federation never replaces a block that has another on it; Liquid's documentation calls two final.
 const FACTS: Facts = utxo::facts("liquid", "Liquid Network", 2).with_block_time(Duration::from_secs(60));
 
-/// Of the main network, and of test networks. Events have no confidential addresses.
+/// For the main network and test networks. Events have no confidential addresses.
 const ADDRESSES: AddressForms =
     AddressForms::base58(&[0x39, 0x27, 0x24, 0x13, 0xeb, 0x4b]).with_bech32(&["ex", "tex", "ert"]);
 
-/// The chain as deployed.
+/// The Liquid Network adapter.
 pub const LIQUID: Utxo = Utxo::new(FACTS)
     .with_addresses(ADDRESSES)
     .with_block("[0]", "1466275836220db2944ca059a3a10ef6fd2ea684b0688d2c379296888a206003")
@@ -51,7 +51,7 @@ pub const LIQUID: Utxo = Utxo::new(FACTS)
         ),
     ]);
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(LIQUID)
 }

@@ -10,17 +10,17 @@ use std::time::Duration;
 const FACTS: Facts =
     utxo::facts("ltc", "Litecoin", 12).with_aliases(&["litecoin"]).with_block_time(Duration::from_secs(150));
 
-/// Of the main network, and of test networks.
+/// For the main network and test networks.
 const ADDRESSES: AddressForms =
     AddressForms::base58(&[0x30, 0x32, 0x05, 0x6f, 0x3a, 0xc4]).with_bech32(&["ltc", "tltc", "rltc"]);
 
-/// The chain as deployed.
+/// The Litecoin adapter.
 pub const LTC: Utxo = Utxo::new(FACTS)
     .with_addresses(ADDRESSES)
     .with_block("[0]", "12a765e31ffd4059bada1e25190f6e98c99d9714d334efa41a195a7e7e04bfe2")
     .weighing(&[("getblock", 10), ("getrawtransaction", 10), ("sendrawtransaction", 20)]);
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(LTC)
 }

@@ -1,20 +1,20 @@
-//! Matching what leaves accounts with what arrives at others, for chains whose transactions tell of both apart.
+//! Matches withdrawals with deposits, for chains whose transactions report them separately.
 
 use std::collections::{HashMap, VecDeque};
 
-/// A transfer: a withdrawal, or a part of it, and the deposit that it went into.
+/// A transfer: a withdrawal, or a part of it, and its deposit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Move<P> {
     pub(crate) token: String,
-    /// `None` if more arrives than has left: it was made in the transaction.
+    /// `None` if more arrives than has left: it was minted in the transaction.
     pub(crate) from: Option<P>,
-    /// `None` if more leaves than arrives: it was destroyed.
+    /// `None` if more leaves than arrives: it was burned.
     pub(crate) to: Option<P>,
     pub(crate) amount: u128,
 }
 
-/// The withdrawals of one transaction that no deposit has taken yet. A deposit takes from the oldest withdrawals of its
-/// token first, so that each unit is moved once.
+/// The unmatched withdrawals of one transaction. A deposit takes from the oldest withdrawals of its token first, so
+/// that each unit is moved once.
 #[derive(Debug)]
 pub(crate) struct Moves<P> {
     open: HashMap<String, VecDeque<(P, u128)>>,
@@ -60,7 +60,7 @@ impl<P: Clone> Moves<P> {
         }
     }
 
-    /// The transfers, and the withdrawals that no deposit took.
+    /// Returns the transfers, and the withdrawals without a deposit.
     pub(crate) fn done(mut self) -> Vec<Move<P>> {
         for token in self.tokens {
             for (from, amount) in self.open.remove(&token).unwrap_or_default() {

@@ -43,12 +43,12 @@ const METHODS: &[Method] = &[
     Method::new("send_tx", 1).marked(Flags::BROADCAST),
 ];
 
-/// Calls that wait (`broadcast_tx_commit`, `send_tx`, `tx`) stay open: clients are built on them, a node ends them by itself
-/// after 10 s, and they are charged.
+/// Calls that wait (`broadcast_tx_commit`, `send_tx`, `tx`) stay open: clients depend on them, a node ends them by
+/// itself after 10 s, and they are charged.
 const CLOSED: &[Closing] =
     &[Closing::new(&["adv_*", "sandbox_*"], "It changes the state or the peers of a node built for tests")];
 
-/// The chain as deployed.
+/// The NEAR adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Near;
 
@@ -95,12 +95,12 @@ impl Adapter for Near {
         }
     }
 
-    /// Before a contract's failure in `query` became an error, the result held it.
+    /// In older nodes the result contains a contract's failure in `query`; in newer ones it is an error.
     fn is_error(&self, answer: &[u8]) -> bool {
         may_have(answer, "\"error\"") && member(answer, "error").is_some_and(|error| error.starts_with(b"\""))
     }
 
-    /// Blocks older than five epochs are kept by archival nodes only, to which an unknown block is an old one.
+    /// Only archival nodes keep blocks older than five epochs; other nodes call an old block unknown.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["\"GARBAGE_COLLECTED_BLOCK\"", "\"UNKNOWN_BLOCK\""])
     }
@@ -134,7 +134,7 @@ impl Adapter for Near {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Near)
 }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 /// More than the deepest reorganisation on record, 157 blocks in February 2023; milestones usually finalise sooner.
 const FACTS: Facts = evm::facts("polygon", "Polygon", 256);
 
-/// The chain as deployed.
+/// The Polygon PoS adapter.
 pub const POLYGON: Evm = Evm::new(FACTS, 137).closing(&[Closing::new(
     &["bor_getVoteOnHash"],
     "It locks the node on the milestone that its parameters name: it is the validators' vote, not a read",
 )]);
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(POLYGON)
 }

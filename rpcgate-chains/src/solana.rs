@@ -28,11 +28,12 @@ static FACTS: Facts = Facts::json_rpc("solana", "Solana")
     .with_max_lag(75)
     .with_block_time(Duration::from_millis(400));
 
-/// The chain as deployed.
+/// The Solana adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Solana;
 
-/// The codes of Agave's `custom_error.rs`: an unhealthy node, a block or a history that it does not have, an index that it does not keep, a slot that it has not reached.
+/// The codes of Agave's `custom_error.rs`: an unhealthy node, a missing block or history, a missing index, a slot that
+/// it has not reached.
 const UNSERVED: UnservedErrors = UnservedErrors {
     own: &[],
     node: (&[-32005], &[]),
@@ -57,7 +58,7 @@ impl Adapter for Solana {
         }
     }
 
-    /// The errors -32001 (cleaned up), -32007 (missing after a snapshot) and -32011 (no history), by their words.
+    /// The words of errors -32001 (cleaned up), -32007 (missing after a snapshot) and -32011 (no history).
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(
             answer,
@@ -101,7 +102,7 @@ impl Adapter for Solana {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Solana)
 }

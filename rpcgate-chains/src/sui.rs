@@ -17,7 +17,7 @@ use rpcgate_core::json::unescape;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A checkpoint is certified: it is final.
+/// A certified checkpoint is final.
 static FACTS: Facts =
     Facts::json_rpc("sui", "Sui").with_max_lag(120).with_block_time(Duration::from_millis(250));
 
@@ -36,11 +36,12 @@ const METHODS: &[Method] = &[
     Method::new("suix_getBalance", 1),
 ];
 
-/// The chain as deployed.
+/// The Sui adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Sui;
 
-/// The codes of Sui's JSON-RPC: a transient error, and an internal one, which a node that restores its database also gives.
+/// The codes of Sui's JSON-RPC: a transient error, and an internal one, which a node that restores its database also
+/// returns.
 const UNSERVED: UnservedErrors = UnservedErrors {
     own: &["could not find", "not found", "invalid", "verification"],
     node: (&[-32050], &[]),
@@ -102,7 +103,7 @@ impl Adapter for Sui {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Sui)
 }

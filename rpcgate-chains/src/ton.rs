@@ -47,7 +47,7 @@ const METHODS: &[Method] = &[
     Method::new("sendBocReturnHash", 20).marked(Flags::BROADCAST),
 ];
 
-/// Methods that TonCenter takes by `POST`.
+/// Methods that TonCenter accepts by `POST`.
 const POSTED: &[&str] = &[
     "estimateFee",
     "runGetMethod",
@@ -59,7 +59,7 @@ const POSTED: &[&str] = &[
     "sendQuerySimple",
 ];
 
-/// The chain as deployed.
+/// The TON adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Ton;
 
@@ -127,7 +127,7 @@ impl Adapter for Ton {
         KeyPlaces::default().with_query("api_key")
     }
 
-    /// In the words of lite servers.
+    /// The words of lite servers.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["state already gc'd", "not in db"])
     }
@@ -158,7 +158,7 @@ impl Adapter for Ton {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Ton)
 }

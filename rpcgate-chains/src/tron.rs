@@ -1,5 +1,5 @@
-//! TRON, `/tron`: the HTTP API of a full node, `/wallet/<method>`, by `POST` and for reads by `GET` as well, and the gRPC API
-//! of the same node in the proto package `protocol`.
+//! TRON, `/tron`: the HTTP API of a full node, `/wallet/<method>`, by `POST` and for reads also by `GET`, and the gRPC
+//! API of the same node in the proto package `protocol`.
 
 #[cfg(feature = "events")]
 mod address;
@@ -85,7 +85,7 @@ const CLOSED: &[Closing] = &[
     .openable(),
 ];
 
-/// The chain as deployed.
+/// The TRON adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Tron;
 
@@ -146,7 +146,7 @@ impl Adapter for Tron {
     }
 
     fn settled(&self, call: CallView<'_>, body: &[u8], finality: &Finality) -> Permanence {
-        // A node answers an empty object for a thing that it does not have.
+        // A node answers an empty object for missing data.
         if body.trim_ascii() == b"{}" {
             return Permanence::Unknown;
         }
@@ -171,7 +171,7 @@ impl Adapter for Tron {
                     .any(|path| at(body, path).is_some_and(is_failure)))
     }
 
-    /// A light node refuses whatever needs old blocks with this text, at status 200.
+    /// A light node refuses calls that need old blocks with this text, at status 200.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["this node is a lite fullnode"])
     }
@@ -209,7 +209,7 @@ impl Adapter for Tron {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Tron)
 }

@@ -1,4 +1,4 @@
-//! Stellar, `/xlm`: three read-outs of a core node's status, and no other path.
+//! Stellar, `/xlm`: three status reads of a core node, and no other path.
 
 #[cfg(feature = "events")]
 mod blocks;
@@ -24,7 +24,7 @@ static FACTS: Facts = Facts::rest("xlm", "Stellar")
     .with_max_lag(6)
     .with_block_time(Duration::from_secs(5));
 
-/// The chain as deployed.
+/// The Stellar adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Xlm;
 
@@ -37,7 +37,7 @@ impl Adapter for Xlm {
         vec![Method::new("info", 1), Method::new("metrics", 1), Method::new("quorum", 1)]
     }
 
-    /// A core node's port also takes commands that control it, so only listed paths are served.
+    /// A core node's port also accepts commands that control it, so only listed paths are served.
     fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
         match (verb, path.as_str()) {
             (&Verb::GET | &Verb::HEAD, "/info" | "/metrics" | "/quorum") => Ok(Surface::Rest),
@@ -79,7 +79,7 @@ impl Adapter for Xlm {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Xlm)
 }

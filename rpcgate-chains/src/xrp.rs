@@ -21,7 +21,7 @@ use rpcgate_core::json::unescape;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A validated ledger is final. Servers show newer ones only to callers that ask for `current` or `closed`.
+/// A validated ledger is final. Servers show newer ones only to callers that request `current` or `closed`.
 static FACTS: Facts = Facts::json_rpc("xrp", "XRP Ledger")
     .with_dialect(Dialect::Xrp)
     .with_aliases(&["ripple"])
@@ -43,8 +43,8 @@ const METHODS: &[Method] = &[
     Method::new("random", 1),
 ];
 
-/// Methods that rippled serves only to administrators ("Admin API methods" of its documentation, and the roles in its table
-/// of methods). A node takes every caller from an address that it trusts for an administrator, so the gateway decides.
+/// Methods that rippled serves only to administrators ("Admin API methods" of its documentation, and the roles in its
+/// table of methods). A node treats every caller from a trusted address as an administrator, so the gateway decides.
 const CLOSED: &[Closing] = &[
     Closing::new(
         &["batch"],
@@ -87,8 +87,8 @@ const CLOSED: &[Closing] = &[
         .only("with `full` or `accounts`", is_whole),
 ];
 
-/// Whether a call of `feature` has any parameter but the version of the API. On a stream the parameters stand beside the
-/// command.
+/// Reports whether a call of `feature` has any parameter except the API version. On a stream the parameters are next to
+/// the command.
 fn has_parameters(call: &CallView<'_>) -> bool {
     let params = call.params.trim_ascii();
     if member(params, "command").is_some() {
@@ -103,7 +103,7 @@ fn has_parameters(call: &CallView<'_>) -> bool {
     !is_one || !is_object || any_member(first, |name, _| name != "api_version")
 }
 
-/// Whether a call of `ledger` asks for everything in it.
+/// Reports whether a call of `ledger` requests the full content.
 fn is_whole(call: &CallView<'_>) -> bool {
     let asks = |object: &[u8]| {
         any_member(object, |name, value| {
@@ -113,7 +113,7 @@ fn is_whole(call: &CallView<'_>) -> bool {
     positional(call.params, 0).is_some_and(asks) || asks(call.params)
 }
 
-/// The chain as deployed.
+/// The XRP Ledger adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Xrp;
 
@@ -207,7 +207,7 @@ impl Adapter for Xrp {
     }
 }
 
-/// The adapter of the chain as deployed.
+/// Returns the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Xrp)
 }

@@ -1,15 +1,16 @@
 //! Blocks of Aptos and their events.
 //!
-//! The API names no parent of a block, and a committed block is final: [`BlockRef::parent`] is empty.
+//! The API does not name a block's parent, and a committed block is final: [`BlockRef::parent`] is empty.
 //!
 //! **Addresses** have `0x` and 64 lower-case digits, special ones (`0x0` to `0xf`) one digit.
 //!
-//! **Activity**: the sender and whoever signs or pays the fee beside it, accounts from which coins or fungible assets
-//! leave or at which they arrive, and accounts and objects whose resources change. `value` is what moves of APT.
+//! **Activity**: the sender, other signers and the fee payer, accounts that send or receive coins or fungible assets,
+//! and accounts and objects whose resources change. `value` is the moved amount of APT.
 //!
-//! **Transfers**: deposits are matched with the withdrawals of the same transaction ([`Moves`]). A withdrawal or deposit
-//! of a fungible asset names a store. Its asset and its owner are taken from the changes of the transaction; without them
-//! there is no transfer, or one that names the store alone. Failed transactions transfer nothing.
+//! **Transfers**: deposits are matched with the withdrawals of the same transaction ([`Moves`]). A withdrawal or
+//! deposit of a fungible asset names a store, whose asset and owner come from the changes of the transaction. Without
+//! the asset there is no transfer; without the owner the transfer names only the store. Failed transactions transfer
+//! nothing.
 
 use super::Aptos;
 use super::shapes::shapes;
@@ -24,7 +25,7 @@ use rpcgate_core::event::{
 };
 use serde::Deserialize;
 
-/// The most transactions of a block that are read. Nodes limit blocks to fewer.
+/// The maximum number of transactions read per block. Nodes limit blocks to fewer.
 const TRANSACTIONS: u64 = 100_000;
 
 #[derive(Deserialize)]
@@ -55,14 +56,13 @@ impl Block {
         BlockRef::new(self.block_height, &*self.block_hash, "", secs)
     }
 
-    /// The number of its transactions.
     fn count(&self) -> Result<u64, ReadError> {
         let count = self.last_version.checked_sub(self.first_version).and_then(|rest| rest.checked_add(1));
         count.filter(|count| *count <= TRANSACTIONS).ok_or(ReadError::Unreadable("versions of a block"))
     }
 }
 
-/// The block at a height; `None` if there is none yet.
+/// Returns the block at a height; `None` if it does not exist yet.
 async fn block(node: &dyn NodeCalls, height: u64, is_whole: bool) -> Result<Option<Block>, ReadError> {
     let path = format!("/v1/blocks/by_height/{height}?with_transactions={is_whole}");
     let answer = match node.request(Method::GET, path, String::new()).await {
@@ -77,7 +77,7 @@ async fn block(node: &dyn NodeCalls, height: u64, is_whole: bool) -> Result<Opti
     }
 }
 
-/// All transactions of a block. A node cuts the list of a block with many; the rest is read by versions.
+/// Returns all transactions of a block. A node truncates a long list; the rest is read by versions.
 async fn transactions(node: &dyn NodeCalls, block: &mut Block) -> Result<Vec<Transaction>, ReadError> {
     const WRONG: ReadError = ReadError::Unreadable("transactions of a block");
     let count = block.count()?;
@@ -160,8 +160,8 @@ impl BlockReader for Aptos {
     }
 }
 
-/// Whether a text can be the name of a Move type as the API writes it, such as `0x1::coin::CoinStore<0x1::a::B>`. The API
-/// cuts long ones, so the brackets may be open.
+/// Reports whether a text can be a Move type as the API writes it, such as `0x1::coin::CoinStore<0x1::a::B>`. The API
+/// truncates long ones, so the brackets may be open.
 fn is_type(text: &str) -> bool {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_:<>, ".contains(&byte);
     if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '0') || !text.bytes().all(is_of_name) {
@@ -173,7 +173,7 @@ fn is_type(text: &str) -> bool {
     package.starts_with("0x") && address(package).is_some() && is_module
 }
 
-/// A hash as the API writes it.
+/// Parses a hash as the API writes it.
 fn hash(text: &str) -> Option<String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     lower_hex(digits, 64).map(|digits| format!("0x{digits}"))

@@ -1,4 +1,4 @@
-//! The events of one transaction of Aptos.
+//! The events of one Aptos transaction.
 
 use crate::activity::Activity;
 use crate::answer::{Amount, number, shortened};
@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The chain's own coin: its type, and the address of the fungible asset that it is paired with.
+/// The native coin: its type, and the address of its paired fungible asset.
 const APT: [&str; 2] = ["0x1::aptos_coin::AptosCoin", "0xa"];
 const STORE: &str = "0x1::coin::CoinStore<";
-/// The most members of an event's data that are told.
+/// The maximum number of data members in an event.
 const MEMBERS: usize = 32;
 
 #[derive(Deserialize)]
@@ -31,7 +31,7 @@ pub(super) struct Transaction {
     changes: Vec<Change>,
 }
 
-/// Those who sign beside the sender.
+/// The signers in addition to the sender.
 #[derive(Deserialize)]
 struct Signature {
     #[serde(default)]
@@ -67,7 +67,7 @@ struct Change {
     data: Option<Value>,
 }
 
-/// The canonical form of an address; `None` for any other text.
+/// Returns the canonical form of an address; `None` for any other text.
 pub(super) fn address(text: &str) -> Option<String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     if !(1..=64).contains(&digits.len()) || !is_hex(digits, digits.len()) {
@@ -85,12 +85,12 @@ fn read_address(text: Option<&str>) -> Result<String, ReadError> {
     text.and_then(address).ok_or(ReadError::Unreadable("an address"))
 }
 
-/// What the changes of a transaction tell of the stores that its events name.
+/// The stores that events name, from the changes of a transaction.
 #[derive(Default)]
 struct Stores {
     owners: HashMap<String, String>,
     assets: HashMap<String, String>,
-    /// The type of coins by the account of a store and the creation number of one of its event handles.
+    /// The coin type by a store's account and the creation number of one of its event handles.
     coins: HashMap<(String, u64), String>,
 }
 
@@ -128,23 +128,23 @@ impl Stores {
 /// One side of a transfer.
 #[derive(Clone)]
 struct Party {
-    /// The account; `None` if the owner of the store is not known.
+    /// The account; `None` if the owner of the store is unknown.
     account: Option<String>,
-    /// The store, if it is one of a fungible asset.
+    /// The store of a fungible asset.
     store: Option<String>,
 }
 
-/// A withdrawal or deposit that an event tells of.
+/// A withdrawal or deposit.
 struct Flow {
     is_deposit: bool,
     party: Party,
-    /// `None` if it is not known.
+    /// `None` if it is unknown.
     token: Option<String>,
     amount: u128,
 }
 
 impl MoveEvent {
-    /// The withdrawal or deposit that it tells of; `None` for any other event.
+    /// Returns the event's withdrawal or deposit; `None` for any other event.
     fn flow(&self, stores: &Stores) -> Result<Option<Flow>, ReadError> {
         let name = self.kind.split('<').next().unwrap_or_default();
         let is_deposit = match name {
@@ -184,7 +184,7 @@ impl MoveEvent {
         Ok(Some(Flow { is_deposit, party, token, amount }))
     }
 
-    /// The event's data: scalar members as they are, any other as JSON, all behind `data_`.
+    /// Adds the event's data with the prefix `data_`: scalars as they are, other values as JSON text.
     fn with_data(&self, mut event: ChainEvent) -> ChainEvent {
         let Value::Object(members) = &self.data else {
             return match scalar(&self.data) {
@@ -201,7 +201,7 @@ impl MoveEvent {
     }
 }
 
-/// A value as events have it; nothing for one that is not there.
+/// Returns a value as events have it; `None` for null.
 fn scalar(value: &Value) -> Option<Value> {
     Some(match value {
         Value::Null => return None,
@@ -213,7 +213,6 @@ fn scalar(value: &Value) -> Option<Value> {
 }
 
 impl Transaction {
-    /// Adds its events.
     pub(super) fn events(&self, wanted: &Wanted, out: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
         let event = |kind| ChainEvent::new(kind).with("tx_hash", &*self.hash).with("version", self.version);
         let wants_activity = wanted.wants(EventType::AddressActivity);

@@ -1,11 +1,10 @@
-//! Addresses of Cardano.
 
 use crate::form::is_hex;
 use bech32::Bech32;
 use bech32::primitives::decode::CheckedHrpstring;
 
-/// An address in the form in which blocks have it: in bech32 in lower case, or in base58 for one of the Byron era. `None`
-/// for any other text.
+/// Returns an address in the form that blocks have: lower-case bech32, or base58 for the Byron era. `None` for any
+/// other text.
 pub(super) fn canonical(text: &str) -> Option<String> {
     match CheckedHrpstring::new::<Bech32>(text) {
         Ok(checked) => {
@@ -30,10 +29,10 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     }
 }
 
-/// Whether a text is an address of the Byron era: in base58, a list in CBOR of its content, as bytes behind tag 24, and
-/// of the CRC-32 of that content.
+/// Reports whether a text is a Byron-era address: base58 of a CBOR list of its content, as bytes behind tag 24, and the
+/// content's CRC-32.
 fn is_byron(text: &str) -> bool {
-    // The longest ones have a derivation path and a network, and some 120 characters.
+    // The longest ones have a derivation path and a network, and about 120 characters.
     if text.len() > 200 {
         return false;
     }
@@ -63,8 +62,8 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// The name of a token in the form in which blocks have it: `lovelace`, or the hash of its policy and, behind a dot, its
-/// name if it has one, both in hex. `None` for any other text.
+/// Returns a token in the form that blocks have: `lovelace`, or the policy's hash and, after a dot, the asset's name if
+/// it has one, both in hex. `None` for any other text.
 pub(super) fn token(text: &str) -> Option<String> {
     if text == "lovelace" {
         return Some(text.to_owned());

@@ -1,21 +1,20 @@
 //! Blocks of Cardano and their events, by Ogmios over WebSocket.
 //!
-//! Ogmios finds blocks by points, a slot and an id, and tells the blocks behind one. [`BlockRef::place`] is therefore the
-//! block's slot and the points of the ancestors that are known, at most [`ANCESTORS`], newest first:
-//! `slot,slot:id,slot:id`. With them a fork is found from any block behind it, as long as it is not deeper. The parent of
-//! the head is not known.
+//! Ogmios finds blocks by points (a slot and an id) and returns the blocks after a point. So [`BlockRef::place`] has
+//! the block's slot and the points of its known ancestors, at most [`ANCESTORS`], newest first: `slot,slot:id,slot:id`.
+//! With them a fork is found from any block after it, unless it is deeper. The parent of the head is unknown.
 //!
 //! Times are those of slots of one second, which the chain has since the Shelley era.
 //!
-//! **Activity**: addresses of outputs, with `value` for their lovelace. An input names the output that it spends and not
-//! the address, which only an index would know: the direction is `in`, unless the spent output is of the same block.
-//! If a script of a transaction fails, its collateral is spent, and `success` is false.
+//! **Activity**: addresses of outputs, with `value` for their lovelace. An input names the output that it spends and
+//! not the address, which only an index would know: the direction is `in`, unless the spent output is of the same
+//! block. If a script of a transaction fails, its collateral is spent, and `success` is false.
 //!
-//! **Transfers**: each asset of each output, with `to` alone, the same address's change included. The token is `lovelace`,
-//! or the policy and, behind a dot, the asset's name in hex.
+//! **Transfers**: each asset of each output, with only `to`, including change to the same address. The token is
+//! `lovelace`, or the policy and, after a dot, the asset's name in hex.
 //!
-//! **Events of contracts**: the scripts of a transaction's witnesses, its redeemers, and what it mints (or burns, with a
-//! negative value).
+//! **Events of contracts**: the scripts of a transaction's witnesses, its redeemers, and what it mints (or burns, with
+//! a negative value).
 
 use super::Cardano;
 use super::address::{canonical, token};
@@ -32,14 +31,13 @@ use rpcgate_core::event::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The number of ancestors whose points a block's place has.
+/// The maximum number of ancestors whose points a block's place has.
 const ANCESTORS: usize = 12;
-/// Ogmios' code for points none of which are in its chain.
+/// Ogmios' code if no point is in its chain.
 const NO_INTERSECTION: i64 = 1_000;
-/// The most answers that are read to reach one block: the way back, ancestors, and rollbacks meanwhile.
+/// The maximum answers read to reach one block: the way back, ancestors, and rollbacks meanwhile.
 const ANSWERS: usize = 4 * ANCESTORS;
 
-/// A point of the chain.
 #[derive(Deserialize, Clone, PartialEq, Eq)]
 struct Point {
     slot: u64,
@@ -59,8 +57,8 @@ struct Intersection {
     tip: Tip,
 }
 
-/// The next block, or the point to which the chain goes back. An enum with the direction as its tag would hold the whole
-/// answer first, with everything that senders put into it, and fail on what is nested too deep, such as metadata.
+/// The next block, or the point of a rollback. An enum tagged by the direction would buffer the whole answer, including
+/// content of senders, and fail on deep nesting, such as metadata.
 #[derive(Deserialize)]
 struct Next {
     direction: Direction,
@@ -97,7 +95,7 @@ struct Seconds {
     seconds: u64,
 }
 
-/// The block's own point and those of its ancestors that its place names.
+/// Returns the block's own point and those of its ancestors that its place names.
 fn points(known: &BlockRef) -> Result<Vec<Point>, ReadError> {
     let mut rows = known.place.split(',');
     let slot = rows.next().and_then(|slot| slot.parse().ok());
@@ -110,7 +108,7 @@ fn points(known: &BlockRef) -> Result<Vec<Point>, ReadError> {
     points.ok_or(ReadError::Unreadable("the place of a known block"))
 }
 
-/// The place of a block, behind these ancestors.
+/// Returns the place of a block after these ancestors.
 fn place(slot: u64, ancestors: &[Point]) -> String {
     let mut place = slot.to_string();
     for point in ancestors.iter().take(ANCESTORS) {
@@ -119,7 +117,7 @@ fn place(slot: u64, ancestors: &[Point]) -> String {
     place
 }
 
-/// The time of a slot.
+/// Returns the time of a slot.
 async fn time(node: &dyn NodeCalls, slot: u64) -> Result<i64, ReadError> {
     const WRONG: ReadError = ReadError::Unreadable("the time of a slot");
     let answer = node.stream_call("queryNetwork/startTime", "{}".into()).await?;
@@ -131,7 +129,7 @@ async fn time(node: &dyn NodeCalls, slot: u64) -> Result<i64, ReadError> {
     i64::try_from(i128::from(start) + since).map_err(|_| WRONG)
 }
 
-/// The seconds since 1970 of a time such as `2017-09-23T21:44:51Z`.
+/// Returns the seconds since 1970 of a time such as `2017-09-23T21:44:51Z`.
 fn seconds(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let numbers = |text: &str, mark: char, most: [i64; 3]| -> Option<[i64; 3]> {
@@ -153,7 +151,7 @@ fn seconds(text: &str) -> Option<i64> {
     Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
 }
 
-/// The newest point of `points` that is in the node's chain, by its index, and the chain's tip.
+/// Returns the index of the newest point of `points` that is in the node's chain, and the chain's tip.
 async fn intersect(node: &dyn NodeCalls, points: &[Point]) -> Result<(usize, Tip), ReadError> {
     let rows: Vec<_> = points.iter().map(|point| json!({ "slot": point.slot, "id": point.id })).collect();
     let answer = node.stream_call("findIntersection", json!({ "points": rows }).to_string()).await?;
@@ -163,7 +161,7 @@ async fn intersect(node: &dyn NodeCalls, points: &[Point]) -> Result<(usize, Tip
     Ok((index.ok_or(ReadError::Unreadable("an intersection"))?, found.tip))
 }
 
-/// A block with those before it, newest first.
+/// A block and its ancestors, newest first.
 struct Reached {
     block: Block,
     ancestors: Vec<Point>,
@@ -177,8 +175,8 @@ impl Reached {
     }
 }
 
-/// Reads on behind the point of index `from`, the newest one that is in the node's chain, until block `height`; `None` if
-/// the chain ends before. The first of the points is block `newest`.
+/// Reads from the point with index `from`, the newest in the node's chain, up to block `height`; `None` if the chain
+/// ends before it. `newest` is the height of the first point.
 async fn reach(
     node: &dyn NodeCalls,
     (points, newest): (&[Point], u64),
@@ -240,7 +238,7 @@ impl BlockReader for Cardano {
         })
     }
 
-    /// A block behind a fork that is deeper than its known ancestors is not found: `None`, as if there was none.
+    /// Returns `None`, as if the block did not exist, after a fork that is deeper than its known ancestors.
     fn at<'a>(
         &'a self,
         node: &'a dyn NodeCalls,
@@ -261,8 +259,8 @@ impl BlockReader for Cardano {
         })
     }
 
-    /// Of a chain that has left the known one before the known ancestors, no block can be reached: `None`, as if there
-    /// was none. The head, and [`at`](BlockReader::at), show that it is another chain.
+    /// Returns `None`, as for a missing block, if the chain forked before the known ancestors. The head, and
+    /// [`at`](BlockReader::at), show that it is another chain.
     fn after<'a>(
         &'a self,
         node: &'a dyn NodeCalls,

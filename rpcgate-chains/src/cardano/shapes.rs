@@ -1,4 +1,4 @@
-//! The members that events of Cardano have (docs/webhooks-data.md).
+//! The members of Cardano events (docs/webhooks-data.md).
 
 use crate::kinds::DIRECTION;
 use rpcgate_core::event::{EventMember, EventShape, EventType, MemberForm};

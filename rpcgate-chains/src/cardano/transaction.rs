@@ -1,4 +1,4 @@
-//! The events of the transactions of a block of Cardano.
+//! The events of a Cardano block's transactions.
 
 use crate::activity::Activity;
 use crate::answer::TEXT_BYTES;
@@ -6,13 +6,12 @@ use rpcgate_core::event::{ChainEvent, EventType, Wanted};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// How transfers of the chain's own coin name it.
+/// The native coin's name in transfers.
 const LOVELACE: &str = "lovelace";
 
-/// Amounts by policy and name; those of the chain's own coin are at `ada` and `lovelace`.
+/// Amounts by policy and name; those of the native coin are at `ada` and `lovelace`.
 type Assets<T> = BTreeMap<String, BTreeMap<String, T>>;
 
-/// A transaction as Ogmios shows it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Transaction {
@@ -32,12 +31,12 @@ pub(super) struct Transaction {
     redeemers: Vec<Redeemer>,
 }
 
-/// What a transaction spends.
+/// The spent part of a transaction.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Spends {
     Inputs,
-    /// One of its scripts has failed: nothing else of it takes place.
+    /// A script has failed: only the collateral is spent.
     Collaterals,
 }
 
@@ -75,7 +74,7 @@ struct Validator {
     index: u64,
 }
 
-/// The name of an asset in events.
+/// Returns an asset's name in events.
 fn token(policy: &str, asset: &str) -> String {
     match (policy, asset) {
         ("ada", _) => LOVELACE.to_owned(),
@@ -90,11 +89,9 @@ impl Output {
     }
 }
 
-/// The outputs that the block's transactions so far have made: by the transaction and the index, the address and its
-/// lovelace.
+/// The outputs of the block's earlier transactions: transaction and index to address and lovelace.
 type Made<'a> = HashMap<(&'a str, u64), (&'a str, u64)>;
 
-/// Adds the events of a block's transactions.
 pub(super) fn events(transactions: &[Transaction], wanted: &Wanted, out: &mut Vec<ChainEvent>) {
     let mut made = Made::new();
     for tx in transactions {
@@ -107,7 +104,7 @@ impl Transaction {
         self.spends == Spends::Inputs
     }
 
-    /// What it spends, and what it makes, each with the index by which it will be spent.
+    /// Returns the spent outputs, and the new ones with the index by which they will be spent.
     fn effects(&self) -> (&[Reference], Vec<(u64, &Output)>) {
         if self.is_success() {
             (&self.inputs, (0..).zip(&self.outputs).collect())

@@ -1,4 +1,4 @@
-//! Reads blocks and their events by the REST API.
+//! Reads Cosmos blocks and their events by the REST API.
 
 use super::event::{AbciEvent, address};
 use super::shapes::shapes;
@@ -20,13 +20,14 @@ use serde::de::IgnoredAny;
 
 const BLOCK: &str = "not a block of the Cosmos Hub";
 const TRANSACTIONS: &str = "not the transactions of a block of the Cosmos Hub";
-/// The most transactions that a node returns at once.
+/// The maximum number of transactions that a node returns at once.
 const PAGE: usize = 100;
 
 /// Reads the blocks of the Cosmos Hub.
 ///
-/// A transaction's events come from the node's index of transactions, which is a little behind the newest block. Modules emit
-/// events at the end of a block as well (unbonding that ends, rewards of validators); the API does not show them.
+/// A transaction's events come from the node's index of transactions, which is a little behind the newest block.
+/// Modules also emit events at the end of a block (the end of unbonding, rewards of validators); the API does not show
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CosmosBlocks;
 
@@ -77,19 +78,19 @@ struct TxResponse {
     events: Vec<AbciEvent>,
 }
 
-/// A block, and the number of its transactions.
+/// A block and the number of its transactions.
 struct Block {
     reference: BlockRef,
     count: usize,
 }
 
-/// A hash as CometBFT writes it: in hex, upper case.
+/// Returns a hash as CometBFT writes it: in hex, upper case.
 fn hash(base64: &str) -> Option<String> {
     let bytes = STANDARD.decode(base64).ok()?;
     (bytes.len() == 32).then(|| hex::encode_upper(bytes))
 }
 
-/// The seconds since 1970 of a time as Go writes it: `2026-01-01T00:00:00.123456789Z`.
+/// Returns the seconds since 1970 of a time as Go writes it: `2026-01-01T00:00:00.123456789Z`.
 fn seconds(time: &str) -> Option<i64> {
     let text = time.strip_suffix('Z')?;
     let (text, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -113,7 +114,8 @@ fn seconds(time: &str) -> Option<i64> {
     if !is_whole || !in_range {
         return None;
     }
-    // Days since 1970 in the Gregorian calendar, whose years begin with March here, so that a leap day ends one.
+    // Days since 1970 in the Gregorian calendar, with years that begin in March, so that a leap day is the last of its
+    // year.
     let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let of_year = (153 * month + 2) / 5 + day - 1;
@@ -132,7 +134,7 @@ impl BlockAnswer {
     }
 }
 
-/// The block at a path below `blocks/`.
+/// Returns the block at a path below `blocks/`.
 async fn block(node: &dyn NodeCalls, which: &str) -> Result<Block, ReadError> {
     let path = format!("/cosmos/base/tendermint/v1beta1/blocks/{which}");
     let answer = node.request(Verb::GET, path, String::new()).await?;
@@ -144,7 +146,7 @@ async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Block, ReadError>
     Ok(Block { reference: at_height(reference, height)?, count })
 }
 
-/// The transactions of a block, in their order. `None` if the node has not indexed all of them.
+/// Returns the transactions of a block in order; `None` if the node has not indexed all of them.
 async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Option<Vec<TxResponse>>, ReadError> {
     let (height, count) = (block.reference.height, block.count);
     let unreadable = || ReadError::Unreadable(TRANSACTIONS);
@@ -168,7 +170,7 @@ async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Option<Vec<
     if all.len() == count { Ok(Some(all)) } else { Err(unreadable()) }
 }
 
-/// The events of one transaction. Those of a failed one tell of its fee alone.
+/// Adds the events of one transaction. A failed one has only those of its fee.
 fn transaction(tx: &TxResponse, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
     let tx_hash = tx.txhash.to_ascii_uppercase();
     let mut activity = Activity::default();
@@ -252,8 +254,7 @@ impl BlockReader for CosmosBlocks {
         Some(HeadSubscription { subscribe: HEADERS })
     }
 
-    /// Addresses are bech32 in lower case, hashes hex in upper case without `0x`. A token is a denomination, whose case
-    /// counts.
+    /// Addresses are lower-case bech32, hashes upper-case hex without `0x`. A token is a case-sensitive denomination.
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         match key {
             "address" | "from" | "to" => address(value),
@@ -268,7 +269,7 @@ impl BlockReader for CosmosBlocks {
     }
 }
 
-/// Whether a text can be a denomination (`reDnmString` of the Cosmos SDK): `uatom`, `ibc/27394FB0…`.
+/// Reports whether a text can be a denomination (`reDnmString` of the Cosmos SDK): `uatom`, `ibc/27394FB0…`.
 fn is_denom(text: &str) -> bool {
     let is_of_denom = |byte: u8| byte.is_ascii_alphanumeric() || b"/:._-".contains(&byte);
     let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic());

@@ -1,4 +1,4 @@
-//! The events that modules emit in a transaction (ABCI events), and what they say of addresses and coins.
+//! The events that modules emit in a transaction (ABCI events), with their addresses and coins.
 
 use crate::activity::Activity;
 use bech32::Bech32;
@@ -7,13 +7,13 @@ use rpcgate_core::event::{ChainEvent, EventType};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The beginnings of the chain's addresses: accounts, operators of validators, and keys of validators.
+/// The prefixes of the chain's addresses: accounts, operators of validators, and keys of validators.
 const PREFIXES: [&str; 3] = ["cosmos", "cosmosvaloper", "cosmosvalcons"];
-/// The longest text that can be an address: 255 bytes in bech32, behind the longest prefix.
+/// The maximum length of an address: 255 bytes in bech32, after the longest prefix.
 const LONGEST: usize = 13 + 1 + 408 + 6;
 
-/// The accounts of the modules that collect fees (`fee_collector`, `feemarket-fee-collector`). What they receive and pay out
-/// is no transfer of anybody's.
+/// The module accounts that collect fees (`fee_collector`, `feemarket-fee-collector`). Their payments are not transfers
+/// of users.
 const FEES: [&str; 2] =
     ["cosmos17xpfvakm2amg962yls6f84z3kell8c5lserqta", "cosmos13pxn9n3qw79e03844rdadagmg0nshmwf7qvuye"];
 
@@ -41,7 +41,6 @@ const RECEIVERS: &[(&str, &str)] = &[
     ("fungible_token_packet", "receiver"),
 ];
 
-/// An event of a module.
 #[derive(Debug, Deserialize)]
 pub(super) struct AbciEvent {
     #[serde(rename = "type")]
@@ -57,7 +56,6 @@ struct Attribute {
     value: Option<String>,
 }
 
-/// Coins that moved.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CoinTransfer {
     from: Option<String>,
@@ -66,7 +64,7 @@ pub(super) struct CoinTransfer {
     value: String,
 }
 
-/// An address of this chain in lower case.
+/// Returns an address of this chain in lower case.
 pub(super) fn address(text: &str) -> Option<String> {
     if text.len() > LONGEST {
         return None;
@@ -79,7 +77,7 @@ fn is_fee(address: Option<&str>) -> bool {
     address.is_some_and(|address| FEES.contains(&address))
 }
 
-/// Coins as the SDK writes them: `5uatom,7ibc/27394FB0…`.
+/// Parses coins as the SDK writes them: `5uatom,7ibc/27394FB0…`.
 fn coins(text: &str) -> impl Iterator<Item = (String, String)> {
     text.split(',').filter_map(|coin| {
         let coin = coin.trim();
@@ -98,8 +96,8 @@ impl AbciEvent {
         self.pairs().find(|(key, value)| *key == name && !value.is_empty()).map(|(_, value)| value)
     }
 
-    /// The transfers of an event of the bank module, one for each coin; fees are left out. An event of older versions of
-    /// the SDK may have several transfers, each of which ends with its amount.
+    /// Returns the transfers of a bank event, one for each coin, without fees. An event of older SDK versions may have
+    /// several transfers, each ending with its amount.
     pub(super) fn transfers(&self) -> Vec<CoinTransfer> {
         let mut transfers = Vec::new();
         if self.kind != "transfer" {
@@ -152,7 +150,7 @@ impl AbciEvent {
         }
     }
 
-    /// The event as webhooks tell it. That of a CosmWasm contract has the contract's address.
+    /// Returns the webhook event. That of a CosmWasm contract has the contract's address.
     pub(super) fn shown(&self, tx_hash: &str, index: usize) -> ChainEvent {
         let mut event = ChainEvent::new(EventType::ContractEvent)
             .with("type", self.kind.as_str())
@@ -167,7 +165,7 @@ impl AbciEvent {
 }
 
 impl CoinTransfer {
-    /// The event of a transfer; `index` is that of the module's event.
+    /// Returns the event of a transfer; `index` is that of the module's event.
     pub(super) fn event(self, tx_hash: &str, index: usize) -> ChainEvent {
         let mut event = ChainEvent::new(EventType::TokenTransfer).with("token", self.denom);
         for (name, address) in [("from", self.from), ("to", self.to)] {

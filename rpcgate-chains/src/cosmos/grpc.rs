@@ -1,11 +1,11 @@
-//! The gRPC services of a node of Cosmos: which of their methods are closed, and which submit transactions.
+//! The closed and the submitting methods of a Cosmos node's gRPC services.
 
 use rpcgate_core::adapter::ClosedMethods;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Flags, MethodRule};
 use rpcgate_core::grpc::GrpcPath;
 
-/// Services that are closed: their packages, the method if it is one of several, and the reason.
+/// Closed services: their packages, the method if only one is closed, and the reason.
 const CLOSED: &[(&[&str], Option<&str>, &str)] = &[
     (
         &["cometbft.abci", "tendermint.abci"],
@@ -25,11 +25,11 @@ const CLOSED: &[(&[&str], Option<&str>, &str)] = &[
 const TRANSACTIONS: &str = "cosmos.tx.v1beta1";
 const BROADCAST: &str = "BroadcastTx";
 
-/// The number of `mode` in `cosmos.tx.v1beta1.BroadcastTxRequest`, and its value that waits for a block.
+/// The field number of `mode` in `cosmos.tx.v1beta1.BroadcastTxRequest`, and its value that waits for a block.
 const MODE: u64 = 2;
 const MODE_BLOCK: u32 = 1;
 
-/// The rule of a call whose method has `rule` by its name.
+/// Returns the rule of a call; `rule` is the one by the method's name.
 pub(super) fn rule(path: GrpcPath<'_>, mut rule: MethodRule) -> MethodRule {
     rule.flags = rule.flags.without(Flags::COMMANDS);
     let is_meant = |(packages, method, _): &(&[&str], Option<&str>, &str)| {
@@ -48,7 +48,7 @@ pub(super) fn rule(path: GrpcPath<'_>, mut rule: MethodRule) -> MethodRule {
     rule
 }
 
-/// The rule of a broadcast, now that its message is known.
+/// Returns the rule of a broadcast with a known message.
 pub(super) fn narrow(call: CallView<'_>) -> MethodRule {
     let mut rule = call.rule;
     if varints(call.body, MODE).any(|mode| mode as u32 == MODE_BLOCK) {
@@ -57,7 +57,7 @@ pub(super) fn narrow(call: CallView<'_>) -> MethodRule {
     rule
 }
 
-/// The closed services, for documentation.
+/// Returns the closed services for the documentation.
 pub(super) fn closed() -> impl Iterator<Item = ClosedMethods> {
     let services = CLOSED.iter().map(|(packages, method, because)| {
         let method = method.unwrap_or("*");
@@ -71,7 +71,8 @@ pub(super) fn closed() -> impl Iterator<Item = ClosedMethods> {
     services.chain(std::iter::once(broadcast.with_only("over gRPC with the mode `BROADCAST_MODE_BLOCK`")))
 }
 
-/// The values of a field that is a varint, in an encoded message (Protocol Buffers, "Encoding"), as far as that can be read.
+/// Returns the values of a varint field in an encoded message (Protocol Buffers, "Encoding"), up to the first
+/// unreadable part.
 fn varints(message: &[u8], field: u64) -> impl Iterator<Item = u64> {
     let mut rest = message;
     std::iter::from_fn(move || {
@@ -96,7 +97,7 @@ fn varints(message: &[u8], field: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Skips `length` bytes, which are no varint; `None` if there are fewer.
+/// Skips `length` bytes; `None` if there are fewer.
 fn skipped(rest: &mut &[u8], length: usize) -> Option<Option<u64>> {
     *rest = rest.get(length..)?;
     Some(None)

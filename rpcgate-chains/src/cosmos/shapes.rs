@@ -1,4 +1,4 @@
-//! The members that events of the Cosmos Hub have (docs/webhooks-data.md).
+//! The members of Cosmos Hub events (docs/webhooks-data.md).
 
 use crate::kinds::DIRECTION;
 use rpcgate_core::event::{EventMember, EventShape, EventType};

@@ -1,11 +1,11 @@
-//! What a chain closes, and why. The same table decides about calls and makes the lists of `docs/chains.md`.
+//! Closed methods and the reasons. The same table decides about calls and generates the lists of `docs/chains.md`.
 
 use super::matches;
 use rpcgate_core::adapter::ClosedMethods;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Flags, Method, MethodRule};
 
-/// Methods, or some of their calls, that are closed to all callers, and why.
+/// Methods, or some of their calls, that are closed to all callers, with the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Closing {
     methods: &'static [&'static str],
@@ -14,7 +14,7 @@ pub struct Closing {
     openable: bool,
 }
 
-/// The calls of a method that are closed, where not all are.
+/// The closed calls of a method that is otherwise open.
 #[derive(Clone, Copy, Debug)]
 struct Only {
     words: &'static str,
@@ -22,14 +22,14 @@ struct Only {
 }
 
 impl Closing {
-    /// Closes methods, by name or by a beginning written `dump*`. `because` gives the reason: a sentence without its full
+    /// Closes methods by name, or by a prefix written `dump*`. `because` is the reason, a sentence without its full
     /// stop.
     pub const fn new(methods: &'static [&'static str], because: &'static str) -> Self {
         Closing { methods, only: None, because, openable: false }
     }
 
-    /// Closes only the calls for which `is_meant` holds; `words` describe them, as "with `url`". The methods must be marked
-    /// [`Flags::COMMANDS`]; the tables of a family do that themselves.
+    /// Closes only the calls for which `is_meant` holds; `words` describe them, as "with `url`". The methods must be
+    /// marked [`Flags::COMMANDS`]; the tables of a family do that themselves.
     #[must_use]
     pub const fn only(mut self, words: &'static str, is_meant: fn(&CallView<'_>) -> bool) -> Self {
         self.only = Some(Only { words, is_meant });
@@ -52,7 +52,7 @@ impl Closing {
     }
 }
 
-/// The marks of `method`: closed, openable, or to be narrowed once its parameters are known.
+/// Returns the marks of `method`: closed, openable, or to be narrowed by its parameters.
 pub(crate) fn marks(table: &[Closing], method: &str) -> Flags {
     table.iter().filter(|row| row.concerns(method)).fold(Flags::NONE, |marks, row| match row.only {
         None => marks.and(row.mark()),
@@ -67,7 +67,7 @@ pub(crate) fn mark(table: &[Closing], methods: &mut [Method]) {
     }
 }
 
-/// The rule of a call, now that its parameters are known.
+/// Returns the rule of a call with known parameters.
 pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> MethodRule {
     let mut rule = call.rule;
     let is_of = |row: &Closing| std::str::from_utf8(call.sent).is_ok_and(|sent| row.concerns(sent));
@@ -79,7 +79,7 @@ pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> MethodRule {
     rule
 }
 
-/// The table, in words.
+/// Returns the table in words.
 pub(crate) fn listed(table: &[Closing]) -> Vec<ClosedMethods> {
     let words = |row: &Closing| {
         let methods = row.methods.iter().map(|name| (*name).to_owned()).collect();
@@ -90,7 +90,7 @@ pub(crate) fn listed(table: &[Closing]) -> Vec<ClosedMethods> {
     table.iter().map(words).collect()
 }
 
-/// Names with the reason for which each is closed, grouped by reason in the order of first appearance.
+/// Returns names grouped by the reason for which each is closed, in the order of first appearance.
 pub(crate) fn by_reason(
     names: &[(&'static str, &'static str)],
     name: impl Fn(&str) -> String,

@@ -1,4 +1,4 @@
-//! What chains with the same node API have in common. A chain of a family states its facts and its deviations.
+//! Families of chains with the same node API. A chain of a family consists of its facts and its deviations.
 
 mod closed;
 pub mod evm;
@@ -13,8 +13,8 @@ pub(crate) use node_errors::says;
 use rpcgate_core::chain::Method;
 pub(crate) use unserved::UnservedErrors;
 
-/// A family's table with a chain's changes: rows of `own` replace rows of the same name or are added, and methods that the
-/// chain lacks are left out.
+/// Merges a chain's changes into its family's table: rows of `own` replace rows of the same name or are added, and the
+/// methods of `lacking` are left out.
 pub(crate) fn table(family: &[Method], own: &[Method], lacking: &[&str]) -> Vec<Method> {
     let kept = family
         .iter()
@@ -22,7 +22,7 @@ pub(crate) fn table(family: &[Method], own: &[Method], lacking: &[&str]) -> Vec<
     kept.chain(own).copied().collect()
 }
 
-/// Whether a pattern equals `method` or, if it ends in `*`, is a beginning of it.
+/// Reports whether a pattern equals `method` or, if it ends in `*`, is a prefix of it.
 pub(crate) fn matches(pattern: &str, method: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => method.starts_with(prefix),
@@ -30,8 +30,8 @@ pub(crate) fn matches(pattern: &str, method: &str) -> bool {
     }
 }
 
-/// Whether the last word of a method's name says that it submits something. A wrong guess is harmless: a read that is taken
-/// for a submission is only not retried.
+/// Reports whether the last word of a method's name means a submission. A wrong guess is harmless: a read that counts
+/// as a submission is only not retried.
 pub(crate) fn submits(verb: &str) -> bool {
     ["send", "submit", "cancel"].iter().any(|word| verb.starts_with(word))
 }
@@ -45,14 +45,14 @@ pub(crate) mod tests {
     use rpcgate_core::chain::{Chain, Flags};
     use std::sync::Arc;
 
-    /// A chain as deployed whose newest block is `head`; 0: not known yet.
+    /// Returns a chain with default settings whose newest block is `head`; 0 if it is not known yet.
     pub(crate) fn at(adapter: impl Adapter, head: u64) -> Chain {
         let chain = Chain::deployed(Arc::new(adapter));
         chain.head().set(head);
         chain
     }
 
-    /// The adapter's judgement of a result, and its treatment in the cache.
+    /// Returns the adapter's judgement of a result, and its treatment in the cache.
     pub(crate) fn judged(chain: &Chain, method: &str, params: &str, result: &str) -> (Permanence, Keep) {
         let rule = chain.look_up(method).rule;
         let call = CallView::new(chain.name(), method, rule).with_params(params.as_bytes());
@@ -64,7 +64,7 @@ pub(crate) mod tests {
         (settled, keep)
     }
 
-    /// The methods of `names` for which a mark is not as expected.
+    /// Returns the methods of `names` whose mark is not as expected.
     pub(crate) fn wrong<'a>(chain: &Chain, names: &[&'a str], mark: Flags, expected: bool) -> Vec<&'a str> {
         names.iter().copied().filter(|name| chain.look_up(name).rule.flags.has(mark) != expected).collect()
     }

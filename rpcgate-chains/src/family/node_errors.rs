@@ -1,9 +1,9 @@
-//! Errors by which nodes say that they no longer have what was asked for, or that they have a transaction already.
+//! Errors of nodes that no longer have the requested data, or that have a transaction already.
 
-/// The beginning of an error in which its words are looked for.
+/// The length of the searched start of an error.
 const LOOKED_AT: usize = 4 << 10;
 
-/// Whether an error contains one of these texts, in any case of ASCII letters.
+/// Reports whether an error contains one of these texts, ignoring ASCII case.
 pub(crate) fn says(error: &[u8], texts: &[&str]) -> bool {
     let error = error.get(..LOOKED_AT).unwrap_or(error);
     texts.iter().any(|text| error.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text.as_bytes())))

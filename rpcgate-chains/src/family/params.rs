@@ -1,9 +1,9 @@
-//! Reads a few members of params and results in place, as far as an adapter needs them for
+//! Reads members of params and results in place, without building a JSON tree. Adapters need them for
 //! [`narrow`](rpcgate_core::adapter::Adapter::narrow), [`settled`](rpcgate_core::adapter::Adapter::settled) and
-//! [`seen`](rpcgate_core::adapter::Adapter::seen), without building a tree of the JSON.
+//! [`seen`](rpcgate_core::adapter::Adapter::seen).
 //!
-//! Every function takes the raw JSON of one value and finds the requested part in one pass over its bytes. A value that
-//! cannot be read holds nothing, unless a function says otherwise.
+//! Every function takes the raw JSON of one value and finds the requested part in one pass. A value that cannot be read
+//! counts as empty, unless a function says otherwise.
 //!
 //! ```
 //! use rpcgate_chains::family::params::{at, either, number, quantity};
@@ -17,16 +17,16 @@
 
 use rpcgate_core::json::{Cursor, Span, SyntaxError, unescape};
 
-/// The deepest nesting that is followed; deeper values cannot be read. Params have passed the envelope's own bound, and
-/// a node's result has been read whole.
+/// The maximum nesting; deeper values cannot be read. Params have passed the envelope's own limit, and a node's result
+/// has been read whole.
 const DEPTH: usize = 128;
 
-/// Item `index`, from 0, of positional params; `None` if they are not an array, or shorter.
+/// Returns item `index`, from 0, of positional params; `None` if they are not an array, or shorter.
 pub fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
     positional_span(params, index).map(|span| span.of(params))
 }
 
-/// The place of item `index`, from 0, in positional params.
+/// Returns the position of item `index`, from 0, in positional params.
 pub fn positional_span(params: &[u8], index: usize) -> Option<Span> {
     let read = || -> Result<Option<Span>, SyntaxError> {
         let mut cursor = Cursor::new(params, DEPTH);
@@ -45,8 +45,8 @@ pub fn positional_span(params: &[u8], index: usize) -> Option<Span> {
     read().ok().flatten()
 }
 
-/// Member `name` of params given by name. `None` if they are not an object, or if the name is missing or repeated: nodes
-/// do not agree on which of two members counts.
+/// Returns member `name` of named params. `None` if they are not an object, or if the name is missing or repeated:
+/// nodes do not agree on which of two members counts.
 pub fn named<'a>(params: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let read = || -> Result<Option<&'a [u8]>, SyntaxError> {
         let mut cursor = Cursor::new(params, DEPTH);
@@ -63,14 +63,13 @@ pub fn named<'a>(params: &'a [u8], name: &str) -> Option<&'a [u8]> {
     read().ok().flatten()
 }
 
-/// The parameter at `index` of positional params, or `name` of named ones.
+/// Returns the parameter at `index` of positional params, or `name` of named ones.
 pub fn either<'a>(params: &'a [u8], index: usize, name: &str) -> Option<&'a [u8]> {
     positional(params, index).or_else(|| named(params, name))
 }
 
-/// Whether `is` holds for a parameter, wherever a node might look for it: at `index` of positional params, in a member
-/// `name` of named ones (in any of them, if the name is repeated), or at `index` of the `args` that Bitcoin Core takes
-/// beside named ones.
+/// Reports whether `is` holds for a parameter wherever a node might read it: at `index` of positional params, in any
+/// member `name` of named ones, or at `index` of the `args` that Bitcoin Core accepts in addition to named ones.
 pub fn any_is(params: &[u8], index: usize, name: &str, is: fn(&[u8]) -> bool) -> bool {
     positional(params, index).is_some_and(is)
         || any_member(params, |found, value| {
@@ -78,19 +77,19 @@ pub fn any_is(params: &[u8], index: usize, name: &str, is: fn(&[u8]) -> bool) ->
         })
 }
 
-/// A name as rippled reads it, which keeps names in C strings.
+/// Returns a name as rippled reads it, which uses C strings.
 fn up_to_nul(name: &str) -> &str {
     name.split('\0').next().unwrap_or(name)
 }
 
-/// Whether `is` holds for the name and value of one of an object's members. An object that cannot be read has no members;
-/// params can be read, since the envelope has checked them.
+/// Reports whether `is` holds for the name and value of one of an object's members. An object that cannot be read has
+/// no members; params can be read, since the envelope has checked them.
 pub fn any_member(object: &[u8], is: impl FnMut(&str, &[u8]) -> bool) -> bool {
     find_member(object, is).unwrap_or(false)
 }
 
-/// Like [`any_member`], for a body that no envelope has checked. True for one that is not an object or cannot be read, since a
-/// node may read such a member in it.
+/// Like [`any_member`], for a body that no envelope has checked. Returns true for one that is not an object or cannot
+/// be read, since a node may read such a member in it.
 pub fn may_have_member(body: &[u8], is: impl FnMut(&str, &[u8]) -> bool) -> bool {
     find_member(body, is).unwrap_or(true)
 }
@@ -107,12 +106,12 @@ fn find_member(object: &[u8], mut is: impl FnMut(&str, &[u8]) -> bool) -> Result
     Ok(false)
 }
 
-/// Whether an object anywhere in `value` has a member `name`. True for a value that cannot be read, since a node may read
-/// one there.
+/// Reports whether an object anywhere in `value` has a member `name`. Returns true for a value that cannot be read,
+/// since a node may read one there.
 pub fn mentions(value: &[u8], name: &str) -> bool {
     let read = || -> Result<bool, SyntaxError> {
         let mut cursor = Cursor::new(value, DEPTH);
-        // For each array and object that is open: whether it is an object.
+        // For each open array and object: whether it is an object.
         let mut open: Vec<bool> = Vec::new();
         loop {
             match cursor.peek() {
@@ -128,7 +127,7 @@ pub fn mentions(value: &[u8], name: &str) -> bool {
                     cursor.value()?;
                 }
             }
-            // On to the next value, out of the arrays and objects that end here.
+            // Moves to the next value, out of the arrays and objects that end here.
             loop {
                 match open.last() {
                     None => return Ok(false),
@@ -153,8 +152,8 @@ pub fn mentions(value: &[u8], name: &str) -> bool {
     !value.is_empty() && read().unwrap_or(true)
 }
 
-/// Whether a whole number, or a string of one, with or without a minus sign, is beyond `most` in either direction. Any
-/// other value is.
+/// Reports whether a whole number, or a string of one, has an absolute value beyond `most`. Any other value counts as
+/// beyond.
 pub fn is_beyond(raw: &[u8], most: u64) -> bool {
     let text = unescape(raw);
     let digits = text.as_deref().map_or(raw, str::as_bytes);
@@ -162,7 +161,7 @@ pub fn is_beyond(raw: &[u8], most: u64) -> bool {
     whole(digits).is_none_or(|number| number > most)
 }
 
-/// The first member `name` of a result, which is read no further; `None` if it has none or is not an object.
+/// Returns the first member `name` of a result, which is read no further; `None` if it has none or is not an object.
 pub fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let read = || -> Result<Option<&'a [u8]>, SyntaxError> {
         let mut cursor = Cursor::new(result, DEPTH);
@@ -178,18 +177,19 @@ pub fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
     read().ok().flatten()
 }
 
-/// The value at the end of a path of members: `at(result, &["block", "height"])` is the `height` in the `block`.
+/// Returns the value at the end of a path of members: `at(result, &["block", "height"])` is the `height` in the
+/// `block`.
 pub fn at<'a>(result: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
     path.iter().try_fold(result, |value, name| member(value, name))
 }
 
-/// Whether a JSON text may have a member `name`, by a search for its bytes: quicker than reading a text that has none. A
-/// name that is written with escapes is not found.
+/// Reports whether a JSON text may have a member `name`, by a search for its bytes, which is quicker than reading a
+/// text without one. A name that is written with escapes is not found.
 pub fn may_have(text: &[u8], name: &str) -> bool {
     memchr::memmem::find(text, name.as_bytes()).is_some()
 }
 
-/// A whole number of up to 64 bits in digits, or a string of such digits.
+/// Reads a whole number of up to 64 bits in digits, or a string of such digits.
 pub fn number(raw: &[u8]) -> Option<u64> {
     match raw.first() {
         Some(b'"') => whole(unescape(raw)?.as_bytes()),
@@ -197,19 +197,19 @@ pub fn number(raw: &[u8]) -> Option<u64> {
     }
 }
 
-/// A hexadecimal quantity (Ethereum JSON-RPC: `"0x"` and at least one digit) up to 64 bits. Leading zeros, which the
-/// standard forbids and some nodes write, are understood.
+/// Reads a hexadecimal quantity of up to 64 bits (Ethereum JSON-RPC: `"0x"` and at least one digit). Leading zeros,
+/// which the standard forbids and some nodes write, are accepted.
 pub fn quantity(raw: &[u8]) -> Option<u64> {
     let text = unescape(raw.trim_ascii())?;
     let digits = text.strip_prefix("0x")?;
-    // `from_str_radix` alone would take a sign.
+    // `from_str_radix` alone would accept a sign.
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// A whole number in digits alone: no sign, fraction or exponent.
+/// Reads a whole number in digits alone: no sign, fraction or exponent.
 pub fn whole(raw: &[u8]) -> Option<u64> {
     let digits = raw.trim_ascii();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
@@ -218,7 +218,7 @@ pub fn whole(raw: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Whether a value is a string of 64 hexadecimal digits, as every block hash is.
+/// Reports whether a value is a string of 64 hexadecimal digits, as every block hash is.
 pub fn is_hash(raw: &[u8]) -> bool {
     unescape(raw).is_some_and(|text| text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }

@@ -1,18 +1,18 @@
-//! Errors by which nodes say that they cannot serve a call now, although another node may.
+//! Errors of nodes that cannot serve a call now, although another node may.
 
 use super::node_errors::says;
 use super::params::{at, member};
 use rpcgate_core::adapter::{NodeError, Unserved};
 
-/// The errors of a chain's nodes, by what they say.
+/// The errors of a chain's nodes by code and text.
 ///
-/// Codes and words are those of the node programs and of the providers in front of them. An error with one of the words in
-/// `own` is the caller's, whatever else it says: nodes give the code of an internal error to many of those.
+/// Codes and words are those of the node programs and of the providers in front of them. An error with one of the words
+/// in `own` is always the caller's: nodes give the code of an internal error to many of those.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnservedErrors {
-    /// Words of errors that are the caller's own.
+    /// Words of the caller's own errors.
     pub(crate) own: &'static [&'static str],
-    /// Codes and words of a node that serves no call at the moment.
+    /// Codes and words of a node that currently serves no call.
     pub(crate) node: (&'static [i64], &'static [&'static str]),
     /// Codes and words of a node that fails at a method, or lacks it.
     pub(crate) method: (&'static [i64], &'static [&'static str]),
@@ -45,15 +45,15 @@ const LIMITS: &[&str] = &[
 /// The code of a method that a node does not know (JSON-RPC 2.0, section 5.1), and rippled's word for it.
 const UNKNOWN_METHOD: (&[i64], &[&str]) = (&[-32601], &["unknowncmd"]);
 
-/// The code of a request that came too often, as providers use it in JSON.
+/// The code for too many requests, as providers use it in JSON.
 const TOO_MANY: i64 = 429;
 
 impl UnservedErrors {
-    /// Nothing but what is the same for all chains.
+    /// The errors that are the same for all chains.
     pub(crate) const COMMON: UnservedErrors =
         UnservedErrors { own: &[], node: (&[], &[]), method: (&[], &[]), data: (&[], &[]) };
 
-    /// Why the node cannot serve the call; `None` if the error is the caller's own.
+    /// Returns the reason why the node cannot serve the call; `None` if the error is the caller's own.
     pub(crate) fn judge(&self, error: &NodeError<'_>) -> Option<Unserved> {
         let answer = error.answer;
         if says(answer, self.own) {
@@ -80,7 +80,7 @@ impl UnservedErrors {
     }
 }
 
-/// The number in the member `code` of an error, or in that of an `error` within it.
+/// Returns the `code` of an error, or of an `error` within it.
 fn code(answer: &[u8]) -> Option<i64> {
     let raw = member(answer, "code").or_else(|| at(answer, &["error", "code"]))?;
     std::str::from_utf8(raw).ok()?.trim().parse().ok()

@@ -17,23 +17,23 @@ use serde::Deserialize;
 const BLOCK: &str = "not a block of NEAR";
 const CHUNK: &str = "not a chunk of NEAR";
 
-/// The most heights in a row without a block that are searched.
+/// The maximum number of consecutive heights without a block that are searched.
 const SKIPPED: u64 = 100;
-/// The most chunks of a block; the chain has nine shards.
+/// The maximum number of chunks of a block; the chain has nine shards.
 const CHUNKS: usize = 128;
-/// The most transactions of a block whose outcome is asked for.
+/// The maximum number of a block's transactions whose outcome is requested.
 const STATUSES: usize = 1_000;
-/// The most calls at a time.
+/// The maximum number of concurrent calls.
 const AT_ONCE: usize = 16;
-/// The number of final blocks after a block at which its transactions are asked for: most receipts have run by then.
+/// The number of later final blocks at which a block's transactions are requested: most receipts have run by then.
 const SETTLING: u64 = 4;
-/// The number of final blocks after which a block no longer waits for receipts that have not run.
+/// The number of later final blocks after which a block no longer waits for receipts that have not run.
 const PATIENCE: u64 = 50;
 
-/// Reads the final blocks of NEAR, which no reorganisation takes back.
+/// Reads the final blocks of NEAR, which no reorganisation reverts.
 ///
-/// The receipts of a transaction run in the blocks after its own. Its events belong to the block that has the transaction,
-/// and that block is read once its receipts have run, at the latest after [`PATIENCE`] final blocks.
+/// The receipts of a transaction run in later blocks. Its events belong to the block with the transaction. That block
+/// is read once the receipts have run, at the latest after [`PATIENCE`] final blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NearBlocks;
 
@@ -55,7 +55,7 @@ struct Header {
 #[derive(Debug, Deserialize)]
 struct ChunkHeader {
     chunk_hash: String,
-    /// Another height than the block's if the shard has no new chunk.
+    /// Differs from the block's height if the shard has no new chunk.
     height_included: u64,
 }
 
@@ -64,10 +64,10 @@ struct ChunkAnswer {
     transactions: Vec<Tx>,
 }
 
-/// A block, and what its reader needs beside its reference.
+/// A block with the data that its reader needs.
 struct Block {
     reference: BlockRef,
-    /// The height of the block before it, if the node says so.
+    /// The height of the previous block, if the node includes it.
     previous: Option<u64>,
     /// The hashes of its new chunks.
     chunks: Vec<String>,
@@ -94,24 +94,24 @@ async fn block(node: &dyn NodeCalls, params: String) -> Result<Block, ReadError>
     read::<BlockAnswer>(&answer, BLOCK)?.checked().ok_or(ReadError::Unreadable(BLOCK))
 }
 
-/// The newest final block.
+/// Returns the newest final block.
 async fn newest(node: &dyn NodeCalls) -> Result<Block, ReadError> {
     block(node, r#"{"finality":"final"}"#.to_owned()).await
 }
 
-/// The block at a height; the refusal inside if the node says that it has none.
+/// Returns the block at a height; the inner error if the node says that it does not have one.
 async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Result<Block, ReadError>, ReadError> {
     match block(node, format!("{{\"block_id\":{height}}}")).await {
         Ok(Block { reference, previous, chunks }) => {
             Ok(Ok(Block { reference: at_height(reference, height)?, previous, chunks }))
         }
-        // The code of every error of a handler: nothing else tells an unknown block from the others.
+        // The code of every error of a handler: nothing else distinguishes an unknown block from the others.
         Err(refusal @ ReadError::Refused { code: -32_000, .. }) => Ok(Err(refusal)),
         Err(error) => Err(error),
     }
 }
 
-/// The first block above `height`, up to `top`, which is the newest final one.
+/// Returns the first block above `height`, up to `top`, the newest final one.
 async fn first_above(node: &dyn NodeCalls, height: u64, top: Block) -> Result<Block, ReadError> {
     let last = top.reference.height;
     for candidate in height.saturating_add(1)..last.min(height.saturating_add(SKIPPED)) {
@@ -125,7 +125,7 @@ async fn first_above(node: &dyn NodeCalls, height: u64, top: Block) -> Result<Bl
     Err(ReadError::Unreadable("the node has no block at the next heights"))
 }
 
-/// The transactions of a block's new chunks.
+/// Returns the transactions of a block's new chunks.
 async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Vec<Tx>, ReadError> {
     let chunk = |hash: &String| {
         let params = serde_json::json!({ "chunk_id": hash }).to_string();
@@ -136,7 +136,7 @@ async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Vec<Tx>, Re
     Ok(chunks.into_iter().flat_map(|chunk| chunk.transactions).collect())
 }
 
-/// What has become of transactions, in their order.
+/// Returns the outcomes of transactions, in their order.
 async fn statuses(node: &dyn NodeCalls, asked: &[Tx]) -> Result<Vec<TxStatus>, ReadError> {
     let status = |tx: &Tx| {
         let params = serde_json::json!({
@@ -185,7 +185,7 @@ impl BlockReader for NearBlocks {
             if top.reference.height <= known.height {
                 return Ok((top.reference.height == known.height).then_some(top.reference));
             }
-            // The height was skipped if the next block follows one below it.
+            // The height was skipped if the next block's parent is below it.
             let next = first_above(node, known.height, top).await?;
             if next.previous.is_some_and(|height| height < known.height) { Ok(None) } else { Err(refusal) }
         })

@@ -1,4 +1,4 @@
-//! The members that events of NEAR have (docs/webhooks-data.md).
+//! The members of NEAR events (docs/webhooks-data.md).
 
 use crate::kinds::DIRECTION;
 use rpcgate_core::event::{EventMember, EventShape, EventType};

@@ -1,13 +1,13 @@
-//! Events in the logs of contracts (NEP-297), and the transfers of tokens among them: NEP-141, NEP-171 and NEP-245.
+//! Events in the logs of contracts (NEP-297), including token transfers: NEP-141, NEP-171 and NEP-245.
 
 use rpcgate_core::event::{ChainEvent, EventType};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The beginning of a log that is an event.
+/// The prefix of a log that is an event.
 const EVENT: &str = "EVENT_JSON:";
 
-/// An event in a log. Contracts write it: nothing in it can be relied on.
+/// An event in a log. Contracts write it, so none of its content can be trusted.
 #[derive(Debug, Deserialize)]
 pub(super) struct LoggedEvent {
     standard: String,
@@ -17,7 +17,7 @@ pub(super) struct LoggedEvent {
     data: Option<Box<RawValue>>,
 }
 
-/// Where a log is.
+/// The position of a log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogPlace<'a> {
     pub(super) contract: &'a str,
@@ -38,7 +38,7 @@ struct Item {
     amounts: Option<Vec<String>>,
 }
 
-/// A transfer of a token; without a sender it creates the token, without a receiver it destroys it.
+/// A transfer of a token; a missing sender means minting, a missing receiver burning.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NepTransfer {
     pub(super) from: Option<String>,
@@ -48,7 +48,7 @@ pub(super) struct NepTransfer {
     value: Option<String>,
 }
 
-/// An account id in the chain's form.
+/// Returns an account id in the chain's form.
 pub(super) fn account(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte);
@@ -58,19 +58,19 @@ pub(super) fn account(name: &str) -> Option<String> {
     is_account.then_some(name)
 }
 
-/// An amount in its shortest form.
+/// Returns an amount in its shortest form.
 fn amount(text: &str) -> Option<String> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse::<u128>().ok().filter(|_| is_number).map(|amount| amount.to_string())
 }
 
 impl LoggedEvent {
-    /// The event in a log, if it is one.
+    /// Parses the event in a log.
     pub(super) fn read(log: &str) -> Option<Self> {
         serde_json::from_str(log.trim_start().strip_prefix(EVENT)?).ok()
     }
 
-    /// The transfers that the event tells of; items that the standard does not allow are left out.
+    /// Returns the event's transfers; items that the standard does not allow are left out.
     pub(super) fn transfers(&self) -> Vec<NepTransfer> {
         let (standard, kind) = match (self.standard.as_str(), self.event.split_once('_')) {
             ("nep141", Some(("ft", kind))) => ("nep141", kind),
@@ -83,7 +83,7 @@ impl LoggedEvent {
         items.into_iter().filter_map(|item| item.transfers(standard, kind)).flatten().collect()
     }
 
-    /// The event as webhooks tell it, with its data as the contract wrote it.
+    /// Returns the webhook event, with its data as the contract wrote it.
     pub(super) fn shown(&self, place: LogPlace<'_>) -> ChainEvent {
         let event = ChainEvent::new(EventType::ContractEvent)
             .with("address", place.contract)
@@ -133,7 +133,6 @@ impl Item {
 }
 
 impl NepTransfer {
-    /// The event of a transfer.
     pub(super) fn event(self, place: LogPlace<'_>) -> ChainEvent {
         let mut event = ChainEvent::new(EventType::TokenTransfer)
             .with("token", place.contract)

@@ -118,7 +118,7 @@ impl Status {
 }
 
 impl Action {
-    /// Whether a contract may run.
+    /// Reports whether a contract may run.
     fn runs(&self) -> bool {
         matches!(self, Action::Body(body) if body.call.is_some() || body.delegate.is_some())
     }
@@ -128,7 +128,7 @@ impl Action {
         body.deletion.as_ref().map(|deletion| &*deletion.beneficiary_id)
     }
 
-    /// The coins that it moves, in the smallest unit.
+    /// Returns the moved coins, in the smallest unit.
     fn deposit(&self) -> Result<u128, ReadError> {
         let Action::Body(body) = self else { return Ok(0) };
         match body.transfer.as_ref().or(body.call.as_ref()) {
@@ -138,7 +138,7 @@ impl Action {
     }
 }
 
-/// The coins that actions move together; `None` for a sum that 128 bits do not hold.
+/// Returns the sum of the moved coins; `None` beyond 128 bits.
 fn deposits(actions: &[Action]) -> Result<Option<u128>, ReadError> {
     let mut sum = Some(0u128);
     for action in actions {
@@ -149,13 +149,13 @@ fn deposits(actions: &[Action]) -> Result<Option<u128>, ReadError> {
 }
 
 impl TxStatus {
-    /// Whether all receipts have run. Nodes that do not say wait for that before they answer.
+    /// Reports whether all receipts have run. Nodes that do not include the status wait for that before they answer.
     pub(super) fn is_complete(&self) -> bool {
         let stage = self.final_execution_status.as_deref();
         stage.is_none_or(|stage| matches!(stage, "EXECUTED_OPTIMISTIC" | "EXECUTED" | "FINAL"))
     }
 
-    /// The deleted accounts whose coins receipts of the system move, by the ids of these receipts.
+    /// Returns the deleted accounts whose coins receipts of the system move, by the ids of these receipts.
     fn deleted(&self) -> HashMap<&str, &str> {
         let mut deleted = HashMap::new();
         let (Some(tx), Some(converted)) = (&self.transaction, &self.transaction_outcome) else {
@@ -178,7 +178,7 @@ impl TxStatus {
                         && receipt.receiver_id == beneficiary
                 })
             };
-            // Gas that is given back comes behind it.
+            // Refunded gas comes after it.
             let paid = made.and_then(|of| of.outcome.receipt_ids.iter().find(pays));
             deleted.extend(paid.map(|id| (id.as_str(), account)));
         }
@@ -187,7 +187,7 @@ impl TxStatus {
 
     /// Adds the events of the transaction.
     pub(super) fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
-        // A transaction that no block had executed when patience ended tells nothing.
+        // A transaction that no block had executed after [`PATIENCE`] blocks has no events.
         let (Some(tx), Some(converted)) = (&self.transaction, &self.transaction_outcome) else {
             return if self.is_complete() { Err(ReadError::Unreadable(STATUS)) } else { Ok(()) };
         };
@@ -216,7 +216,7 @@ impl TxStatus {
         for receipt in &self.receipts {
             let Some(action) = receipt.receipt.action.as_ref() else { continue };
             let from = match receipt.predecessor_id.as_str() {
-                // The system gives back what was not used, and moves what a deleted account has left.
+                // The system refunds what was not used, and moves the remaining coins of a deleted account.
                 SYSTEM => deleted.get(receipt.receipt_id.as_str()).copied(),
                 from => Some(from),
             };
@@ -238,7 +238,7 @@ impl TxStatus {
                 for (index, transfer) in told.into_iter().enumerate() {
                     transfer.from.iter().for_each(|from| activity.sends(from));
                     transfer.to.iter().for_each(|to| activity.receives(to));
-                    // A log may tell of two equal transfers.
+                    // A log may contain two equal transfers.
                     let event = transfer.event(place);
                     transfers.push(if is_one { event } else { event.with("index", index) });
                 }
@@ -263,7 +263,7 @@ impl TxStatus {
 }
 
 impl Tx {
-    /// Whether its outcome may have an event that is wanted.
+    /// Reports whether its outcome may have a wanted event.
     pub(super) fn is_asked_for(&self, wanted: &Wanted) -> bool {
         let concerns_others = |action: &Action| action.runs() || action.beneficiary().is_some();
         self.actions.iter().any(concerns_others)

@@ -1,23 +1,23 @@
 //! Blocks of Solana and their events.
 //!
-//! Only finalized blocks are read, which the chain never takes back; they are about 13 seconds old. A block's number is
+//! Only finalized blocks are read, which the chain never reverts; they are about 13 seconds old. A block's number is
 //! its slot. Slots may be skipped.
 //!
-//! **Nodes**: blocks come from `getBlock` and `getBlocksWithLimit`. A validator answers them over HTTP alone, so its node needs a
-//! `url` beside its `ws` address. Over the WebSocket of a node without a `url` the same calls are tried, which some
-//! providers answer; a validator has only subscriptions there, and none that it offers by default tells of a block's hash
-//! or transactions, so that such a node cannot be followed.
+//! **Nodes**: blocks come from `getBlock` and `getBlocksWithLimit`. A validator answers them only over HTTP, so its
+//! node needs a `url` in addition to its `ws` address. Without a `url` the same calls are tried over the WebSocket,
+//! which some providers answer. A validator has only subscriptions there, and its default ones do not include a block's
+//! hash or transactions, so such a node cannot be followed.
 //!
-//! **Activity**: accounts whose balance of lamports changes (`value`), and owners whose token balances change. Fees are a
-//! change, so failed transactions have activity too, with `success` false, and nothing else.
+//! **Activity**: accounts whose balance of lamports changes (`value`), and owners whose token balances change. Fees are
+//! a change, so failed transactions have activity too, with `success` false, and nothing else.
 //!
-//! **Transfers**: of the chain's own coin (token `SOL`) by the system program's instructions Transfer, TransferWithSeed,
-//! CreateAccount and CreateAccountWithSeed. Of tokens (by mint) by the change of each owner's balances: what some owners
-//! have less of a mint, others have more of, in the order of their accounts. More or less in all is minted (no `from`) or
+//! **Transfers**: of the native coin (token `SOL`) by the system program's instructions Transfer, TransferWithSeed,
+//! CreateAccount and CreateAccountWithSeed. Of tokens (by mint) by the change of each owner's balances: losses of some
+//! owners are matched with gains of others, in the order of their accounts. A surplus is minted (no `from`), a deficit
 //! burned (no `to`).
 //!
-//! **Events of contracts**: each instruction of a program, with those that it calls, then what programs log; not those of
-//! the system, vote and compute budget programs.
+//! **Events of contracts**: each instruction of a program and the instructions that it calls, then the programs' logs;
+//! not those of the system, vote and compute budget programs.
 
 use super::Solana;
 use super::program::public_key;
@@ -35,7 +35,7 @@ use rpcgate_core::event::{
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// The number of slots before the newest in which its block is looked for.
+/// The number of slots before the newest one in which its block is searched.
 const NEWEST: u64 = 32;
 
 #[derive(Deserialize)]
@@ -60,12 +60,12 @@ impl Block {
     }
 }
 
-/// What a slot has.
+/// The content of a slot.
 enum Slot {
     Block(Block),
-    /// Nothing, for good.
+    /// Permanently empty.
     Skipped,
-    /// Nothing that the node knows.
+    /// Unknown to the node.
     Unknown,
 }
 
@@ -79,7 +79,7 @@ async fn call(node: &dyn NodeCalls, method: &str, params: String) -> Result<Byte
     }
 }
 
-/// The newest finalized slot.
+/// Returns the newest finalized slot.
 async fn newest(node: &dyn NodeCalls) -> Result<u64, ReadError> {
     read(&call(node, "getSlot", r#"[{"commitment":"finalized"}]"#.into()).await?, "a slot")
 }
@@ -143,7 +143,7 @@ impl BlockReader for Solana {
             let is_whole = wants_transactions(wanted);
             let details = if is_whole { "full" } else { "signatures" };
             let first = known.height.saturating_add(1);
-            // One would do, but for a slot whose block the node has lost.
+            // One would be enough, except for a slot whose block the node has lost.
             let params = format!(r#"[{first},4,{{"commitment":"finalized"}}]"#);
             let answer = call(node, "getBlocksWithLimit", params).await?;
             let slots: Vec<u64> = read(&answer, "slots with blocks")?;

@@ -1,20 +1,20 @@
-//! What the programs of a transaction do: their instructions, and what they log.
+//! The instructions and logs of a transaction's programs.
 
 use rpcgate_core::event::ReadError;
 use serde::Deserialize;
 
 /// The program that owns plain accounts.
 pub(super) const SYSTEM: &str = "11111111111111111111111111111111";
-/// Programs of the validator itself that every block is full of and that are no contracts.
+/// Programs of the validator itself that are in every block and are not contracts.
 const NATIVE: [&str; 3] =
     [SYSTEM, "Vote111111111111111111111111111111111111111", "ComputeBudget111111111111111111111111111111"];
-/// The longest data, in base58, of an instruction that is read: what a transaction of 1,232 bytes can hold. Programs ignore
-/// what stands behind the data that they read, and a called one may get 10 KiB, which would take long to decode.
+/// The maximum length, in base58, of decoded instruction data: a transaction of 1,232 bytes has no more. Programs
+/// ignore trailing data, and a called one may get 10 KiB, which would take long to decode.
 const DATA: usize = 1_700;
-/// The most lines of a transaction's log that are read. Validators cut the log at 10 kB.
+/// The maximum number of log lines read per transaction. Validators truncate the log at 10 kB.
 const LINES: usize = 1_024;
 
-/// An instruction, whose program and accounts are those of the transaction with these numbers.
+/// An instruction; program and accounts are indices into those of the transaction.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Instruction {
@@ -24,19 +24,18 @@ pub(super) struct Instruction {
     pub(super) data: String,
 }
 
-/// Whether a program is no contract.
 pub(super) fn is_native(program: &str) -> bool {
     NATIVE.contains(&program)
 }
 
-/// A public key, if the text is one: 32 bytes in base58.
+/// Accepts a public key: 32 bytes in base58.
 pub(super) fn public_key(text: &str) -> Option<String> {
     let mut key = [0; 32];
     let length = bs58::decode(text).onto(&mut key[..]).ok()?;
     (length == 32).then(|| text.to_owned())
 }
 
-/// The accounts and the lamports that an instruction of the system program moves; `None` if it moves none.
+/// Returns the accounts and the lamports that an instruction of the system program moves; `None` if it moves none.
 pub(super) fn moved<'a>(
     instruction: &Instruction,
     keys: &[&'a str],
@@ -55,7 +54,7 @@ pub(super) fn moved<'a>(
         Some(0 | 2) => (1, word(4)),
         // CreateAccountWithSeed: the base's key, the seed behind its length, then the lamports.
         Some(3) => (1, word(36).and_then(|seed| usize::try_from(seed).ok()?.checked_add(44)).and_then(word)),
-        // TransferWithSeed: the base stands between the two accounts.
+        // TransferWithSeed: the base is between the two accounts.
         Some(11) => (2, word(4)),
         _ => return Ok(None),
     };
@@ -75,8 +74,8 @@ pub(super) struct Logged<'a> {
     pub(super) line: &'a str,
 }
 
-/// The lines that programs have logged, each with the program that was running. The log of a transaction also says when
-/// a program begins and ends; what it logs while it calls another is told as that other's between these lines.
+/// Returns the logged lines, each with the program that was running. The log of a transaction also marks the begin and
+/// end of programs; a line that a program logs while it calls another counts as the callee's.
 pub(super) fn logged(lines: &[String]) -> Vec<Logged<'_>> {
     let mut running: Vec<&str> = Vec::new();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The events of one transaction of Solana.
+//! The events of one Solana transaction.
 
 use super::program::{Instruction, SYSTEM, is_native, logged, moved};
 use crate::activity::Activity;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
 
-/// How transfers of the chain's own coin name it.
+/// The native coin's name in transfers.
 const SOL: &str = "SOL";
 
 /// A transaction as `getBlock` shows it with the encoding `json`.
@@ -72,14 +72,14 @@ struct InnerInstructions {
     instructions: Vec<Instruction>,
 }
 
-/// The accounts that a transaction takes from lookup tables. They come after those of the message.
+/// The accounts from lookup tables, which come after those of the message.
 #[derive(Deserialize)]
 struct LoadedAddresses {
     writable: Vec<String>,
     readonly: Vec<String>,
 }
 
-/// The change of what an owner holds of a token.
+/// The change of an owner's balance of a token.
 struct TokenChange<'a> {
     mint: &'a str,
     owner: &'a str,
@@ -87,14 +87,14 @@ struct TokenChange<'a> {
 }
 
 impl Transaction {
-    /// All accounts, in the order by which instructions and balances refer to them.
+    /// Returns all accounts, in the order by which instructions and balances refer to them.
     fn keys(&self) -> Vec<&str> {
         let loaded = self.meta.loaded_addresses.as_ref();
         let loaded = loaded.into_iter().flat_map(|loaded| loaded.writable.iter().chain(&loaded.readonly));
         self.transaction.message.account_keys.iter().chain(loaded).map(String::as_str).collect()
     }
 
-    /// All instructions in their order: each is followed by those that it has called.
+    /// Returns all instructions in order, each followed by those that it has called.
     fn instructions(&self) -> Vec<&Instruction> {
         let mut called: HashMap<usize, Vec<&Instruction>> = HashMap::new();
         for inner in self.meta.inner_instructions.iter().flatten() {
@@ -108,7 +108,6 @@ impl Transaction {
         all
     }
 
-    /// Adds its events.
     pub(super) fn events(&self, wanted: &Wanted, out: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
         let signature = self.transaction.signatures.first();
         let signature = signature.ok_or(ReadError::Unreadable("the signature of a transaction"))?;
@@ -154,14 +153,14 @@ impl Transaction {
         Ok(activity)
     }
 
-    /// What the balances of each owner and mint have changed by, without those that are the same.
+    /// Returns the changed balances by owner and mint.
     fn token_changes<'a>(&'a self, keys: &[&'a str]) -> Result<Vec<TokenChange<'a>>, ReadError> {
         let mut changes: Vec<TokenChange<'a>> = Vec::new();
         let mut places = HashMap::new();
         let before = self.meta.pre_token_balances.iter().flatten().map(|balance| (balance, -1));
         let after = self.meta.post_token_balances.iter().flatten().map(|balance| (balance, 1));
         for (balance, sign) in before.chain(after) {
-            // Validators name the owner since 2021; without it the account stands for itself.
+            // Validators include the owner since 2021; without it the account is used.
             let owner = balance.owner.as_deref().or_else(|| keys.get(balance.account_index).copied());
             let owner = owner.ok_or(ReadError::Unreadable("a token balance"))?;
             let mint = balance.mint.as_str();

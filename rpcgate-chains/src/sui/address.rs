@@ -2,25 +2,23 @@
 
 use crate::form::is_hex;
 
-/// The number of digits of an address.
 const DIGITS: usize = 64;
-/// The number of digits up to which a node writes an address in the name of a type in its short form: those of system
-/// packages.
+/// The maximum digits of an address that a node writes in short form in type names: those of system packages.
 const SHORT: usize = 4;
 
-/// An address with all its digits, in lower case.
+/// Returns an address with all its digits, in lower case.
 pub(super) fn address(text: &str) -> Option<String> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
     let is_address = (1..=DIGITS).contains(&digits.len()) && is_hex(digits, digits.len());
     is_address.then(|| format!("0x{:0>DIGITS$}", digits.to_ascii_lowercase()))
 }
 
-/// Whether a text can be the name of a module or of a type in Move.
+/// Reports whether a text can be the name of a module or of a type in Move.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The name of a type as nodes write it, whatever the form of its addresses: `0x2::coin::Coin<0x2::sui::SUI>`.
+/// Returns a type's name as nodes write it, with any form of its addresses: `0x2::coin::Coin<0x2::sui::SUI>`.
 pub(super) fn type_name(text: &str) -> Option<String> {
     if !text.contains("::") {
         return None;
@@ -31,7 +29,7 @@ pub(super) fn type_name(text: &str) -> Option<String> {
             Some((at, mark @ ('<' | '>' | ','))) => (&piece[..at], Some(mark)),
             _ => (piece, None),
         };
-        // Nothing stands between two closing marks, or after the last one.
+        // Nothing may be between two closing marks, or after the last one.
         if !name.trim().is_empty() {
             out.push_str(&single(name.trim())?);
         }
@@ -44,7 +42,7 @@ pub(super) fn type_name(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// A name without parameters: that of a plain type, or address, module and name.
+/// Returns a name without parameters: a plain type, or address, module and name.
 fn single(text: &str) -> Option<String> {
     let Some((package, path)) = text.split_once("::") else {
         return is_name(text).then(|| text.to_owned());

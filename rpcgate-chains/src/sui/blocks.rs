@@ -18,20 +18,20 @@ use std::collections::BTreeMap;
 const CHECKPOINT: &str = "not a checkpoint of Sui";
 const TRANSACTIONS: &str = "not the transactions of a checkpoint of Sui";
 
-/// The most transactions that a node returns at once.
+/// The maximum number of transactions that a node returns at once.
 const PAGE: usize = 50;
-/// The type of the coin that pays for gas.
+/// The coin type that pays for gas.
 const SUI: &str = "0x2::sui::SUI";
-/// The most members of a Move event that its data has.
+/// The maximum number of Move event members in an event's data.
 const FIELDS: usize = 64;
-/// Names that mean something in every event, so that no Move event may have them.
+/// Names that have a meaning in every event, so that no Move event may use them.
 const RESERVED: [&str; 8] =
     ["block_hash", "block_num", "chain", "event_type", "removed", "reorganized", "timestamp", "truncated"];
 
 /// Reads the checkpoints of Sui, which are final.
 ///
-/// What the nodes tell of coins is the change of each owner's balance in a transaction; the gas is taken out of it. Objects
-/// that are no coins do not count.
+/// Nodes report coins as the change of each owner's balance in a transaction; the gas is subtracted from it. Objects
+/// that are not coins do not count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SuiBlocks;
 
@@ -158,7 +158,7 @@ impl CheckpointAnswer {
     }
 }
 
-/// The number of the newest checkpoint.
+/// Returns the number of the newest checkpoint.
 async fn newest(node: &dyn NodeCalls) -> Result<u64, ReadError> {
     let answer = node.call("sui_getLatestCheckpointSequenceNumber", "[]".to_owned()).await?;
     let number: String = read(&answer, CHECKPOINT)?;
@@ -172,7 +172,7 @@ async fn checkpoint(node: &dyn NodeCalls, number: u64) -> Result<Checkpoint, Rea
     Ok(Checkpoint { reference: at_height(reference, number)?, transactions })
 }
 
-/// The transactions of a page, with what is wanted of them.
+/// Returns the transactions of a page with their wanted parts.
 async fn transactions(
     node: &dyn NodeCalls,
     digests: &[String],
@@ -199,7 +199,7 @@ async fn transactions(
 type Changes = BTreeMap<String, BTreeMap<String, i128>>;
 
 impl TxAnswer {
-    /// The changes of balances, without the gas; `None` if the node's numbers are none.
+    /// Returns the changes of balances without the gas; `None` if the node's numbers are invalid.
     fn changes(&self) -> Option<Changes> {
         let mut changes = Changes::new();
         let mut add = |token: String, owner: String, amount: i128| {
@@ -225,7 +225,7 @@ impl TxAnswer {
         Some(changes)
     }
 
-    /// The events of the transaction.
+    /// Adds the events of the transaction.
     fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Option<()> {
         let changes = if self.balance_changes.is_some() { self.changes()? } else { Changes::new() };
         let mut activity = Activity::default();
@@ -273,9 +273,9 @@ struct BalanceTransfer<'a> {
     value: u128,
 }
 
-/// The transfers that changes of balances of one type of coin stand for: one to each owner that gained, from the owner
-/// that lost, if that is one alone and it lost enough; and one from each owner that lost, with what no other owner gained
-/// (it went into an object, or was destroyed).
+/// Returns the transfers behind the balance changes of one coin type. Each owner that gained gets one, from the owner
+/// that lost if that is the only one and it lost enough. What no owner gained is a transfer without a receiver (it went
+/// into an object, or was burned).
 fn transfers(owners: &BTreeMap<String, i128>) -> Vec<BalanceTransfer<'_>> {
     let gained = owners.iter().filter(|(_, sum)| **sum > 0);
     let lost: Vec<_> = owners.iter().filter(|(_, sum)| **sum < 0).collect();
@@ -312,7 +312,7 @@ impl BalanceTransfer<'_> {
     }
 }
 
-/// A member of a Move event that its data keeps: numbers beyond 32 bits are texts there.
+/// Reports whether event data keeps a member of a Move event: numbers beyond 32 bits are texts there.
 fn is_scalar(value: &Value) -> bool {
     match value {
         Value::Bool(_) | Value::String(_) => true,
@@ -322,8 +322,8 @@ fn is_scalar(value: &Value) -> bool {
 }
 
 impl MoveEvent {
-    /// The event as webhooks tell it. Members of the Move event that are scalars keep their names, unless the event has
-    /// such a member itself.
+    /// Returns the webhook event. Scalar members of the Move event keep their names, unless the event has such a member
+    /// itself.
     fn shown(&self, tx_hash: &str) -> Option<ChainEvent> {
         let mut event = ChainEvent::new(EventType::ContractEvent)
             .with("address", address(&self.package_id)?)
@@ -392,8 +392,8 @@ impl BlockReader for SuiBlocks {
         })
     }
 
-    /// Addresses have all 64 digits, in lower case; so do those of packages, and in names of types (`token`, `type`) those of
-    /// packages that are no system packages.
+    /// Addresses have all 64 digits, in lower case; so do packages, except system packages in names of types (`token`,
+    /// `type`).
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         match key {
             "address" | "from" | "to" | "sender" => address(value),

@@ -1,12 +1,11 @@
-//! The forms of an address of TON.
 
 use crate::form::lower_hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// The raw form, `0:` and 64 lower-case digits, of an address in any form: raw, or user-friendly in either alphabet of
-/// Base64, bounceable or not, for the main or the test network. `None` for any other text, and for a user-friendly address
-/// with a wrong checksum.
+/// Returns the raw form, `0:` and 64 lower-case digits, of an address in any form: raw, or user-friendly in either
+/// alphabet of Base64, bounceable or not, for the main or the test network. `None` for any other text, and for a wrong
+/// checksum.
 pub(super) fn raw(text: &str) -> Option<String> {
     if let Some((workchain, account)) = text.split_once(':') {
         let number: i8 = workchain.parse().ok()?;
@@ -23,12 +22,12 @@ pub(super) fn raw(text: &str) -> Option<String> {
     is_address.then(|| written(workchain.cast_signed(), account))
 }
 
-/// The raw form of an account in a workchain.
+/// Returns the raw form of an account in a workchain.
 pub(super) fn written(workchain: i8, account: &[u8]) -> String {
     format!("{workchain}:{}", hex::encode(account))
 }
 
-/// The account of an address in raw form, in Base64.
+/// Returns the account of an address in raw form, in Base64.
 pub(super) fn account(raw: &str) -> Option<String> {
     let (_, digits) = raw.split_once(':')?;
     hex::decode(digits).ok().map(|bytes| STANDARD.encode(bytes))
@@ -42,7 +41,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// The form in which TonCenter writes a hash, of one in Base64 of either alphabet or in hex.
+/// Converts a hash in hex or in either alphabet of Base64 to TonCenter's form.
 pub(super) fn hash(text: &str) -> Option<String> {
     let bytes = match text.len() {
         64 => hex::decode(text).ok()?,

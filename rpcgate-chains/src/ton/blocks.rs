@@ -1,18 +1,18 @@
 //! Blocks of TON and their events, by TonCenter's HTTP API, version 2.
 //!
 //! A block is one of the masterchain, which is final. Its events are those of the masterchain's own transactions and of
-//! all blocks of shards that it is the first to confirm, in the order of their numbers. A node must serve
+//! all shard blocks that it is the first to confirm, in the order of their numbers. A node must serve
 //! `getBlockTransactionsExt`.
 //!
 //! **Addresses** are in raw form, `0:` and 64 lower-case digits.
 //!
-//! **Activity**: the account of a transaction, with `value` for what moves between it and other accounts, and the other
-//! side of each of its messages, without one: it is counted in the transaction of that account.
+//! **Activity**: the account of a transaction, with `value` for the amount between it and other accounts, and the other
+//! side of each of its messages, without a value, which is counted in the transaction of that account.
 //!
-//! **Transfers**: the value of the message that a transaction is the effect of (token `TON`), and what wallets of jettons
-//! are told by `internal_transfer` (token `jetton`, with `jetton_wallet`), unless the wallet returns the message. Anybody
-//! can write such a contract: what its jetton is, `get_wallet_data` of the wallet says, and the minter's
-//! `get_wallet_address` whether the wallet is one of its own. The receiver is known if it is notified of the transfer.
+//! **Transfers**: the value of the message that caused a transaction (token `TON`), and jettons that a wallet receives
+//! by `internal_transfer` (token `jetton`, with `jetton_wallet`), unless the wallet returns the message. Anyone can
+//! write such a contract. `get_wallet_data` of the wallet names its jetton, and the minter's `get_wallet_address`
+//! confirms that the wallet is one of its own. The receiver is known if it is notified of the transfer.
 //!
 //! **Events of contracts** are messages to the outside.
 
@@ -36,10 +36,9 @@ use std::collections::HashSet;
 
 /// The shard that covers a whole workchain.
 const WHOLE: &str = "-9223372036854775808";
-/// The most blocks of shards that one block of the masterchain confirms, and the most transactions of a block.
+/// The maximum number of shard blocks that one masterchain block confirms, and of transactions of a block.
 const SHARD_BLOCKS: usize = 1_024;
 const TRANSACTIONS: usize = 100_000;
-/// Transactions in a page.
 const PAGE: usize = 256;
 
 #[derive(Deserialize)]
@@ -102,7 +101,7 @@ async fn get<T: DeserializeOwned>(
     }
 }
 
-/// The number of the masterchain's newest block.
+/// Returns the number of the masterchain's newest block.
 async fn newest(node: &dyn NodeCalls) -> Result<u64, ReadError> {
     let info: MasterchainInfo = get(node, "/getMasterchainInfo".into(), "the masterchain's state").await?;
     Ok(info.last.seqno)
@@ -110,7 +109,7 @@ async fn newest(node: &dyn NodeCalls) -> Result<u64, ReadError> {
 
 async fn header(node: &dyn NodeCalls, workchain: i32, shard: &str, seqno: u64) -> Result<Header, ReadError> {
     const WHAT: &str = "the header of a block";
-    // A shard that is no number would become another part of the path.
+    // A shard that is not a number would become another part of the path.
     let shard: i64 = shard.parse().map_err(|_| ReadError::Unreadable("a shard"))?;
     let path = format!("/getBlockHeader?workchain={workchain}&shard={shard}&seqno={seqno}");
     let header: Header = get(node, path, WHAT).await?;
@@ -118,7 +117,7 @@ async fn header(node: &dyn NodeCalls, workchain: i32, shard: &str, seqno: u64) -
     if is_it { Ok(header) } else { Err(ReadError::Unreadable(WHAT)) }
 }
 
-/// A block of the masterchain, and its reference.
+/// Returns a masterchain block and its reference.
 async fn block(node: &dyn NodeCalls, seqno: u64) -> Result<(BlockId, BlockRef), ReadError> {
     let header = header(node, -1, WHOLE, seqno).await?;
     let parent = header.prev_blocks.first().map(|block| &*block.root_hash);
@@ -132,8 +131,8 @@ async fn shards(node: &dyn NodeCalls, seqno: u64) -> Result<Vec<BlockId>, ReadEr
     Ok(found.shards)
 }
 
-/// The blocks of shards that the masterchain's block `seqno` is the first to confirm. They are the ancestors of its
-/// shards' newest blocks down to those of the block before, by as many branches as shards have split and merged.
+/// Returns the shard blocks that masterchain block `seqno` is the first to confirm: the ancestors of its shards' newest
+/// blocks down to those of the previous masterchain block, through all splits and merges of shards.
 async fn confirmed(node: &dyn NodeCalls, seqno: u64) -> Result<Vec<BlockId>, ReadError> {
     let mut open = shards(node, seqno).await?;
     let before = shards(node, seqno.saturating_sub(1)).await?;
@@ -159,7 +158,7 @@ async fn confirmed(node: &dyn NodeCalls, seqno: u64) -> Result<Vec<BlockId>, Rea
     Ok(found)
 }
 
-/// All transactions of a block.
+/// Returns all transactions of a block.
 async fn transactions(node: &dyn NodeCalls, block: &BlockId) -> Result<Vec<Transaction>, ReadError> {
     const WHAT: &str = "the transactions of a block";
     let shard: i64 = block.shard.parse().map_err(|_| ReadError::Unreadable("a shard"))?;
@@ -170,7 +169,7 @@ async fn transactions(node: &dyn NodeCalls, block: &BlockId) -> Result<Vec<Trans
             "/getBlockTransactionsExt?workchain={workchain}&shard={shard}&seqno={seqno}&count={PAGE}"
         );
         if let Some(last) = all.last() {
-            // The page begins behind this transaction, which is named by its account and its logical time.
+            // The page begins after this transaction, named by its account and its logical time.
             let account = account(&last.account()?).ok_or(ReadError::Unreadable(WHAT))?;
             let account = account.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
             path.push_str(&format!("&after_lt={}&after_hash={account}", last.lt()));

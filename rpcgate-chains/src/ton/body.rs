@@ -1,31 +1,31 @@
-//! The beginnings of messages' bodies: the operation, and what the standard messages of jettons (TEP-74) say.
+//! The beginnings of message bodies: the operation, and the content of standard jetton messages (TEP-74).
 //!
-//! Only the root of a bag of cells is read. What these messages say stands there; what they forward may be below it.
+//! Only the root of a bag of cells is read. It has the content of these messages; forwarded content may be below it.
 
 use super::cells::{Bag, Bits};
 
-/// `internal_transfer`: one wallet of a jetton, or its minter, to another wallet.
+/// `internal_transfer`: from a jetton wallet, or its minter, to another wallet.
 const INTERNAL_TRANSFER: u64 = 0x178d_4519;
-/// `transfer_notification`: a wallet of a jetton to its owner.
+/// `transfer_notification`: from a jetton wallet to its owner.
 const TRANSFER_NOTIFICATION: u64 = 0x7362_d09c;
-/// What a message begins with that was returned because it failed.
+/// The prefix of a message that was returned because it failed.
 const BOUNCED: u64 = 0xffff_ffff;
 
-/// What a body says.
+/// The content of a body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Body {
     /// A wallet receives an amount of its jetton.
     JettonReceived { amount: u128, from: Option<String> },
-    /// An owner is told that its wallet has received an amount.
+    /// An owner is notified that its wallet has received an amount.
     JettonNotified { amount: u128 },
     /// A returned message.
     Bounced,
-    /// Anything else, and its first 32 bits if it has as many.
+    /// Anything else, with its first 32 bits if it has them.
     Other(Option<u32>),
 }
 
 impl Body {
-    /// Reads a body, as the bytes of a bag of cells. One that cannot be read is of no known kind.
+    /// Parses a body, the bytes of a bag of cells. An unreadable one is `Other(None)`.
     pub(super) fn read(bag: &[u8]) -> Self {
         let root = Bag::read(bag).and_then(|bag| bag.root());
         let Some(mut bits) = root.map(|root| root.bits) else { return Body::Other(None) };
@@ -41,7 +41,7 @@ impl Body {
 }
 
 impl Bits<'_> {
-    /// The amount and the sender of a message about a transfer of jettons, behind its operation.
+    /// Reads the amount and the sender of a jetton transfer message, after its operation.
     fn transfer(&mut self) -> Option<(u128, Option<String>)> {
         self.number(64)?;
         Some((self.amount()?, self.address()?))
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(body(&[0, 0, 0, 0, b'a']), Body::Other(Some(0)));
         assert_eq!(body(&[0, 0, 0]), Body::Other(None));
         assert_eq!(body(&[]), Body::Other(None));
-        // An operation of jettons with nothing behind it is one of no known kind.
+        // A jetton operation without content is unknown.
         assert_eq!(body(&[0x17, 0x8d, 0x45, 0x19]), Body::Other(Some(0x178d_4519)));
         let amount = [&0x178d_4519u32.to_be_bytes()[..], &[0; 8], &[0x10, 0x70]].concat();
         // Four bits of a length, eight of the amount, no address, and the padding.

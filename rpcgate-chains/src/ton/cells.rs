@@ -1,8 +1,8 @@
-//! Bags of cells, as far as messages and transactions need them.
+//! Bags of cells, to the extent that messages and transactions need.
 
 use super::address::written;
 
-/// The cells of a bag, in their order: a cell refers to others behind it.
+/// The cells of a bag in order: a cell refers only to later ones.
 pub(super) struct Bag<'a> {
     cells: &'a [u8],
     count: usize,
@@ -18,14 +18,13 @@ pub(super) struct Cell<'a> {
     width: usize,
 }
 
-/// The bits of a cell that are not read yet.
+/// The unread bits of a cell.
 pub(super) struct Bits<'a> {
     data: &'a [u8],
     at: usize,
     end: usize,
 }
 
-/// Takes bytes from the front of `rest`.
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     let (taken, left) = rest.split_at_checked(count)?;
     *rest = left;
@@ -61,12 +60,12 @@ impl<'a> Bag<'a> {
         Some(Bag { cells: rest, count, root, width })
     }
 
-    /// Its first root.
+    /// Returns the first root.
     pub(super) fn root(&self) -> Option<Cell<'a>> {
         self.cell(self.root)
     }
 
-    /// The cell that another one refers to last.
+    /// Returns the last cell that another one refers to.
     pub(super) fn last_of(&self, cell: &Cell<'a>) -> Option<Cell<'a>> {
         let mut last = cell.refs.get(cell.refs.len().checked_sub(cell.width)?..)?;
         self.cell(take_number(&mut last, cell.width)?)
@@ -77,14 +76,13 @@ impl<'a> Bag<'a> {
             return None;
         }
         let mut rest = self.cells;
-        // Every cell takes two bytes at least, so that the bytes bound this, whatever the head says.
+        // Every cell takes at least two bytes, so the input length bounds this, even with a false head.
         for _ in 0..index {
             self.next(&mut rest)?;
         }
         self.next(&mut rest)
     }
 
-    /// Takes the next cell from the front of `rest`.
     fn next(&self, rest: &mut &'a [u8]) -> Option<Cell<'a>> {
         let (first, second) = (take_number(rest, 1)?, take_number(rest, 1)?);
         let (refs, has_hashes) = (first & 7, first & 0x10 != 0);
@@ -110,18 +108,18 @@ impl Bits<'_> {
         Some(bit)
     }
 
-    /// A number of up to 64 bits.
+    /// Reads a number of up to 64 bits.
     pub(super) fn number(&mut self, width: u32) -> Option<u64> {
         (0..width).try_fold(0, |sum, _| Some(sum << 1 | u64::from(self.bit()?)))
     }
 
-    /// An amount of up to 15 bytes, behind their number in four bits.
+    /// Reads an amount of up to 15 bytes, after their number in four bits.
     pub(super) fn amount(&mut self) -> Option<u128> {
         let length = self.number(4)?;
         (0..length).try_fold(0, |sum, _| Some(sum << 8 | u128::from(self.number(8)?)))
     }
 
-    /// An address of an account; `Some(None)` if there is none.
+    /// Reads the address of an account; `Some(None)` for an empty one.
     pub(super) fn address(&mut self) -> Option<Option<String>> {
         match self.number(2)? {
             0 => Some(None),

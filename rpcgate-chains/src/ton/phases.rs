@@ -1,17 +1,17 @@
-//! Whether a transaction did what it was sent for, by its phases. TonCenter tells them only in the transaction itself, which
-//! is a bag of cells.
+//! The success of a transaction, by its phases. TonCenter shows them only in the transaction itself, a bag of cells.
 
 use super::cells::{Bag, Bits};
 
-/// Whether the transaction in a bag of cells succeeded: its contract ran to its end, if one ran, and its actions were done.
-/// `None` if the bag cannot be read, and for the types of transactions that no message causes and no contract runs in.
+/// Reports whether the transaction in a bag of cells succeeded: its contract, if one ran, ended normally and its
+/// actions were executed. `None` if the bag cannot be read, and for types of transactions without a message and a
+/// contract.
 pub(super) fn succeeded(bag: &[u8]) -> Option<bool> {
     let bag = Bag::read(bag)?;
     let mut transaction = bag.root()?;
     if transaction.bits.number(4)? != 0b0111 {
         return None;
     }
-    // What it refers to last is its description.
+    // The last reference is its description.
     let mut bits = bag.last_of(&transaction)?.bits;
     match bits.number(3)? {
         // An ordinary one: `trans_ord$0000`, and whether the credit phase came first.
@@ -32,14 +32,14 @@ pub(super) fn succeeded(bag: &[u8]) -> Option<bool> {
         _ => return None,
     }
     let has_run = compute(&mut bits)?;
-    // The action phase is a cell of its own; a transaction whose actions fail is aborted.
+    // The action phase is a separate cell; a transaction whose actions fail is aborted.
     bits.bit()?;
     let (is_aborted, is_bounced) = (bits.bit()?, bits.bit()?);
-    // Nothing runs where no contract is, and coins arrive there all the same, unless they are returned.
+    // Without a contract nothing runs, and coins arrive all the same unless they are returned.
     Some(if has_run { !is_aborted } else { !is_bounced })
 }
 
-/// Passes the fee of the storage, what is due of it, and the change of the account's state.
+/// Skips the storage fee, the amount due, and the change of the account's state.
 fn storage(bits: &mut Bits<'_>) -> Option<()> {
     bits.amount()?;
     if bits.bit()? {
@@ -51,7 +51,7 @@ fn storage(bits: &mut Bits<'_>) -> Option<()> {
     Some(())
 }
 
-/// Passes what is due, and the coins and other currencies of the message.
+/// Skips the amount due, and the coins and other currencies of the message.
 fn credit(bits: &mut Bits<'_>) -> Option<()> {
     if bits.bit()? {
         bits.amount()?;
@@ -61,11 +61,11 @@ fn credit(bits: &mut Bits<'_>) -> Option<()> {
     Some(())
 }
 
-/// Passes the compute phase; whether it ran.
+/// Skips the compute phase. Returns whether it ran.
 fn compute(bits: &mut Bits<'_>) -> Option<bool> {
     let has_run = bits.bit()?;
     if has_run {
-        // Whether it succeeded, used the message's state, and activated the account.
+        // Flags: success, use of the message's state, activation of the account.
         bits.number(3)?;
         bits.amount()?;
     } else if bits.number(2)? == 0b11 {
@@ -78,7 +78,7 @@ fn compute(bits: &mut Bits<'_>) -> Option<bool> {
 mod tests {
     use super::*;
 
-    /// A transaction with a cell of its messages, and one of its description with these bits.
+    /// Builds a transaction with a cell of its messages, and one of its description with these bits.
     fn transaction(description: &str) -> Vec<u8> {
         let mut bits: Vec<u8> =
             description.bytes().filter(|bit| *bit != b' ').map(|bit| bit - b'0').collect();
@@ -101,11 +101,11 @@ mod tests {
         let begun = "0000 1 1 0001 01001101 0 0 1 0 0001 00000101 0";
         for (phases, expected) in [
             ("1 100 0001 00001001 1 0 0 0", Some(true)),
-            // The contract failed, or an action, and the message was returned, or not.
+            // The contract or an action failed, with and without the message being returned.
             ("1 000 0001 00001001 0 1 1", Some(false)),
             ("1 000 0001 00001001 0 1 0", Some(false)),
             ("1 100 0001 00001001 1 1 0", Some(false)),
-            // There is no contract: the coins stay, or go back.
+            // Without a contract: the coins stay, or go back.
             ("0 00 0 1 0 0", Some(true)),
             ("0 00 0 1 1", Some(false)),
             ("0 110 0 1 1", Some(false)),

@@ -1,4 +1,4 @@
-//! The events of one transaction of TON.
+//! The events of one TON transaction.
 
 use super::address::raw;
 use super::body::Body;
@@ -10,12 +10,12 @@ use base64::engine::general_purpose::STANDARD;
 use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
 use serde::Deserialize;
 
-/// How transfers of the chain's own coin name it.
+/// The native coin's name in transfers.
 const TON: &str = "TON";
-/// How transfers of jettons name them: which one it is, only the wallet's contract says.
+/// The name of all jettons in transfers: only the wallet's contract knows which one it is.
 const JETTON: &str = "jetton";
 
-/// An address, which some methods write in an object of its own. Empty if there is none.
+/// An address, which some methods wrap in an object. A missing one is empty.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Address {
@@ -80,9 +80,9 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
-    /// Its account in raw form.
+    /// Returns its account in raw form.
     pub(super) fn account(&self) -> Result<String, ReadError> {
-        // The account is there in raw form, or in the form of TON's own library, which the address has as well.
+        // The account is in raw form there, or in the form of TON's own library, which the address also has.
         let named = self.account.as_deref().and_then(raw);
         let named = match (named, &self.address) {
             (None, Some(address)) => address.raw()?,
@@ -91,17 +91,16 @@ impl Transaction {
         named.ok_or(ReadError::Unreadable("the account of a transaction"))
     }
 
-    /// Its logical time.
+    /// Returns its logical time.
     pub(super) fn lt(&self) -> u64 {
         self.transaction_id.lt
     }
 
-    /// Whether it did what it was sent for, as far as the node shows it.
+    /// Reports its success, if the node shows it.
     fn succeeded(&self) -> Option<bool> {
         phases::succeeded(&STANDARD.decode(self.data.as_deref()?).ok()?)
     }
 
-    /// Adds its events.
     pub(super) fn events(&self, wanted: &Wanted, out: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
         let account = self.account()?;
         let event =
@@ -143,8 +142,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// The transfer of jettons that the incoming message makes. One that fails makes none, and is returned to its sender if
-    /// that asked for it.
+    /// Returns the jetton transfer of the incoming message. A failed one is no transfer, and is returned to its sender
+    /// if that requested it.
     fn jettons(
         &self,
         message: &Message,

@@ -1,28 +1,28 @@
-//! Addresses: 20 bytes behind `41`, in hex or in Base58 with a checksum.
+//! Addresses: 20 bytes after `41`, in hex or in Base58 with a checksum.
 
 use crate::form::{base58_with_checksum, checked_base58};
 use bs58::Alphabet;
 
 /// The first byte of every address of the main network.
 const PREFIX: u8 = 0x41;
-/// The longest text that can be an address, in bytes.
+/// The maximum length of an address text, in bytes.
 const LONGEST: usize = 44;
 
-/// The Base58 form of 20 bytes.
+/// Returns the Base58 form of 20 bytes.
 pub(super) fn base58(account: &[u8; 20]) -> String {
     let mut bytes = vec![PREFIX];
     bytes.extend_from_slice(account);
     base58_with_checksum(bytes, Alphabet::BITCOIN)
 }
 
-/// The Base58 form of an address in hex: 20 bytes, with or without `41` before them.
+/// Returns the Base58 form of an address in hex: 20 bytes, with or without the prefix `41`.
 pub(super) fn of_hex(text: &str) -> Option<String> {
     let bytes = hex::decode(text).ok()?;
     let account = if bytes.len() == 20 { &bytes[..] } else { bytes.strip_prefix(&[PREFIX])? };
     Some(base58(account.try_into().ok()?))
 }
 
-/// The Base58 form of an address in any form.
+/// Returns the Base58 form of an address in any form.
 pub(super) fn canonical(text: &str) -> Option<String> {
     if text.len() > LONGEST {
         return None;

@@ -1,4 +1,4 @@
-//! Reads blocks and their events by the HTTP API.
+//! Reads TRON blocks and their events by the HTTP API.
 
 use super::address::{canonical, of_hex};
 use super::shapes::shapes;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 const BLOCK: &str = "not a block of TRON";
 const RESULTS: &str = "not the results of a block of TRON";
 
-/// Members of an operation that are addresses, and whether the address acts.
+/// Address members of an operation, and whether the address acts.
 const ADDRESSES: &[(&str, bool)] = &[
     ("owner_address", true),
     ("to_address", false),
@@ -34,12 +34,12 @@ const MOVES: [&str; 3] = ["63616c6c", "637265617465", "73756963696465"];
 
 /// Reads the blocks of TRON.
 ///
-/// A transaction's events come from its operation and from its result, which one more call gets for the whole block, and
-/// only if somebody wants events of transactions. A failed transaction moves nothing: its activity has no value.
+/// A transaction's events come from its operation and from its result. One more call gets the results of the whole
+/// block, only if events of transactions are wanted. A failed transaction moves nothing: its activity has no value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TronBlocks;
 
-/// An answer to a request for a block: the block, nothing, or an error with status 200.
+/// The answer to a block request: the block, nothing, or an error with status 200.
 #[derive(Debug, Deserialize)]
 struct BlockAnswer {
     #[serde(rename = "blockID")]
@@ -102,7 +102,6 @@ struct Parameter {
     value: Map<String, Value>,
 }
 
-/// The result of a transaction.
 #[derive(Debug, Deserialize)]
 struct TxResult {
     id: String,
@@ -110,7 +109,7 @@ struct TxResult {
     number: u64,
     /// `FAILED`, or absent.
     result: Option<String>,
-    /// The contract that ran, or that was made.
+    /// The contract that ran or was created.
     contract_address: Option<String>,
     #[serde(default)]
     log: Vec<Log>,
@@ -118,14 +117,14 @@ struct TxResult {
     internal_transactions: Vec<Internal>,
 }
 
-/// Coins or TRC-10 tokens that a contract moved, if the node records that; or what it staked or delegated.
+/// Coins or TRC-10 tokens that a contract moved, staked or delegated, if the node records that.
 #[derive(Debug, Deserialize)]
 struct Internal {
     #[serde(default)]
     caller_address: String,
     #[serde(rename = "transferTo_address", default)]
     to: String,
-    /// Its kind, in hex.
+    /// The kind, in hex.
     #[serde(default)]
     note: String,
     #[serde(rename = "callValueInfo", default)]
@@ -149,7 +148,7 @@ struct Block {
     transactions: Vec<Tx>,
 }
 
-/// A hash in lower case.
+/// Returns a hash in lower case.
 fn hash(text: &str) -> Option<String> {
     lower_hex(text, 64)
 }
@@ -177,7 +176,7 @@ async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Option<Block>, Re
     Ok(Some(Block { reference: at_height(reference, height)?, transactions }))
 }
 
-/// The results of a block's transactions, in their order.
+/// Returns the results of a block's transactions, in their order.
 async fn results(node: &dyn NodeCalls, block: &Block) -> Result<Vec<TxResult>, ReadError> {
     if block.transactions.is_empty() {
         return Ok(Vec::new());
@@ -194,7 +193,7 @@ async fn results(node: &dyn NodeCalls, block: &Block) -> Result<Vec<TxResult>, R
     all.ok_or(ReadError::Unreadable("the node has no results of the block's transactions"))
 }
 
-/// A member that is an address. `None` if it is absent or not an account's.
+/// Returns an address member; `None` if it is absent or not an account's.
 fn address(value: &Map<String, Value>, name: &str) -> Result<Option<String>, ReadError> {
     match value.get(name) {
         None => Ok(None),
@@ -203,7 +202,7 @@ fn address(value: &Map<String, Value>, name: &str) -> Result<Option<String>, Rea
     }
 }
 
-/// A member that is an amount; 0 if it is absent.
+/// Returns an amount member; 0 if it is absent.
 fn amount(value: &Map<String, Value>, name: &str) -> Result<u64, ReadError> {
     match value.get(name) {
         None => Ok(0),
@@ -211,18 +210,18 @@ fn amount(value: &Map<String, Value>, name: &str) -> Result<u64, ReadError> {
     }
 }
 
-/// The id of a TRC-10 token, which is the hex of its digits; older ones have a name.
+/// Returns the id of a TRC-10 token, which is the hex of its digits; older ones have a name.
 fn asset(value: &Map<String, Value>) -> Option<String> {
     String::from_utf8(hex::decode(value.get("asset_name")?.as_str()?).ok()?).ok()
 }
 
-/// The TRC-10 token that goes to a contract with a call, and its amount.
+/// Returns the TRC-10 token that a call sends to a contract, and its amount.
 fn call_asset(value: &Map<String, Value>) -> Result<Option<(String, u64)>, ReadError> {
     let token = amount(value, "token_id")?;
     Ok((token > 0).then_some((token.to_string(), amount(value, "call_token_value")?)))
 }
 
-/// What one transaction tells, whether it is wanted or not.
+/// The results of one transaction, wanted or not.
 struct Made {
     activity: Activity,
     transfers: Vec<ChainEvent>,
@@ -230,7 +229,7 @@ struct Made {
 }
 
 impl Made {
-    /// Adds what an operation does. `contract` is the one that ran, or that was made.
+    /// Adds the effect of an operation. `contract` is the one that ran or was created.
     fn operation(
         &mut self,
         operation: &Operation,
@@ -280,7 +279,7 @@ impl Made {
         self.activity.is_paid(to, "", Some(value.into()));
     }
 
-    /// Moves a TRC-10 token. `index` tells two equal transfers of a transaction apart.
+    /// Moves a TRC-10 token. `index` distinguishes two equal transfers of a transaction.
     fn asset(&mut self, token: &str, from: &str, to: &str, value: u64, tx_hash: &str) {
         self.activity.pays(from, token, Some(value.into()));
         self.activity.is_paid(to, token, Some(value.into()));
@@ -413,8 +412,8 @@ impl BlockReader for TronBlocks {
         })
     }
 
-    /// Addresses are in Base58 with a checksum, hashes in lower case without `0x`. A token is a contract's address, or the
-    /// id of a TRC-10 token.
+    /// Addresses are in Base58 with a checksum, hashes in lower case without `0x`. A token is a contract's address, or
+    /// the id of a TRC-10 token.
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         match key {
             "address" | "from" | "to" => canonical(value),

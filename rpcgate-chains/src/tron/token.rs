@@ -1,4 +1,4 @@
-//! Logs of contracts, and the transfers of TRC-20 and TRC-721 tokens among them.
+//! Logs of contracts, including transfers of TRC-20 and TRC-721 tokens.
 
 use super::address::{base58, of_hex};
 use rpcgate_core::event::{ChainEvent, EventType};
@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// The hash of `Transfer(address,address,uint256)`.
 const TRANSFER: &str = "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
-/// A log of a contract, as the result of a transaction has it: in hex, without `41` before the address.
+/// A contract's log in a transaction's result: in hex, with addresses without `41`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Log {
     address: String,
@@ -17,7 +17,6 @@ pub(super) struct Log {
     data: String,
 }
 
-/// A transfer that a log tells of.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LoggedTransfer {
     pub(super) token: String,
@@ -29,12 +28,12 @@ pub(super) struct LoggedTransfer {
 }
 
 impl Log {
-    /// The contract's address; `None` if the node's text is none.
+    /// Returns the contract's address; `None` if the node's text is invalid.
     pub(super) fn contract(&self) -> Option<String> {
         of_hex(&self.address)
     }
 
-    /// The transfer of a token, if the log has its form.
+    /// Returns the log's token transfer, if it has that form.
     pub(super) fn transfer(&self) -> Option<LoggedTransfer> {
         let (kind, from, to, id) = match &self.topics[..] {
             [kind, from, to] => (kind, from, to, None),
@@ -58,7 +57,7 @@ impl Log {
         })
     }
 
-    /// The event of a contract.
+    /// Returns the event of a contract.
     pub(super) fn event(&self, tx_hash: &str, index: usize) -> Option<ChainEvent> {
         let topics: Vec<String> = self.topics.iter().map(|topic| topic.to_ascii_lowercase()).collect();
         let mut event = ChainEvent::new(EventType::ContractEvent)
@@ -73,7 +72,6 @@ impl Log {
 }
 
 impl LoggedTransfer {
-    /// The event of a transfer.
     pub(super) fn event(self, tx_hash: &str, index: usize) -> ChainEvent {
         ChainEvent::new(EventType::TokenTransfer)
             .with("token", self.token)
@@ -86,7 +84,7 @@ impl LoggedTransfer {
     }
 }
 
-/// The address in the last 20 bytes of a word. Some contracts put `41` before them.
+/// Returns the address in the last 20 bytes of a word. Some contracts put `41` before them.
 fn account(word: &str) -> Option<String> {
     let bytes: [u8; 32] = hex::decode(word).ok()?.try_into().ok()?;
     let (before, account) = bytes.split_last_chunk::<20>()?;
@@ -95,7 +93,7 @@ fn account(word: &str) -> Option<String> {
     is_address.then(|| base58(account))
 }
 
-/// The decimal digits of a number of 32 bytes in hex.
+/// Returns the decimal digits of a 32-byte number in hex.
 fn decimal(word: &str) -> Option<String> {
     /// The largest power of ten in a limb.
     const PART: u64 = 1_000_000_000;

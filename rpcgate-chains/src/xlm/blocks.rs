@@ -1,5 +1,5 @@
-//! Reads what a core node says of ledgers: the number, hash and time of the newest one. It has no older ledgers and no
-//! transactions to read, so ledgers that close between two looks are not told.
+//! Reads the number, hash and time of a core node's newest ledger. The node has no older ledgers and no transactions to
+//! read, so ledgers that close between two polls are not reported.
 
 use super::Xlm;
 use crate::answer::read;

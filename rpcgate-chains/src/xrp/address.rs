@@ -1,4 +1,4 @@
-//! Addresses and other values of the XRP Ledger in the form in which events have them.
+//! Addresses and other values of the XRP Ledger in the form of events.
 
 use crate::form::{base58_with_checksum, checked_base58, direction, is_hex, program_name, whole_number};
 use bs58::Alphabet;
@@ -6,7 +6,7 @@ use bs58::Alphabet;
 /// The bytes before the account in an X-address, of the main network and of test networks.
 const X_ADDRESS: [[u8; 2]; 2] = [[0x05, 0x44], [0x04, 0x93]];
 
-/// A classic address, of itself or of an X-address, whose tag is left out.
+/// Returns the classic address of a classic address or of an X-address, whose tag is dropped.
 pub(super) fn classic(text: &str) -> Option<String> {
     let body = checked_base58(text, Alphabet::RIPPLE)?;
     let account = match body.as_slice() {
@@ -19,7 +19,7 @@ pub(super) fn classic(text: &str) -> Option<String> {
     Some(base58_with_checksum(body, Alphabet::RIPPLE))
 }
 
-/// A currency: `XRP`, one of an issuer as `USD.r…`, or the id of a multi-purpose token.
+/// Accepts a currency: `XRP`, an issued one as `USD.r…`, or the id of a multi-purpose token.
 fn currency(text: &str) -> Option<String> {
     if text == "XRP" {
         return Some(text.to_owned());
@@ -36,7 +36,7 @@ fn currency(text: &str) -> Option<String> {
     classic(issuer).map(|issuer| format!("{code}.{issuer}"))
 }
 
-/// Whether a text is an amount as the ledger writes it: `15`, `0.25`, `1e-7`.
+/// Reports whether a text is an amount as the ledger writes it: `15`, `0.25`, `1e-7`.
 fn is_amount(text: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
@@ -49,7 +49,7 @@ fn is_amount(text: &str) -> bool {
         && is_number(exponent.strip_prefix('-').unwrap_or(exponent))
 }
 
-/// The form in which events have a filter's value.
+/// Returns a filter's value in the form of events.
 pub(super) fn canonical(key: &str, value: &str) -> Option<String> {
     match key {
         "address" | "from" | "to" => classic(value),

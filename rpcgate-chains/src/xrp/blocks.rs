@@ -24,7 +24,7 @@ const NOT_FOUND: (&str, i64) = ("lgrNotFound", 21);
 const WRONG: &str = "a ledger is not as its API says";
 const WRONG_LEDGER: ReadError = ReadError::Unreadable(WRONG);
 
-/// The answer of a server, whose errors are in it.
+/// A server's answer, which contains its errors.
 #[derive(Deserialize)]
 struct Answer<'a> {
     error: Option<String>,
@@ -65,7 +65,7 @@ async fn ask(node: &dyn NodeCalls, index: &str, more: &str) -> Result<Option<Byt
     }
 }
 
-/// The ledger of an answer; `None` if it is not validated, as the one that is still open.
+/// Returns the ledger of an answer; `None` if it is not validated, such as the open one.
 fn validated(answer: &[u8]) -> Result<Option<(BlockRef, Ledger<'_>)>, ReadError> {
     let answer: Answer<'_> = read(answer, WRONG)?;
     if let Some(error) = answer.error {
@@ -82,7 +82,7 @@ fn validated(answer: &[u8]) -> Result<Option<(BlockRef, Ledger<'_>)>, ReadError>
     Ok(Some((block, ledger)))
 }
 
-/// The validated ledger with an index, if there is one.
+/// Returns the validated ledger with an index, if it exists.
 fn of_index(answer: &[u8], index: u64) -> Result<Option<(BlockRef, Ledger<'_>)>, ReadError> {
     let Some((block, ledger)) = validated(answer)? else { return Ok(None) };
     Ok(Some((at_height(block, index)?, ledger)))

@@ -1,4 +1,4 @@
-//! The members that events of the XRP Ledger have (docs/webhooks-data.md).
+//! The members of XRP Ledger events (docs/webhooks-data.md).
 
 use crate::kinds::DIRECTION;
 use rpcgate_core::event::{EventMember, EventShape, EventType};

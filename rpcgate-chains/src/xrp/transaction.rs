@@ -1,4 +1,4 @@
-//! Transactions of a validated ledger and the events that they make.
+//! Transactions of a validated ledger and their events.
 
 use crate::answer::read;
 use crate::form::{is_hex, whole_number};
@@ -15,7 +15,7 @@ const WRONG_TRANSACTION: ReadError = ReadError::Unreadable(WRONG);
 const PARTIAL: u64 = 0x0002_0000;
 const SUCCESS: &str = "tesSUCCESS";
 
-/// A transaction in a ledger's list. Its members stand in it, or in `tx_json` from version 2 of the API on.
+/// A transaction in a ledger's list, with its members inline, or in `tx_json` from API version 2 on.
 #[derive(Deserialize)]
 struct Listed<'a> {
     hash: Option<String>,
@@ -33,7 +33,7 @@ struct Fields {
     account: String,
     destination: Option<String>,
     amount: Option<Value>,
-    /// The name of the amount of payments from version 2 of the API on.
+    /// The name of a payment's amount from API version 2 on.
     deliver_max: Option<Value>,
     flags: Option<u64>,
     fee: Option<String>,
@@ -51,7 +51,7 @@ struct Meta {
     transaction_index: u64,
     transaction_result: String,
     affected_nodes: Vec<Affected>,
-    /// What servers make of the other members.
+    /// The amount that servers derive from the other members.
     #[serde(rename = "delivered_amount")]
     delivered: Option<Value>,
     delivered_amount: Option<Value>,
@@ -94,20 +94,18 @@ struct Limit {
     issuer: String,
 }
 
-/// An amount of a currency.
 struct Amount {
     token: String,
     value: String,
 }
 
-/// A transaction of the ledger that is read.
 pub(super) struct Transaction {
     hash: String,
     fields: Fields,
     meta: Meta,
 }
 
-/// An amount in JSON: drops of XRP as text, or an object.
+/// Parses an amount: drops of XRP as text, or an object.
 fn amount(json: &Value) -> Result<Amount, ReadError> {
     if let Some(drops) = json.as_str() {
         let drops = whole_number(drops).ok_or(WRONG_TRANSACTION)?;
@@ -123,7 +121,7 @@ fn amount(json: &Value) -> Result<Amount, ReadError> {
     Ok(Amount { token, value })
 }
 
-/// The balance of an account root, in drops.
+/// Returns the balance of an account root, in drops.
 fn drops(fields: Option<&NodeFields>) -> Option<i128> {
     fields?.balance.as_ref()?.as_str()?.parse().ok()
 }
@@ -133,7 +131,6 @@ impl Node {
         self.new_fields.as_ref().or(self.final_fields.as_ref())
     }
 
-    /// The accounts that an entry names.
     fn accounts(&self) -> impl Iterator<Item = &str> {
         let fields = self.after();
         let named =
@@ -144,7 +141,7 @@ impl Node {
             .chain(limits.filter_map(|limit| limit.as_ref().map(|limit| limit.issuer.as_str())))
     }
 
-    /// The change of an account's balance, in drops.
+    /// Returns the change of an account's balance, in drops.
     fn gain(&self, is_new: bool) -> i128 {
         if self.ledger_entry_type != "AccountRoot" {
             return 0;
@@ -158,7 +155,7 @@ impl Node {
 }
 
 impl Transaction {
-    /// The transactions of a ledger in the order in which they changed it; servers list them in another one.
+    /// Returns the transactions of a ledger in the order in which they changed it; servers list them in another order.
     pub(super) fn in_order(listed: &[&RawValue]) -> Result<Vec<Self>, ReadError> {
         let mut out = listed.iter().map(|listed| Transaction::read(listed)).collect::<Result<Vec<_>, _>>()?;
         out.sort_by_key(|transaction| transaction.meta.transaction_index);
@@ -178,7 +175,8 @@ impl Transaction {
         self.meta.transaction_result == SUCCESS
     }
 
-    /// What a payment delivered; `None` if it failed, and for the oldest partial payments, of which no server knows it.
+    /// Returns the delivered amount of a payment; `None` if it failed, and for the oldest partial payments, for which
+    /// no server knows it.
     fn delivered(&self) -> Result<Option<Amount>, ReadError> {
         if self.fields.transaction_type != "Payment" || !self.succeeded() {
             return Ok(None);
@@ -195,7 +193,7 @@ impl Transaction {
         }
     }
 
-    /// Adds the events that are wanted.
+    /// Adds the wanted events.
     pub(super) fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
         let delivered = self.delivered()?;
         if wanted.wants(EventType::AddressActivity) {
@@ -232,17 +230,17 @@ impl Transaction {
         ChainEvent::new(kind).with("tx_hash", self.hash.as_str()).with("index", self.meta.transaction_index)
     }
 
-    /// The account that pays the fee.
     fn payer(&self) -> &str {
         self.fields.delegate.as_deref().unwrap_or(&self.fields.account)
     }
 
-    /// The fee in drops; `None` if the server sent none or a text that is not a number. Events then have no fee.
+    /// Returns the fee in drops; `None` if the server sent none or a text that is not a number. Events then have no
+    /// fee.
     fn fee(&self) -> Option<u64> {
         self.fields.fee.as_ref()?.parse().ok()
     }
 
-    /// The change of the XRP balance of each account that the transaction concerns, without its fee.
+    /// Returns the change of the XRP balance of each concerned account, without the fee.
     fn gains(&self) -> BTreeMap<&str, i128> {
         let mut gains: BTreeMap<&str, i128> = BTreeMap::new();
         for affected in &self.meta.affected_nodes {
@@ -276,7 +274,7 @@ impl Transaction {
             let paid = delivered.filter(|_| is_party);
             let direction = match (address == sender, Some(address) == to) {
                 (true, true) => Some("self"),
-                // A check or an escrow may pay who cashes it.
+                // A check or an escrow may pay the account that cashes it.
                 (true, false) if gain > 0 && paid.is_none() => Some("in"),
                 (true, false) => Some("out"),
                 (false, true) => Some("in"),

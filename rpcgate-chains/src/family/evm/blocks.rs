@@ -1,11 +1,11 @@
 //! Reads blocks of EVM chains and their events.
 //!
-//! A block comes from `eth_getBlockByNumber`. Its logs come from `eth_getLogs` by its hash, so that they are those of this
-//! block or an error. For the activity of addresses `eth_getBlockReceipts` replaces them where a node has it: receipts
-//! have the logs too, and say which transactions failed and moved nothing.
+//! A block comes from `eth_getBlockByNumber`. Its logs come from `eth_getLogs` by the block's hash, so they are those
+//! of this block or an error. For address activity `eth_getBlockReceipts` replaces them where a node has it: receipts
+//! also have the logs, and show which transactions failed and moved nothing.
 //!
-//! A node may have a block before its receipts and logs. A list of receipts that lacks one, and no logs in a block whose
-//! bloom filter has some, are therefore no answer: the block is read again.
+//! A node may have a block before its receipts and logs. So an incomplete list of receipts, and missing logs in a block
+//! whose bloom filter has some, count as no answer: the block is read again.
 
 use super::Evm;
 use super::logs::{Log, RawLog};
@@ -30,7 +30,7 @@ const OTHER_BLOCK: ReadError = ReadError::Unreadable("a receipt is of another bl
 const NO_RECEIPT: ReadError = ReadError::Unreadable("the node lacks a receipt of the block");
 const NO_LOGS: ReadError = ReadError::Unreadable("the node lacks the logs of the block");
 
-/// What nodes of Avalanche say of a block above the newest one, instead of `null`.
+/// The error of Avalanche nodes for a block above the newest one, where others answer `null`.
 const NOT_YET: &str = "cannot query unfinalized data";
 
 /// The sender of transactions that a chain makes itself.
@@ -70,7 +70,6 @@ struct Receipt<'a> {
     logs: Vec<RawLog<'a>>,
 }
 
-/// The result of a transaction.
 struct Outcome {
     succeeded: Option<bool>,
     created: Option<String>,
@@ -85,7 +84,7 @@ impl<T> Block<T> {
         Ok(BlockRef::new(height, hash, parent, time.ok_or(WRONG_BLOCK)?))
     }
 
-    /// Whether its bloom filter says that it has logs.
+    /// Reports whether the bloom filter is not empty.
     fn has_logs(&self) -> bool {
         let bloom = self.logs_bloom.as_deref().unwrap_or_default();
         bloom.bytes().skip(2).any(|digit| digit != b'0')
@@ -104,8 +103,8 @@ impl<T> Block<T> {
 }
 
 impl Transaction {
-    /// Its result, which the receipts of the block must have: a list that is not complete would hide events. Nodes may leave
-    /// out those of transactions that the chain makes itself.
+    /// Returns the transaction's result. It must be in the block's receipts, because an incomplete list would hide
+    /// events. Nodes may leave out those of transactions that the chain makes itself.
     fn outcome<'o>(
         &self,
         outcomes: Option<&'o HashMap<String, Outcome>>,
@@ -116,7 +115,7 @@ impl Transaction {
         if outcome.is_none() && is_somebodys { Err(NO_RECEIPT) } else { Ok(outcome) }
     }
 
-    /// Adds the activity of its sender and of its recipient, or of the contract that it created.
+    /// Adds the activity of the sender and of the recipient, or of the created contract.
     fn tell(
         &self,
         index: usize,
@@ -133,7 +132,7 @@ impl Transaction {
             Some(value) => Some(text::amount(value).ok_or(WRONG_TRANSACTION)?),
             None => None,
         };
-        // What failed has moved nothing.
+        // A failed transaction has moved nothing.
         let value = value.filter(|_| succeeded != Some(false));
         let from = address(&self.from)?;
         let created = outcome.and_then(|outcome| outcome.created.clone());
@@ -166,7 +165,7 @@ impl Transaction {
     }
 }
 
-/// Whether a node lacks a method, rather than refusing this call of it: development nodes have codes of their own.
+/// Reports whether a node lacks a method, rather than refusing this call: development nodes use other codes.
 fn lacks_method(error: &ReadError) -> bool {
     match error {
         ReadError::Refused { code: -32601 | -32004, .. } => true,
@@ -177,10 +176,10 @@ fn lacks_method(error: &ReadError) -> bool {
     }
 }
 
-/// The results of a block's transactions by their hashes; `None` if the node has no receipts.
+/// The results of a block's transactions by hash; `None` if the node has no receipts.
 type Outcomes = Option<HashMap<String, Outcome>>;
 
-/// The logs of a block, and the results of its transactions.
+/// Returns the logs of a block, and the results of its transactions.
 async fn logs(
     node: &dyn NodeCalls,
     hash: &str,
@@ -200,7 +199,7 @@ async fn logs(
 }
 
 fn receipts(answer: &[u8], hash: &str) -> Result<(Vec<Log>, Outcomes), ReadError> {
-    // `null` is the answer for a block that the node does not have: it was taken back since.
+    // `null` means that the node does not have the block: it was reverted since.
     let receipts: Vec<Receipt<'_>> = read(answer, "receipts are not as their API says")?;
     let (mut logs, mut outcomes) = (Vec::new(), HashMap::with_capacity(receipts.len()));
     for receipt in receipts {
@@ -224,7 +223,7 @@ fn receipts(answer: &[u8], hash: &str) -> Result<(Vec<Log>, Outcomes), ReadError
     Ok((logs, Some(outcomes)))
 }
 
-/// The block at a height with its transactions, if there is one.
+/// Returns the block at a height with its transactions, if it exists.
 async fn block<T: for<'de> Deserialize<'de>>(
     node: &dyn NodeCalls,
     height: u64,
@@ -283,7 +282,7 @@ impl Evm {
                 log.tell(wanted, &mut events);
             }
         }
-        // Without the transactions all of them; else those of transactions that the block does not list.
+        // Without the transactions all logs; else only those of transactions that the block does not list.
         logs.for_each(|log| log.tell(wanted, &mut events));
         Ok(Some(BlockEvents { block, events }))
     }

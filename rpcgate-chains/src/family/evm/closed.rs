@@ -12,8 +12,8 @@ const STALE: &str = "It is a protocol of its own, with peers and storage of the 
 const TESTS: &str = "It changes the state, the clock or the mining of a node made for tests";
 const WAITS: &str = "It waits until a transaction is in a block, for as long as its parameters say";
 
-/// Namespaces that are closed as a whole, and why: those in which geth, Erigon, Nethermind, Besu, reth, GoQuorum, coreth
-/// and the development nodes keep their controls, accounts and consensus votes. In alphabetical order.
+/// Namespaces that are closed as a whole, with the reason: those in which geth, Erigon, Nethermind, Besu, reth,
+/// GoQuorum, coreth and the development nodes have their controls, accounts and consensus votes. In alphabetical order.
 pub const NAMESPACES: &[(&str, &str)] = &[
     ("account", KEYS),
     ("admin", CONTROL),
@@ -55,8 +55,8 @@ pub const NAMESPACES: &[(&str, &str)] = &[
     ("wallet", KEYS),
 ];
 
-/// Single methods, or beginnings of methods, that are closed, and why. `eth_sendTransaction` signs with the node's keys
-/// too; it has a weight and stays open.
+/// Single methods, or prefixes of methods, that are closed, with the reason. `eth_sendTransaction` signs with the
+/// node's keys too; it has a weight and stays open.
 pub const NAMES: &[(&str, &str)] = &[
     ("eth_getWork", CONSENSUS),
     ("eth_resend", KEYS),
@@ -68,7 +68,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("eth_submitWork", CONSENSUS),
 ];
 
-/// The reads of `parity_*`, which stay open. The namespace also holds accounts, signing and node settings. In
+/// The reads of `parity_*`, which stay open. The namespace also has accounts, signing and node settings. In
 /// alphabetical order.
 pub const PARITY_READS: &[&str] = &[
     "parity_chain",
@@ -82,12 +82,12 @@ pub const PARITY_READS: &[&str] = &[
     "parity_versionInfo",
 ];
 
-/// Why tracing and debugging are closed until an operator opens them.
+/// The reason why tracing and debugging are closed until an operator opens them.
 pub(super) const REPLAYS: &str = "It executes whole blocks again, or shows the internals of a node";
 
 pub(super) fn is_closed(method: &str) -> bool {
     // No EVM method has such a name, and a node that compares names loosely (ignoring invisible characters, say) must
-    // not find another method in it than we do.
+    // not find another method in it than the gateway does.
     if !method.bytes().all(|byte| byte.is_ascii_graphic()) {
         return true;
     }
@@ -99,7 +99,7 @@ pub(super) fn is_closed(method: &str) -> bool {
     }
 }
 
-/// The closed methods, in words.
+/// Returns the closed methods in words.
 pub(super) fn listed() -> Vec<ClosedMethods> {
     let mut rows = by_reason(NAMESPACES, |space| format!("{space}_*"));
     for row in by_reason(NAMES, str::to_owned) {

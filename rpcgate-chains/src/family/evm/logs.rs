@@ -1,4 +1,4 @@
-//! Logs of a block: events of contracts, and the transfers of tokens among them.
+//! Logs of a block: events of contracts, including token transfers.
 
 use super::signatures::{BATCH, SINGLE, TOPICS, TRANSFER};
 use super::text;
@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The most tokens of one batch (ERC-1155) that are told. A log may name a hundred thousand for the gas of a block.
+/// The maximum number of tokens reported for one batch (ERC-1155). A log may name a hundred thousand for the gas of a
+/// block.
 const MOST_OF_BATCH: usize = 4_096;
 /// The hexadecimal digits of a word.
 const WORD: usize = 64;
 
-/// A log as a node writes it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RawLog<'a> {
@@ -38,7 +38,6 @@ pub(super) struct Log {
     pub(super) tx_index: u64,
 }
 
-/// A transfer of a token.
 struct TokenTransfer {
     standard: &'static str,
     from: String,
@@ -46,15 +45,15 @@ struct TokenTransfer {
     operator: Option<String>,
     value: String,
     token_id: Option<String>,
-    /// Its place in a batch, which may have the same id twice.
+    /// The index in a batch, which may have the same id twice.
     batch_index: Option<usize>,
 }
 
 impl RawLog<'_> {
-    /// The log, if it is one of the block with this hash.
+    /// Returns the log, if it is one of the block with this hash.
     ///
     /// # Errors
-    /// For a log of another block: the chain was reorganised between two calls, and the block has to be read again.
+    /// The log belongs to a different block: the chain was reorganised between two calls, and the block has to be read again.
     pub(super) fn of_block(self, block: &str) -> Result<Log, ReadError> {
         let wrong = || ReadError::Unreadable("a log is not as its API says");
         if self.removed == Some(true) || !self.block_hash.eq_ignore_ascii_case(block) {
@@ -79,7 +78,7 @@ impl RawLog<'_> {
 }
 
 impl Log {
-    /// Adds the events of the log that are wanted.
+    /// Adds the wanted events of the log.
     pub(super) fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
         if wanted.wants(EventType::ContractEvent) {
             events.push(self.contract_event());
@@ -147,7 +146,7 @@ impl Log {
         event
     }
 
-    /// Word `index` of the data.
+    /// Returns word `index` of the data.
     fn word(&self, index: usize) -> Option<&str> {
         let start = index.checked_mul(WORD)?.checked_add(2)?;
         self.data.get(start..start.checked_add(WORD)?)
@@ -157,7 +156,7 @@ impl Log {
         self.word(index).and_then(text::decimal)
     }
 
-    /// A number that counts words or bytes of the data.
+    /// Returns a word that counts words or bytes of the data.
     fn small(&self, index: usize) -> Option<usize> {
         let (high, low) = self.word(index)?.split_at_checked(WORD - 8)?;
         if high.bytes().any(|digit| digit != b'0') {
@@ -174,8 +173,8 @@ impl Log {
         self.topics.get(index)?.get(2..).and_then(text::address_in)
     }
 
-    /// The transfers that the log tells of, by the standards' rules; none of a log that only looks like theirs, which any
-    /// contract may write.
+    /// Returns the log's transfers by the rules of the standards. A log that only looks like a transfer has none,
+    /// because any contract may write it.
     fn transfers(&self) -> Vec<TokenTransfer> {
         let transfers = match (self.signature(), self.topics.len()) {
             (Some(TRANSFER), 3) => self.fungible().map(|transfer| vec![transfer]),
@@ -237,7 +236,7 @@ impl Log {
         Some(pairs(self)?.into_iter().map(transfer).collect())
     }
 
-    /// The ids and values of a batch: two lists, whose places in the data are its first words.
+    /// Returns the ids and values of a batch: two lists, whose offsets in the data are its first words.
     fn batch(&self) -> Option<Vec<(String, String)>> {
         let list = |index| {
             let place = self.small(index).filter(|place| place.is_multiple_of(32))? / 32;

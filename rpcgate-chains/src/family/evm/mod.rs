@@ -1,10 +1,11 @@
 //! Chains whose nodes speak Ethereum's JSON-RPC.
 //!
-//! A receipt, a transaction by hash and a block by hash or by an explicit number are cached for ever once they are final.
-//! Tags (`latest`, `safe`, `finalized`, …) name a new block every time, and their blocks are never kept.
+//! A receipt, a transaction by hash and a block by hash or by an explicit number are cached without expiry once they
+//! are final. Tags (`latest`, `safe`, `finalized`, …) name a new block every time, and their blocks are never cached.
 //!
-//! Filters (`eth_newFilter` and the like) exist only in the node that made them, and a call for their changes consumes
-//! these. Their methods are marked, so that the calls of a filter reach its node; they are never cached or repeated.
+//! Filters (such as those of `eth_newFilter`) exist only in the node that created them, and a call for their changes
+//! consumes these. Their methods are marked, so that the calls of a filter reach its node; they are never cached or
+//! repeated.
 
 #[cfg(feature = "events")]
 mod blocks;
@@ -31,7 +32,7 @@ use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::Span;
 use std::time::Duration;
 
-/// How nodes say that they have pruned a state or a block: geth and its descendants, Erigon, Nethermind, Besu, Reth and
+/// The texts of nodes that have pruned a state or a block: geth and its descendants, Erigon, Nethermind, Besu, Reth and
 /// OpenEthereum. All of them share the error of EIP-4444.
 const PRUNED: &[&str] = &[
     "missing trie node",
@@ -46,9 +47,9 @@ const PRUNED: &[&str] = &[
     "running with state pruning",
 ];
 
-/// How nodes and providers say that they cannot serve a call now. The words of errors that are the caller's own come first:
-/// some nodes give the code of an internal error to a reverted call, and providers that of a limit to a query with too many
-/// results.
+/// The errors of nodes and providers that cannot serve a call now. The words of the caller's own errors come first:
+/// some nodes give the code of an internal error to a reverted call, and providers that of a limit to a query with too
+/// many results.
 const UNSERVED: UnservedErrors = UnservedErrors {
     own: &[
         "revert",
@@ -99,7 +100,7 @@ const OF_BLOCK: &[&[u8]] = &[
     b"eth_getUncleCountByBlockNumber",
 ];
 
-/// How long an answer is kept that a reorganisation could still change: as long as a block number is.
+/// The lifetime of an answer that a reorganisation could still change, equal to that of a block number.
 const UNSETTLED: CacheRule = CacheRule::immutable(2);
 
 /// The family's methods, with their weights, heavy methods and cache classes.
@@ -128,11 +129,11 @@ const METHODS: &[Method] = &[
     Method::new("txpool_content", 1).marked(Flags::HEAVY),
 ];
 
-/// A family of debugging methods: it counts in the heavy budget and is closed unless the operator opens it.
+/// Debugging methods count in the heavy budget and are closed unless the operator opens them.
 const DEBUGGING: Flags = Flags::HEAVY.and(Flags::OPENABLE);
 
-/// The facts of a chain at `/<path>`: JSON-RPC 2.0 with batches and a stream. `final_depth` is the number of blocks
-/// on top of a block that make it final for the cache. A block comes every two seconds.
+/// Returns the facts of a chain at `/<path>`: JSON-RPC 2.0 with batches and a stream, and a block every two seconds. A
+/// block is final for the cache with `final_depth` blocks on top.
 ///
 /// ```
 /// use rpcgate_chains::family::evm;
@@ -174,33 +175,33 @@ pub struct Evm {
 }
 
 impl Evm {
-    /// A chain without deviations. `chain_id` is that of EIP-155.
+    /// Creates a chain without deviations. `chain_id` is that of EIP-155.
     pub const fn new(facts: Facts, chain_id: u64) -> Self {
         Evm { facts, chain_id, own: &[], closed: &[], debug: DEBUGGING }
     }
 
-    /// With methods of its own; one of the family's name replaces that row.
+    /// Adds the chain's own methods; one with the name of a family's method replaces it.
     #[must_use]
     pub const fn with_methods(mut self, own: &'static [Method]) -> Self {
         self.own = own;
         self
     }
 
-    /// With these closed too.
+    /// Also closes these methods.
     #[must_use]
     pub const fn closing(mut self, closed: &'static [Closing]) -> Self {
         self.closed = closed;
         self
     }
 
-    /// With `debug_*` forbidden before any budget is consulted. The operator cannot open it.
+    /// Forbids `debug_*` before any budget is consulted. The operator cannot open it.
     #[must_use]
     pub const fn forbidding_debug(mut self) -> Self {
         self.debug = Flags::FORBIDDEN;
         self
     }
 
-    /// The chain id of EIP-155, which `eth_chainId` answers.
+    /// Returns the chain id of EIP-155, the result of `eth_chainId`.
     pub const fn chain_id(&self) -> u64 {
         self.chain_id
     }
@@ -225,8 +226,8 @@ impl Evm {
     }
 }
 
-/// The marks of the methods of filters, which have the same names in each namespace (`eth`, and `kaia` or `klay`, say).
-/// A name without a namespace is not a method of filters.
+/// Returns the marks of a filter method. Filter methods have the same names in each namespace (`eth`, or `kaia` and
+/// `klay`); a name without a namespace is not one.
 fn filter_marks(method: &str) -> Flags {
     let (_, verb) = method.split_once('_').unwrap_or_default();
     match verb {
@@ -250,7 +251,7 @@ impl Adapter for Evm {
         rows
     }
 
-    /// Names are compared with their case, as nodes do.
+    /// Names are case-sensitive, as in nodes.
     fn unlisted(&self, method: &str) -> MethodRule {
         MethodRule::UNLISTED.marked(self.marks(method))
     }
@@ -291,7 +292,7 @@ impl Adapter for Evm {
                     Permanence::Unknown
                 }
             }
-            // The operator has put another method into this class, whose permanence is not known here.
+            // The operator has put another method into this class; its permanence is unknown here.
             _ if immutable => Permanence::NotYet,
             _ => Permanence::Yes,
         }
@@ -302,7 +303,7 @@ impl Adapter for Evm {
         positional_span(call.params, 0)
     }
 
-    /// By its words: the numbers of these errors mean much else.
+    /// Judged by words, because the codes of these errors have many other meanings.
     fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, PRUNED)
     }
@@ -317,7 +318,7 @@ impl Adapter for Evm {
         positional(call.params, 0).filter(|_| is_missing).and_then(quantity)
     }
 
-    /// In the words of geth and most others, of Besu, of Nethermind and of OpenEthereum.
+    /// The words of geth and most others, of Besu, of Nethermind and of OpenEthereum.
     fn is_known_transaction(&self, answer: &[u8]) -> bool {
         says(answer, &["already known", "known transaction", "alreadyknown", "was already imported"])
     }
@@ -345,7 +346,7 @@ impl Adapter for Evm {
     }
 }
 
-/// How permanent a result is by the height in its member `name`.
+/// Returns the permanence of a result by the height in its member `name`.
 fn mined(result: &[u8], name: &str, finality: &Finality) -> Permanence {
     match member(result, name).and_then(quantity) {
         Some(height) if finality.is_final(height) => Permanence::Yes,

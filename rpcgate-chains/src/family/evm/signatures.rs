@@ -1,4 +1,4 @@
-//! The signatures of events of contracts by which logs are understood.
+//! The event signatures by which logs are understood.
 
 use sha3::{Digest, Keccak256};
 use std::collections::HashMap;
@@ -32,13 +32,12 @@ pub(super) const SIGNATURES: [&str; 20] = [
     "Upgraded(address)",
 ];
 
-/// The signatures by their topic.
 pub(super) static TOPICS: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
     let topic = |signature: &str| format!("0x{}", hex::encode(Keccak256::digest(signature)));
     SIGNATURES.iter().map(|signature| (topic(signature), *signature)).collect()
 });
 
-/// Whether this is the name of an event whose signature is known: no other name is in events.
+/// Reports whether `name` is an event with a known signature: events contain no other names.
 pub(super) fn is_known_event(name: &str) -> bool {
     SIGNATURES.iter().filter_map(|signature| signature.split_once('(')).any(|(known, _)| known == name)
 }

@@ -1,5 +1,4 @@
-//! Addresses, hashes and numbers in the form in which events have them: hexadecimal digits in lower case, amounts as
-//! decimal text.
+//! Addresses, hashes and numbers in the form of events: lower-case hexadecimal digits, and amounts as decimal text.
 
 use super::signatures::is_known_event;
 use crate::form::{direction, is_hex, whole_number};
@@ -9,7 +8,7 @@ use sha3::{Digest, Keccak256};
 const ADDRESS: usize = 40;
 const HASH: usize = 64;
 
-/// The digits after `0x`.
+/// Returns the digits after `0x`.
 fn digits(text: &str) -> Option<&str> {
     text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))
 }
@@ -22,22 +21,22 @@ fn lower(digits: &str) -> String {
     out
 }
 
-/// A hash or topic.
+/// Parses a hash or topic.
 pub(super) fn hash(text: &str) -> Option<String> {
     digits(text).filter(|digits| is_hex(digits, HASH)).map(lower)
 }
 
-/// An address as a node writes it, whatever the case of its letters.
+/// Parses a node's address, in any letter case.
 pub(super) fn address(text: &str) -> Option<String> {
     digits(text).filter(|digits| is_hex(digits, ADDRESS)).map(lower)
 }
 
-/// Bytes.
+/// Parses bytes.
 pub(super) fn data(text: &str) -> Option<String> {
     digits(text).filter(|digits| digits.len().is_multiple_of(2) && is_hex(digits, digits.len())).map(lower)
 }
 
-/// A number of 64 bits.
+/// Parses a 64-bit number.
 pub(super) fn quantity(text: &str) -> Option<u64> {
     let digits = digits(text)?;
     if !is_hex(digits, digits.len()) {
@@ -46,14 +45,14 @@ pub(super) fn quantity(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// A number of 256 bits, as decimal text.
+/// Parses a 256-bit number to decimal text.
 pub(super) fn amount(text: &str) -> Option<String> {
     digits(text).filter(|digits| !digits.is_empty()).and_then(decimal)
 }
 
-/// The decimal text of up to 64 hexadecimal digits.
+/// Converts up to 64 hexadecimal digits to decimal text.
 pub(super) fn decimal(digits: &str) -> Option<String> {
-    /// The base of the sum's parts: the largest power of ten of which 2^32 times as much fits into 64 bits.
+    /// The base of the sum's parts: the largest power of ten that fits into 64 bits when multiplied by 2^32.
     const BASE: u64 = 1_000_000_000;
     let digits = digits.trim_start_matches('0');
     if digits.len() > HASH || !is_hex(digits, digits.len()) {
@@ -64,7 +63,7 @@ pub(super) fn decimal(digits: &str) -> Option<String> {
         return u128::from_str_radix(digits, 16).ok().map(|number| number.to_string());
     }
     let padded = format!("{digits:0>HASH$}");
-    // The parts of the sum, from the lowest on.
+    // The parts of the sum, lowest first.
     let mut parts: Vec<u64> = Vec::with_capacity(9);
     for start in (0..HASH).step_by(8) {
         let mut carry = u64::from_str_radix(padded.get(start..start + 8)?, 16).ok()?;
@@ -86,13 +85,13 @@ pub(super) fn decimal(digits: &str) -> Option<String> {
     Some(out)
 }
 
-/// The address in a word of 64 digits, whose other bytes are zero.
+/// Returns the address in a word of 64 digits, if its other bytes are zero.
 pub(super) fn address_in(word: &str) -> Option<String> {
     let (zeros, address) = word.split_at_checked(HASH - ADDRESS)?;
     (zeros.bytes().all(|digit| digit == b'0') && is_hex(address, ADDRESS)).then(|| lower(address))
 }
 
-/// An address as a user writes it: its letters are in one case, or have the cases of its checksum (EIP-55).
+/// Parses a user's address: its letters are in one case, or match its checksum (EIP-55).
 fn typed_address(text: &str) -> Option<String> {
     let digits = digits(text).filter(|digits| is_hex(digits, ADDRESS))?;
     let has = |is: fn(&u8) -> bool| digits.as_bytes().iter().any(is);
@@ -100,7 +99,7 @@ fn typed_address(text: &str) -> Option<String> {
     (!is_mixed || has_checksum(digits)).then(|| lower(digits))
 }
 
-/// Whether a letter is upper case where the hash of the address has a high half-byte, and lower case elsewhere.
+/// Reports whether exactly those letters are upper case for which the hash of the address has a high half-byte.
 fn has_checksum(digits: &str) -> bool {
     let hash: [u8; 32] = Keccak256::digest(digits.to_ascii_lowercase()).into();
     let halves = hash.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
@@ -110,7 +109,7 @@ fn has_checksum(digits: &str) -> bool {
         .all(|(digit, half)| !digit.is_ascii_alphabetic() || digit.is_ascii_uppercase() == (half >= 8))
 }
 
-/// The form in which events have a filter's value.
+/// Returns a filter's value in the form of events.
 pub(super) fn canonical(key: &str, value: &str) -> Option<String> {
     match key {
         "address" | "from" | "to" | "token" | "operator" | "miner" => typed_address(value),

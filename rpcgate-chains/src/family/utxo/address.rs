@@ -1,6 +1,7 @@
-//! How the addresses of UTXO chains are written.
+//! The forms of UTXO chains' addresses.
 
-/// The forms of a chain's addresses, on its main network and on its test networks, whose nodes may stand for it.
+/// The forms of a chain's addresses on its main network and on its test networks, whose nodes may replace the main
+/// one's.
 ///
 /// ```
 /// use rpcgate_chains::family::utxo::{self, AddressForms, Utxo};
@@ -22,19 +23,20 @@ impl AddressForms {
     /// Any text: addresses are compared as they are written.
     pub const ANY: Self = AddressForms { versions: &[], bech32: &[], cash: &[] };
 
-    /// Base58 with one of these as its first byte.
+    /// Accepts base58 with one of these first bytes.
     pub const fn base58(versions: &'static [u8]) -> Self {
         AddressForms { versions, bech32: &[], cash: &[] }
     }
 
-    /// Also Bech32 with one of these human-readable parts.
+    /// Also accepts Bech32 with one of these human-readable parts.
     #[must_use]
     pub const fn with_bech32(mut self, parts: &'static [&'static str]) -> Self {
         self.bech32 = parts;
         self
     }
 
-    /// Also CashAddr with one of these prefixes, the main network's first. Events have every address in this form.
+    /// Also accepts CashAddr with one of these prefixes, the main network's first. Events have every address in this
+    /// form.
     #[must_use]
     pub const fn with_cash_addr(mut self, prefixes: &'static [&'static str]) -> Self {
         self.cash = prefixes;
@@ -51,15 +53,15 @@ mod canonical {
     use std::borrow::Cow;
 
     const CHARSET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
-    /// The characters of a checksum of CashAddr.
+    /// The characters of a CashAddr checksum.
     const CHECKSUM: usize = 8;
-    /// The first byte of base58 addresses of Bitcoin's own networks that pay to a script; the others pay to a key.
+    /// The first byte of base58 addresses that pay to a script on Bitcoin's own networks; the others pay to a key.
     const TO_SCRIPT: [u8; 2] = [0x05, 0xc4];
-    /// The first bytes of those of its main network.
+    /// The first bytes of main network addresses.
     const MAIN: [u8; 2] = [0x00, 0x05];
 
     impl AddressForms {
-        /// The form in which events have an address; `None` if it is no address of the chain.
+        /// Returns an address in the form of events; `None` if it is not an address of the chain.
         pub(crate) fn canonical(&self, text: &str) -> Option<String> {
             if self == &AddressForms::ANY {
                 return Some(text.to_owned());
@@ -81,7 +83,7 @@ mod canonical {
             self.bech32.contains(&part.as_str()).then(|| text.to_ascii_lowercase())
         }
 
-        /// The form in which events have an address that a node tells.
+        /// Returns a node's address in the form of events.
         pub(crate) fn of_node<'a>(&self, text: &'a str) -> Cow<'a, str> {
             // Every other node writes its addresses in one form only.
             match self.cash {
@@ -90,14 +92,14 @@ mod canonical {
             }
         }
 
-        /// The version and hash of a base58 address.
+        /// Returns the version and hash of a base58 address.
         fn decoded(&self, text: &str) -> Option<(u8, [u8; 20])> {
             let body = checked_base58(text, Alphabet::BITCOIN)?;
             let (version, key) = body.split_first().filter(|(version, _)| self.versions.contains(version))?;
             Some((*version, key.try_into().ok()?))
         }
 
-        /// An address in the form of CashAddr, with or without its prefix; as one that takes no tokens, if it can.
+        /// Parses a CashAddr address with or without its prefix, and converts it to one without tokens if possible.
         fn parse_cash_addr(&self, text: &str) -> Option<String> {
             let is_mixed =
                 text.bytes().any(|c| c.is_ascii_lowercase()) && text.bytes().any(|c| c.is_ascii_uppercase());
@@ -125,7 +127,7 @@ mod canonical {
         }
     }
 
-    /// Bytes of digits of five bits; the bits that are left must be zeros.
+    /// Converts five-bit digits to bytes; the remaining bits must be zero.
     fn eight_bits(digits: &[u8]) -> Option<Vec<u8>> {
         let (mut held, mut bits, mut out) = (0u32, 0, Vec::with_capacity(digits.len()));
         for digit in digits {
@@ -155,7 +157,7 @@ mod canonical {
         out
     }
 
-    /// The checksum of CashAddr: 0 for digits that end with theirs.
+    /// Computes the CashAddr checksum: 0 for digits that end with theirs.
     fn checksum(prefix: &str, digits: impl Iterator<Item = u8>) -> u64 {
         const GENERATOR: [u64; 5] =
             [0x98_f2bc_8e61, 0x79_b76d_99e2, 0xf3_3e5f_b3c4, 0xae_2eab_e2a8, 0x1e_4f43_e470];
@@ -202,7 +204,7 @@ mod tests {
         ] {
             assert_eq!(canonical(&chain, address).as_deref(), Some(address));
             let takers = CHAINS.iter().filter(|other| canonical(other, address).is_some()).count();
-            // Bitcoin Cash has Bitcoin's form too, and Litecoin once had its addresses of scripts.
+            // Bitcoin Cash also has Bitcoin's form, and Litecoin once had its addresses of scripts.
             let expected = match address.as_bytes() {
                 [b'1', ..] => 2,
                 [b'3', ..] => 3,

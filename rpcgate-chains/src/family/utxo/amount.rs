@@ -1,9 +1,9 @@
 //! Amounts of coins: nodes write them as decimal numbers of coins, events have them in the smallest unit.
 
-/// The digits after the point.
 const DECIMALS: i64 = 8;
 
-/// A number of coins as JSON has it, in 10^-8 coins, exactly; `None` if it is negative, has more digits, or is no amount.
+/// Converts a JSON number of coins to units of 10^-8 exactly; `None` if it is negative, has more digits, or is not an
+/// amount.
 pub(super) fn smallest_units(number: &str) -> Option<u64> {
     let (digits, exponent) = match number.split_once(['e', 'E']) {
         Some((digits, exponent)) => (digits, exponent.parse::<i16>().ok()?),

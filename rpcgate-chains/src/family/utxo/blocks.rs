@@ -1,9 +1,9 @@
 //! Reads blocks of UTXO chains and their events.
 //!
-//! The addresses and values of inputs are those of the outputs that they spend. Bitcoin Core since 23, Elements since 23
-//! and Bitcoin Cash Node since 24 tell them in a block (`getblock` with verbosity 3). From other nodes the transactions
-//! with these outputs are read one by one, if the node has an index of transactions and only up to [`MOST_LOOK_UPS`] in
-//! each block; events of transactions of which an input stays unknown say `inputs_known: false`.
+//! The addresses and values of inputs are those of the outputs that they spend. Bitcoin Core since 23, Elements since
+//! 23 and Bitcoin Cash Node since 24 include them in a block (`getblock` with verbosity 3). From other nodes the
+//! transactions with these outputs are read one by one, if the node has a transaction index and only up to
+//! [`MOST_LOOK_UPS`] per block. Events of a transaction with an unknown input say `inputs_known: false`.
 
 use super::Utxo;
 use super::shapes::shapes;
@@ -21,20 +21,20 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
 
-/// The chain with CashTokens, and the one with assets of issuers. Tokens of both are named by a hash.
+/// The chain with CashTokens, and the one with issued assets. Tokens of both are named by a hash.
 const CASH_TOKENS: &str = "bch";
 const ASSETS: &str = "liquid";
 
-/// The most transactions that are read for the inputs of one block.
+/// The maximum number of transactions read for the inputs of one block.
 const MOST_LOOK_UPS: usize = 2_000;
-/// The most transactions of a block that are read one by one, from a node that only lists their ids.
+/// The maximum number of a block's transactions read one by one, from a node that only lists their ids.
 const MOST_OF_BLOCK: usize = 10_000;
 
 const WRONG_BLOCK: &str = "a block is not as its API says";
 const WRONG_HASH: ReadError = ReadError::Unreadable("a block's hash is not as its API says");
 const WRONG_TRANSACTION: &str = "a transaction is not as its API says";
 
-/// A header, or a block: its transactions, or their ids.
+/// A header, or a block with its transactions or their ids.
 #[derive(Deserialize)]
 struct Block<'a> {
     hash: String,
@@ -59,13 +59,13 @@ impl Block<'_> {
     }
 }
 
-/// A hash that a node answers.
+/// Reads a hash from an answer.
 fn hash(answer: &[u8]) -> Result<String, ReadError> {
     let hash: String = read(answer, "a block's hash is not as its API says")?;
     lower_hex(&hash, 64).ok_or(WRONG_HASH)
 }
 
-/// The hash of the block at a height, if there is one.
+/// Returns the hash of the block at a height, if it exists.
 async fn hash_at(node: &dyn NodeCalls, height: u64) -> Result<Option<String>, ReadError> {
     match node.call("getblockhash", format!("[{height}]")).await {
         Ok(answer) => hash(&answer).map(Some),
@@ -89,7 +89,8 @@ fn of_hash(block: BlockRef, hash: &str) -> Result<BlockRef, ReadError> {
     }
 }
 
-/// A block, with as much of its transactions as the node can show. Old nodes know no verbosity but true and false.
+/// Returns a block with as much of its transactions as the node can show. Old nodes accept only true and false as
+/// verbosity.
 async fn block(node: &dyn NodeCalls, hash: &str, verbosities: &[&str]) -> Result<Bytes, ReadError> {
     let mut refusal = ReadError::Unreadable(WRONG_BLOCK);
     for verbosity in verbosities {
@@ -105,7 +106,7 @@ async fn transaction(node: &dyn NodeCalls, txid: &str) -> Result<Bytes, ReadErro
     node.call("getrawtransaction", format!("[\"{txid}\",true]")).await
 }
 
-/// The transactions of a block of which it only has the ids, read one by one.
+/// Reads the transactions of a block one by one, by their ids.
 async fn read_ids(node: &dyn NodeCalls, listed: &[&RawValue]) -> Result<Vec<Bytes>, ReadError> {
     let mut out = Vec::new();
     for id in listed.iter().filter(|listed| listed.get().starts_with('"')) {
@@ -119,7 +120,7 @@ async fn read_ids(node: &dyn NodeCalls, listed: &[&RawValue]) -> Result<Vec<Byte
 }
 
 impl Utxo {
-    /// The outputs that inputs of these transactions spend and of which the block itself does not say enough.
+    /// Reads the outputs that these transactions spend and that the block does not describe fully.
     async fn spent(
         &self,
         node: &dyn NodeCalls,
@@ -142,7 +143,7 @@ impl Utxo {
         for (txid, numbers) in places.into_iter().take(MOST_LOOK_UPS) {
             let answer = match transaction(node, &txid).await {
                 Ok(answer) => answer,
-                // It has no index of transactions, so that it will not find the others either.
+                // The node has no transaction index, so it will not find the others either.
                 Err(ReadError::Refused { .. }) => break,
                 Err(error) => return Err(error),
             };
@@ -216,7 +217,7 @@ impl Utxo {
 }
 
 impl Utxo {
-    /// Whether amounts can be of something else than the chain's coin.
+    /// Reports whether amounts can be of other assets than the chain's coin.
     fn has_assets(&self) -> bool {
         matches!(self.facts.name.as_str(), CASH_TOKENS | ASSETS)
     }

@@ -1,7 +1,7 @@
-//! The closed methods of a node of the family: its wallet and its controls.
+//! The closed methods of a UTXO node: its wallet and its controls.
 //!
-//! Methods that sign or build with data from the caller (`signrawtransactionwithkey`, `createrawtransaction`, …)
-//! use no wallet and stay open, and so do those that submit a mined block.
+//! Methods that sign or build with the caller's data (`signrawtransactionwithkey`, `createrawtransaction`, …) use no
+//! wallet and stay open, and so do those that submit a mined block.
 
 use crate::family::params::{any_is, mentions, positional, whole};
 use crate::family::{Closing, by_reason, listed};
@@ -15,8 +15,7 @@ const STARTS: &str = "It starts a program on the node's machine";
 const VIEW: &str = "It changes which blocks or transactions the node prefers";
 const WALLET: &str = "It is the wallet of the node";
 
-/// Beginnings of names, so that methods of later versions are covered too, and why they are closed. In alphabetical
-/// order.
+/// Prefixes of names, which also cover methods of later versions, with the reason. In alphabetical order.
 pub const PREFIXES: &[(&str, &str)] = &[
     ("dump", FILES),
     ("generate", MINES),
@@ -29,7 +28,7 @@ pub const PREFIXES: &[(&str, &str)] = &[
     ("wallet", WALLET),
 ];
 
-/// Methods by name, and why they are closed. In alphabetical order.
+/// Methods by name, with the reason. In alphabetical order.
 pub const NAMES: &[(&str, &str)] = &[
     ("abandontransaction", WALLET),
     ("abortprivatebroadcast", VIEW),
@@ -115,7 +114,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("upgradewallet", WALLET),
 ];
 
-/// Methods, and calls of otherwise open methods, that would hold up a node.
+/// Methods, and calls of otherwise open methods, that would block a node.
 pub(super) const HEAVY: &[Closing] = &[
     Closing::new(
         &["gettxoutsetinfo"],
@@ -143,10 +142,10 @@ pub(super) const HEAVY: &[Closing] = &[
         .only("with a `range` of more than 1,000", |call| any_is(call.params, 1, "range", is_wide)),
 ];
 
-/// The most addresses that one call may derive.
+/// The maximum number of addresses that one call may derive.
 const WIDEST: u64 = 1_000;
 
-/// Whether a descriptor's range, given by its end or by begin and end, may hold more than [`WIDEST`] addresses.
+/// Reports whether a descriptor's range, given by its end or by begin and end, may have more than [`WIDEST`] addresses.
 fn is_wide(range: &[u8]) -> bool {
     let bounds = (positional(range, 0).and_then(whole), positional(range, 1).and_then(whole));
     match (range.trim_ascii(), bounds) {
@@ -161,7 +160,7 @@ pub(super) fn is_closed(method: &str) -> bool {
         || PREFIXES.iter().any(|(prefix, _)| method.starts_with(prefix))
 }
 
-/// The closed methods, in words.
+/// Returns the closed methods in words.
 pub(super) fn words() -> Vec<ClosedMethods> {
     let mut rows = by_reason(NAMES, str::to_owned);
     for row in by_reason(PREFIXES, |prefix| format!("{prefix}*")) {
@@ -186,7 +185,7 @@ mod tests {
         }
     }
 
-    /// The categories "Wallet" and "Generating" of Litecoin Core 0.21.2.1's `help`, and those methods of the others
+    /// The categories "Wallet" and "Generating" of Litecoin Core 0.21.2.1's `help`, and the methods of other categories
     /// that control the node.
     #[test]
     fn the_wallet_and_the_controls_of_a_real_node_are_closed() {
@@ -208,7 +207,7 @@ mod tests {
         }
     }
 
-    /// The other methods of that `help`, without those that would hold up the node.
+    /// The other methods of that `help`, without those that would block the node.
     #[test]
     fn all_other_methods_of_a_real_node_are_not_controls() {
         let methods = "getbestblockhash getblock getblockchaininfo getblockcount getblockfilter getblockhash \

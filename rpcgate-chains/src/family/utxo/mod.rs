@@ -1,11 +1,11 @@
 //! Chains whose nodes descend from Bitcoin's: JSON-RPC 1.0 over POST.
 //!
-//! Beside block counts, blocks and transactions, these are cached:
-//! - `getblockheader` like `getblock`: it answers the same question with a smaller part.
-//! - `getblockhash`: the block at a height does not change once it is final, and callers that index a chain ask for every
-//!   height.
-//! - `gettxoutsetinfo`, for as long as a block count: a node walks its whole set of unspent outputs for one answer, so
-//!   many callers must share one walk where an operator opens the method.
+//! In addition to block counts, blocks and transactions, these are cached:
+//! - `getblockheader` like `getblock`: it is a smaller part of the same answer.
+//! - `getblockhash`: the block at a height does not change once it is final, and callers that index a chain request
+//!   every height.
+//! - `gettxoutsetinfo`, with the lifetime of a block count: a node walks its whole set of unspent outputs for one
+//!   answer. Where an operator opens the method, callers must therefore share one walk.
 
 mod address;
 #[cfg(feature = "events")]
@@ -32,8 +32,8 @@ use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::time::Duration;
 
-/// How long an answer is kept that counts confirmations or that a reorganisation could still change: as long as a block
-/// count.
+/// The lifetime of an answer that counts confirmations or that a reorganisation could still change, equal to that of a
+/// block count.
 const UNSETTLED: CacheRule = CacheRule::immutable(10);
 
 /// The family's methods. Each weighs 1 Compute Unit unless its chain says otherwise.
@@ -62,8 +62,8 @@ const METHODS: &[Method] = &[
     Method::new("waitfornewblock", 1),
 ];
 
-/// The facts of a chain at `/<path>`: JSON-RPC 1.0 with batches, no stream. `final_depth` is the number of blocks on
-/// top of a block that make it final for the cache.
+/// Returns the facts of a chain at `/<path>`: JSON-RPC 1.0 with batches, no stream. A block is final for the cache with
+/// `final_depth` blocks on top.
 pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
     Facts::json_rpc(path, title)
         .with_dialect(Dialect::Utxo)
@@ -98,7 +98,7 @@ pub struct Utxo {
 }
 
 impl Utxo {
-    /// A chain without deviations.
+    /// Creates a chain without deviations.
     pub const fn new(facts: Facts) -> Self {
         Utxo {
             facts,
@@ -112,42 +112,42 @@ impl Utxo {
         }
     }
 
-    /// With weights, in Compute Units, other than 1.
+    /// Sets weights, in Compute Units, other than 1.
     #[must_use]
     pub const fn weighing(mut self, weights: &'static [(&'static str, u32)]) -> Self {
         self.weights = weights;
         self
     }
 
-    /// With methods of its own; one of the family's name replaces that row.
+    /// Adds the chain's own methods; one with the name of a family's method replaces it.
     #[must_use]
     pub const fn with_methods(mut self, own: &'static [Method]) -> Self {
         self.own = own;
         self
     }
 
-    /// Without these methods of the family. They are not in the table; a call of one gets the node's own "not found".
+    /// Removes methods of the family. They are not in the table; a call of one gets the node's own "not found".
     #[must_use]
     pub const fn lacking(mut self, names: &'static [&'static str]) -> Self {
         self.lacking = names;
         self
     }
 
-    /// With these closed too.
+    /// Also closes these methods.
     #[must_use]
     pub const fn closing(mut self, closed: &'static [Closing]) -> Self {
         self.closed = closed;
         self
     }
 
-    /// With a block that no other network has: the parameters that ask for its hash, and its hash.
+    /// Sets a block that no other network has: the parameters that request its hash, and the hash.
     #[must_use]
     pub const fn with_block(mut self, params: &'static str, hash: &'static str) -> Self {
         self.block = Some((params, hash));
         self
     }
 
-    /// With methods of which only these commands are open. A command is the first parameter. The methods must be among the
+    /// Opens only these commands of some methods. A command is the first parameter. The methods must be among the
     /// chain's own and marked [`Flags::COMMANDS`].
     #[must_use]
     pub const fn limiting(mut self, commands: &'static [(&'static str, &'static [&'static str])]) -> Self {
@@ -155,20 +155,21 @@ impl Utxo {
         self
     }
 
-    /// With addresses of these forms.
+    /// Sets the forms of addresses.
     #[must_use]
     pub const fn with_addresses(mut self, addresses: AddressForms) -> Self {
         self.addresses = addresses;
         self
     }
 
-    /// The forms of the chain's addresses.
+    /// Returns the forms of the chain's addresses.
     pub const fn addresses(&self) -> &AddressForms {
         &self.addresses
     }
 }
 
-/// Bitcoin Core's `protocol.h`: warming up, downloading blocks, not connected, out of memory, database and internal errors.
+/// Bitcoin Core's `protocol.h`: warming up, downloading blocks, not connected, out of memory, database and internal
+/// errors.
 const UNSERVED: UnservedErrors = UnservedErrors {
     own: &[],
     node: (&[-28, -20, -10, -9, -7], &[]),
@@ -193,7 +194,7 @@ impl Adapter for Utxo {
         rows
     }
 
-    /// Names are compared with their case, as nodes do.
+    /// Names are case-sensitive, as in nodes.
     fn unlisted(&self, method: &str) -> MethodRule {
         let mut flags = marks(closed::HEAVY, method).and(marks(self.closed, method));
         if closed::is_closed(method) {
@@ -205,8 +206,8 @@ impl Adapter for Utxo {
         MethodRule::UNLISTED.marked(flags)
     }
 
-    /// A command that is not on the list is closed, and so is one that cannot be read. A call without parameters stays open:
-    /// the node answers it with the usage of the method.
+    /// A command that is unlisted or unreadable is closed. A call without parameters stays open: the node answers it
+    /// with the usage of the method.
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
         let call = call.with_rule(narrow(closed::HEAVY, call));
         let mut rule = narrow(self.closed, call);
@@ -242,13 +243,13 @@ impl Adapter for Utxo {
         if !matches!(call.rule.cache, CacheRule::Immutable { .. }) {
             return Permanence::Yes;
         }
-        // Verbose answers are objects and count confirmations for ever; serialised ones are strings.
+        // Verbose answers are objects whose confirmations keep counting; serialised ones are strings.
         let serialised = result.starts_with(b"\"");
         let fixed = serialised
             && match call.method {
                 // The hash commits to every byte, whether the block stays in the chain or not.
                 b"getblock" | b"getblockheader" => true,
-                // A transaction's id does not commit to its witness; the block that holds it does.
+                // A transaction's id does not commit to its witness; the block that contains it does.
                 b"getrawtransaction" => either(call.params, 2, "blockhash").is_some_and(is_hash),
                 b"getblockhash" => either(call.params, 0, "height")
                     .and_then(whole)

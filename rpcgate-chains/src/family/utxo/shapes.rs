@@ -1,4 +1,4 @@
-//! The members that events of the chains of the UTXO family have (docs/webhooks-data.md).
+//! The members of UTXO events (docs/webhooks-data.md).
 
 use crate::kinds::DIRECTION;
 use rpcgate_core::event::{EventMember, EventShape, EventType, MemberForm};

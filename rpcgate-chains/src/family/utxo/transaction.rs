@@ -1,4 +1,4 @@
-//! Transactions of UTXO chains: what they spend and pay, and the events that this makes.
+//! Transactions of UTXO chains and their events.
 
 use super::Utxo;
 use super::amount::smallest_units;
@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, HashMap};
 const WRONG_TRANSACTION: ReadError = ReadError::Unreadable("a transaction is not as its API says");
 const WRONG_OUTPUT: ReadError = ReadError::Unreadable("an output is not as its API says");
 
-/// A transaction as a node writes it.
 #[derive(Deserialize)]
 pub(super) struct Transaction<'a> {
     pub(super) txid: String,
@@ -23,8 +22,7 @@ pub(super) struct Transaction<'a> {
     pub(super) vout: Vec<Output<'a>>,
 }
 
-/// An input. That of a coinbase spends nothing; one of Litecoin's extension blocks or of a peg into Liquid spends no output
-/// of this chain.
+/// An input. That of a coinbase, of Litecoin's extension blocks or of a peg into Liquid spends no output of this chain.
 #[derive(Deserialize)]
 pub(super) struct Input<'a> {
     txid: Option<String>,
@@ -36,7 +34,6 @@ pub(super) struct Input<'a> {
     prevout: Option<Output<'a>>,
 }
 
-/// An output.
 #[derive(Deserialize)]
 pub(super) struct Output<'a> {
     n: Option<u32>,
@@ -85,7 +82,7 @@ pub(super) struct Spent {
 /// An output by the id of its transaction and its number.
 pub(super) type Place = (String, u32);
 
-/// What an address pays and gets in one transaction.
+/// The amounts that an address pays and gets in one transaction.
 #[derive(Default)]
 struct Sums {
     paid: Option<u128>,
@@ -95,7 +92,7 @@ struct Sums {
 }
 
 impl Input<'_> {
-    /// The output that it spends, if it spends one of this chain.
+    /// Returns the spent output, if it is one of this chain.
     pub(super) fn place(&self) -> Result<Option<Place>, ReadError> {
         if self.coinbase.is_some() || self.ismweb == Some(true) || self.is_pegin == Some(true) {
             return Ok(None);
@@ -106,7 +103,7 @@ impl Input<'_> {
         }
     }
 
-    /// What it spends, if the node says so. A confidential value is left out there.
+    /// Returns the spent output's content, if the node includes it. A confidential value is left out there.
     pub(super) fn told(&self, chain: &Utxo) -> Result<Option<Spent>, ReadError> {
         let Some(output) = &self.prevout else { return Ok(None) };
         let value = if output.value.is_some() { output.value()? } else { None };
@@ -115,7 +112,7 @@ impl Input<'_> {
 }
 
 impl Output<'_> {
-    /// Its number in the transaction; `None` if it is in Litecoin's extension block, which hides what is paid.
+    /// Returns the number in the transaction; `None` in Litecoin's extension block, which hides payments.
     pub(super) fn number(&self) -> Result<Option<u32>, ReadError> {
         if self.ismweb == Some(true) {
             return Ok(None);
@@ -131,7 +128,7 @@ impl Output<'_> {
         self.script.as_ref().ok_or(WRONG_OUTPUT)
     }
 
-    /// The address that it pays; `None` for a script without one, and for one with several.
+    /// Returns the paid address; `None` for a script without one, or with several.
     fn address(&self, chain: &Utxo) -> Result<Option<String>, ReadError> {
         let script = self.script()?;
         let address = match (&script.address, script.addresses.as_deref()) {
@@ -142,8 +139,8 @@ impl Output<'_> {
         Ok(address.map(|address| chain.addresses().of_node(address).into_owned()))
     }
 
-    /// In 10^-8 coins; `None` if it is confidential. An amount that is open is worth nothing as long as its asset is hidden:
-    /// told without one, a worthless asset would pass for the chain's coin.
+    /// Returns the value in 10^-8 coins; `None` if it is confidential. A public amount is dropped while its asset is
+    /// hidden: without an asset, a worthless one would pass for the chain's coin.
     fn value(&self) -> Result<Option<u64>, ReadError> {
         match self.value {
             Some(_) if self.asset.is_none() && self.assetcommitment.is_some() => Ok(None),
@@ -161,7 +158,7 @@ impl Output<'_> {
         }
     }
 
-    /// The script that begins with `OP_RETURN`, and the data in it.
+    /// Returns the script that begins with `OP_RETURN`, and its data.
     fn returned(&self) -> Result<Option<(String, String)>, ReadError> {
         let script = &self.script()?.hex;
         if !script.starts_with("6a") && !script.starts_with("6A") {
@@ -174,7 +171,7 @@ impl Output<'_> {
     }
 }
 
-/// The bytes that a script pushes, one after another; `None` if it ends within a push.
+/// Returns the bytes that a script pushes, concatenated; `None` if it ends within a push.
 fn pushed(script: &[u8]) -> Option<Vec<u8>> {
     let (mut rest, mut out) = (script, Vec::new());
     while let Some((op, after)) = rest.split_first() {
@@ -195,7 +192,7 @@ fn pushed(script: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Transaction<'_> {
-    /// Adds the events that are wanted. `spent` has the outputs that its inputs spend, as far as they are known.
+    /// Adds the wanted events. `spent` has the known outputs that its inputs spend.
     pub(super) fn tell(
         &self,
         chain: &Utxo,
@@ -238,7 +235,7 @@ impl Transaction<'_> {
         self.vin.iter().any(|input| input.coinbase.is_some())
     }
 
-    /// The payment to an address, and that of tokens beside it.
+    /// Adds the payment to an address, and the payment of tokens in the same output.
     fn tell_payment(
         &self,
         chain: &Utxo,
@@ -282,7 +279,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// One event for each address that pays or gets something and, on Liquid, each asset of it.
+    /// Adds one event for each paying or receiving address and, on Liquid, for each of its assets.
     fn tell_activity(
         &self,
         chain: &Utxo,
@@ -350,7 +347,7 @@ impl Transaction<'_> {
 }
 
 impl Utxo {
-    /// The token of an amount: the asset, or else the chain's coin; `None` for one that is confidential.
+    /// Returns the token of an amount: the asset, or else the chain's coin; `None` if it is confidential.
     fn token(&self, asset: Option<String>, is_sealed: bool) -> Option<String> {
         match asset {
             Some(asset) => Some(asset),
