@@ -1,9 +1,9 @@
 //! How do I put only the cache in front of my own client?
 //!
-//! A weather service is slow and gets the same requests many times. This proxy caches its answers for ten seconds and joins
-//! equal requests that are in flight. It has no callers, no chains and no JSON-RPC: the layer needs only a function that
-//! names the *call* of a request. The call's name is the cache key, and its rule sets how long the answer is cached. A
-//! request for which the function returns `None` is passed on.
+//! A weather service is slow and gets the same requests many times. This proxy caches its answers for ten seconds and
+//! joins equal requests in flight. It has no callers, no chains and no JSON-RPC: the layer needs only a function that
+//! names the *call* of a request. The call's name is the cache key, and its rule sets the answer's lifetime. A request
+//! for which the function returns `None` is passed on.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example cache_alone`.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
@@ -28,7 +28,7 @@ fn forecast(request: &Request<Bytes>) -> Option<CallView<'_>> {
     (request.method() == Method::GET).then(|| CallView::new(WEATHER, request.uri().path(), KEPT))
 }
 
-/// The client with its cache. Clones share the cached answers.
+/// Wraps the client in its cache. Clones share the cached answers.
 fn cached(
     weather: SocketAddr,
     clock: Arc<dyn Clock>,
@@ -38,7 +38,7 @@ fn cached(
     cache.layer(client)
 }
 
-/// A proxy on its own socket, served by hyper.
+/// Starts the proxy on its own socket, served by hyper.
 async fn start(weather: SocketAddr, clock: Arc<dyn Clock>) -> Result<SocketAddr, BoxError> {
     let client = cached(weather, clock);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -62,7 +62,7 @@ async fn start(weather: SocketAddr, clock: Arc<dyn Clock>) -> Result<SocketAddr,
     Ok(addr)
 }
 
-/// The weather service: it numbers its answers.
+/// Starts the weather service, which numbers its answers.
 async fn weather() -> Result<SocketAddr, BoxError> {
     let asked = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let answer = async move || {

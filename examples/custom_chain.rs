@@ -1,10 +1,10 @@
 //! How do I serve a chain that is not in the catalog?
 //!
-//! **A chain of a known family** takes a few lines: its facts and its deviations. The examples are an EVM chain at `/gno`
-//! and a descendant of Bitcoin at `/dgb`. Weights, cache classes, heavy and closed methods come from the family.
+//! **A chain of a known family** takes a few lines: its facts and its deviations. The examples are an EVM chain at
+//! `/gno` and a descendant of Bitcoin at `/dgb`. Weights, cache classes, heavy and closed methods come from the family.
 //!
-//! **A chain of another kind** takes an [`Adapter`]: a table of methods, and the few decisions that a table cannot express.
-//! The example is an invented ledger of a marina at `/marina`. Its table uses every kind of row:
+//! **A chain of another kind** takes an [`Adapter`]: a table of methods, and the few decisions that a table cannot
+//! express. The example is an invented ledger of a marina at `/marina`. Its table uses every kind of row:
 //!
 //! | method | units | notes |
 //! |---|---|---|
@@ -17,7 +17,6 @@
 //! | `crane_*` | | closed: callers must not move the cranes |
 //!
 //! The stack serves all three alike: it calls their adapters and contains no code for a particular chain.
-//!
 //! `json_rpc_chain.rs` and `rest_chain.rs` show short adapters of real chains.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example custom_chain`.
@@ -41,10 +40,9 @@ const GNO: evm::Evm = evm::Evm::new(GNO_FACTS, 100).with_methods(&[Method::new("
 
 const DGB_FACTS: Facts = utxo::facts("dgb", "DigiByte", 40);
 
-/// A descendant of Bitcoin, where `getblock` has a higher weight than in the family.
+/// A descendant of Bitcoin in which `getblock` weighs more than in the family.
 const DGB: utxo::Utxo = utxo::Utxo::new(DGB_FACTS).weighing(&[("getblock", 10)]);
 
-/// The marina.
 #[derive(Debug)]
 struct Marina;
 
@@ -75,8 +73,8 @@ impl Adapter for Marina {
         MethodRule::UNLISTED.marked(flags)
     }
 
-    /// Called before an answer is cached. Everything but an entry follows its cache class. An entry is final when enough
-    /// others follow it; one that is not written yet must not be cached.
+    /// Called before an answer is cached. All answers except entries follow their cache class. An entry is final once
+    /// enough others follow it; an entry that is not written yet must not be cached.
     fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
         #[derive(Deserialize)]
         struct Entry {
@@ -97,7 +95,7 @@ impl Adapter for Marina {
         KeyPlaces::default().with_header("x-marina-pass")
     }
 
-    /// The call by which the gateway finds out the height of the ledger.
+    /// The call by which the gateway reads the height of the ledger.
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "marina_length", params: "[]" }
     }
@@ -110,7 +108,7 @@ impl Adapter for Marina {
 /// The number of entries that the marina's node has written.
 const LENGTH: u64 = 100;
 
-/// The marina's node. Every answer has a number, so that a cached answer differs from a new one.
+/// The marina's node. It numbers its answers, so that a cached answer differs from a new one.
 fn marina_node() -> Router {
     let asked = Arc::new(AtomicU64::new(0));
     Router::new().fallback(async move |Json(body): Json<Value>| {
@@ -141,7 +139,6 @@ fn answer(call: &Value, asked: &AtomicU64) -> Value {
     json!({"jsonrpc": "2.0", "id": call["id"], "result": result})
 }
 
-/// A gateway that has started.
 struct Running {
     addr: SocketAddr,
     key: String,
@@ -155,8 +152,8 @@ async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running
         // An operator may change the settings of an adapter: weights, classes, open and closed methods.
         Arc::new(Chain::new(Arc::new(Marina), changes, true, Arc::default())),
     ];
-    // There are no simulated nodes of Gnosis and DigiByte; nodes of the same family replace them. They belong to other networks,
-    // so they would get no calls.
+    // There are no simulated nodes of Gnosis and DigiByte; nodes of the same family replace them. They belong to other
+    // networks, so they would get no calls.
     let nodes = [
         node::simulated("polygon", clock.clone()).await?,
         node::simulated("ltc", clock.clone()).await?,
@@ -205,7 +202,7 @@ mod tests {
     use rpcgate_examples::client::{JsonResponse, post};
     use std::time::Duration;
 
-    /// A gateway with a clock that does not move, once it knows the height of the marina's ledger.
+    /// Starts a gateway with a stopped clock, and waits until it knows the height of the marina's ledger.
     async fn running(changes: ChainOverrides) -> (Running, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
         let gateway = start(clock.clone(), changes).await.unwrap();

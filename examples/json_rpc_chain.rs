@@ -1,7 +1,7 @@
 //! How do I serve a JSON-RPC chain that is not in the catalog?
 //!
-//! With an [`Adapter`] in one file. The example is Starknet's, whose nodes report their height in one answer and whether
-//! they are syncing in another. Path and title are parameters, so that they can come from your configuration.
+//! With an [`Adapter`] in one file. The example is Starknet's, whose nodes report their height in one answer and their
+//! syncing status in another. Path and title are parameters, so that they can come from your configuration.
 //! `custom_chain.rs` puts adapters into a gateway; `cargo run -p rpcgate-examples --example json_rpc_chain` prints the
 //! table.
 #![expect(clippy::print_stdout, reason = "it shows the table")]

@@ -1,17 +1,17 @@
 //! How do I use one of the layers in a service that is not a gateway?
 //!
-//! This is the web API of a small lending library. It does not use JSON-RPC, identifies users by its own tokens, and has
-//! its own request and response types. It uses two layers of rpcgate: `WindowLayer`, which counts requests per minute, hour
-//! and day of a plan, and `HeavyLayer`, which also counts the expensive ones in a smaller budget.
+//! This is the web API of a small lending library. It does not use JSON-RPC, identifies users by its own tokens, and
+//! has its own request and response types. It uses two layers of rpcgate: `WindowLayer`, which counts requests per
+//! minute, hour and day of a plan, and `HeavyLayer`, which also counts the expensive ones in a smaller budget.
 //!
-//! A layer needs the *caller* ([`CallerRef`]) and, for heavy calls, the *call* ([`CallView`]). Your own function reads them
-//! from the request:
+//! A layer needs the *caller* ([`CallerRef`]) and, for heavy calls, the *call* ([`CallView`]). Your own function reads
+//! them from the request:
 //!
-//! 1. **Over `http::Request`**, as axum middleware: the functions [`user`] and [`export`] read what this application's
-//!    middleware has put into the request. rpcgate makes the refusals and rate headers.
-//! 2. **Over your own types**: [`Order`] and [`Slip`] are plain structs. Two small traits say how an order is refused
-//!    ([`RejectWith`]) and how a slip carries the state of the windows ([`SetRateLimit`]). Whether an order is heavy depends
-//!    on its content.
+//! 1. **Over `http::Request`**, as axum middleware: the functions [`user`] and [`export`] read the extensions that this
+//!    application's middleware has added to the request. rpcgate creates the refusals and rate headers.
+//! 2. **Over your own types**: [`Order`] and [`Slip`] are plain structs. Two small traits define the refusal of an
+//!    order ([`RejectWith`]) and the place of the windows' state in a slip ([`SetRateLimit`]). The content of an order
+//!    decides whether it is heavy.
 //!
 //! Both ways share the same counters and the same budget.
 //!
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use std::{collections::HashMap, convert::Infallible, sync::Arc};
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
 
-/// The application's own table of users: token and user.
+/// The application's own table of users, by token.
 type Users = HashMap<&'static str, Arc<Caller>>;
 
 fn users() -> Users {
@@ -39,7 +39,7 @@ fn users() -> Users {
     HashMap::from([("ann", user(1, Tier::Free)), ("ben", user(2, Tier::Premium))])
 }
 
-/// The application's own middleware: it finds the user or answers with an error.
+/// The application's own middleware, which finds the user or answers with an error.
 async fn find_user(
     State(users): State<Arc<Users>>,
     mut request: Request,
@@ -57,8 +57,8 @@ fn problem(status: StatusCode, text: &str) -> (StatusCode, Json<Value>) {
     (status, Json(json!({"problem": text})))
 }
 
-/// The caller of a request. `find_user` comes before the layer, so the user is there; without it the layer would refuse
-/// every request.
+/// Returns the caller of a request. `find_user` comes before the layer, so the user is present; without it the layer
+/// would refuse every request.
 fn user(request: &Request) -> Option<CallerRef<'_>> {
     request.extensions().get::<Arc<Caller>>().map(CallerRef::from)
 }
@@ -69,7 +69,7 @@ const LIBRARY: ChainName = ChainName::new("library");
 /// A call that uses the heavy budget.
 const HEAVY: MethodRule = MethodRule::UNLISTED.marked(Flags::HEAVY);
 
-/// The caller and the call of a request to the one route that is always heavy.
+/// Returns the caller and the call of a request to the one route that is always heavy.
 fn export(request: &Request) -> Option<(CallerRef<'_>, CallView<'_>)> {
     Some((user(request)?, CallView::new(LIBRARY, "export", HEAVY)))
 }
@@ -78,7 +78,7 @@ fn export(request: &Request) -> Option<(CallerRef<'_>, CallView<'_>)> {
 #[derive(serde::Deserialize)]
 struct Wanted {
     year: u16,
-    /// Printed page by page, which is expensive.
+    /// Print page by page, which is expensive.
     #[serde(default)]
     full: bool,
 }
@@ -98,7 +98,7 @@ struct Slip {
 }
 
 impl RejectWith<Slip> for Order {
-    /// The refusal can name the year, because it is made from the order.
+    /// The refusal can name the year, because it is created from the order.
     fn refuse(self, refusal: Refusal) -> Slip {
         let text = format!("No report of {} now: {refusal}.", self.wanted.year);
         Slip {
@@ -129,14 +129,14 @@ impl IntoResponse for Slip {
     }
 }
 
-/// The innermost service: it prints reports.
+/// The innermost service, which prints reports.
 async fn press(order: Order) -> Result<Slip, Infallible> {
     let Wanted { year, full } = order.wanted;
     let body = json!({"report": year, "pages": if full { 800 } else { 2 }});
     Ok(Slip { status: StatusCode::CREATED, body, retry_after: None, windows: None })
 }
 
-/// The library's API. `clock` determines the current minute.
+/// Builds the library's API. `clock` determines the current minute.
 fn library(clock: Arc<dyn Clock>) -> Router {
     // A long-running service also calls `sweep` on both from time to time.
     let (counters, budget) = (Arc::new(MemoryCounters::default()), Arc::new(Heavy::default()));
@@ -193,7 +193,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    /// A library with a stopped clock, twenty seconds into a minute.
+    /// Starts a library with a stopped clock, twenty seconds into a minute.
     async fn open() -> (SocketAddr, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_020)));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

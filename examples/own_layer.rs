@@ -4,16 +4,16 @@
 //! batches, ids and errors. The service returns `Ok(None)` to pass the call on, `Ok(Some(result))` to answer it, or
 //! `Err(refusal)`.
 //!
-//! The step of this example screens addresses and answers one method by itself. It comes behind the quota, which has
-//! reserved the units of a call by then: a call that the step answers costs its method's weight, and the units of a call
-//! that it refuses are returned. Before the quota its answers would be free.
+//! The step of this example screens addresses and answers one method by itself. It comes after the quota, which has
+//! already reserved the units of a call: a call that the step answers costs its method's weight, and the units of a
+//! call that it refuses are returned. Before the quota its answers would be free.
 //!
-//! Keys come from a [`Directory`]: it returns the keys that it has in memory at once, and queries the database for all others,
-//! which may wait and may fail.
+//! Keys come from a [`Directory`]. It returns the keys that it has in memory at once, and queries the database for all
+//! others, which may wait and may fail.
 //!
-//! `stack::http_stack` has all layers in a fixed order, so this example composes the layers that it needs itself. The checks
-//! of an omitted layer do not happen: without `ClosedLayer`, for example, any caller could send `admin_addPeer` to the node.
-//! Layers in a wrong order do not compile.
+//! `stack::http_stack` has all layers in a fixed order, so this example composes the layers that it needs itself. The
+//! checks of an omitted layer do not happen: without `ClosedLayer`, for example, any caller could send `admin_addPeer`
+//! to the node. Layers in a wrong order do not compile.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example own_layer`.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
@@ -46,7 +46,7 @@ async fn screen(call: OwnedCall) -> Result<Option<Bytes>, Refusal> {
     if shunned { Err(Refusal::NotPermitted) } else { Ok(None) }
 }
 
-/// Our key database. It has no keys, only their hashes. A real one is reached over a socket.
+/// Our key database, which stores only hashes of keys. A real one is reached over a socket.
 #[derive(Debug, Default)]
 struct KeyDatabase {
     rows: HashMap<KeyHash, Arc<Caller>>,
@@ -65,7 +65,7 @@ impl KeyDatabase {
     }
 }
 
-/// The directory in front of it, which remembers the keys that were used. A real one also forgets a key when it is revoked.
+/// The directory in front of it, which remembers used keys. A real one also forgets a key when it is revoked.
 #[derive(Debug)]
 struct Keys {
     database: Arc<KeyDatabase>,
@@ -88,7 +88,7 @@ impl Directory for Keys {
     }
 }
 
-/// A database with one key, of a customer on the standard plan.
+/// Returns a database with one key, of a customer on the standard plan.
 fn database() -> Arc<KeyDatabase> {
     let customer = Caller::new(KeyId(1), ProjectId(1), TenantId(1), Plan::of(Tier::Standard));
     let rows = HashMap::from([(KeyHash::of(KEY), Arc::new(customer))]);
@@ -120,7 +120,7 @@ async fn start(database: Arc<KeyDatabase>, clock: Arc<dyn Clock>) -> Result<Sock
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;
-    // The stack is a tower service, so it can be a route of an axum application, beside your own routes.
+    // The stack is a tower service, so it can be a route of an axum application, next to your own routes.
     tokio::spawn(axum::serve(listener, Router::new().fallback_service(stack)).into_future());
     Ok(addr)
 }

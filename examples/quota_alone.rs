@@ -1,8 +1,8 @@
 //! How do I charge and record calls of my own types?
 //!
 //! A program draws maps for its customers. It does not use HTTP here: [`Order`] and [`Map`] are plain structs. It uses
-//! `QuotaLayer` of rpcgate: a customer has a number of Compute Units in 24 hours, the cost of a map depends on its size, a
-//! map that could not be drawn costs nothing, and every order makes a record for the invoices.
+//! `QuotaLayer` of rpcgate: a customer has a number of Compute Units in 24 hours, the cost of a map depends on its
+//! size, a map that could not be drawn costs nothing, and every order creates a record for the invoices.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example quota_alone`.
 #![expect(clippy::print_stdout, reason = "it prints the charges")]
@@ -27,7 +27,7 @@ enum Map {
     Refused(String),
 }
 
-/// A customer with 100 Compute Units a day.
+/// Returns a customer with 100 Compute Units a day.
 fn customer(number: u128) -> Arc<Caller> {
     let mut caller =
         Caller::new(KeyId(number), ProjectId(number), TenantId(number), Plan::of(Tier::Standard));
@@ -35,7 +35,7 @@ fn customer(number: u128) -> Arc<Caller> {
     Arc::new(caller)
 }
 
-/// The customer and the cost: a Compute Unit for every ten pixels of an edge.
+/// Returns the customer and the cost: a Compute Unit for every ten pixels of an edge.
 fn price(order: &Order) -> Option<(CallerRef<'_>, CallView<'_>)> {
     let rule = MethodRule::new(order.size / 10);
     Some((CallerRef::from(&order.customer), CallView::new(ChainName::new("maps"), "draw", rule)))

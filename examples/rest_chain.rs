@@ -1,8 +1,8 @@
 //! How do I serve a REST chain that is not in the catalog?
 //!
-//! With an [`Adapter`] in one file. The example is Algorand's. Only the paths that it lists are served. Weights, cache
-//! lifetimes, method lists and usage refer to each path by its template. `custom_chain.rs` puts adapters into a gateway;
-//! `cargo run -p rpcgate-examples --example rest_chain` prints the table.
+//! With an [`Adapter`] in one file. The example is Algorand's. It serves only the listed paths. Weights, cache
+//! lifetimes, method lists and usage refer to each path by its template. `custom_chain.rs` puts adapters into a
+//! gateway; `cargo run -p rpcgate-examples --example rest_chain` prints the table.
 #![expect(clippy::print_stdout, reason = "it shows the table")]
 
 use rpcgate_chains::family::params::{member, number};
@@ -34,7 +34,7 @@ impl Adapter for Algorand {
         PATHS
     }
     fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
-        Permanence::Yes // A block is final as soon as there is one.
+        Permanence::Yes // A block is final as soon as it exists.
     }
     fn key_places(&self) -> KeyPlaces {
         KeyPlaces::default().with_header("x-algo-api-token")

@@ -1,8 +1,8 @@
 //! How do I offer JSON-RPC batches in front of a node that does not support them?
 //!
-//! `SplitBatchLayer` sends each call of a batch as a separate request, with a limit of parallel ones, and joins the answers
-//! in the order of the calls. It needs no callers, no chains and no accounts. The example is an axum application with a
-//! node that answers only single calls.
+//! `SplitBatchLayer` sends each call of a batch as a separate request, with a limit of parallel ones, and joins the
+//! answers in the order of the calls. It needs no callers, no chains and no accounts. The example is an axum
+//! application with a node that answers only single calls.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example split_batches`.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
@@ -33,7 +33,7 @@ async fn start(node: SocketAddr) -> Result<SocketAddr, BoxError> {
     Ok(addr)
 }
 
-/// A node that echoes the method of a call and does not accept arrays.
+/// Starts a node that echoes the method of a call and does not accept arrays.
 async fn simple_node() -> Result<SocketAddr, BoxError> {
     let answer = async |Json(call): Json<Value>| match call.get("method") {
         Some(method) => Json(json!({"jsonrpc": "2.0", "id": call["id"], "result": method})),

@@ -1,11 +1,10 @@
 //! How do I serve WebSocket streams in an axum application of my own?
 //!
-//! `websocket_stack` is one tower service from a handshake to its response. axum gives it the requests of a route, and it
-//! admits the caller, opens a stream to a node, and decides about each message. Whatever else the application serves is
-//! axum's.
+//! `websocket_stack` is one tower service from a handshake to its response. axum passes it the requests of a route. It
+//! admits the caller, opens a stream to a node, and decides about each message. Everything else stays with axum.
 //!
-//! Read `app` first. Run it with `cargo run -p rpcgate-examples --example streams_in_axum -- ws://127.0.0.1:8546`, which is
-//! the address of an Ethereum node of yours.
+//! Read `app` first. Run it with `cargo run -p rpcgate-examples --example streams_in_axum -- ws://127.0.0.1:8546`, with
+//! the address of your Ethereum node.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
 
 use arc_swap::ArcSwap;
@@ -18,7 +17,7 @@ use rpcgate_layers::stack::{Parts, websocket_stack};
 use rpcgate_layers::{gateway::Housekeeping, websocket::StreamLimits};
 use std::sync::Arc;
 
-/// The application: pages of its own, and the streams of one chain.
+/// Builds the application: its own pages, and the streams of one chain.
 fn app(node: &str, keys: Arc<dyn Directory>, sink: Arc<MemoryUsageSink>) -> Result<Router, BoxError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let eth = Arc::new(Chain::deployed(rpcgate_chains::eth::adapter()));
@@ -29,7 +28,7 @@ fn app(node: &str, keys: Arc<dyn Directory>, sink: Arc<MemoryUsageSink>) -> Resu
     let (chains, pools) = (Chains::from_iter([eth]), Pools::from_iter([pool]));
     let mut parts = Parts::new(shared(chains), shared(pools), keys, Arc::new(accounting));
     parts.stream_limits = StreamLimits::default().with_calls_per_second(50);
-    // Ends the streams of keys that are revoked, and sweeps counters.
+    // Ends the streams of revoked keys, and sweeps counters.
     tokio::spawn(Housekeeping::of(&parts).run());
 
     let streams = parts.streams.clone();
@@ -37,7 +36,7 @@ fn app(node: &str, keys: Arc<dyn Directory>, sink: Arc<MemoryUsageSink>) -> Resu
     Ok(Router::new().route_service("/ws/{chain}", websocket_stack(&parts)).route("/", get(count)))
 }
 
-/// A value that the stack reads, and that may be replaced while it runs.
+/// Wraps a value that the stack reads, and that may be replaced while it runs.
 fn shared<T>(value: T) -> Arc<ArcSwap<T>> {
     Arc::new(ArcSwap::from_pointee(value))
 }
@@ -67,7 +66,7 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio_tungstenite::tungstenite::{Error, Message};
 
-    /// A node that answers each call with a block, and says which call it was.
+    /// Starts a node that echoes every text message.
     async fn node() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap());

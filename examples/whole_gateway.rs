@@ -1,8 +1,8 @@
 //! How do I run a whole gateway, with my own customers and my own invoices?
 //!
-//! `GatewayService::builder()` makes one tower service from an HTTP request to an HTTP response. Every limit and every
-//! backend has a default and a setter. Two backends of this example are its own: a `Directory`, which finds the caller of
-//! a key, and a `UsageSink`, which gets the record of every request before its response leaves.
+//! `GatewayService::builder()` builds one tower service from an HTTP request to an HTTP response. Every limit and every
+//! backend has a default and a setter. Two backends of this example are its own: a `Directory`, which finds the caller
+//! of a key, and a `UsageSink`, which gets the record of every request before its response leaves.
 //!
 //! Read `start` first. Run it with `cargo run -p rpcgate-examples --example whole_gateway`.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
@@ -14,7 +14,6 @@ use rpcgate_examples::{BoxError, node};
 use rpcgate_layers::prelude::*;
 use std::{future::ready, net::SocketAddr, sync::Arc};
 
-/// A gateway that has started.
 struct Running {
     addr: SocketAddr,
     key: String,
@@ -37,7 +36,8 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, BoxError> {
     Ok(Running { addr, key, invoices })
 }
 
-/// Our customers by their keys. A real directory stores hashes of keys, queries its database in `fetch`, and caches the result.
+/// Our customers by their keys. A real directory stores hashes of keys, queries its database in `fetch`, and caches the
+/// result.
 #[derive(Debug)]
 struct Customers(Vec<(String, Plan)>);
 
@@ -96,7 +96,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::time::Duration;
 
-    /// A stopped clock, so that no minute ends while a test counts requests.
+    /// Starts a gateway with a stopped clock, so that no minute ends while a test counts requests.
     async fn running() -> (Running, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
         (start(clock.clone()).await.unwrap(), clock)

@@ -23,12 +23,12 @@ pub struct JsonResponse {
 }
 
 impl JsonResponse {
-    /// The text of a header; empty when there is none.
+    /// Returns the text of a header; empty if it is missing.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The number of rate headers of the response.
+    /// Returns the number of rate headers of the response.
     pub fn rate_headers(&self) -> usize {
         let is_rate = |name: &str| name.starts_with("x-ratelimit-") || name.starts_with("ratelimit-");
         self.headers.keys().filter(|name| is_rate(name.as_str())).count()
@@ -38,7 +38,7 @@ impl JsonResponse {
 /// Posts `json` over a new connection, with one more header.
 ///
 /// # Errors
-/// If the connection cannot be made or breaks.
+/// If the connection cannot be opened or breaks.
 pub async fn post(
     to: SocketAddr,
     path: &str,
@@ -57,7 +57,7 @@ pub async fn post(
 /// Sends a request over a new connection.
 ///
 /// # Errors
-/// If the connection cannot be made or breaks.
+/// If the connection cannot be opened or breaks.
 pub async fn send(to: SocketAddr, mut request: Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
     let stream = TcpStream::connect(to).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;

@@ -1,4 +1,4 @@
-//! A key, for examples that do not deal with directories; `whole_gateway.rs` shows how to make one.
+//! A key, for examples that do not deal with directories; `whole_gateway.rs` shows how to create one.
 
 use crate::BoxError;
 use rpcgate_core::backend::directory::MemoryDirectory;
@@ -7,7 +7,7 @@ use rpcgate_core::plan::{Plan, Tier};
 use rpcgate_core::secret::{KeyForge, KeyHash};
 use std::sync::Arc;
 
-/// A new key of a tenant on the standard plan, and the directory that has it.
+/// Creates a key of a tenant on the standard plan, and a directory with it.
 ///
 /// # Errors
 /// If the machine provides no random numbers.

@@ -1,5 +1,5 @@
-//! `docs/chains.md` agrees with the catalog. `RPCGATE_WRITE_DOCS=1 cargo test -p rpcgate-chains --test document`
-//! regenerates it. The package does not include this test, since it does not include the document.
+//! Checks that `docs/chains.md` agrees with the catalog. `RPCGATE_WRITE_DOCS=1 cargo test -p rpcgate-chains --test
+//! document` regenerates it. The package does not include this test, since it does not include the document.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -90,7 +90,7 @@ fn marks(flags: Flags) -> String {
     marked.collect::<Vec<_>>().join(", ")
 }
 
-/// Methods with the same rule, in one row.
+/// Returns methods with the same rule in one row.
 fn rows(methods: &[Method]) -> BTreeMap<(u32, String, String), Vec<String>> {
     let mut rows: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for Method { name, metered, rule: MethodRule { cu, cache, flags, .. }, .. } in methods {
@@ -162,8 +162,8 @@ fn document() -> String {
     out
 }
 
-/// The closed methods of each chain. Those that all chains of a family have in common stand once, under their names
-/// together.
+/// Returns the closed methods of each chain. Those that all chains of a family share are listed once, under their
+/// joined names.
 fn alike() -> Vec<(String, Vec<ClosedMethods>)> {
     let mut groups: Vec<(Vec<String>, Vec<ClosedMethods>)> = Vec::new();
     let name = |adapter: &dyn Adapter| format!("{}, `/{}`", adapter.facts().title, adapter.facts().name);

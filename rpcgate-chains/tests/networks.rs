@@ -1,4 +1,4 @@
-//! How nodes show which network they belong to, read from simulated nodes of every chain.
+//! The network of a node, read from simulated nodes of every chain.
 
 #![expect(clippy::expect_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -11,7 +11,7 @@ use rpcgate_simulate::{SimulatedRequest, node};
 
 const NOW: Time = Time::from_secs(1_800_000_000);
 
-/// What the simulated node of a chain answers to this probe: the `result`, or the body of a REST answer.
+/// Returns the answer of a chain's simulated node to this probe: the `result`, or the body of a REST answer.
 fn answered(adapter: &dyn Adapter, probe: Probe) -> Vec<u8> {
     let (facts, get, post) = (adapter.facts(), http::Method::GET, http::Method::POST);
     let mut node = node(facts.name.as_str(), 7).expect("every chain is simulated");

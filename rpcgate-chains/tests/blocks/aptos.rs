@@ -12,7 +12,7 @@ fn simulated() -> Reading<SimulatedNode> {
     Reading::simulated("aptos")
 }
 
-/// The transfers of a block, as the node shows them: sender, receiver and amount.
+/// Returns the transfers of a block as the node shows them: sender, receiver and amount.
 fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<(Value, Value, Value)> {
     let block = reading.node.get(&format!("/v1/blocks/by_height/{height}?with_transactions=true"));
     let transfers =
@@ -152,7 +152,7 @@ fn transaction(version: u64, success: bool, events: Value, changes: Value) -> Va
     })
 }
 
-/// A node whose only block is number 8, with these transactions.
+/// Returns a node whose only block is number 8, with these transactions.
 fn node(transactions: Vec<Value>, in_block: usize) -> Reading<ScriptedNode<'static>> {
     let answer = move |path: &str, _: &str| {
         if path == "/v1" {
@@ -161,7 +161,7 @@ fn node(transactions: Vec<Value>, in_block: usize) -> Reading<ScriptedNode<'stat
         if let Some(rest) = path.strip_prefix("/v1/transactions?start=") {
             let (start, limit) = rest.split_once("&limit=").unwrap();
             let (start, limit): (usize, usize) = (start.parse().unwrap(), limit.parse().unwrap());
-            // A node may return fewer than it is asked for.
+            // A node may return fewer than requested.
             let rows = transactions.iter().skip(start - 100).take(limit.min(2));
             return Ok(rows.cloned().collect());
         }
@@ -203,7 +203,7 @@ fn fungible_assets_of_aptos_are_told_by_the_owners_of_their_stores() {
         event("0x1::fungible_asset::Withdraw", json!({ "store": address(0x51), "amount": "30" })),
         event("0x1::fungible_asset::Deposit", json!({ "store": address(0x52), "amount": "20" })),
         event("0x1::fungible_asset::Deposit", json!({ "store": address(0x53), "amount": "15" })),
-        // The asset of this store is not known, so there is no transfer of it.
+        // The asset of this store is unknown, so it has no transfer.
         event("0x1::fungible_asset::Deposit", json!({ "store": address(0x54), "amount": "1" })),
     ]);
     let reading = node(vec![transaction(100, true, events, stores(&[(0x51, 1), (0x52, 2), (0x53, 3)]))], 9);

@@ -1,4 +1,4 @@
-//! Whatever a node answers, reading ends with a result: nothing panics, and events are flat.
+//! Arbitrary answers of nodes: reading always ends with a result, nothing panics, and events are flat.
 
 use crate::node::{ScriptedNode, SimulatedNode};
 use crate::reading::{Reader, all, assert_flat};
@@ -104,7 +104,7 @@ fn replace(tree: &mut Value, place: &mut usize, with: &Value) {
     }
 }
 
-/// The tree with another value in a place, counted through the whole tree, that it may lack.
+/// Replaces one value of the tree by `with`. `place` counts through the whole tree and may be beyond it.
 pub(crate) fn replaced(mut tree: Value, mut place: usize, with: &Value) -> Value {
     replace(&mut tree, &mut place, with);
     tree
@@ -118,8 +118,8 @@ fn size(tree: &Value) -> usize {
     }
 }
 
-/// The newest block of each chain, or one far below it where blocks are found by their heights. Simulated nodes have blocks
-/// above it after a minute.
+/// Returns the newest block of each chain, or one far below it where blocks are found by their heights. Simulated nodes
+/// have blocks above it after a minute.
 fn known(chain: usize) -> &'static BlockRef {
     static KNOWN: OnceLock<Vec<BlockRef>> = OnceLock::new();
     let of = |chain: &&str| {

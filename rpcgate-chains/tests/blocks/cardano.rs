@@ -82,12 +82,12 @@ fn minting_in_a_simulated_block_of_cardano_is_an_event_of_a_contract() {
     }
 }
 
-/// A chain of blocks of a node, and what a client knows of it.
+/// A node's chain of blocks, and the client's position in it.
 #[derive(Default)]
 struct Ogmios {
     /// Ids by height.
     chain: Vec<String>,
-    /// The height that the client was told last.
+    /// The last height that the client received.
     told: usize,
     is_placed: bool,
     transactions: Vec<Value>,
@@ -161,7 +161,7 @@ impl Ogmios {
     }
 }
 
-/// A reader of such a node, whose chain has these ids.
+/// Returns a reader of such a node, whose chain has these ids.
 fn reading(ids: &[&str]) -> (Arc<Mutex<Ogmios>>, Reading<ScriptedNode<'static>>) {
     let chain = ids.iter().map(|id| (*id).to_owned()).collect();
     let ogmios = Arc::new(Mutex::new(Ogmios { chain, ..Ogmios::default() }));
@@ -256,7 +256,7 @@ fn with(transactions: Vec<Value>) -> Reading<ScriptedNode<'static>> {
     reading
 }
 
-/// The first block's reference.
+/// Returns the first block's reference.
 fn genesis() -> BlockRef {
     BlockRef::new(0, "a0", "", 0).with_place("0")
 }
@@ -356,7 +356,7 @@ fn a_failed_transaction_of_cardano_spends_its_collateral_alone() {
             "outputs": [output("addr1a", &ada(7))], "collateralReturn": output("addr1b", &ada(3)),
             "mint": { "ab": { "": 1 } }, "scripts": { "cd": { "language": "plutus:v3", "cbor": "00" } },
         }),
-        // The change of a collateral comes after the outputs that are not made.
+        // The change of a collateral comes after the outputs that are not created.
         json!({ "id": "t2", "spends": "inputs", "inputs": [spent("t1", 1)], "outputs": [] }),
     ]);
     let told = data(&reading.events(&genesis(), EventType::AddressActivity));

@@ -70,7 +70,7 @@ fn emitted(kind: &str, pairs: &[(&str, &str)]) -> Value {
     json!({ "type": kind, "attributes": pairs.iter().map(pair).collect::<Vec<_>>() })
 }
 
-/// The events of a transfer, as the bank module emits them.
+/// Returns the events of a transfer, as the bank module emits them.
 fn moved(from: &str, to: &str, amount: &str) -> Vec<Value> {
     vec![
         emitted("coin_spent", &[("spender", from), ("amount", amount)]),
@@ -103,7 +103,8 @@ fn block(height: u64, txs: usize) -> Value {
     })
 }
 
-/// A node whose newest block is `head`. Each of its blocks has `count` transactions, of which it has indexed `indexed`.
+/// Returns a node whose newest block is `head`. Each of its blocks has `count` transactions; `indexed` are in its
+/// index.
 fn node(head: u64, count: usize, indexed: Vec<Value>) -> ScriptedNode<'static> {
     ScriptedNode::new(move |path: &str, _: &str| {
         if let Some(height) = path.strip_prefix("/cosmos/base/tendermint/v1beta1/blocks/") {

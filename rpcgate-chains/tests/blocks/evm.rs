@@ -154,7 +154,7 @@ fn receipt(n: u64, block: u64, status: &str, created: Value) -> Value {
     })
 }
 
-/// What a node with these answers tells of the activity of addresses in block 8.
+/// Returns the address activity in block 8 of a node with these answers.
 fn activity(
     block: Value,
     receipts: Result<Value, ReadError>,
@@ -249,7 +249,7 @@ fn a_node_without_receipts_is_asked_for_logs_and_does_not_say_what_failed() {
 
 #[test]
 fn transactions_that_a_chain_makes_itself_may_lack_members() {
-    // As Polygon's nodes show a state sync, and a node that leaves out what it has not.
+    // A state sync as Polygon's nodes show it, and a node that leaves out missing members.
     let zero = address(0);
     let txs = json!([
         {"hash": hash(1), "from": zero, "to": zero, "value": "0x0", "gas": "0x0", "type": "0x7f"},

@@ -1,4 +1,4 @@
-//! Blocks of every chain, read from simulated nodes and from answers written by hand in the form of the nodes'
+//! Blocks of every chain, read from simulated nodes and from hand-written answers in the form of the nodes'
 //! documentation. The package does not include these tests, since it does not include the simulated nodes.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
@@ -31,7 +31,6 @@ const BY_HEIGHT: [&str; 17] = [
     "near", "aptos", "sui", "ton",
 ];
 
-/// Every chain.
 const CHAINS: [&str; 20] = [
     "eth", "bsc", "polygon", "avax", "btc", "ltc", "bch", "doge", "dash", "liquid", "xrp", "xlm", "tron",
     "cosmos", "near", "aptos", "sui", "cardano", "ton", "solana",
@@ -43,7 +42,7 @@ fn these_are_all_chains() {
     assert_eq!(catalog, CHAINS);
 }
 
-/// What a block says of its parent: Aptos says nothing.
+/// Returns the expected parent of a block: empty for Aptos, which has none.
 fn parent<'a>(chain: &str, hash: &'a str) -> &'a str {
     if chain == "aptos" { "" } else { hash }
 }

@@ -95,7 +95,7 @@ fn transaction(actions: Value) -> Value {
     })
 }
 
-/// A node with blocks at some heights, of which the last is final, and one transaction in every block.
+/// Returns a node with blocks at these heights, the last one final, and one transaction in every block.
 fn node(heights: &[u64], status: Value) -> ScriptedNode<'static> {
     let heights = heights.to_vec();
     ScriptedNode::new(move |method: &str, params: &str| {
@@ -181,7 +181,7 @@ fn receipt(id: &str, from: &str, to: &str, actions: Value) -> Value {
     })
 }
 
-/// A call with coins whose receipt pays a part of them on, and gets gas back from the system.
+/// Returns a call with coins whose receipt pays a part of them on, and gets gas back from the system.
 fn called(first: Value, stage: &str) -> Value {
     let log = r#"EVENT_JSON:{"standard":"nep171","version":"1.0.0","event":"nft_transfer","data":[{"old_owner_id":"a.near","new_owner_id":"d.near","token_ids":["7"]}]}"#;
     let call =

@@ -1,4 +1,4 @@
-//! Nodes behind the calls of a reader: simulated ones, ones that answer from a script, and real ones.
+//! Nodes behind the calls of a reader: simulated, scripted and real ones.
 
 use bytes::Bytes;
 use http::Method;
@@ -21,7 +21,6 @@ type Outcome = Result<Bytes, ReadError>;
 /// The time at which simulated nodes start.
 const NOW: Time = Time::from_secs(1_800_000_000);
 
-/// A node's refusal.
 pub(crate) fn refused(code: i64, message: &str) -> ReadError {
     ReadError::Refused { code, message: message.to_owned() }
 }
@@ -37,7 +36,7 @@ fn call_of(method: &str, params: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":{params}}}")
 }
 
-/// The result in the answer to a JSON-RPC call, as it is written.
+/// Returns the raw result of a JSON-RPC answer.
 fn result_in(answer: &[u8]) -> Outcome {
     let answer: Envelope<'_> = serde_json::from_slice(answer).unwrap();
     match answer.error {
@@ -55,7 +54,7 @@ fn json(answer: Outcome) -> Result<Value, ReadError> {
 /// A node that answers from a script: a function of a method and its parameters, or of a path and a body.
 pub(crate) struct ScriptedNode<'a>(Box<Script<'a>>);
 
-/// The outcome of a method, or of a path, with these parameters.
+/// Returns the outcome of a method, or of a path, with these parameters.
 type Script<'a> = dyn Fn(&str, &str) -> Outcome + Send + Sync + 'a;
 
 impl<'a> ScriptedNode<'a> {
@@ -63,7 +62,7 @@ impl<'a> ScriptedNode<'a> {
         ScriptedNode::of_texts(move |what, with| script(what, with).map(|answer| answer.to_string()))
     }
 
-    /// A node whose answers need not be JSON.
+    /// Returns a node whose answers need not be JSON.
     pub(crate) fn of_texts(
         script: impl Fn(&str, &str) -> Result<String, ReadError> + Send + Sync + 'a,
     ) -> Self {
@@ -97,7 +96,7 @@ impl NodeCalls for ScriptedNode<'_> {
 
 type Change = dyn Fn(usize, Value) -> Value + Send + Sync;
 
-/// A simulated node with the calls that it got. Its answers may be changed on their way.
+/// A simulated node that records its calls. Its answers may be changed on their way.
 pub(crate) struct SimulatedNode {
     node: Mutex<(Box<dyn Simulated>, Time, Option<SimulatedStreamId>)>,
     asked: Mutex<Vec<String>>,
@@ -116,7 +115,7 @@ impl SimulatedNode {
         SimulatedNode { node, asked: Mutex::default(), change: None }
     }
 
-    /// A node each of whose answers goes through `change`, with the number of the call.
+    /// Returns a node whose answers go through `change`, with the number of the call.
     pub(crate) fn changed(
         chain: &str,
         change: impl Fn(usize, Value) -> Value + Send + Sync + 'static,
@@ -124,28 +123,24 @@ impl SimulatedNode {
         SimulatedNode { change: Some(Box::new(change)), ..SimulatedNode::of(chain) }
     }
 
-    /// Lets time pass.
     pub(crate) fn wait(&self, millis: u64) {
         let mut node = self.node.lock().unwrap();
         node.1 = node.1.plus(Duration::from_millis(millis));
     }
 
-    /// The methods and their parameters, and the paths, that it was asked for.
+    /// Returns the recorded calls: methods with their parameters, and paths.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// The result of a method.
     pub(crate) fn result(&self, method: &str, params: &Value) -> Result<Value, ReadError> {
         json(self.rpc(method, &params.to_string()))
     }
 
-    /// The answer at a path.
     pub(crate) fn body(&self, verb: &Method, path: &str, body: &str) -> Result<Value, ReadError> {
         json(self.http(verb, path, body))
     }
 
-    /// The JSON at a path.
     pub(crate) fn get(&self, path: &str) -> Value {
         self.body(&Method::GET, path, "").unwrap()
     }
@@ -221,7 +216,8 @@ pub(crate) struct RealNode {
 }
 
 impl RealNode {
-    /// The node that a variable of the environment names: its address and, after a space, a value for `Authorization`.
+    /// Returns the node that an environment variable names: its address and, after a space, a value for
+    /// `Authorization`.
     pub(crate) fn from_env(name: &str) -> Self {
         let value =
             std::env::var(name).unwrap_or_else(|_| panic!("{name} must name a node, such as 127.0.0.1:8545"));
@@ -229,7 +225,6 @@ impl RealNode {
         RealNode { address: address.to_owned(), authorization: authorization.to_owned() }
     }
 
-    /// Calls a method with these parameters.
     #[track_caller]
     pub(crate) fn ask(&self, method: &str, params: Value) -> Value {
         json(self.post(method, &params.to_string())).unwrap()

@@ -1,4 +1,4 @@
-//! Readers of chains, and what tests look at in the events that they make.
+//! Readers of chains, and checks of their events.
 
 use crate::node::SimulatedNode;
 use rpcgate_chains::by_path;
@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Everything that blocks can have.
+/// Returns a filter that wants everything.
 pub(crate) fn all() -> Wanted {
     Wanted::new(EventType::ALL)
 }
@@ -20,12 +20,12 @@ pub(crate) fn only(kinds: &[EventType]) -> Wanted {
     Wanted::new(kinds.iter().copied())
 }
 
-/// A block of which only the height is known.
+/// Returns a block with only a height.
 pub(crate) fn at_height(height: u64) -> BlockRef {
     BlockRef::new(height, "", "", 0)
 }
 
-/// The output of a future that never waits.
+/// Returns the output of a future that never waits.
 #[track_caller]
 fn done<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
@@ -35,7 +35,6 @@ fn done<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The names of an event's members.
 pub(crate) fn names(event: &ChainEvent) -> Vec<&str> {
     let mut names: Vec<_> = event.data.keys().map(String::as_str).collect();
     // Their order depends on a feature of serde_json that other crates choose.
@@ -43,7 +42,7 @@ pub(crate) fn names(event: &ChainEvent) -> Vec<&str> {
     names
 }
 
-/// The names of the members of events, in alphabetical order.
+/// Returns the names of the members of events, in alphabetical order.
 pub(crate) fn members(events: &[ChainEvent]) -> Vec<&str> {
     let mut out: Vec<_> = events.iter().flat_map(names).collect();
     out.sort_unstable();
@@ -51,29 +50,25 @@ pub(crate) fn members(events: &[ChainEvent]) -> Vec<&str> {
     out
 }
 
-/// The data of events.
 pub(crate) fn data(events: &[ChainEvent]) -> Vec<Value> {
     events.iter().map(|event| Value::Object(event.data.clone())).collect()
 }
 
-/// The data of the events of one type.
 pub(crate) fn data_of(events: &[ChainEvent], kind: EventType) -> Vec<Value> {
     let of_kind = events.iter().filter(|event| event.kind == kind);
     of_kind.map(|event| Value::Object(event.data.clone())).collect()
 }
 
-/// A member of an event's data, as a text.
 #[track_caller]
 pub(crate) fn text<'a>(event: &'a ChainEvent, name: &str) -> &'a str {
     event.data.get(name).and_then(Value::as_str).unwrap_or_else(|| panic!("no {name}: {:?}", event.data))
 }
 
-/// All events of blocks.
 pub(crate) fn events_in(blocks: &[BlockEvents]) -> Vec<ChainEvent> {
     blocks.iter().flat_map(|block| block.events.clone()).collect()
 }
 
-/// Everything in events is a scalar, but for the lists that some have.
+/// Checks that event data has only scalars and the known lists.
 #[track_caller]
 pub(crate) fn assert_flat(events: &[ChainEvent]) {
     for event in events {
@@ -87,7 +82,7 @@ pub(crate) fn assert_flat(events: &[ChainEvent]) {
     }
 }
 
-/// Every event has a shape that its reader documents: filters are checked against it.
+/// Checks that every event has a shape that its reader documents: filters are checked against it.
 #[track_caller]
 fn assert_documented(reader: &dyn BlockReader, events: &[ChainEvent]) {
     for event in events {
@@ -96,7 +91,6 @@ fn assert_documented(reader: &dyn BlockReader, events: &[ChainEvent]) {
     }
 }
 
-/// The reader of a chain.
 #[derive(Debug)]
 pub(crate) struct Reader(Arc<dyn Adapter>);
 
@@ -138,14 +132,14 @@ impl Reader {
         found
     }
 
-    /// The block `depth` blocks below the newest one.
+    /// Returns the block `depth` blocks below the newest one.
     pub(crate) fn back(&self, node: &dyn NodeCalls, depth: u64) -> BlockRef {
         let head = self.head(node).unwrap();
         let known = BlockRef { height: head.height - depth, ..head };
         self.at(node, &known).unwrap().unwrap()
     }
 
-    /// Some blocks in a row with all their events.
+    /// Returns consecutive blocks with all their events.
     pub(crate) fn some(&self, node: &dyn NodeCalls, count: u64) -> Vec<BlockEvents> {
         let mut known = self.back(node, count + 10);
         let mut blocks = Vec::new();
@@ -157,7 +151,7 @@ impl Reader {
         blocks
     }
 
-    /// The first event of a type in some blocks, with its block.
+    /// Returns the first event of a type in some blocks, with its block.
     #[track_caller]
     pub(crate) fn first(&self, node: &dyn NodeCalls, kind: EventType) -> (BlockRef, ChainEvent) {
         let blocks = self.some(node, 40).into_iter();
@@ -167,7 +161,7 @@ impl Reader {
         found.into_iter().next().unwrap()
     }
 
-    /// The blocks after `height`, up to the newest, each the parent of the next one.
+    /// Returns the blocks after `height`, up to the newest, each the parent of the next one.
     #[track_caller]
     pub(crate) fn blocks_after(
         &self,
@@ -191,8 +185,8 @@ impl Reader {
     }
 }
 
-/// The events of one type in the newest blocks of a simulated chain: there are some, no others come with them, and their
-/// values have the form with which filters are compared.
+/// Returns the events of one type in the newest blocks of a simulated chain. Checks that there are some, that no others
+/// come with them, and that their values have the form with which filters are compared.
 #[track_caller]
 pub(crate) fn events_of(chain: &str, kind: EventType) -> Vec<ChainEvent> {
     let reader = Reader::of(chain);
@@ -217,7 +211,6 @@ pub(crate) fn events_of(chain: &str, kind: EventType) -> Vec<ChainEvent> {
     events
 }
 
-/// A chain's reader with its node.
 #[derive(Debug)]
 pub(crate) struct Reading<N> {
     reader: Reader,
@@ -241,7 +234,7 @@ impl<N: NodeCalls> Reading<N> {
         self.reader.after(&self.node, known, wanted)
     }
 
-    /// The events of one type in the block after `known`.
+    /// Returns the events of one type in the block after `known`.
     #[track_caller]
     pub(crate) fn events(&self, known: &BlockRef, kind: EventType) -> Vec<ChainEvent> {
         let next = self.after(known, &only(&[kind])).unwrap().unwrap();

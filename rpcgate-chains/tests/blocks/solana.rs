@@ -14,7 +14,7 @@ fn simulated() -> Reading<SimulatedNode> {
     Reading::simulated("solana")
 }
 
-/// The transactions of a block, as the node shows them.
+/// Returns the transactions of a block, as the node shows them.
 fn shown(reading: &Reading<SimulatedNode>, slot: u64) -> Vec<Value> {
     let params = json!([slot, { "maxSupportedTransactionVersion": 0 }]);
     let block = reading.node.result("getBlock", &params).unwrap();
@@ -145,7 +145,7 @@ fn block(transactions: Vec<Value>) -> Value {
     })
 }
 
-/// A node whose newest blocks are in slots 6 and 9.
+/// Returns a node whose newest blocks are in slots 6 and 9.
 fn node(transactions: Vec<Value>) -> ScriptedNode<'static> {
     ScriptedNode::new(move |method, params| {
         let params: Value = serde_json::from_str(params).unwrap();
@@ -177,7 +177,7 @@ fn skipped_slots_of_solana_are_passed() {
             reading.after(&known(slot, "h6"), &Wanted::new([EventType::AddressActivity])).unwrap().unwrap();
         assert_eq!(next.block, nine, "after {slot}");
     }
-    // The parent is another than the known block: the chain was reorganised.
+    // The parent differs from the known block: the chain was reorganised.
     assert_ne!(nine.parent, known(6, "other").hash);
     assert_eq!(reading.after(&nine, &Wanted::default()), Ok(None));
     for slot in [7, 8, 10] {
@@ -275,7 +275,7 @@ fn balances_without_accounts_are_no_answer_of_solana() {
     assert_eq!(next, Err(ReadError::Unreadable("slots with blocks")));
 }
 
-/// A node that has a WebSocket alone.
+/// A node with only a WebSocket.
 #[derive(Debug)]
 struct StreamAlone(SimulatedNode);
 

@@ -103,7 +103,7 @@ fn transaction(sender: &str, status: &str, changes: Vec<Value>, events: Vec<Valu
     })
 }
 
-/// A node whose checkpoint 8 has these transactions, by the names `tx0`, `tx1`, ….
+/// Returns the events of a node whose checkpoint 8 has these transactions, named `tx0`, `tx1`, ….
 fn told(transactions: Vec<Value>) -> Result<Vec<ChainEvent>, ReadError> {
     let digests: Vec<_> = (0..transactions.len()).map(|n| format!("tx{n}")).collect();
     let checkpoint = json!({

@@ -12,7 +12,7 @@ fn simulated() -> Reading<SimulatedNode> {
     Reading::simulated("ton")
 }
 
-/// The transactions of the shard's block that the masterchain's block confirms, as the node shows them.
+/// Returns the transactions of the confirmed shard block, as the node shows them.
 fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<Value> {
     let shards = reading.node.get(&format!("/shards?seqno={height}"));
     let seqno = &shards["result"]["shards"][0]["seqno"];
@@ -100,15 +100,15 @@ fn messages_to_the_outside_in_a_simulated_block_of_ton_are_events_of_contracts()
     }
 }
 
-/// A block of the world below: its shard as a number, its own number, and the names of those before it.
+/// A test block: its name, its shard as a number, its own number, and the names of its parents.
 type Known = (&'static str, i64, u64, &'static [&'static str]);
 
 const WHOLE: i64 = i64::MIN;
 const LEFT: i64 = 0x4000_0000_0000_0000;
 const RIGHT: i64 = -0x4000_0000_0000_0000;
 
-/// Block 10 of the masterchain confirms a block of the whole workchain; block 11 its two halves, which have each two
-/// blocks; block 12 a half with one more block, and block 13 the whole again.
+/// Block 10 of the masterchain confirms a block of the whole workchain; block 11 its two halves, which have two blocks
+/// each; block 12 a half with one more block, and block 13 the whole again.
 const BLOCKS: [Known; 11] = [
     ("m9", 0, 9, &["m8"]),
     ("m10", 0, 10, &["m9"]),
@@ -160,7 +160,7 @@ fn transaction(n: u8, lt: u64, incoming: Value, outgoing: Value) -> Value {
     })
 }
 
-/// A node with these blocks, and these transactions in a block of a name, two in a page.
+/// Returns a node with these blocks, and with these transactions by the name of a block, two in a page.
 fn node(transactions: impl Fn(&str) -> Vec<Value> + Send + Sync + 'static) -> Reading<ScriptedNode<'static>> {
     let answer = move |path: &str, _: &str| {
         let found = || {
@@ -205,7 +205,7 @@ fn node(transactions: impl Fn(&str) -> Vec<Value> + Send + Sync + 'static) -> Re
     Reading::new("ton", ScriptedNode::new(answer))
 }
 
-/// The names of the blocks of shards that a block of the masterchain is the first to confirm.
+/// Returns the names of the shard blocks that a masterchain block is the first to confirm.
 fn confirmed(height: u64) -> Vec<String> {
     let number = |name: &str| BLOCKS.iter().position(|block| block.0 == name).unwrap() as u64;
     let reading = node(move |name| vec![transaction(1, number(name), Value::Null, json!([]))]);
@@ -283,7 +283,7 @@ fn all_pages_of_a_block_of_ton_are_read() {
     assert_eq!(next, Err(ReadError::Unreadable("the transactions of a block")));
 }
 
-/// The body of a message about jettons: the operation, an amount of 2,000, and the account 0x77 as the sender.
+/// Returns the body of a jetton message: the operation, an amount of 2,000, and the account 0x77 as the sender.
 fn jettons(operation: u32) -> String {
     let mut bits: Vec<bool> = Vec::new();
     let mut put =
@@ -340,7 +340,7 @@ fn jettons_are_told_where_they_arrive_unless_the_message_is_returned() {
     assert_eq!(told(json!([returned])), [Value::Null; 0]);
 }
 
-/// A transaction whose contract ran, in Base64: a cell with one of its messages and one of its description.
+/// Returns a transaction whose contract ran, in Base64: a cell with one of its messages and one of its description.
 fn phases(is_success: bool) -> Value {
     let aborted = if is_success { 0x10 } else { 0x90 };
     let cells = [2, 2, 0x70, 1, 2, 0, 0, 0, 5, 0x01, 0x00, aborted];

@@ -20,7 +20,7 @@ fn hash(digit: u8) -> String {
     format!("{digit:x}").repeat(64)
 }
 
-/// The raw block that an event belongs to.
+/// Returns the raw block that an event belongs to.
 fn raw(node: &SimulatedNode, block: &BlockRef) -> Value {
     let body = json!({ "num": block.height }).to_string();
     node.body(&Method::POST, "/wallet/getblockbynum", &body).unwrap()

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 const CHAINS: [&str; 6] = ["btc", "ltc", "bch", "doge", "dash", "liquid"];
-/// The most transactions of a block whose outputs are looked up.
+/// The maximum number of a block's transactions whose outputs are looked up.
 const MOST_LOOK_UPS: usize = 2_000;
 /// Liquid's bitcoin.
 const ASSET: &str = "6f0279e9ed041c3d710a9f57d0c02928416460c4b722ae3457a11eec381c526d";
@@ -104,7 +104,7 @@ fn written_block(height: u64, txs: Value) -> Value {
     })
 }
 
-/// A node that has block 8, and these transactions by their ids.
+/// Returns a node with block 8 and these transactions by their ids.
 fn node_with<'a>(
     block: Value,
     by_id: impl Fn(&str) -> Result<Value, ReadError> + Send + Sync + 'a,
@@ -362,7 +362,7 @@ fn a_block_on_another_parent_is_told_with_it() {
 fn a_real_daemon_is_read() {
     let node = RealNode::from_env("RPCGATE_UTXO_NODE");
     let reader = Reader::of("ltc");
-    // Everyone can spend what is paid to the hash of the script that is true.
+    // Anyone can spend payments to the hash of the script that is true.
     let address = node.ask("decodescript", json!(["51"]))["p2sh"].as_str().unwrap().to_owned();
     assert_eq!(reader.canonical("address", &address).as_ref(), Some(&address));
     let mined = node.ask("generatetoaddress", json!([101, address]));
