@@ -36,7 +36,6 @@ pub(crate) fn whole_number(text: &str) -> Option<String> {
     Some(if digits.is_empty() { "0" } else { digits }.to_owned())
 }
 
-/// Accepts a `direction` of activity.
 pub(crate) fn direction(text: &str) -> Option<String> {
     matches!(text, "in" | "out" | "self").then(|| text.to_owned())
 }

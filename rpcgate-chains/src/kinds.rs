@@ -5,7 +5,6 @@ use rpcgate_core::event::{EventMember, EventType, Wanted};
 /// The role of an address in a transaction.
 pub(crate) const DIRECTION: EventMember = EventMember::one_of("direction", &["in", "out", "self"]);
 
-/// The types of events of chains with addresses, tokens and contracts.
 pub(crate) const KINDS: &[EventType] =
     &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent];
 

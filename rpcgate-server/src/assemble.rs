@@ -79,7 +79,6 @@ pub(crate) fn observed(
     (Arc::new(ObservedSink::new(sink, safeguard)), calls)
 }
 
-/// Builds the parts that the stacks are made of.
 pub(crate) fn parts(
     config: &Config,
     backends: Backends,
@@ -122,7 +121,6 @@ pub(crate) fn parts(
     parts
 }
 
-/// Converts a byte count to `usize`, saturating.
 pub(crate) fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -24,7 +24,6 @@ use std::time::Duration;
 
 const PROGRAM: &str = "rpcgate-server";
 
-/// The running trace export of a gateway.
 #[derive(Debug)]
 pub(crate) struct CallTraces {
     /// The sampling rule and the observer of traced calls.
@@ -53,7 +52,6 @@ impl CallTraces {
     }
 }
 
-/// Queues traced requests.
 #[derive(Debug)]
 struct TraceObserver {
     queue: SpanQueue<TracedRequest>,

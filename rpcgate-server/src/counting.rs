@@ -38,7 +38,6 @@ impl Counting {
         Ok(settings(config).map(|settings| ChangeRelay::new(&settings)).transpose()?)
     }
 
-    /// Returns the counters that layers use.
     pub(crate) fn backend(&self) -> Arc<dyn Counters> {
         match self {
             Counting::Here(counters) => counters.clone(),
@@ -46,7 +45,6 @@ impl Counting {
         }
     }
 
-    /// Restores the counts from before a restart.
     pub(crate) fn restore(&self, restored: &Restored) {
         match self {
             Counting::Here(counters) => counters.restore(restored),
@@ -83,7 +81,6 @@ impl Counting {
     }
 }
 
-/// Returns the Redis settings of `config`.
 pub(crate) fn settings(config: &Config) -> Option<RedisSettings> {
     let redis = &config.redis;
     let url = redis.url.as_ref().map(Url::expose)?.to_owned();

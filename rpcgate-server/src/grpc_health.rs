@@ -18,7 +18,6 @@ use tower::ServiceExt;
 /// The path of the only served method. `Watch` is not served: it would hold streams open for clients without a key.
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 
-/// The refresh interval of the status.
 const EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Clone)]
@@ -38,7 +37,6 @@ impl GrpcHealth {
         GrpcHealth(HealthServer::new(HealthService::from_health_reporter(reporter)))
     }
 
-    /// Reports whether the service has this path.
     pub(crate) fn has(path: &str) -> bool {
         path == CHECK
     }

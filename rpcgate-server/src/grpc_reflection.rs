@@ -79,7 +79,6 @@ impl GrpcReflection {
         Ok(Some(GrpcReflection { v1: guarded(parts, v1), v1alpha: guarded(parts, v1alpha) }))
     }
 
-    /// Reports whether the service has this path.
     pub(crate) fn has(path: &str) -> bool {
         path.starts_with(V1) || path.starts_with(V1ALPHA)
     }

@@ -60,7 +60,6 @@ pub(crate) fn lock(folder: &Path) -> Result<File, NotLocked> {
     Ok(lock)
 }
 
-/// Names the process that holds a folder, for messages.
 pub(crate) fn holder(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
 }

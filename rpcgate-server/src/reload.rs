@@ -36,7 +36,6 @@ pub(crate) struct Reloadable {
     in_force: Mutex<InForce>,
 }
 
-/// A pool of nodes and the adapter of its chain.
 #[cfg(feature = "demo")]
 pub(crate) type AdapterAndPool = (Arc<dyn rpcgate_core::adapter::Adapter>, Arc<rpcgate_layers::nodes::Pool>);
 
@@ -110,7 +109,6 @@ impl Reloadable {
         self.certificate.as_ref().filter(|_| self.http_over_tls)
     }
 
-    /// Returns `shutdown.grace`.
     pub(crate) fn grace(&self) -> Duration {
         self.in_force.lock().config.shutdown.grace
     }
@@ -270,12 +268,10 @@ impl Reloadable {
         states
     }
 
-    /// Returns the status that the management side shows.
     pub(crate) fn status(&self) -> GatewayStatus {
         GatewayStatus { nodes: self.nodes(), cooled: self.safeguard.cooled_keys(self.clock.now()) }
     }
 
-    /// Stops the background tasks.
     pub(crate) fn stop(&self) {
         let mut in_force = self.in_force.lock();
         in_force.stopped = true;

@@ -32,10 +32,8 @@ use std::task::{Context, Poll, Waker, ready};
 use tower::util::Oneshot;
 use tower::{Service, ServiceExt};
 
-/// The path prefix of WebSocket streams.
 const STREAMS: &str = "/ws/";
 
-/// The prefix of all gRPC content types.
 const GRPC: &[u8] = b"application/grpc";
 
 /// The stacks of all transports. Each connection has its own clone.
@@ -159,7 +157,6 @@ impl Transports {
 }
 
 pin_project! {
-    /// The future of a request in one of the stacks.
     #[project = Projected]
     pub(crate) enum TransportFuture<B>
     where
@@ -196,7 +193,6 @@ where
 }
 
 pin_project! {
-    /// The response body of one of the stacks.
     #[project = BodyNow]
     pub(crate) enum TransportBody {
         Http { #[pin] body: ReplyBody },

@@ -173,7 +173,6 @@ fn is_type(text: &str) -> bool {
     package.starts_with("0x") && address(package).is_some() && is_module
 }
 
-/// Parses a hash as the API writes it.
 fn hash(text: &str) -> Option<String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     lower_hex(digits, 64).map(|digits| format!("0x{digits}"))

@@ -125,7 +125,6 @@ impl Stores {
     }
 }
 
-/// One side of a transfer.
 #[derive(Clone)]
 struct Party {
     /// The account; `None` if the owner of the store is unknown.
@@ -134,11 +133,9 @@ struct Party {
     store: Option<String>,
 }
 
-/// A withdrawal or deposit.
 struct Flow {
     is_deposit: bool,
     party: Party,
-    /// `None` if it is unknown.
     token: Option<String>,
     amount: u128,
 }

@@ -1,4 +1,3 @@
-
 use crate::form::is_hex;
 use bech32::Bech32;
 use bech32::primitives::decode::CheckedHrpstring;

@@ -108,7 +108,6 @@ fn points(known: &BlockRef) -> Result<Vec<Point>, ReadError> {
     points.ok_or(ReadError::Unreadable("the place of a known block"))
 }
 
-/// Returns the place of a block after these ancestors.
 fn place(slot: u64, ancestors: &[Point]) -> String {
     let mut place = slot.to_string();
     for point in ancestors.iter().take(ANCESTORS) {
@@ -117,7 +116,6 @@ fn place(slot: u64, ancestors: &[Point]) -> String {
     place
 }
 
-/// Returns the time of a slot.
 async fn time(node: &dyn NodeCalls, slot: u64) -> Result<i64, ReadError> {
     const WRONG: ReadError = ReadError::Unreadable("the time of a slot");
     let answer = node.stream_call("queryNetwork/startTime", "{}".into()).await?;
@@ -161,7 +159,6 @@ async fn intersect(node: &dyn NodeCalls, points: &[Point]) -> Result<(usize, Tip
     Ok((index.ok_or(ReadError::Unreadable("an intersection"))?, found.tip))
 }
 
-/// A block and its ancestors, newest first.
 struct Reached {
     block: Block,
     ancestors: Vec<Point>,

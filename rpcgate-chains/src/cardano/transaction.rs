@@ -74,7 +74,6 @@ struct Validator {
     index: u64,
 }
 
-/// Returns an asset's name in events.
 fn token(policy: &str, asset: &str) -> String {
     match (policy, asset) {
         ("ada", _) => LOVELACE.to_owned(),

@@ -78,7 +78,6 @@ struct TxResponse {
     events: Vec<AbciEvent>,
 }
 
-/// A block and the number of its transactions.
 struct Block {
     reference: BlockRef,
     count: usize,
@@ -134,7 +133,6 @@ impl BlockAnswer {
     }
 }
 
-/// Returns the block at a path below `blocks/`.
 async fn block(node: &dyn NodeCalls, which: &str) -> Result<Block, ReadError> {
     let path = format!("/cosmos/base/tendermint/v1beta1/blocks/{which}");
     let answer = node.request(Verb::GET, path, String::new()).await?;

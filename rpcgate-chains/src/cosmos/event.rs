@@ -64,7 +64,6 @@ pub(super) struct CoinTransfer {
     value: String,
 }
 
-/// Returns an address of this chain in lower case.
 pub(super) fn address(text: &str) -> Option<String> {
     if text.len() > LONGEST {
         return None;
@@ -126,7 +125,6 @@ impl AbciEvent {
         transfers
     }
 
-    /// Adds the addresses that the event names, and the coins that it moves.
     pub(super) fn concern(&self, activity: &mut Activity) {
         let named = |rows: &[(&str, &str)], key: &str| rows.contains(&(self.kind.as_str(), key));
         for (key, value) in self.pairs() {

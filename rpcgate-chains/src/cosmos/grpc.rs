@@ -21,7 +21,6 @@ const CLOSED: &[(&[&str], Option<&str>, &str)] = &[
     ),
 ];
 
-/// The package of the SDK's transaction service.
 const TRANSACTIONS: &str = "cosmos.tx.v1beta1";
 const BROADCAST: &str = "BroadcastTx";
 
@@ -57,7 +56,6 @@ pub(super) fn narrow(call: CallView<'_>) -> MethodRule {
     rule
 }
 
-/// Returns the closed services for the documentation.
 pub(super) fn closed() -> impl Iterator<Item = ClosedMethods> {
     let services = CLOSED.iter().map(|(packages, method, because)| {
         let method = method.unwrap_or("*");

@@ -60,7 +60,6 @@ pub(crate) fn marks(table: &[Closing], method: &str) -> Flags {
     })
 }
 
-/// Adds their [`marks`] to the rows of a method table.
 pub(crate) fn mark(table: &[Closing], methods: &mut [Method]) {
     for method in methods {
         method.rule.flags = method.rule.flags.and(marks(table, method.name));
@@ -79,7 +78,6 @@ pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> MethodRule {
     rule
 }
 
-/// Returns the table in words.
 pub(crate) fn listed(table: &[Closing]) -> Vec<ClosedMethods> {
     let words = |row: &Closing| {
         let methods = row.methods.iter().map(|name| (*name).to_owned()).collect();

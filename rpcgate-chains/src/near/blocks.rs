@@ -64,12 +64,10 @@ struct ChunkAnswer {
     transactions: Vec<Tx>,
 }
 
-/// A block with the data that its reader needs.
 struct Block {
     reference: BlockRef,
     /// The height of the previous block, if the node includes it.
     previous: Option<u64>,
-    /// The hashes of its new chunks.
     chunks: Vec<String>,
 }
 
@@ -94,7 +92,6 @@ async fn block(node: &dyn NodeCalls, params: String) -> Result<Block, ReadError>
     read::<BlockAnswer>(&answer, BLOCK)?.checked().ok_or(ReadError::Unreadable(BLOCK))
 }
 
-/// Returns the newest final block.
 async fn newest(node: &dyn NodeCalls) -> Result<Block, ReadError> {
     block(node, r#"{"finality":"final"}"#.to_owned()).await
 }
@@ -125,7 +122,6 @@ async fn first_above(node: &dyn NodeCalls, height: u64, top: Block) -> Result<Bl
     Err(ReadError::Unreadable("the node has no block at the next heights"))
 }
 
-/// Returns the transactions of a block's new chunks.
 async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Vec<Tx>, ReadError> {
     let chunk = |hash: &String| {
         let params = serde_json::json!({ "chunk_id": hash }).to_string();
@@ -136,7 +132,6 @@ async fn transactions(node: &dyn NodeCalls, block: &Block) -> Result<Vec<Tx>, Re
     Ok(chunks.into_iter().flat_map(|chunk| chunk.transactions).collect())
 }
 
-/// Returns the outcomes of transactions, in their order.
 async fn statuses(node: &dyn NodeCalls, asked: &[Tx]) -> Result<Vec<TxStatus>, ReadError> {
     let status = |tx: &Tx| {
         let params = serde_json::json!({

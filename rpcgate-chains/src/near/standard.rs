@@ -17,17 +17,14 @@ pub(super) struct LoggedEvent {
     data: Option<Box<RawValue>>,
 }
 
-/// The position of a log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogPlace<'a> {
     pub(super) contract: &'a str,
     pub(super) tx_hash: &'a str,
     pub(super) receipt: &'a str,
-    /// The index of the log in its receipt.
     pub(super) index: usize,
 }
 
-/// One item of the data of a transfer, in any of the standards.
 #[derive(Debug, Deserialize)]
 struct Item {
     old_owner_id: Option<String>,
@@ -48,7 +45,6 @@ pub(super) struct NepTransfer {
     value: Option<String>,
 }
 
-/// Returns an account id in the chain's form.
 pub(super) fn account(name: &str) -> Option<String> {
     let name = name.to_ascii_lowercase();
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-_".contains(&byte);
@@ -58,14 +54,12 @@ pub(super) fn account(name: &str) -> Option<String> {
     is_account.then_some(name)
 }
 
-/// Returns an amount in its shortest form.
 fn amount(text: &str) -> Option<String> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse::<u128>().ok().filter(|_| is_number).map(|amount| amount.to_string())
 }
 
 impl LoggedEvent {
-    /// Parses the event in a log.
     pub(super) fn read(log: &str) -> Option<Self> {
         serde_json::from_str(log.trim_start().strip_prefix(EVENT)?).ok()
     }

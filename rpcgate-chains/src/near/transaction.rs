@@ -118,7 +118,6 @@ impl Status {
 }
 
 impl Action {
-    /// Reports whether a contract may run.
     fn runs(&self) -> bool {
         matches!(self, Action::Body(body) if body.call.is_some() || body.delegate.is_some())
     }
@@ -128,7 +127,6 @@ impl Action {
         body.deletion.as_ref().map(|deletion| &*deletion.beneficiary_id)
     }
 
-    /// Returns the moved coins, in the smallest unit.
     fn deposit(&self) -> Result<u128, ReadError> {
         let Action::Body(body) = self else { return Ok(0) };
         match body.transfer.as_ref().or(body.call.as_ref()) {
@@ -185,7 +183,6 @@ impl TxStatus {
         deleted
     }
 
-    /// Adds the events of the transaction.
     pub(super) fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
         // A transaction that no block had executed after [`PATIENCE`] blocks has no events.
         let (Some(tx), Some(converted)) = (&self.transaction, &self.transaction_outcome) else {
@@ -263,7 +260,6 @@ impl TxStatus {
 }
 
 impl Tx {
-    /// Reports whether its outcome may have a wanted event.
     pub(super) fn is_asked_for(&self, wanted: &Wanted) -> bool {
         let concerns_others = |action: &Action| action.runs() || action.beneficiary().is_some();
         self.actions.iter().any(concerns_others)

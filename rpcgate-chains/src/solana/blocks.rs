@@ -79,7 +79,6 @@ async fn call(node: &dyn NodeCalls, method: &str, params: String) -> Result<Byte
     }
 }
 
-/// Returns the newest finalized slot.
 async fn newest(node: &dyn NodeCalls) -> Result<u64, ReadError> {
     read(&call(node, "getSlot", r#"[{"commitment":"finalized"}]"#.into()).await?, "a slot")
 }

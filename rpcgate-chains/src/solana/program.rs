@@ -65,7 +65,6 @@ pub(super) fn moved<'a>(
     }
 }
 
-/// A line that a program has logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Logged<'a> {
     pub(super) program: &'a str,

@@ -79,7 +79,6 @@ struct LoadedAddresses {
     readonly: Vec<String>,
 }
 
-/// The change of an owner's balance of a token.
 struct TokenChange<'a> {
     mint: &'a str,
     owner: &'a str,
@@ -153,7 +152,6 @@ impl Transaction {
         Ok(activity)
     }
 
-    /// Returns the changed balances by owner and mint.
     fn token_changes<'a>(&'a self, keys: &[&'a str]) -> Result<Vec<TokenChange<'a>>, ReadError> {
         let mut changes: Vec<TokenChange<'a>> = Vec::new();
         let mut places = HashMap::new();

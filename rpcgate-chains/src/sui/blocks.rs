@@ -139,7 +139,6 @@ struct EventId {
     event_seq: String,
 }
 
-/// A checkpoint with the digests of its transactions.
 struct Checkpoint {
     reference: BlockRef,
     transactions: Vec<String>,
@@ -158,7 +157,6 @@ impl CheckpointAnswer {
     }
 }
 
-/// Returns the number of the newest checkpoint.
 async fn newest(node: &dyn NodeCalls) -> Result<u64, ReadError> {
     let answer = node.call("sui_getLatestCheckpointSequenceNumber", "[]".to_owned()).await?;
     let number: String = read(&answer, CHECKPOINT)?;
@@ -225,7 +223,6 @@ impl TxAnswer {
         Some(changes)
     }
 
-    /// Adds the events of the transaction.
     fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Option<()> {
         let changes = if self.balance_changes.is_some() { self.changes()? } else { Changes::new() };
         let mut activity = Activity::default();
@@ -265,7 +262,6 @@ impl TxAnswer {
     }
 }
 
-/// A part of the change of balances.
 #[derive(Debug, PartialEq, Eq)]
 struct BalanceTransfer<'a> {
     from: Option<&'a str>,

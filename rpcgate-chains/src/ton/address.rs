@@ -1,4 +1,3 @@
-
 use crate::form::lower_hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -101,7 +101,6 @@ async fn get<T: DeserializeOwned>(
     }
 }
 
-/// Returns the number of the masterchain's newest block.
 async fn newest(node: &dyn NodeCalls) -> Result<u64, ReadError> {
     let info: MasterchainInfo = get(node, "/getMasterchainInfo".into(), "the masterchain's state").await?;
     Ok(info.last.seqno)
@@ -117,7 +116,6 @@ async fn header(node: &dyn NodeCalls, workchain: i32, shard: &str, seqno: u64) -
     if is_it { Ok(header) } else { Err(ReadError::Unreadable(WHAT)) }
 }
 
-/// Returns a masterchain block and its reference.
 async fn block(node: &dyn NodeCalls, seqno: u64) -> Result<(BlockId, BlockRef), ReadError> {
     let header = header(node, -1, WHOLE, seqno).await?;
     let parent = header.prev_blocks.first().map(|block| &*block.root_hash);
@@ -158,7 +156,6 @@ async fn confirmed(node: &dyn NodeCalls, seqno: u64) -> Result<Vec<BlockId>, Rea
     Ok(found)
 }
 
-/// Returns all transactions of a block.
 async fn transactions(node: &dyn NodeCalls, block: &BlockId) -> Result<Vec<Transaction>, ReadError> {
     const WHAT: &str = "the transactions of a block";
     let shard: i64 = block.shard.parse().map_err(|_| ReadError::Unreadable("a shard"))?;

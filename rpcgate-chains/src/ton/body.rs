@@ -11,7 +11,6 @@ const TRANSFER_NOTIFICATION: u64 = 0x7362_d09c;
 /// The prefix of a message that was returned because it failed.
 const BOUNCED: u64 = 0xffff_ffff;
 
-/// The content of a body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Body {
     /// A wallet receives an amount of its jetton.

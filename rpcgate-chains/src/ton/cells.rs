@@ -18,7 +18,6 @@ pub(super) struct Cell<'a> {
     width: usize,
 }
 
-/// The unread bits of a cell.
 pub(super) struct Bits<'a> {
     data: &'a [u8],
     at: usize,
@@ -31,7 +30,6 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Takes a number of up to 8 bytes.
 fn take_number(rest: &mut &[u8], width: usize) -> Option<usize> {
     let bytes = take(rest, width)?;
     usize::try_from(bytes.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte))).ok()
@@ -60,12 +58,10 @@ impl<'a> Bag<'a> {
         Some(Bag { cells: rest, count, root, width })
     }
 
-    /// Returns the first root.
     pub(super) fn root(&self) -> Option<Cell<'a>> {
         self.cell(self.root)
     }
 
-    /// Returns the last cell that another one refers to.
     pub(super) fn last_of(&self, cell: &Cell<'a>) -> Option<Cell<'a>> {
         let mut last = cell.refs.get(cell.refs.len().checked_sub(cell.width)?..)?;
         self.cell(take_number(&mut last, cell.width)?)
@@ -108,7 +104,6 @@ impl Bits<'_> {
         Some(bit)
     }
 
-    /// Reads a number of up to 64 bits.
     pub(super) fn number(&mut self, width: u32) -> Option<u64> {
         (0..width).try_fold(0, |sum, _| Some(sum << 1 | u64::from(self.bit()?)))
     }

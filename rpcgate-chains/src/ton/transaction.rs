@@ -80,7 +80,6 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
-    /// Returns its account in raw form.
     pub(super) fn account(&self) -> Result<String, ReadError> {
         // The account is in raw form there, or in the form of TON's own library, which the address also has.
         let named = self.account.as_deref().and_then(raw);
@@ -91,7 +90,6 @@ impl Transaction {
         named.ok_or(ReadError::Unreadable("the account of a transaction"))
     }
 
-    /// Returns its logical time.
     pub(super) fn lt(&self) -> u64 {
         self.transaction_id.lt
     }

@@ -141,14 +141,12 @@ struct CallValue {
     token: Option<String>,
 }
 
-/// A block with its transactions.
 #[derive(Debug)]
 struct Block {
     reference: BlockRef,
     transactions: Vec<Tx>,
 }
 
-/// Returns a hash in lower case.
 fn hash(text: &str) -> Option<String> {
     lower_hex(text, 64)
 }
@@ -176,7 +174,6 @@ async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Option<Block>, Re
     Ok(Some(Block { reference: at_height(reference, height)?, transactions }))
 }
 
-/// Returns the results of a block's transactions, in their order.
 async fn results(node: &dyn NodeCalls, block: &Block) -> Result<Vec<TxResult>, ReadError> {
     if block.transactions.is_empty() {
         return Ok(Vec::new());
@@ -221,7 +218,6 @@ fn call_asset(value: &Map<String, Value>) -> Result<Option<(String, u64)>, ReadE
     Ok((token > 0).then_some((token.to_string(), amount(value, "call_token_value")?)))
 }
 
-/// The results of one transaction, wanted or not.
 struct Made {
     activity: Activity,
     transfers: Vec<ChainEvent>,

@@ -57,7 +57,6 @@ impl Log {
         })
     }
 
-    /// Returns the event of a contract.
     pub(super) fn event(&self, tx_hash: &str, index: usize) -> Option<ChainEvent> {
         let topics: Vec<String> = self.topics.iter().map(|topic| topic.to_ascii_lowercase()).collect();
         let mut event = ChainEvent::new(EventType::ContractEvent)

@@ -49,7 +49,6 @@ fn is_amount(text: &str) -> bool {
         && is_number(exponent.strip_prefix('-').unwrap_or(exponent))
 }
 
-/// Returns a filter's value in the form of events.
 pub(super) fn canonical(key: &str, value: &str) -> Option<String> {
     match key {
         "address" | "from" | "to" => classic(value),

@@ -24,7 +24,6 @@ const NOT_FOUND: (&str, i64) = ("lgrNotFound", 21);
 const WRONG: &str = "a ledger is not as its API says";
 const WRONG_LEDGER: ReadError = ReadError::Unreadable(WRONG);
 
-/// A server's answer, which contains its errors.
 #[derive(Deserialize)]
 struct Answer<'a> {
     error: Option<String>,

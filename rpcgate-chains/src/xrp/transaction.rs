@@ -193,7 +193,6 @@ impl Transaction {
         }
     }
 
-    /// Adds the wanted events.
     pub(super) fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
         let delivered = self.delivered()?;
         if wanted.wants(EventType::AddressActivity) {

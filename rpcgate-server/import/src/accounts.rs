@@ -8,7 +8,6 @@ use rpcgate_core::secret::KeyHash;
 
 /// A limit that is never reached: the largest that a plan can have.
 const UNBOUNDED: u64 = 1_000_000_000_000;
-/// The minimum length of a key, in bytes.
 const LEAST_KEY: usize = 16;
 
 /// The limits of one key in the windows of a plan; a window without a limit is `None`.
@@ -20,7 +19,6 @@ pub(super) struct KeyWindows {
 }
 
 impl KeyWindows {
-    /// Returns the smaller limit of each window.
     pub(super) fn and(self, other: Self) -> Self {
         let smaller = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         KeyWindows {
@@ -39,7 +37,6 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// Returns the plan with these `windows`.
     fn plan(&mut self, draft: &mut Draft, windows: KeyWindows, from: &Node) -> &'static str {
         if let Some((_, plan)) = self.plans.iter().find(|(known, _)| *known == windows) {
             return plan;

@@ -13,7 +13,6 @@ pub(super) const fn advice(path: &'static str, text: &'static str) -> Advice {
     Advice { path, text }
 }
 
-/// The text about a setting without advice.
 const UNKNOWN: &str = "rpcgate has no such setting; docs/rpcgate.example.toml lists all that it has";
 
 /// Notes everything in `root` that no reader has used.
@@ -55,7 +54,6 @@ fn find(known: &[Advice], path: &[String]) -> &'static str {
     best.map_or(UNKNOWN, |advice| advice.text)
 }
 
-/// Reports whether `pattern` is about something below `path`.
 fn is_below(pattern: &str, path: &[String]) -> bool {
     let pattern: Vec<&str> = pattern.split('.').collect();
     pattern.len() > path.len() && starts(&pattern, path)

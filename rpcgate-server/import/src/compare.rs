@@ -13,7 +13,6 @@ use rpcgate_core::chain::ChainName;
 /// The maximum values visited in all comparisons of one file, so that the largest file takes seconds.
 const MAX_VISITS: usize = 8_000_000;
 
-/// The result of a file, before it is written.
 #[derive(PartialEq)]
 struct Outcome {
     sections: Vec<Section>,

@@ -21,7 +21,6 @@ pub(super) enum TomlValue {
     Pairs(Vec<(String, TomlValue)>),
 }
 
-/// The kind of value that a variable must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Holds {
     HttpUrl,
@@ -40,7 +39,6 @@ pub(super) struct Assignment {
     pub(super) value: TomlValue,
 }
 
-/// A table of the new file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Section {
     /// The header without brackets.
@@ -70,14 +68,12 @@ impl Section {
     }
 }
 
-/// The new configuration.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) checks: GatewayChecks,
     pub(super) form: VariableForm,
     pub(super) notes: Notes,
     pub(super) sections: Vec<Section>,
-    /// Variables that the new file names, by name.
     pub(super) variables: BTreeMap<String, Holds>,
     names: BTreeSet<(&'static str, String)>,
 }
@@ -105,7 +101,6 @@ impl Draft {
         &mut self.sections[at]
     }
 
-    /// Adds another table to the list with this header.
     pub(super) fn repeated(&mut self, header: String, from: &Node, comment: String) -> &mut Section {
         self.sections.push(Section {
             header,
@@ -136,7 +131,6 @@ impl Draft {
         }
     }
 
-    /// Sets a key to the larger of `number` and its present value.
     pub(super) fn set_larger(&mut self, header: &str, key: &str, number: u64, from: &Node) {
         if !matches!(self.get(header, key), Some(TomlValue::Number(known)) if *known >= number) {
             self.section(header, from).set(key, TomlValue::Number(number), from);
@@ -193,7 +187,6 @@ impl Draft {
         read
     }
 
-    /// Returns a reference to a variable of the source.
     pub(super) fn variable(&mut self, name: String, holds: Holds) -> TomlValue {
         // A word may be anything, so a second use of the variable decides.
         let known = self.variables.entry(name.clone()).or_insert(holds);
@@ -249,7 +242,6 @@ impl Draft {
     }
 }
 
-/// Formats a duration as our file has it.
 pub(super) fn duration(millis: u64) -> TomlValue {
     TomlValue::Text(if millis.is_multiple_of(1_000) {
         format!("{}s", millis / 1_000)
@@ -258,7 +250,6 @@ pub(super) fn duration(millis: u64) -> TomlValue {
     })
 }
 
-/// Returns the header of a chain's table.
 pub(super) fn chain_header(chain: ChainName) -> String {
     format!("chains.{}", chain.as_str())
 }

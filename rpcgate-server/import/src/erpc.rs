@@ -8,7 +8,6 @@ use super::erpc_project;
 use super::service::{log_level, note_parts_of_redis_url, redis_url, set_listen, set_tls};
 use rpcgate_core::chain::ChainName;
 
-/// The default port of eRPC.
 const PORT: u16 = 4000;
 const METRICS_PORT: u16 = 4001;
 

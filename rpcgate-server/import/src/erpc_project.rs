@@ -10,7 +10,6 @@ use super::note::NoteKind;
 use super::value::{self, Given};
 use rpcgate_core::chain::ChainName;
 
-/// Data that the projects of the file share.
 struct Context<'c, 'n> {
     budgets: &'c Budgets<'n>,
     max_timeout: Option<&'n Node>,
@@ -106,7 +105,6 @@ impl<'n> Context<'_, 'n> {
         }
     }
 
-    /// Returns the chains of the project's networks.
     fn networks(&self, project: &'n Node, draft: &mut Draft) -> Vec<ChainName> {
         let mut found = Vec::new();
         for network in project.list("networks") {
@@ -291,7 +289,6 @@ fn served_networks(list: &Node, draft: &mut Draft) -> Vec<ChainName> {
     chains
 }
 
-/// Returns the name of a vendor, unless the text is something else.
 fn vendor_name(text: &str) -> &str {
     let is_name = (1..=24).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase());
     if is_name { text } else { "the vendor" }
@@ -371,7 +368,6 @@ fn solana(svm: Option<&Node>) -> Option<Result<ChainName, String>> {
     }
 }
 
-/// Returns the timeout of a network for all methods.
 fn timeout(network: &Node) -> Option<&Node> {
     let whole = |failsafe: &&Node| {
         failsafe.get("matchMethod").and_then(Node::peek).is_none_or(|method| method == "*")

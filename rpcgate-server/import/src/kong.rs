@@ -206,7 +206,6 @@ fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &m
     }
 }
 
-/// Returns the transport by which Kong reaches the nodes of a service.
 fn transport(service: &Node) -> Transport {
     let scheme = match text(service, "url") {
         Some(url) => url.split("://").next(),

@@ -29,7 +29,6 @@ fn is_for(one: &Node, key: &str, name: Option<&str>, entity: &Node) -> bool {
     of(one, key).is_some_and(|of| Some(of) == name || Some(of) == text(entity, "id"))
 }
 
-/// A header that a request transformer adds to a service's requests.
 #[derive(Debug)]
 pub(super) struct AddedHeader<'n> {
     pub(super) name: String,
@@ -37,7 +36,6 @@ pub(super) struct AddedHeader<'n> {
     pub(super) from: &'n Node,
 }
 
-/// Returns the headers that request transformers add to a service's requests.
 pub(super) fn node_headers<'n>(root: &'n Node, service: &'n Node) -> Vec<AddedHeader<'n>> {
     let name = text(service, "name");
     let named = |plugin: &&Node| is_for(plugin, "service", name, service);
@@ -60,7 +58,6 @@ pub(super) fn node_headers<'n>(root: &'n Node, service: &'n Node) -> Vec<AddedHe
     headers
 }
 
-/// The request limits of a plugin.
 #[derive(Clone, Copy, Debug, Default)]
 struct PluginLimits {
     second: Option<u64>,
@@ -306,7 +303,6 @@ fn body_size(plugin: &Node, draft: &mut Draft) {
     plugin.use_keys(&["name", "enabled", "service", "route"]);
 }
 
-/// Reads the limits of a rate-limiting plugin.
 fn limits(plugin: &Node, draft: &mut Draft) -> PluginLimits {
     let mut limits = PluginLimits::default();
     plugin.use_keys(&["name", "enabled", "consumer"]);

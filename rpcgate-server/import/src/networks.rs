@@ -2,7 +2,6 @@
 
 use rpcgate_core::chain::ChainName;
 
-/// EVM networks by their identifier.
 const BY_ID: &[(u64, &str)] = &[(1, "eth"), (56, "bsc"), (137, "polygon"), (43_114, "avax")];
 
 /// Other names of our chains, in addition to the paths and aliases of the catalog.
@@ -52,7 +51,6 @@ pub(super) fn by_id(id: u64) -> Option<ChainName> {
     BY_ID.iter().find(|(known, _)| *known == id).and_then(|(_, path)| rpcgate_chains::scoped(path))
 }
 
-/// Describes an EVM network that is not served, for people.
 pub(super) fn unserved(id: u64) -> String {
     let name = ELSEWHERE.iter().find(|(known, _)| *known == id);
     name.map_or_else(|| format!("network {id}"), |(_, name)| format!("network {id} ({name})"))

@@ -23,7 +23,6 @@ pub(super) fn is_rate_limit(rate: u64) -> bool {
 #[derive(Debug)]
 pub(super) struct Upstream<'n> {
     pub(super) chain: ChainName,
-    /// The name in the source.
     pub(super) name: String,
     pub(super) from: &'n Node,
     fields: Vec<(String, TomlValue, &'n Node)>,
@@ -94,7 +93,6 @@ impl<'n> Upstream<'n> {
         self.push("url", value, node);
     }
 
-    /// Adds user and password.
     pub(super) fn login(&mut self, draft: &mut Draft, user: Option<&'n Node>, password: Option<&'n Node>) {
         let given = |node: &&Node| node.peek().is_some_and(|text| !text.is_empty());
         let Some(user) = user.filter(given) else { return };
@@ -118,7 +116,6 @@ impl<'n> Upstream<'n> {
         }
     }
 
-    /// Adds a token for `Authorization: Bearer`.
     pub(super) fn bearer(&mut self, draft: &mut Draft, token: &Node) {
         if token.text().is_some_and(|text| !text.is_empty()) {
             let text = "Bearer, a blank and the token of this line, which is not copied";
@@ -127,7 +124,6 @@ impl<'n> Upstream<'n> {
         }
     }
 
-    /// Adds a file with the CAs of the node's certificate.
     pub(super) fn authorities(&mut self, draft: &mut Draft, node: Option<&'n Node>) {
         let Some(from) = node.filter(|node| node.peek().is_some_and(|text| !text.is_empty())) else { return };
         if let Some(file) = draft.plain(Some(from), "ca_file of the node") {
@@ -135,12 +131,10 @@ impl<'n> Upstream<'n> {
         }
     }
 
-    /// Sets the methods that the node accepts.
     pub(super) fn methods(&mut self, methods: Vec<String>, from: &'n Node) {
         self.push("methods", TomlValue::Texts(methods), from);
     }
 
-    /// Adds a header to every request to the node.
     pub(super) fn header(&mut self, draft: &mut Draft, name: &str, node: &Node) {
         let stem = self.stem(name);
         if let Some(value) = draft.secret(node, &stem, "the value of the header") {

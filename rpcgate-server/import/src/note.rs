@@ -72,7 +72,6 @@ impl Notes {
         self.add(NoteKind::Differs, node.at, &node.path, text);
     }
 
-    /// Returns all notes, by line.
     pub(super) fn sorted(mut self) -> Vec<ImportNote> {
         self.0.sort_by_key(|note| (note.line, note.column, note.kind));
         self.0.dedup();

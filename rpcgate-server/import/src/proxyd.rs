@@ -137,9 +137,7 @@ fn guessed(root: &Node, draft: &mut Draft) -> Option<ChainName> {
 /// The backends of each method, and those of streams.
 #[derive(Debug, Default)]
 struct Routing<'n> {
-    /// The backends of each group, by its name.
     groups: BTreeMap<&'n str, Vec<&'n str>>,
-    /// Methods, each with the name of its group.
     methods: Vec<(&'n str, &'n str)>,
     mappings: Option<&'n Node>,
     /// The group that gets streams; if absent, all groups do.

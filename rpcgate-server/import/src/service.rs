@@ -57,7 +57,6 @@ pub(super) fn set_tls(draft: &mut Draft, cert: Option<&Node>, key: Option<&Node>
     }
 }
 
-/// Sets the log filter to a level.
 pub(super) fn log_level(node: Option<&Node>, draft: &mut Draft) {
     let Some(level) = draft.plain(node, "telemetry.log_filter") else { return };
     let Some(node) = node else { return };

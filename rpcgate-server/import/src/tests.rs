@@ -59,7 +59,6 @@ fn variables(toml: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Reads the new file as our configuration.
 fn config(toml: &str, env: &[(String, String)]) -> Result<Config, String> {
     let adapters: Vec<_> = rpcgate_chains::catalog().collect();
     let chains: Vec<&Facts> = adapters.iter().map(|adapter| adapter.facts()).collect();
@@ -96,7 +95,6 @@ fn note(imported: &Imported, line: usize, part: &str) {
     );
 }
 
-/// Returns the line of the sample that contains `part`.
 fn line(form: SourceForm, part: &str) -> usize {
     let (_, text) = sample(form, "".as_ref());
     text.lines().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}")) + 1
@@ -394,7 +392,6 @@ fn places_of_keys_and_their_lifetimes_in_a_kong_file_are_noted_where_they_differ
     );
 }
 
-/// Imports a Kong file with one service that has these settings.
 fn kong_service(service: &str) -> Imported {
     import("kong.yaml", &format!("services:\n- {service}\n"), Some(SourceForm::Kong), None).unwrap()
 }

@@ -24,7 +24,6 @@ pub(super) enum Given {
 }
 
 impl VariableForm {
-    /// Parses a text.
     pub(super) fn read(self, text: &str) -> Given {
         let found = match self {
             VariableForm::Shell if !refers(text, true) => return Given::Text(text.to_owned()),
@@ -74,7 +73,6 @@ fn vault(text: &str) -> Option<String> {
     variable(name.trim_matches(['"', '\'']))
 }
 
-/// Parses a boolean.
 pub(super) fn flag(text: &str) -> Option<bool> {
     match text.to_lowercase().as_str() {
         "true" | "yes" | "on" => Some(true),

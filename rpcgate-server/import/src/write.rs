@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 /// The order of tables by the first part of their header.
 const ORDER: &[&str] =
     &["gateway", "redis", "cache", "shutdown", "telemetry", "plans", "chains", "tenants", "projects", "keys"];
-/// The name of the new file while it is checked.
 const NAME: &str = "rpcgate.toml";
 
 /// The origin of a line of the new file in the draft: the table, and the key unless it is the header.
@@ -70,7 +69,6 @@ fn with_used_variables(notes: Vec<ImportNote>, names: &[String]) -> Vec<ImportNo
     kept
 }
 
-/// Removes a key with a note of the reason `why`. Returns whether it was there.
 fn remove_key(draft: &mut Draft, header: &str, key: &str, why: &str) -> bool {
     let Some(section) = draft.sections.iter_mut().find(|section| section.header == header) else {
         return false;

@@ -11,7 +11,6 @@ use std::io::Write;
 /// The maximum logged length of a method name, in bytes: longer names are not methods.
 const LONGEST: usize = 64;
 
-/// Writes a line for each call of a set.
 pub(super) fn write_lines(settled: &SettledCalls<'_>, out: &mut Vec<u8>) {
     for (place, (line, call)) in settled.lines.iter().zip(settled.calls).enumerate() {
         write_line(settled, place, (line, call), out);

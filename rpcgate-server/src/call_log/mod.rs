@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use writer::{LogQueue, Output};
 
-/// The numbers of written and dropped lines.
 #[derive(Debug, Default)]
 pub(crate) struct LogCounts {
     pub(crate) written: AtomicU64,
@@ -71,7 +70,6 @@ impl CallObserver for CallLog {
 }
 
 impl LogCounts {
-    /// Returns the numbers of written and dropped lines.
     pub(crate) fn read(&self) -> [(&'static str, u64); 2] {
         [("written", self.written.load(Relaxed)), ("dropped", self.dropped.load(Relaxed))]
     }

@@ -24,7 +24,6 @@ fn call(outcome: Outcome) -> CallFacts {
     call_facts(outcome, 200)
 }
 
-/// Passes one call to a log.
 fn show(log: &CallLog, request: u128, latency: Duration, outcome: Outcome) {
     let (facts, lines, calls) = (facts(request, latency), [line(b"eth_call", outcome, 200)], [call(outcome)]);
     let (prefix, tries) = ("rpcg_0Ab1Cd2", &[][..]);
@@ -116,7 +115,6 @@ impl io::Write for Held {
     }
 }
 
-/// Creates a log with such a writer.
 fn held(one_in: u128, errors: bool) -> (CallLog, SyncSender<bool>, Receiver<String>) {
     let ((allow, may), (got, seen)) = (sync_channel(100_000), sync_channel(100_000));
     let counts = Arc::<LogCounts>::default();

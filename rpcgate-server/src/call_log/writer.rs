@@ -15,7 +15,6 @@ use std::time::Duration;
 /// The queue's capacity in requests. A line has about 500 bytes.
 const WAITING: usize = 8_192;
 
-/// The maximum bytes of one write.
 const TOGETHER: usize = 1 << 20;
 
 /// The interval of checks whether a log rotation moved the file away.
@@ -24,13 +23,10 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The time that shutdown waits for the last lines.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The destination of lines.
 #[derive(Debug)]
 pub(super) enum Output {
     Standard,
-    /// A file opened for appending.
     File(PathBuf, File),
-    /// A writer of a test.
     #[cfg(test)]
     Other(Box<dyn AnyWrite>),
 }
@@ -75,7 +71,6 @@ impl Output {
     }
 }
 
-/// Some lines and their number.
 type Lines = (Vec<u8>, u64);
 
 /// The queue of lines to write. Dropping it writes them.
@@ -88,7 +83,6 @@ pub(super) struct LogQueue {
 }
 
 impl LogQueue {
-    /// Starts the thread that writes to `output`.
     pub(super) fn start(output: Output, counts: Arc<LogCounts>) -> io::Result<Self> {
         let (lines, waiting) = sync_channel(WAITING);
         let (end, ended) = sync_channel(1);

@@ -165,7 +165,6 @@ impl Enrolment<'_> {
     }
 }
 
-/// The remaining attempts.
 pub(super) struct Patience(u32);
 
 impl Patience {
@@ -173,7 +172,6 @@ impl Patience {
         Patience(ATTEMPTS)
     }
 
-    /// Reports whether to try again after `error`.
     pub(super) fn bears(&mut self, error: &DemoError) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 > 0 && matches!(error, DemoError::Store(StoreError::Unavailable(_)))
@@ -184,7 +182,6 @@ async fn find(store: &Store, state: &DemoState, now: Time) -> Result<Option<Stor
     store.caller(KeyHash::of(&state.api_key), &Plans::default(), now).await
 }
 
-/// Treats existing objects as created.
 fn there(made: Result<(), StoreError>) -> Result<(), StoreError> {
     match made {
         Err(StoreError::Taken { .. }) => Ok(()),

@@ -4,7 +4,6 @@ use rpcgate_config::{ANY_NETWORK, Config, ConfigErrors, Input, NodeSettings, Set
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The replaced part of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     /// The whole node, reached over HTTP: `--node CHAIN=URL`.
@@ -25,7 +24,6 @@ impl Part {
     }
 }
 
-/// One `--node`.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct ChosenNode {
     chain: String,

@@ -77,7 +77,6 @@ impl Dir {
         self.path.join(name)
     }
 
-    /// Returns the absolute path of the file with this name.
     pub(super) fn absolute(&self, name: &str) -> Result<String, DirError> {
         let path = std::path::absolute(self.file(name)).map_err(|error| self.failed(name, error))?;
         let text = path.into_os_string().into_string();

@@ -165,7 +165,6 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Prints a delivery and acknowledges it.
     async fn take(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let status = match Limited::new(body, MAX_BODY).collect().await {

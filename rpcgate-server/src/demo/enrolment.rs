@@ -10,7 +10,6 @@ use rpcgate_core::plan::Tier;
 /// The address of the account's user. Nothing is ever sent there: the domain is reserved (RFC 2606).
 pub(super) const EMAIL: &str = "demo@example.com";
 
-/// The data to find the account or to create it.
 #[derive(Debug)]
 pub(super) struct Enrolment<'a> {
     pub(super) config: &'a Config,

@@ -25,9 +25,7 @@ pub(super) struct Management {
     dispatcher: Dispatcher,
     watcher: Watcher,
     traces: Option<TraceExporter>,
-    /// The certificate of `admin.tls`.
     certificate: Option<Arc<Certificate>>,
-    /// The requested listen address.
     asked: SocketAddr,
     gateway: GatewayPlace,
 }
@@ -40,7 +38,6 @@ pub(super) struct GatewayPlace {
 }
 
 impl GatewayPlace {
-    /// Returns `config` with these addresses instead of the requested ones.
     fn of(self, mut config: Config) -> Config {
         config.gateway.listen = self.http;
         config.gateway.grpc_listen = self.grpc;
@@ -88,7 +85,6 @@ impl Management {
         self.api.addr()
     }
 
-    /// Returns the state that it was started with.
     pub(super) fn app(&self) -> &AppState {
         &self.app
     }

@@ -38,7 +38,6 @@ pub use grpc::{GrpcDisturbance, GrpcNodeListener, GrpcNodeServer};
 
 /// The largest request body of any real node, a UTXO daemon's.
 const BODY: usize = 32 << 20;
-/// The listen backlog.
 const BACKLOG: u32 = 1_024;
 
 /// A bound socket that queues connections for a later node.

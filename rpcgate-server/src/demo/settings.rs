@@ -104,7 +104,6 @@ impl Settings {
         Ok(Settings { base, grpc_only, certificate, simulated, flags, chosen, file })
     }
 
-    /// Reads the configuration, including the file.
     pub(super) fn read(&self) -> Result<Config, DemoError> {
         let mut config = load(self.file.as_deref(), &self.base, &self.flags)?;
         if self.has_own_certificate(&config) {

@@ -15,17 +15,14 @@ pub const FILE: &str = "demo.json";
 /// The content of `demo.json`. A service that does not run is null.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Sheet {
-    /// The gateway's base URL.
     pub(super) gateway: String,
     /// The base URL of streams.
     pub(super) ws: String,
-    /// The chains with a stream.
     pub(super) streams: Vec<String>,
     /// The URL of gRPC, without a path.
     pub(super) grpc: Option<String>,
     /// The CA certificate that gRPC clients must trust; `None` for a public one.
     pub(super) grpc_ca: Option<String>,
-    /// The base URL of the management host.
     pub(super) admin: String,
     /// The URL of the dashboard, without a trailing slash.
     pub(super) dashboard: String,
@@ -143,7 +140,6 @@ fn admin_scheme(config: &Config) -> &'static str {
     if config.admin.tls.is_served() { "https" } else { "http" }
 }
 
-/// Returns the absolute path, if the operating system can determine it.
 fn absolute(path: &Path) -> String {
     std::path::absolute(path).as_deref().unwrap_or(path).display().to_string()
 }

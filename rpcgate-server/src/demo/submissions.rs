@@ -37,7 +37,6 @@ enum End {
     Closed,
 }
 
-/// The content of a file.
 #[derive(Debug, Default)]
 struct Kept {
     past: Vec<Submission>,
@@ -113,7 +112,6 @@ impl Submissions {
     }
 }
 
-/// Parses a file. The error is the reason.
 fn read(bytes: &[u8], seed: u64) -> Result<Kept, String> {
     // Bytes after the last newline were never completed.
     let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else {

@@ -40,7 +40,6 @@ fn with_file(options: DemoOptions, home: &tempfile::TempDir, text: &str) -> Demo
     DemoOptions { config: Some(file), ..options }
 }
 
-/// Polls `so` until it is true.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !so().await {
@@ -79,7 +78,6 @@ fn sheet(demo: &Demo) -> Value {
     serde_json::from_str(&std::fs::read_to_string(demo.file()).unwrap()).unwrap()
 }
 
-/// Sends one POST to `url`, the gateway's or a node's.
 async fn post(url: &str, headers: &[(String, String)], body: &str) -> http::Response<Value> {
     try_post(url, headers, body).await.unwrap_or_else(|error| panic!("{url}: {error}"))
 }
@@ -280,7 +278,6 @@ async fn demo_json_is_there_only_once_the_demo_is_ready() {
     starting.await.unwrap().unwrap().stop().await;
 }
 
-/// Returns the text of `state.json`.
 fn kept(home: &tempfile::TempDir) -> String {
     std::fs::read_to_string(home.path().join("state.json")).unwrap()
 }

@@ -5,7 +5,6 @@ use rpcgate_core::adapter::{Adapter, Probe};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The chain of the longer examples.
 const SHOWN: &str = "eth";
 
 /// One of the accounts that development nodes, including the simulated ones, fund at the start.
@@ -93,7 +92,6 @@ fn grpcurl(sheet: &Sheet, (_, method, request): &(&str, &str, &str), protoset: &
     Some(format!("grpcurl{trusted} -protoset {protoset} -H 'apikey: {key}'{request} {authority} {method}"))
 }
 
-/// Returns a path as a word of a shell command.
 fn quoted(path: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }

@@ -53,7 +53,6 @@ impl Gateway {
         Drained { cut }
     }
 
-    /// Stops the background tasks.
     fn stop(&self) {
         self.sweeping.abort();
         for task in [&self.renewing, &self.ordering].into_iter().flatten() {

@@ -179,7 +179,6 @@ fn orders(
     Ok(orders.transpose()?)
 }
 
-/// Opens the log of calls, if the configuration names one.
 fn open_log(config: &Config) -> Result<Option<Arc<CallLog>>, StartError> {
     let settings = &config.telemetry.access_log;
     let opened = CallLog::open(settings).map_err(|source| {

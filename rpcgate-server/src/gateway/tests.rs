@@ -76,7 +76,6 @@ impl Fixture {
         Fixture { node, file, dir, gateway }
     }
 
-    /// Overwrites the configuration file and reloads it.
     fn reload(&self, more: &str) {
         std::fs::write(&self.file, text(&self.node, more)).unwrap();
         run::reload(&self.gateway, &self.file);

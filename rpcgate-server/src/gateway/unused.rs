@@ -2,7 +2,6 @@
 
 use rpcgate_config::Config;
 
-/// Logs the settings of `config` that have no effect in a gateway with or without a state.
 pub(super) fn warn_of_unused(config: &Config, has_state: bool) {
     for setting in unused(config, has_state) {
         tracing::warn!(setting, "this setting has no effect in this version");

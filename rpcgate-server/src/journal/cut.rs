@@ -16,7 +16,6 @@ pub(super) const MOST: usize = 16;
 /// The maximum bytes kept of one segment: a whole segment.
 const LONGEST: u64 = super::SEGMENT;
 
-/// The read size, in bytes.
 const CHUNK: u64 = 256 * 1024;
 
 /// The path of the kept bytes as the end of a log line; empty if nothing was kept.

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The size, in bytes, at which the next image is begun.
 const IMAGE: usize = 512 * 1024;
 
-/// A segment in memory.
 #[derive(Debug)]
 pub(super) struct Image {
     /// Space for a head, followed by whole frames.
@@ -47,7 +46,6 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     images: VecDeque<Image>,
-    /// The writer of the newest image.
     writer: Writer,
     /// The newest image takes more records.
     is_open: bool,
@@ -59,7 +57,6 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Creates a queue of at most `memory` bytes.
     pub(super) fn new(memory: u64) -> Self {
         Queue {
             memory,
@@ -72,7 +69,6 @@ impl Queue {
         }
     }
 
-    /// Reports whether records go to memory.
     pub(super) fn is_diverted(&self) -> bool {
         self.diverted.load(Ordering::Acquire)
     }
@@ -109,7 +105,6 @@ impl Queue {
         true
     }
 
-    /// Queues a record if it fits.
     pub(super) fn push(&self, record: &Record<'_>, weight: Weight) -> bool {
         let mut waiting = self.line.lock();
         if waiting.closed {
@@ -175,7 +170,6 @@ impl Queue {
         Next::Image(image)
     }
 
-    /// Accounts for an image that is on the disk.
     pub(super) fn written(&self, image: &Image) {
         let mut waiting = self.line.lock();
         waiting.out = Weight::default();

@@ -33,7 +33,6 @@ impl Weight {
 
 /// One or more records, which can be visited again if the disk did not take them.
 pub(super) trait Records {
-    /// Passes each record and its weight to `take`.
     fn each(&self, take: impl FnMut(&Record<'_>, Weight));
 }
 

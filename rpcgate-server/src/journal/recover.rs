@@ -11,7 +11,6 @@ use std::path::Path;
 /// The name of a file that tests whether the disk accepts data.
 pub(super) const PROBE: &str = "probe";
 
-/// The read size, in bytes.
 const CHUNK: usize = 256 * 1024;
 
 /// The segments that an earlier process left.
@@ -137,7 +136,6 @@ fn start(file: &dyn MediumFile) -> io::Result<Vec<u8>> {
 
 struct Whole {
     records: u64,
-    /// The end of the last whole record.
     end: u64,
 }
 

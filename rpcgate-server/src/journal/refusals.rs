@@ -18,7 +18,6 @@ pub(super) const SUMS: usize = 4_096;
 pub(super) const MOST_SUMS: usize = 2 * SUMS;
 pub(super) const OTHER: &[u8] = b"(other)";
 
-/// Refusals that are not written yet.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     singles: Vec<Held>,
@@ -117,7 +116,6 @@ impl Refusals {
         }
     }
 
-    /// Removes and returns all refusals.
     pub(super) fn take(&mut self) -> Vec<Held> {
         let mut all = std::mem::take(&mut self.singles);
         all.append(&mut self.done);
@@ -128,7 +126,6 @@ impl Refusals {
         all
     }
 
-    /// Removes and returns all refusals, and accepts no more.
     pub(super) fn close(&mut self) -> Vec<Held> {
         self.closed = true;
         self.take()

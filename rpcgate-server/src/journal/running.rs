@@ -14,7 +14,6 @@ fn id() -> Option<u32> {
     fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }
 
-/// Returns the operating system's id of the calling thread.
 pub(super) fn this_thread() -> u32 {
     ID.try_with(|id| *id).unwrap_or(UNKNOWN)
 }

@@ -190,7 +190,6 @@ impl Segments {
         written
     }
 
-    /// Returns all segments, oldest first.
     pub(super) fn segments(&self) -> Vec<Segment> {
         self.files.lock().by_id.values().map(|segment_file| segment_file.view()).collect()
     }

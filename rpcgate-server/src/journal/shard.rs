@@ -26,7 +26,6 @@ thread_local! {
     };
 }
 
-/// Returns the calling thread's number.
 pub(crate) fn number() -> usize {
     // A thread may append while it ends, when its thread-local values are gone.
     NUMBER.try_with(|number| *number).unwrap_or_default()
@@ -42,7 +41,6 @@ pub(super) struct Shard {
     pub(super) waiting: Waiting,
     /// The start of the current write; 0 between writes.
     began: AtomicU64,
-    /// The thread that writes.
     writer: AtomicU32,
 }
 

@@ -215,7 +215,6 @@ impl Shared {
         }
     }
 
-    /// Diverts records to memory.
     pub(super) fn divert(&self, trouble: &Trouble<'_>) {
         if !self.queue.divert() {
             return;
@@ -310,7 +309,6 @@ impl Shared {
     }
 }
 
-/// A thread's permit to write, returned on drop.
 struct WritePermit<'a>(&'a AtomicUsize);
 
 impl Drop for WritePermit<'_> {
@@ -319,7 +317,6 @@ impl Drop for WritePermit<'_> {
     }
 }
 
-/// The reason why records go to memory.
 pub(super) enum Trouble<'a> {
     Stalled,
     Failed(&'a io::Error),

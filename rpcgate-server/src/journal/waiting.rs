@@ -26,7 +26,6 @@ struct Line {
     held: Vec<Held>,
     /// The number of records that have ever waited.
     count: u64,
-    /// A buffer for reuse.
     spare: Vec<Held>,
     /// Counts all records, whether they wait or not.
     meter: Meter,
@@ -43,7 +42,6 @@ impl Waiting {
         record.lines.len() <= MOST_LINES
     }
 
-    /// Adds a record and returns its number.
     pub(super) fn add(&self, record: &Record<'_>) -> u64 {
         let mut line = self.line.lock();
         line.meter.count(record);
@@ -52,7 +50,6 @@ impl Waiting {
         line.count
     }
 
-    /// Counts a record that does not wait.
     pub(super) fn count(&self, record: &Record<'_>) {
         self.line.lock().meter.count(record);
     }
@@ -73,7 +70,6 @@ impl Waiting {
 }
 
 impl Turn<'_> {
-    /// Passes all waiting records to `write`.
     pub(super) fn each(&self, write: impl FnOnce(&[Held])) {
         let (mut held, last) = {
             let mut line = self.waiting.line.lock();

@@ -32,9 +32,7 @@ pub(super) enum Order {
 pub(super) enum Woken {
     /// By [`WorkerSignal::wake`].
     Early,
-    /// At the end of its wait.
     InTime,
-    /// By an order to end.
     Ordered(Order),
 }
 

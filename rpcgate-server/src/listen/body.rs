@@ -80,7 +80,6 @@ impl Drop for RequestBody {
 #[derive(Debug)]
 pub(super) struct BodyHandle {
     pub(super) busy: Busy,
-    /// The progress of an HTTP/2 stream.
     pub(super) progress: Option<Arc<Progress>>,
 }
 

@@ -24,7 +24,6 @@ pub(super) struct Timeouts {
     pub(super) head: Duration,
     /// Without any activity: no request, and no byte of the last answer read.
     pub(super) idle: Duration,
-    /// For reading an answer.
     pub(super) reading: ReadPace,
 }
 
@@ -86,17 +85,12 @@ where
 /// The reason why a connection ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// Hyper's future ended, with or without an error.
     Done(hyper::Result<()>),
-    /// No request arrived in time.
     Idle,
-    /// A head was not completed in time.
     SlowHead,
-    /// An answer was read too slowly, or not at all.
     SlowReader,
     /// The client sent frames that only cost work.
     Flood,
-    /// The gateway cut it at the end of a drain.
     Cut,
 }
 

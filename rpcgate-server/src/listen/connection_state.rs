@@ -33,14 +33,11 @@ pub(super) struct ConnectionState {
     waker: AtomicWaker,
 }
 
-/// The activity of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// Neither side waits for the other.
     Idle,
-    /// A head has begun and is not complete.
     Head,
-    /// A request is being answered.
     Busy,
     /// The last answer has been sent, and further bytes of the client are discarded.
     Lingering,

@@ -105,7 +105,6 @@ impl Connections {
         }
     }
 
-    /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.open.lock().present.len()
     }
@@ -146,7 +145,6 @@ impl Connections {
         self.wake();
     }
 
-    /// Cuts all remaining connections.
     pub(crate) fn cut(&self) {
         self.cutting.store(true, SeqCst);
         self.cut.cancel();

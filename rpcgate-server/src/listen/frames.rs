@@ -46,13 +46,11 @@ pub(super) enum Verdict {
     Flood,
 }
 
-/// The frames of one connection.
 #[derive(Debug)]
 pub(super) struct Frames {
     /// Bytes until the next frame: of the preface, or of a frame's content.
     skipped: usize,
     head: [u8; HEAD],
-    /// Received bytes of the head.
     filled: usize,
     left: u64,
     written: u64,
@@ -69,7 +67,6 @@ impl Frames {
         self.written += bytes as u64;
     }
 
-    /// Reads bytes that the client has sent.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Verdict {
         let mut verdict = Verdict::Fine;
         while !bytes.is_empty() {

@@ -17,7 +17,6 @@ pub(super) struct Guarded<T> {
     inner: T,
     state: Arc<ConnectionState>,
     heads: bool,
-    /// The client's frames over HTTP/2.
     frames: Option<Frames>,
     /// The maximum stored bytes of a head.
     most: usize,

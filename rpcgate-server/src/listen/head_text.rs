@@ -29,7 +29,6 @@ impl HeadText {
         self.0.capacity() > USUAL
     }
 
-    /// Reports whether the head has a `Content-Length`.
     pub(super) fn has_length(&self) -> bool {
         let mut lines = self.0.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         // Empty lines may precede a request.

@@ -38,7 +38,6 @@ const BACKLOG: u32 = 4096;
 /// (`tcp_wmem`), out of memory that all sockets of the machine share (`tcp_mem`).
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 256 << 10;
-/// The time limit of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The maximum concurrent streams of an HTTP/2 connection.
 const STREAMS: u32 = 100;
@@ -122,7 +121,6 @@ pub(crate) struct Entry {
     pub(crate) proxies: ProxyPeers,
 }
 
-/// A bound address.
 #[derive(Debug)]
 pub(crate) struct Listener(Acceptor);
 

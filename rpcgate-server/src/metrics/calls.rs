@@ -12,7 +12,6 @@ use rpcgate_process::metrics::{Histogram, MetricsWriter};
 use std::fmt;
 use std::sync::Arc;
 
-/// The place where calls are counted.
 #[derive(Clone, Debug)]
 pub(crate) enum Calls {
     /// The meters in the journal's shards.

@@ -29,7 +29,6 @@ use std::time::Duration;
 /// The maximum age of the change feed's last read; beyond it the management database counts as down.
 const FEED: Duration = Duration::from_secs(2);
 
-/// The numbers of applied and refused reloads.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads {
     done: AtomicU64,
@@ -42,7 +41,6 @@ impl Reloads {
     }
 }
 
-/// The sources of the metrics page.
 pub(crate) struct Watched {
     pub(crate) reloadable: Arc<Reloadable>,
     pub(crate) connections: Arc<Connections>,

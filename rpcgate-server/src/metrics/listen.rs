@@ -21,7 +21,6 @@ use tokio_util::task::TaskTracker;
 
 /// The maximum number of open connections, for one Prometheus or a few.
 const CONNECTIONS: usize = 16;
-/// The listen backlog.
 const BACKLOG: u32 = 16;
 /// The limit for idle time and for reading a head; longer than the time between two scrapes.
 const IDLE: Duration = Duration::from_secs(90);

@@ -130,7 +130,6 @@ impl Cell {
 pub(crate) struct Traffic {
     /// Requests counted in the plan windows.
     pub(crate) windowed: u64,
-    /// Compute Units charged.
     pub(crate) units: u64,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
@@ -140,7 +139,6 @@ pub(crate) struct Traffic {
 /// The counts of a chain's WebSocket streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct StreamTraffic {
-    /// Opened streams.
     pub(crate) connections: u64,
     /// Handshakes that were refused or that no node answered.
     pub(crate) refused: u64,
@@ -198,7 +196,6 @@ impl Meter {
         self.names = Some(names);
     }
 
-    /// Counts what a record adds.
     pub(crate) fn count(&mut self, record: &Record<'_>) {
         let Some(names) = &self.names else { return };
         let row = self.chains.entry(record.chain).or_default();
@@ -230,7 +227,6 @@ impl Meter {
         }
     }
 
-    /// Adds all counts to `sums`.
     pub(crate) fn add_to(&self, sums: &mut Sums) {
         for (chain, row) in &self.chains {
             sums.traffic.entry(*chain).or_default().add(&row.traffic);
@@ -251,7 +247,6 @@ impl Meter {
 }
 
 impl Row {
-    /// Counts the calls of a line by outcome.
     fn call(&mut self, chain: ChainName, line: &Line<'_>, micros: u64, names: &Names) {
         let (kind, calls) = (Kind::of(line), u64::from(line.calls));
         let place = match self.places.get(line.method) {
@@ -289,7 +284,6 @@ impl Row {
     }
 }
 
-/// The sums of several meters.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sums {
     pub(crate) calls: BTreeMap<(ChainName, String, Kind), Cell>,

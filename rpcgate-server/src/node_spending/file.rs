@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The name of the file in the gateway's folder.
 const NAME: &str = "node-spending";
 /// The first line, so that a later format is not misread.
 const HEAD: &str = "rpcgate node spending 1";

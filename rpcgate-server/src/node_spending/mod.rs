@@ -130,7 +130,6 @@ impl SpendingWork {
         }
     }
 
-    /// Writes the counts to the file if they have changed.
     async fn write(&mut self) {
         let Some(file) = self.file.clone() else { return };
         let months = self.spendings.months(self.clock.now());

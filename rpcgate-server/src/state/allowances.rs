@@ -19,7 +19,6 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The pause after a failed attempt.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// A source of allowances.
 pub(super) trait Allowances: Send + Sync + fmt::Debug {
     /// Returns the requests that all keys of each tenant may make together in a UTC day. Unknown tenants are left out.
     fn daily(

@@ -38,11 +38,9 @@ struct Place {
     done: Option<Duration>,
     /// It cannot be read beyond `at`.
     damaged: bool,
-    /// Its trouble was logged.
     is_logged: bool,
 }
 
-/// The reason why a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error("{0}")]
@@ -61,14 +59,12 @@ pub(super) struct Filled {
 }
 
 impl Filled {
-    /// Reports whether there is nothing to ship.
     pub(super) fn is_empty(&self) -> bool {
         self.shipment.marks.is_empty()
     }
 }
 
 impl SegmentBatcher {
-    /// Starts at `marks`.
     pub(super) fn new(marks: impl IntoIterator<Item = (SegmentId, u64)>) -> Self {
         let place = |(segment, at)| (segment, Place { at, ..Place::default() });
         SegmentBatcher {
@@ -90,7 +86,6 @@ impl SegmentBatcher {
         self.places.len() == segments.len() && segments.iter().all(nothing)
     }
 
-    /// Returns the reading position in a segment.
     pub(super) fn at(&self, segment: &Segment) -> u64 {
         self.places.get(&segment.id).map_or(0, |place| place.at.min(segment.len))
     }

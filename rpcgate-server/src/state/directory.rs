@@ -68,7 +68,6 @@ struct Inner {
     reached: AtomicU64,
 }
 
-/// A key that was looked up.
 #[derive(Clone)]
 struct RememberedKey {
     peek: Peek,
@@ -255,7 +254,6 @@ impl StoreDirectory {
     }
 }
 
-/// The decision about a remembered key.
 enum Next {
     Keep,
     Forget,
@@ -283,7 +281,6 @@ impl Inner {
         self.forge.load().as_ref().map_or_else(|| !shown(key).is_empty(), |forge| forge.is_genuine(key))
     }
 
-    /// Joins the look-up of `key` in progress, or starts one.
     fn join(self: &Arc<Self>, key: &str) -> Shared<Answer> {
         let mut look_ups = self.look_ups.lock();
         let generation = look_ups.generation;

@@ -23,10 +23,8 @@ const DEADLINE: Duration = Duration::from_secs(1);
 
 /// The part of the management database that concerns all callers.
 pub(super) trait Management: ChangeFeed {
-    /// Returns the operators' settings.
     fn overlay(&self) -> BoxFuture<'_, Result<Overlay, Unavailable>>;
 
-    /// Returns the number of the newest change; 0 without changes.
     fn newest(&self) -> BoxFuture<'_, Result<u64, Unavailable>>;
 
     /// Returns the number of the oldest stored change; 0 without changes. Old changes are removed in time, but never
@@ -44,7 +42,6 @@ pub(super) struct Feed {
     stale: bool,
     away: bool,
     every: Duration,
-    /// Requests a read now.
     notify: Arc<Notify>,
     /// Sends the changes that were read to other gateways.
     outgoing: Option<mpsc::Sender<Numbered>>,
@@ -151,7 +148,6 @@ impl Feed {
         tokio::task::spawn_blocking(move || directory.apply(&changes)).await.map_err(|_| Unavailable)
     }
 
-    /// Applies all new changes.
     async fn read(&mut self) -> Result<(), Unavailable> {
         while self.read_some().await? {}
         self.directory.reached();

@@ -71,7 +71,6 @@ pub struct State {
     work: Mutex<Option<JoinHandle<Left>>>,
 }
 
-/// The progress of a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// It waits for the database, or ships the content of the journal.
@@ -243,7 +242,6 @@ impl State {
         self.recorder.record(AcceptedConfig::new(config, scope, origin, is_start, self.clock.now()));
     }
 
-    /// Sets the retention of usage.
     pub(crate) fn keep_for(&self, retention: &Retention) {
         self.kept.set(retention);
     }
@@ -282,7 +280,6 @@ impl Drop for State {
     }
 }
 
-/// Checks the database's URL.
 fn database(config: &Config) -> Result<(), StartError> {
     check_url(config.database.url()).map_err(|error| StartError::Database(error.to_string()))
 }

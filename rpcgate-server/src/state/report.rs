@@ -10,13 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The interval of reports.
 const EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(crate) struct GatewayStatus {
     pub(crate) nodes: Vec<NodeState>,
-    /// The keys whose limits are scaled down.
     pub(crate) cooled: Vec<Cooled>,
 }
 

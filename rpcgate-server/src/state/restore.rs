@@ -36,7 +36,6 @@ const LAST: Duration = Duration::from_secs(5);
 /// The capacity of the queues of changes to and from other gateways.
 const RELAYED: usize = 1_000;
 
-/// All tasks and their inputs.
 pub(super) struct Work {
     pub(super) url: String,
     pub(super) migrate: bool,

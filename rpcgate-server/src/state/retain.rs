@@ -39,7 +39,6 @@ impl Kept {
     }
 }
 
-/// Removes old rows until `closing`.
 pub(super) async fn run(
     usage: UsageStore,
     kept: Arc<Kept>,

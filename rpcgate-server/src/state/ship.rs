@@ -36,7 +36,6 @@ const REMINDER_AGAIN: Duration = Duration::from_secs(5);
 /// The time after the end of a day in which that day is checked too.
 const REST_OF_DAY: Duration = Duration::from_secs(300);
 
-/// A destination of shipments.
 pub(super) trait UsageDestination: Send + Sync + fmt::Debug {
     /// Returns the shipped positions in the segments of a gateway, from segment `oldest` on.
     fn marks(
@@ -95,7 +94,6 @@ pub(super) enum Delay {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// Ships one journal.
 #[derive(Debug)]
 pub(super) struct Shipper {
     journal: Arc<Journal>,
@@ -147,7 +145,6 @@ impl Shipper {
         self.allowances.ask(source);
     }
 
-    /// Ships at intervals until `closing`.
     pub(super) async fn run(mut self, closing: CancellationToken) -> Self {
         while !closing.is_cancelled() {
             self.remind().await;

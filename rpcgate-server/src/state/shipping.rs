@@ -13,7 +13,6 @@ pub(crate) struct Shipping {
     failures: AtomicU64,
 }
 
-/// A reading of [`Shipping`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shown {
     /// Bytes of the journal that are not shipped.
@@ -41,14 +40,12 @@ impl Shipping {
         }
     }
 
-    /// Notes a failed attempt, with `left` bytes to ship.
     pub(super) fn failed(&self, left: u64) {
         self.left.store(left, Relaxed);
         self.failing.store(true, Relaxed);
         self.failures.fetch_add(1, Relaxed);
     }
 
-    /// Returns the status at `now`.
     pub(crate) fn read(&self, now: Duration) -> Shown {
         Shown {
             left: self.left.load(Relaxed),

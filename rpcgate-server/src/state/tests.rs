@@ -150,7 +150,6 @@ impl Fixture {
     }
 }
 
-/// Polls `so` until it is true.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !so().await {

@@ -36,7 +36,6 @@ const NOT_YET: &str = "cannot query unfinalized data";
 /// The sender of transactions that a chain makes itself.
 const NOBODY: &str = "0x0000000000000000000000000000000000000000";
 
-/// A block with its transactions, or their hashes.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Block<T> {
@@ -84,7 +83,6 @@ impl<T> Block<T> {
         Ok(BlockRef::new(height, hash, parent, time.ok_or(WRONG_BLOCK)?))
     }
 
-    /// Reports whether the bloom filter is not empty.
     fn has_logs(&self) -> bool {
         let bloom = self.logs_bloom.as_deref().unwrap_or_default();
         bloom.bytes().skip(2).any(|digit| digit != b'0')

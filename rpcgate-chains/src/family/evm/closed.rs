@@ -99,7 +99,6 @@ pub(super) fn is_closed(method: &str) -> bool {
     }
 }
 
-/// Returns the closed methods in words.
 pub(super) fn listed() -> Vec<ClosedMethods> {
     let mut rows = by_reason(NAMESPACES, |space| format!("{space}_*"));
     for row in by_reason(NAMES, str::to_owned) {

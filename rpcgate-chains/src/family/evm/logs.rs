@@ -10,7 +10,6 @@ use std::borrow::Cow;
 /// The maximum number of tokens reported for one batch (ERC-1155). A log may name a hundred thousand for the gas of a
 /// block.
 const MOST_OF_BATCH: usize = 4_096;
-/// The hexadecimal digits of a word.
 const WORD: usize = 64;
 
 #[derive(Deserialize)]
@@ -27,14 +26,12 @@ pub(super) struct RawLog<'a> {
     removed: Option<bool>,
 }
 
-/// A log of the block that is read.
 pub(super) struct Log {
     address: String,
     topics: Vec<String>,
     data: String,
     tx_hash: String,
     log_index: u64,
-    /// The index of its transaction.
     pub(super) tx_index: u64,
 }
 
@@ -78,7 +75,6 @@ impl RawLog<'_> {
 }
 
 impl Log {
-    /// Adds the wanted events of the log.
     pub(super) fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
         if wanted.wants(EventType::ContractEvent) {
             events.push(self.contract_event());
@@ -146,7 +142,6 @@ impl Log {
         event
     }
 
-    /// Returns word `index` of the data.
     fn word(&self, index: usize) -> Option<&str> {
         let start = index.checked_mul(WORD)?.checked_add(2)?;
         self.data.get(start..start.checked_add(WORD)?)

@@ -103,7 +103,6 @@ const OF_BLOCK: &[&[u8]] = &[
 /// The lifetime of an answer that a reorganisation could still change, equal to that of a block number.
 const UNSETTLED: CacheRule = CacheRule::immutable(2);
 
-/// The family's methods, with their weights, heavy methods and cache classes.
 const METHODS: &[Method] = &[
     Method::new("eth_chainId", 0).cached(CacheRule::Static),
     Method::new("net_version", 0).cached(CacheRule::Static),

@@ -8,7 +8,6 @@ use sha3::{Digest, Keccak256};
 const ADDRESS: usize = 40;
 const HASH: usize = 64;
 
-/// Returns the digits after `0x`.
 fn digits(text: &str) -> Option<&str> {
     text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))
 }
@@ -21,7 +20,6 @@ fn lower(digits: &str) -> String {
     out
 }
 
-/// Parses a hash or topic.
 pub(super) fn hash(text: &str) -> Option<String> {
     digits(text).filter(|digits| is_hex(digits, HASH)).map(lower)
 }
@@ -31,12 +29,10 @@ pub(super) fn address(text: &str) -> Option<String> {
     digits(text).filter(|digits| is_hex(digits, ADDRESS)).map(lower)
 }
 
-/// Parses bytes.
 pub(super) fn data(text: &str) -> Option<String> {
     digits(text).filter(|digits| digits.len().is_multiple_of(2) && is_hex(digits, digits.len())).map(lower)
 }
 
-/// Parses a 64-bit number.
 pub(super) fn quantity(text: &str) -> Option<u64> {
     let digits = digits(text)?;
     if !is_hex(digits, digits.len()) {
@@ -50,7 +46,6 @@ pub(super) fn amount(text: &str) -> Option<String> {
     digits(text).filter(|digits| !digits.is_empty()).and_then(decimal)
 }
 
-/// Converts up to 64 hexadecimal digits to decimal text.
 pub(super) fn decimal(digits: &str) -> Option<String> {
     /// The base of the sum's parts: the largest power of ten that fits into 64 bits when multiplied by 2^32.
     const BASE: u64 = 1_000_000_000;

@@ -53,11 +53,9 @@ mod canonical {
     use std::borrow::Cow;
 
     const CHARSET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
-    /// The characters of a CashAddr checksum.
     const CHECKSUM: usize = 8;
     /// The first byte of base58 addresses that pay to a script on Bitcoin's own networks; the others pay to a key.
     const TO_SCRIPT: [u8; 2] = [0x05, 0xc4];
-    /// The first bytes of main network addresses.
     const MAIN: [u8; 2] = [0x00, 0x05];
 
     impl AddressForms {
@@ -92,7 +90,6 @@ mod canonical {
             }
         }
 
-        /// Returns the version and hash of a base58 address.
         fn decoded(&self, text: &str) -> Option<(u8, [u8; 20])> {
             let body = checked_base58(text, Alphabet::BITCOIN)?;
             let (version, key) = body.split_first().filter(|(version, _)| self.versions.contains(version))?;

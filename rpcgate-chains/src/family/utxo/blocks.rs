@@ -59,13 +59,11 @@ impl Block<'_> {
     }
 }
 
-/// Reads a hash from an answer.
 fn hash(answer: &[u8]) -> Result<String, ReadError> {
     let hash: String = read(answer, "a block's hash is not as its API says")?;
     lower_hex(&hash, 64).ok_or(WRONG_HASH)
 }
 
-/// Returns the hash of the block at a height, if it exists.
 async fn hash_at(node: &dyn NodeCalls, height: u64) -> Result<Option<String>, ReadError> {
     match node.call("getblockhash", format!("[{height}]")).await {
         Ok(answer) => hash(&answer).map(Some),

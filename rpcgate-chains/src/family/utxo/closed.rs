@@ -160,7 +160,6 @@ pub(super) fn is_closed(method: &str) -> bool {
         || PREFIXES.iter().any(|(prefix, _)| method.starts_with(prefix))
 }
 
-/// Returns the closed methods in words.
 pub(super) fn words() -> Vec<ClosedMethods> {
     let mut rows = by_reason(NAMES, str::to_owned);
     for row in by_reason(PREFIXES, |prefix| format!("{prefix}*")) {

@@ -71,7 +71,6 @@ struct Nft {
     commitment: String,
 }
 
-/// The output that an input spends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Spent {
     address: Option<String>,
@@ -82,7 +81,6 @@ pub(super) struct Spent {
 /// An output by the id of its transaction and its number.
 pub(super) type Place = (String, u32);
 
-/// The amounts that an address pays and gets in one transaction.
 #[derive(Default)]
 struct Sums {
     paid: Option<u128>,

@@ -9,7 +9,6 @@ use std::cell::Cell;
 
 /// The maximum number of values of a file, including those that aliases repeat.
 const MAX_VALUES: usize = 20_000;
-/// The maximum depth of lists and tables.
 const MAX_DEPTH: usize = 64;
 /// The maximum number of characters of a path that are shown.
 const MAX_PATH: usize = 200;
@@ -45,27 +44,22 @@ impl Node {
         Node { at, path: String::new(), content, used: Cell::new(false), settled: Cell::new(false) }
     }
 
-    /// Returns the value of a key of this table.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         self.fields().iter().find(|field| field.key == key).map(|field| &field.value)
     }
 
-    /// Returns the value below this one at several keys.
     pub(super) fn at_keys(&self, keys: &[&str]) -> Option<&Node> {
         keys.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    /// Returns the fields of this table; empty for other values.
     pub(super) fn fields(&self) -> &[Field] {
         if let Content::Table(fields) = &self.content { fields } else { &[] }
     }
 
-    /// Returns the items of this list; empty for other values.
     pub(super) fn items(&self) -> &[Node] {
         if let Content::List(items) = &self.content { items } else { &[] }
     }
 
-    /// Returns the items of the list at `key`; empty without a list.
     pub(super) fn list(&self, key: &str) -> &[Node] {
         self.get(key).map_or(&[], Node::items)
     }
@@ -146,7 +140,6 @@ impl Node {
             || self.fields().iter().any(|field| field.value.is_used())
     }
 
-    /// Reports whether this value itself is marked.
     pub(super) fn is_marked(&self) -> bool {
         self.used.get()
     }
@@ -203,7 +196,6 @@ impl Node {
         }
     }
 
-    /// Returns the number of values and of levels.
     fn extent(&self) -> (usize, usize) {
         let below = self.items().iter().chain(self.fields().iter().map(|field| &field.value));
         let (values, levels) = below.fold((0, 0), |(values, levels), node| {

@@ -22,7 +22,6 @@ pub(crate) fn parse(text: &str) -> Result<Node, ImportError> {
     Ok(root)
 }
 
-/// The offsets at which the lines of a text begin.
 struct LineStarts<'t> {
     text: &'t str,
     starts: Vec<usize>,

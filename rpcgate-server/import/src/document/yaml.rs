@@ -104,7 +104,6 @@ impl Builder {
         self.attach(node)
     }
 
-    /// Adds a finished value to its parent.
     fn attach(&mut self, node: Node) -> Result<(), ImportError> {
         let at = node.at;
         match self.open.last_mut() {

@@ -221,7 +221,6 @@ plugins:
 - { name: rate-limiting, consumer: { id: 7a1d }, config: { minute: 60, policy: cluster, limit_by: credential } }
 "#;
 
-/// A deterministic source of numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -367,7 +366,6 @@ fn a_note_is_about_its_leaf_its_list_and_what_is_left_out_with_its_table() {
     }
 }
 
-/// Returns the notes about the setting at `path`.
 fn notes(form: SourceForm, text: &str, path: &str) -> Vec<String> {
     let imported = import("f", text, Some(form), Some("eth")).unwrap();
     imported.notes.iter().filter(|note| note.path == path).map(ToString::to_string).collect()

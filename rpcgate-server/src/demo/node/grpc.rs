@@ -151,7 +151,6 @@ fn reflection(chain: &str) -> Option<(Beside, Beside)> {
     Some((BoxCloneSyncService::new(today), BoxCloneSyncService::new(before)))
 }
 
-/// The data that a connection needs to answer its calls.
 struct Calls {
     node: GrpcNode,
     health: Beside,
@@ -221,7 +220,6 @@ impl Calls {
         }
     }
 
-    /// Returns the additional service at a path.
     fn beside(&self, path: &str) -> Option<&Beside> {
         match (path.split('/').nth(1)?, &self.reflection) {
             ("grpc.health.v1.Health", _) => Some(&self.health),

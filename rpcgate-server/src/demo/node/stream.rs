@@ -29,7 +29,6 @@ const NO_STATUS: u16 = 1005;
 /// An invalid frame: all reserved bits are set, and it has the longest length of a frame's head.
 const NO_FRAME: [u8; 14] = [0xff; 14];
 
-/// A message from the reading side to the writing side.
 #[derive(Debug)]
 enum Answer {
     /// The node's answers to a message, possibly none.
@@ -39,7 +38,6 @@ enum Answer {
     Close(Vec<u8>),
 }
 
-/// The end of the writing side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
@@ -81,7 +79,6 @@ where
     }
 }
 
-/// A stream that is open at its node.
 #[derive(Debug)]
 struct OpenStream<'a> {
     shared: &'a Shared,
@@ -183,7 +180,6 @@ fn close(code: u16) -> Answer {
     Answer::Close(code.to_be_bytes().to_vec())
 }
 
-/// Waits until the next push is due.
 async fn pause(open: &OpenStream<'_>, is_flooding: bool) {
     let Some(next) = open.next_push() else { return std::future::pending().await };
     loop {
@@ -283,7 +279,6 @@ impl<W: AsyncWrite + Unpin> Writer<'_, W> {
         self.write.flush().await
     }
 
-    /// Carries the fault out if it is due.
     async fn disturb_if_due(&mut self) -> io::Result<Option<End>> {
         let Some(disturbance) = self.fate.disturbance.take_if(|_| self.sent >= self.fate.after) else {
             return Ok(None);

@@ -15,7 +15,6 @@ pub(super) async fn store(home: &TempDir) -> Store {
     Store::open(&url_of(&home.path().join("rpcgate.db")), true).await.unwrap()
 }
 
-/// Reads `state.json`.
 pub(super) fn remembered(home: &TempDir) -> DemoState {
     DemoState::read(&kept(home)).unwrap()
 }

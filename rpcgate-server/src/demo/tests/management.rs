@@ -13,7 +13,6 @@ use rpcgate_store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 const USER: &str = "demo@example.com";
 const OPERATOR: &str = "operator@example.com";
 
-/// Returns the status and the text of a GET.
 async fn get(url: &str) -> (u16, String) {
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let stream = TcpStream::connect(address).await.unwrap();

@@ -35,7 +35,6 @@ fn serve_where_a_process_was_started_for_it() {
     runtime.block_on(crate::command::demo::execute(args.into())).unwrap();
 }
 
-/// A running demo. Dropping it kills it.
 struct Process {
     child: Child,
     dir: PathBuf,

@@ -34,7 +34,6 @@ struct TestCaller {
     text: String,
 }
 
-/// A demo, its databases, and its callers.
 struct Fixture {
     home: TempDir,
     demo: Demo,
@@ -82,7 +81,6 @@ impl Fixture {
         TestCaller { tenant, project, key, text }
     }
 
-    /// Creates an ordinary caller.
     async fn plain(&mut self) -> TestCaller {
         self.caller(Tier::Enterprise, Scope::All, &[]).await
     }

@@ -64,12 +64,10 @@ fn line(method: &[u8], outcome: Outcome) -> Line<'_> {
     Line { method, cu, status, outcome, cached: false, calls: 1, bytes_in: 10, bytes_out: 20 }
 }
 
-/// Appends an answered call with this number.
 fn append(journal: &Journal, number: u128) {
     journal.append(&suite::record(number, &[line(b"toy_read", Outcome::Answered)]));
 }
 
-/// Appends a refused call with this number.
 fn refuse(journal: &Journal, number: u128, method: &[u8]) {
     journal.append(&suite::record(number, &[line(method, Outcome::Refused)]));
 }

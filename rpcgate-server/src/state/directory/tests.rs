@@ -70,7 +70,6 @@ impl Fixture {
         Fixture { clock, source, directory, forge: KeyForge::new(b"ours") }
     }
 
-    /// Stores a key for the caller with this number.
     fn key(&self, number: u128) -> String {
         let key = self.forge.make().unwrap();
         self.change(&key, |stored| stored.caller = suite::caller(number));
@@ -305,7 +304,6 @@ async fn a_change_drops_the_entries_that_it_concerns_and_no_others() {
     }
 }
 
-/// Returns a custom plan with one limit.
 fn custom_plan(id: u128, per_minute: u64) -> CustomPlan {
     let mut figures = Figures::default();
     figures.set("per_minute", per_minute);

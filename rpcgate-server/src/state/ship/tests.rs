@@ -23,7 +23,6 @@ enum Fate {
     Stored,
     /// It is stored, and the shipper gets no confirmation.
     Unheard,
-    /// It is lost on the way.
     Lost,
 }
 

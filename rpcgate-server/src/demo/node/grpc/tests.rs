@@ -10,7 +10,6 @@ use tonic::codec::Streaming;
 const NOW: Time = Time::from_secs(1_800_000_000);
 const NEWEST: &str = "/protocol.Wallet/GetNowBlock";
 
-/// Starts a node of `chain` with a gRPC socket.
 fn served(chain: &'static str, dial: Dial) -> (NodeServer, GrpcNodeServer) {
     let clock = Arc::new(ManualClock::at(NOW));
     let http = NodeListener::bind().unwrap().serve(node(chain, 7).unwrap(), dial, clock);
@@ -20,7 +19,6 @@ fn served(chain: &'static str, dial: Dial) -> (NodeServer, GrpcNodeServer) {
 
 type Sender = BoxCloneSyncService<Request<Body>, Response<Incoming>, hyper::Error>;
 
-/// Connects hyper's client.
 async fn sender(address: &str) -> Sender {
     let stream = TcpStream::connect(address).await.unwrap();
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
@@ -36,7 +34,6 @@ async fn sender(address: &str) -> Sender {
     BoxCloneSyncService::new(send)
 }
 
-/// Connects tonic's client over it.
 async fn connect(url: &str) -> Grpc<Sender> {
     let address = url.strip_prefix("grpc://").unwrap();
     Grpc::with_origin(sender(address).await, format!("http://{address}").parse().unwrap())
