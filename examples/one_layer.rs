@@ -57,8 +57,7 @@ fn problem(status: StatusCode, text: &str) -> (StatusCode, Json<Value>) {
     (status, Json(json!({"problem": text})))
 }
 
-/// Returns the caller of a request. `find_user` comes before the layer, so the user is present; without it the layer
-/// would refuse every request.
+/// Returns the caller of a request. `find_user` comes first; without it the layer would refuse every request.
 fn user(request: &Request) -> Option<CallerRef<'_>> {
     request.extensions().get::<Arc<Caller>>().map(CallerRef::from)
 }

@@ -36,8 +36,7 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, BoxError> {
     Ok(Running { addr, key, invoices })
 }
 
-/// Our customers by their keys. A real directory stores hashes of keys, queries its database in `fetch`, and caches the
-/// result.
+/// Our customers by key. A real directory stores key hashes, queries a database in `fetch` and caches results.
 #[derive(Debug)]
 struct Customers(Vec<(String, Plan)>);
 

@@ -2,7 +2,6 @@
 
 use rpcgate_core::event::{BlockRef, ChainEvent, EventType, ReadError};
 
-/// Returns the event of a block with this number of transactions.
 pub(crate) fn new_block(block: &BlockRef, transactions: usize) -> ChainEvent {
     ChainEvent::new(EventType::NewBlock)
         .with("parent_hash", block.parent.as_str())
@@ -18,8 +17,7 @@ pub(crate) fn at_height(block: BlockRef, height: u64) -> Result<BlockRef, ReadEr
     }
 }
 
-/// Returns `None` only above the newest block, for nodes that refuse both those heights and the ones that they have
-/// pruned.
+/// Returns `None` only above the newest block, for nodes that refuse those heights and pruned ones alike.
 pub(crate) async fn unless_above(
     found: Result<BlockRef, ReadError>,
     height: u64,

@@ -66,7 +66,6 @@ pub(crate) fn checked_base58(text: &str, alphabet: &Alphabet) -> Option<Vec<u8>>
     (checksum(&bytes)[..] == sum[..]).then_some(bytes)
 }
 
-/// Encodes bytes with their checksum in base58.
 pub(crate) fn base58_with_checksum(mut bytes: Vec<u8>, alphabet: &Alphabet) -> String {
     bytes.extend(checksum(&bytes));
     bs58::encode(bytes).with_alphabet(alphabet).into_string()

@@ -87,8 +87,7 @@ const CLOSED: &[Closing] = &[
         .only("with `full` or `accounts`", is_whole),
 ];
 
-/// Reports whether a call of `feature` has any parameter except the API version. On a stream the parameters are next to
-/// the command.
+/// Reports whether a call of `feature` has parameters except the API version. Streams put them next to the command.
 fn has_parameters(call: &CallView<'_>) -> bool {
     let params = call.params.trim_ascii();
     if member(params, "command").is_some() {

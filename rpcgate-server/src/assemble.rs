@@ -146,8 +146,7 @@ impl FileDirectory {
         directory
     }
 
-    /// Replaces the keys by those of `config`. A key that is in neither configuration is never accepted, not even
-    /// during the swap.
+    /// Replaces the keys. A key that is in neither configuration is never accepted, not even during the swap.
     pub fn replace(&self, config: &Config) {
         let mut seen = self.seen.lock();
         let callers = config.callers();

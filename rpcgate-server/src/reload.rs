@@ -151,8 +151,7 @@ impl Reloadable {
         Ok(())
     }
 
-    /// Applies a configuration. `reads_files` rereads the files that it names for nodes: an operator's setting must
-    /// take effect even if such a file is gone.
+    /// Applies a configuration. `reads_files` rereads nodes' files: an operator's setting must work without them.
     fn put(&self, in_force: &mut InForce, config: Config, reads_files: bool) -> Result<(), StartError> {
         if in_force.stopped {
             return Ok(());

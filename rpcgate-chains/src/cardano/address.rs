@@ -2,8 +2,7 @@ use crate::form::is_hex;
 use bech32::Bech32;
 use bech32::primitives::decode::CheckedHrpstring;
 
-/// Returns an address in the form that blocks have: lower-case bech32, or base58 for the Byron era. `None` for any
-/// other text.
+/// Returns an address in the form of blocks: lower-case bech32, or base58 for the Byron era.
 pub(super) fn canonical(text: &str) -> Option<String> {
     match CheckedHrpstring::new::<Bech32>(text) {
         Ok(checked) => {
@@ -28,8 +27,7 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     }
 }
 
-/// Reports whether a text is a Byron-era address: base58 of a CBOR list of its content, as bytes behind tag 24, and the
-/// content's CRC-32.
+/// Reports whether a text is a Byron-era address: base58 of a CBOR list of its content (tag 24) and a CRC-32.
 fn is_byron(text: &str) -> bool {
     // The longest ones have a derivation path and a network, and about 120 characters.
     if text.len() > 200 {

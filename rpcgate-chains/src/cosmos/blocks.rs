@@ -113,8 +113,7 @@ fn seconds(time: &str) -> Option<i64> {
     if !is_whole || !in_range {
         return None;
     }
-    // Days since 1970 in the Gregorian calendar, with years that begin in March, so that a leap day is the last of its
-    // year.
+    // Days since 1970 (Gregorian), with years that begin in March, so that a leap day is the last of its year.
     let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let of_year = (153 * month + 2) / 5 + day - 1;

@@ -69,8 +69,7 @@ pub(super) fn closed() -> impl Iterator<Item = ClosedMethods> {
     services.chain(std::iter::once(broadcast.with_only("over gRPC with the mode `BROADCAST_MODE_BLOCK`")))
 }
 
-/// Returns the values of a varint field in an encoded message (Protocol Buffers, "Encoding"), up to the first
-/// unreadable part.
+/// Returns the values of a varint field (Protocol Buffers, "Encoding"), up to the first unreadable part.
 fn varints(message: &[u8], field: u64) -> impl Iterator<Item = u64> {
     let mut rest = message;
     std::iter::from_fn(move || {

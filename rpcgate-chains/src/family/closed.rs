@@ -22,8 +22,7 @@ struct Only {
 }
 
 impl Closing {
-    /// Closes methods by name, or by a prefix written `dump*`. `because` is the reason, a sentence without its full
-    /// stop.
+    /// Closes methods by name, or by a prefix written `dump*`. `because` is the reason, without its full stop.
     pub const fn new(methods: &'static [&'static str], because: &'static str) -> Self {
         Closing { methods, only: None, because, openable: false }
     }
@@ -66,7 +65,6 @@ pub(crate) fn mark(table: &[Closing], methods: &mut [Method]) {
     }
 }
 
-/// Returns the rule of a call with known parameters.
 pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> MethodRule {
     let mut rule = call.rule;
     let is_of = |row: &Closing| std::str::from_utf8(call.sent).is_ok_and(|sent| row.concerns(sent));

@@ -106,8 +106,8 @@ fn find_member(object: &[u8], mut is: impl FnMut(&str, &[u8]) -> bool) -> Result
     Ok(false)
 }
 
-/// Reports whether an object anywhere in `value` has a member `name`. Returns true for a value that cannot be read,
-/// since a node may read one there.
+/// Reports whether an object anywhere in `value` has a member `name`; true for an unreadable value, in which
+/// a node may still read one.
 pub fn mentions(value: &[u8], name: &str) -> bool {
     let read = || -> Result<bool, SyntaxError> {
         let mut cursor = Cursor::new(value, DEPTH);
@@ -152,8 +152,7 @@ pub fn mentions(value: &[u8], name: &str) -> bool {
     !value.is_empty() && read().unwrap_or(true)
 }
 
-/// Reports whether a whole number, or a string of one, has an absolute value beyond `most`. Any other value counts as
-/// beyond.
+/// Reports whether a whole number, or a string of one, is beyond `±most`. Any other value counts as beyond.
 pub fn is_beyond(raw: &[u8], most: u64) -> bool {
     let text = unescape(raw);
     let digits = text.as_deref().map_or(raw, str::as_bytes);
@@ -177,8 +176,7 @@ pub fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
     read().ok().flatten()
 }
 
-/// Returns the value at the end of a path of members: `at(result, &["block", "height"])` is the `height` in the
-/// `block`.
+/// Returns the value at a path of members: `at(result, &["block", "height"])` is the `height` in the `block`.
 pub fn at<'a>(result: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
     path.iter().try_fold(result, |value, name| member(value, name))
 }

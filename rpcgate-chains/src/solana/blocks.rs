@@ -60,7 +60,6 @@ impl Block {
     }
 }
 
-/// The content of a slot.
 enum Slot {
     Block(Block),
     /// Permanently empty.

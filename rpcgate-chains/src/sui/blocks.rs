@@ -318,8 +318,7 @@ fn is_scalar(value: &Value) -> bool {
 }
 
 impl MoveEvent {
-    /// Returns the webhook event. Scalar members of the Move event keep their names, unless the event has such a member
-    /// itself.
+    /// Returns the webhook event. Scalar members of the Move event keep their names, unless already in use.
     fn shown(&self, tx_hash: &str) -> Option<ChainEvent> {
         let mut event = ChainEvent::new(EventType::ContractEvent)
             .with("address", address(&self.package_id)?)
@@ -388,8 +387,7 @@ impl BlockReader for SuiBlocks {
         })
     }
 
-    /// Addresses have all 64 digits, in lower case; so do packages, except system packages in names of types (`token`,
-    /// `type`).
+    /// Addresses and packages have 64 lower-case digits, except system packages in type names (`token`, `type`).
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         match key {
             "address" | "from" | "to" | "sender" => address(value),

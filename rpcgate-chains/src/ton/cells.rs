@@ -36,7 +36,6 @@ fn take_number(rest: &mut &[u8], width: usize) -> Option<usize> {
 }
 
 impl<'a> Bag<'a> {
-    /// Reads the head of a bag.
     pub(super) fn read(bag: &'a [u8]) -> Option<Self> {
         let mut rest = bag;
         if take(&mut rest, 4)? != [0xb5, 0xee, 0x9c, 0x72] {

@@ -408,8 +408,7 @@ impl BlockReader for TronBlocks {
         })
     }
 
-    /// Addresses are in Base58 with a checksum, hashes in lower case without `0x`. A token is a contract's address, or
-    /// the id of a TRC-10 token.
+    /// Addresses are Base58Check, hashes lower-case without `0x`. A token is a contract's address or a TRC-10 id.
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         match key {
             "address" | "from" | "to" => canonical(value),

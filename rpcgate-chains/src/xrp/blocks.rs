@@ -81,7 +81,6 @@ fn validated(answer: &[u8]) -> Result<Option<(BlockRef, Ledger<'_>)>, ReadError>
     Ok(Some((block, ledger)))
 }
 
-/// Returns the validated ledger with an index, if it exists.
 fn of_index(answer: &[u8], index: u64) -> Result<Option<(BlockRef, Ledger<'_>)>, ReadError> {
     let Some((block, ledger)) = validated(answer)? else { return Ok(None) };
     Ok(Some((at_height(block, index)?, ledger)))

@@ -175,8 +175,7 @@ impl Transaction {
         self.meta.transaction_result == SUCCESS
     }
 
-    /// Returns the delivered amount of a payment; `None` if it failed, and for the oldest partial payments, for which
-    /// no server knows it.
+    /// Returns a payment's delivered amount; `None` if it failed, and for old partial payments without that record.
     fn delivered(&self) -> Result<Option<Amount>, ReadError> {
         if self.fields.transaction_type != "Payment" || !self.succeeded() {
             return Ok(None);
@@ -233,8 +232,7 @@ impl Transaction {
         self.fields.delegate.as_deref().unwrap_or(&self.fields.account)
     }
 
-    /// Returns the fee in drops; `None` if the server sent none or a text that is not a number. Events then have no
-    /// fee.
+    /// Returns the fee in drops; `None` if it is missing or not a number. Events then have no fee.
     fn fee(&self) -> Option<u64> {
         self.fields.fee.as_ref()?.parse().ok()
     }

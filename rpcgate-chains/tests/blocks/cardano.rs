@@ -176,7 +176,6 @@ fn chain(fork: &str, heights: std::ops::Range<usize>) -> Vec<String> {
     heights.map(|height| format!("{fork}{height}")).collect()
 }
 
-/// Reads all blocks after `known`.
 fn read_on(reading: &Reading<ScriptedNode<'static>>, mut known: BlockRef) -> Vec<BlockRef> {
     let mut found = vec![known.clone()];
     while let Some(next) = reading.after(&known, &Wanted::default()).unwrap() {

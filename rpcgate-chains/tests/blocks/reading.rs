@@ -20,7 +20,6 @@ pub(crate) fn only(kinds: &[EventType]) -> Wanted {
     Wanted::new(kinds.iter().copied())
 }
 
-/// Returns a block with only a height.
 pub(crate) fn at_height(height: u64) -> BlockRef {
     BlockRef::new(height, "", "", 0)
 }
@@ -132,7 +131,6 @@ impl Reader {
         found
     }
 
-    /// Returns the block `depth` blocks below the newest one.
     pub(crate) fn back(&self, node: &dyn NodeCalls, depth: u64) -> BlockRef {
         let head = self.head(node).unwrap();
         let known = BlockRef { height: head.height - depth, ..head };
@@ -234,7 +232,6 @@ impl<N: NodeCalls> Reading<N> {
         self.reader.after(&self.node, known, wanted)
     }
 
-    /// Returns the events of one type in the block after `known`.
     #[track_caller]
     pub(crate) fn events(&self, known: &BlockRef, kind: EventType) -> Vec<ChainEvent> {
         let next = self.after(known, &only(&[kind])).unwrap().unwrap();

@@ -1,5 +1,4 @@
-//! The new configuration under construction: its tables in the order in which they are written, each value with its
-//! source line.
+//! The new configuration under construction: tables in writing order, each value with its source line.
 
 use super::GatewayChecks;
 use super::document::Node;

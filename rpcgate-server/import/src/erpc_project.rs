@@ -277,8 +277,7 @@ impl<'n> Context<'_, 'n> {
     }
 }
 
-/// Returns the chains in a list of networks such as `evm:137`. A network that rpcgate does not serve needs no node, so
-/// it changes nothing.
+/// Returns the chains in a list of networks such as `evm:137`. An unserved network needs no node and is skipped.
 fn served_networks(list: &Node, draft: &mut Draft) -> Vec<ChainName> {
     let mut chains = Vec::new();
     for item in list.items() {
@@ -382,7 +381,7 @@ fn timeout(network: &Node) -> Option<&Node> {
     Some(node)
 }
 
-/// Returns the lists of methods of a project. A sole `*` changes nothing; names with wildcards are left out with a note.
+/// Returns the lists of methods of a project. A sole `*` changes nothing; names with wildcards are noted.
 fn method_lists<'n>(project: &'n Node, draft: &mut Draft) -> Vec<(&'static str, Vec<String>, &'n Node)> {
     let mut lists = Vec::new();
     for (theirs, ours) in [("allowMethods", "allowed_methods"), ("ignoreMethods", "blocked_methods")] {

@@ -1,5 +1,4 @@
-//! Reads Kong's declarative configuration: services, routes and upstreams become nodes. Plugins and consumers have a
-//! separate module.
+//! Reads Kong's declarative configuration: services, routes and upstreams become nodes.
 
 use super::advice::{Advice, advice};
 use super::document::Node;
@@ -109,7 +108,6 @@ fn tags(node: &Node) {
     node.items().iter().for_each(tags);
 }
 
-/// Returns the chain of a service: by its routes, else by its name or its host.
 fn chain_of(root: &Node, service: &Node) -> Option<ChainName> {
     let paths: Vec<&str> =
         routes(root, service).flat_map(|route| route.list("paths")).filter_map(Node::peek).collect();

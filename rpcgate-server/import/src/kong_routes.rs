@@ -128,8 +128,7 @@ pub(super) struct SentPath<'n> {
     pub(super) from: &'n Node,
 }
 
-/// Returns the path below the service's own at which its nodes get calls. A node has one path here, so a route with
-/// another path is noted.
+/// Returns the path below the service's own for a node. A node has one path, so a route with another is noted.
 pub(super) fn sent_path<'n>(
     root: &'n Node,
     service: &'n Node,

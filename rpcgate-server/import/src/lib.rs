@@ -175,8 +175,7 @@ pub fn import(
     Ok(Imported { form, toml, notes })
 }
 
-/// Reports whether the name is that of a program: eRPC also takes its configuration from TypeScript, which only eRPC
-/// can run.
+/// Reports whether the file is a program: eRPC also reads TypeScript, which only eRPC can run.
 fn is_program(name: &str) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
     ending.is_some_and(|ending| matches!(&*ending, "ts" | "js" | "mts" | "mjs" | "cts" | "cjs"))

@@ -14,7 +14,6 @@ const CREDENTIAL: usize = 16;
 /// and from this length on in any case.
 const LONG: usize = 24;
 
-/// Reports whether `rate` is a valid rate limit of a node.
 pub(super) fn is_rate_limit(rate: u64) -> bool {
     (1..=u64::from(MAX_NODE_RATE)).contains(&rate)
 }

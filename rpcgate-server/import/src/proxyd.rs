@@ -392,8 +392,7 @@ impl<'n> Context<'n> {
             accounts.key(draft, &name, &project, &field.key, &hidden);
         }
         if let Some(keys) = keys {
-            // The names of these settings are keys, which no note may show, so they are compared here and not one by
-            // one.
+            // The names of these settings are keys, which no note may show, so they are compared here.
             for field in keys.fields().iter().filter(|field| field.value.peek().is_none()) {
                 let text = "a key has the name of its client as its value";
                 draft.notes.add(NoteKind::LeftOut, field.at, "authentication", text);

@@ -83,7 +83,6 @@ fn imported(form: SourceForm) -> (Imported, Config) {
     (imported, config)
 }
 
-/// Checks that a note about this line contains `part`.
 #[track_caller]
 fn note(imported: &Imported, line: usize, part: &str) {
     let found = imported.notes.iter().filter(|note| note.line == line).map(ToString::to_string);
@@ -344,7 +343,6 @@ fn a_node_without_an_address_is_noted_in_every_form() {
     }
 }
 
-/// Imports a Kong file with one service, one consumer and these lines.
 fn kong(service: &str, credential: &str, plugins: &str) -> Imported {
     let text = format!(
         "services:\n- {{ name: eth, url: 'http://10.0.0.1:8545', routes: [{{ name: eth, paths: [/eth] }}]{service} }}\nconsumers:\n\

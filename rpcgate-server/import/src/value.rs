@@ -127,8 +127,7 @@ pub(super) fn period(text: &str) -> Option<u64> {
     }
 }
 
-/// Parses a size such as `512MB`, `1GiB` or `1024` to bytes: all units are powers of 1024, as the source programs read
-/// them.
+/// Parses a size such as `512MB`, `1GiB` or `1024` to bytes. Units are powers of 1024, as in the source programs.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -47,8 +47,7 @@ impl CallLog {
         Ok(Some(CallLog { one_in, errors, slow, queue, counts }))
     }
 
-    /// Reports whether a set is logged. The random last bits of the request identifier decide, so that all calls of a
-    /// request are logged or none.
+    /// Reports whether a set is logged. The request's random last bits decide, so all of its calls are logged or none.
     fn wants(&self, settled: &SettledCalls<'_>) -> bool {
         let is_error =
             |outcome: Outcome| matches!(outcome, Outcome::Refused | Outcome::Failed | Outcome::Abandoned);

@@ -145,8 +145,7 @@ fn one_request_of_so_many_is_logged_and_every_slow_or_failed_one() {
 #[test]
 fn lines_that_the_disk_cannot_follow_are_dropped_and_counted_and_no_call_waits() {
     let (log, allow, seen) = held(1, true);
-    // Nothing is written, so everything beyond the queue's capacity is dropped. The thread holds the lines that it has
-    // taken.
+    // Nothing is written, so lines beyond the queue's capacity are dropped. The thread holds the lines it has taken.
     for request in 0..20_000 {
         show(&log, request, MILLI, Outcome::Answered);
     }

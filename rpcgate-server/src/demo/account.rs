@@ -43,8 +43,7 @@ impl fmt::Debug for Account {
 }
 
 impl Enrolment<'_> {
-    /// Finds the account in the configuration's database, or creates it. If the key is replaced, `state.json` is
-    /// updated.
+    /// Finds or creates the account in the configuration's database. A replaced key also goes to `state.json`.
     pub(super) async fn finish(mut self) -> Result<Account, DemoError> {
         let mut patience = Patience::new();
         loop {

@@ -113,8 +113,7 @@ fn setting(chain: &str, nodes: &[&ChosenNode]) -> Setting {
     Setting::new(format!("--node {chain}"), format!("chains.{chain}.nodes"), urls.join(","))
 }
 
-/// Returns the URL as an element of a list of nodes: without commas, which separate elements, and with a scheme that
-/// names the part.
+/// Returns the URL as a list element: without commas, which separate elements, and with a scheme for the part.
 fn written(node: &ChosenNode) -> String {
     let url = node.url.replace(',', "%2C");
     match (node.part, url.split_once("://")) {

@@ -34,8 +34,7 @@ const PATH: &str = "/webhook-echo";
 const MAX_BODY: usize = 4 << 20;
 const MAX_CONNECTIONS: usize = 64;
 const BACKLOG: u32 = 64;
-/// The text for an invalid signature: an endpoint that a user has created with this URL has its own secret, which is
-/// unknown here.
+/// The text for an invalid signature: a user's own endpoint with this URL has a secret that is unknown here.
 const STRANGE: &str = "does not fit the secret of the demo's endpoint";
 /// The maximum characters of a printed part.
 const MAX_SHOWN: usize = 80;

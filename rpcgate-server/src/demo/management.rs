@@ -1,5 +1,4 @@
-//! The management side of the demo: the API, the janitor, the chain watcher and the webhook dispatcher, on the
-//! gateway's databases.
+//! The demo's management side: API, janitor, chain watcher and webhook dispatcher, on the gateway's databases.
 
 use super::DemoError;
 use super::account::{PAUSE, Patience};

@@ -382,8 +382,7 @@ impl Demo {
         self.gateway.nodes().into_iter().filter(|state| !is_simulated(&state.node)).collect()
     }
 
-    /// Queries the networks of the nodes that are not simulated. Returns a line for each node of another network than
-    /// its chain's: a demo uses it nevertheless.
+    /// Queries the networks of real nodes. Returns a line for each node that is not of its chain's network.
     pub fn foreign_nodes(&self) -> impl Future<Output = Vec<String>> + Send + use<> {
         let pools = self.gateway.pools_of_any_network();
         async move {

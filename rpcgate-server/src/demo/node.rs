@@ -1,5 +1,4 @@
-//! The sockets of simulated nodes: HTTP/1.1 and WebSocket on one free port of this machine. A submission is stored
-//! before its answer.
+//! Simulated nodes on local ports: HTTP/1.1 and WebSocket. A submission is stored before its answer.
 
 mod stream;
 

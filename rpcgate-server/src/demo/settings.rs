@@ -1,5 +1,4 @@
-//! The demo's configuration: its own settings, then a file, which overrides them, then the command line, which
-//! overrides everything.
+//! The demo's configuration: its own settings, overridden by a file, overridden by the command line.
 
 use super::DemoError;
 use super::certificate::{CERTIFICATE, KEY};
@@ -26,7 +25,6 @@ pub(super) const DESCRIPTORS: &str = "reflection.protoset";
 /// The source of the demo's own settings in messages.
 const OWN: &str = "the demo";
 
-/// A simulated node, as the configuration names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SimulatedNode {
     pub(super) chain: &'static str,

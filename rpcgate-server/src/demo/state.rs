@@ -88,7 +88,6 @@ impl DemoState {
         Ok(state)
     }
 
-    /// Returns the error for a state in `dir` that cannot be used.
     pub(super) fn unreadable(dir: &Dir, why: String) -> StateError {
         StateError::Unreadable { file: dir.file(FILE).display().to_string(), why }
     }
@@ -162,8 +161,7 @@ impl DemoState {
         Ok(made)
     }
 
-    /// Parses a state. Fields that an earlier version did not store are empty. The error gives the reason and repeats
-    /// no value.
+    /// Parses a state. Fields of later versions stay empty. The error gives the reason and repeats no value.
     pub(super) fn read(text: &str) -> Result<DemoState, String> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| format!("line {}: not JSON", error.line()))?;

@@ -33,7 +33,6 @@ fn options(dir: &Path) -> DemoOptions {
     }
 }
 
-/// Returns `options` with a configuration file of this text.
 fn with_file(options: DemoOptions, home: &tempfile::TempDir, text: &str) -> DemoOptions {
     let file = home.path().join("rpcgate.toml");
     std::fs::write(&file, text).unwrap();
@@ -60,8 +59,8 @@ async fn start_at(options: &DemoOptions, clock: Arc<ManualClock>) -> Demo {
         let demo = async { Prepared::new(options).await?.start(start).await };
         started = match demo.await {
             Ok(demo) => Some(demo),
-            // A demo that was just dropped is about to release its lock. A process that another test is starting may
-            // also hold it for a moment.
+            // A dropped demo is about to release its lock. A process that another test starts may also hold it for a
+            // moment.
             Err(
                 DemoError::Start(StartError::Journal(JournalError::InUse { .. }))
                 | DemoError::Dir(DirError::InUse { .. }),

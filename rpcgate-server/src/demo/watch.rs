@@ -26,8 +26,7 @@ impl NodeWatch {
         let is_well = standing == "well";
         let name = (chain, node);
         if let Some(before) = self.troubled.get(&name) {
-            // A node that gets no calls temporarily looks healthy until it gets one again. Its height shows that it
-            // answers.
+            // A node without calls temporarily looks healthy. Its height shows that it answers.
             let recovered = is_well && height > *before;
             return recovered.then(|| {
                 self.troubled.remove(&name);

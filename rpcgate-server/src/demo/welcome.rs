@@ -22,8 +22,7 @@ const GRPC_CALLS: [(&str, &str, &str); 2] = [
 
 const SUBSCRIPTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
 
-/// Returns the text. Each line that begins with `curl` is a separate command. Passwords, and node URLs, which may
-/// contain some, are only in the file.
+/// Returns the text. Each `curl` line is a separate command. Passwords and node URLs are only in the file.
 pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
     let served: Vec<_> = rpcgate_chains::catalog()
         .filter(|adapter| sheet.nodes.iter().any(|(chain, _)| *chain == adapter.facts().name.as_str()))

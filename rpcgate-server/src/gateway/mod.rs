@@ -47,7 +47,6 @@ pub struct Gateway {
     /// Watches the certificate files.
     renewing: Option<AbortHandle>,
     spending: SpendingKeeper,
-    /// Orders the certificate.
     ordering: Option<AbortHandle>,
     metrics: Option<(SocketAddr, AbortHandle)>,
     reloads: Arc<Reloads>,

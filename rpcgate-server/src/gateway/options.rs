@@ -24,8 +24,7 @@ pub struct StartOptions {
     pub state: Option<Arc<State>>,
     /// The sink of records. If absent, the journal of `state`; without a state records are dropped and the log says so.
     pub sink: Option<Arc<dyn UsageSink>>,
-    /// The directory of callers. If absent, the keys of the configuration, which a reload replaces, and those of
-    /// `state`.
+    /// The directory of callers. If absent, the configuration's keys, which a reload replaces, and those of `state`.
     pub directory: Option<Arc<dyn Directory>>,
     /// Counters in this process with their present counts. If absent, the configured ones: in Redis, or in this
     /// process, restored from `state`.

@@ -201,8 +201,7 @@ fn connect(state: &State, reloadable: &Arc<Reloadable>) {
     state.report_status(move || reported.upgrade().map(|live| live.status()).unwrap_or_default());
 }
 
-/// Creates the memory of recent requests and lets the management side look requests up in it. It needs a state: without
-/// a database there is no one to ask.
+/// Creates the memory of recent requests for the management side, whose database carries the queries.
 fn remembering(config: &Config, state: &State, pools: &Arc<ArcSwap<Pools>>) -> Option<Arc<RecentRequests>> {
     let recent = explain::memory(config)?;
     let (memory, pools, gateway) = (recent.clone(), pools.clone(), state.journal().gateway());

@@ -84,8 +84,7 @@ pub struct JournalOptions {
 }
 
 impl JournalOptions {
-    /// Returns the settings of a configuration on the machine's disk, with a shard for each worker of a runtime of the
-    /// default size.
+    /// Returns the settings of a configuration on the machine's disk, with a shard per default runtime worker.
     pub fn new(config: &JournalSettings, clock: Arc<dyn Clock>) -> Self {
         JournalOptions {
             dir: config.dir.clone(),

@@ -73,8 +73,7 @@ impl Queue {
         self.diverted.load(Ordering::Acquire)
     }
 
-    /// Returns how often records began to go to memory. A shard's writes before a turn are older than the waiting
-    /// records, its writes after it are newer.
+    /// Returns how often records began to go to memory. A shard's writes before that are older than the queue's.
     pub(super) fn turns(&self) -> u64 {
         self.turns.load(Ordering::Acquire)
     }
@@ -143,8 +142,7 @@ impl Queue {
         fits
     }
 
-    /// Waits at most [`STALL`] for the last image to reach the disk. Returns whether records go straight to the disk
-    /// again.
+    /// Waits at most [`STALL`] for the last image. Returns whether records go straight to the disk again.
     pub(super) fn settles(&self) -> bool {
         let mut waiting = self.line.lock();
         while waiting.closing {

@@ -28,8 +28,7 @@ enum Found {
     Unread,
 }
 
-/// Returns the gateway whose journal is in the folder, according to its newest segment. The database knows shipments by
-/// this identity.
+/// Returns the gateway of the folder's newest segment. The database knows shipments by this identity.
 pub(super) fn owner(dir: &Path, medium: &dyn Medium) -> io::Result<Option<GatewayId>> {
     let mut ids = segments_in(dir, medium)?;
     ids.reverse();

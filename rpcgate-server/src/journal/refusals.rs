@@ -1,5 +1,4 @@
-//! Refusals are held back for a tenth of a second, so that a storm of them is not a storm of writes. They are never
-//! billed.
+//! Refusals, held back for a tenth of a second to bound the writes of a storm. They are never billed.
 
 use super::records::{Held, bare, name, set};
 use crate::metrics::meter::Meter;
@@ -62,8 +61,7 @@ pub(super) enum Taken {
 }
 
 impl Refusals {
-    /// Reports whether a record waits here: every line was refused, so nothing is charged. A stream whose begin was
-    /// refused has no other part.
+    /// Reports whether a record is a pure refusal, which charges nothing. A refused stream has no other part.
     pub(super) fn wants(record: &Record<'_>) -> bool {
         matches!(record.phase, Phase::Whole | Phase::Begin)
             && !record.lines.is_empty()

@@ -23,8 +23,7 @@ pub(super) struct SegmentFile {
     sealed: AtomicBool,
     /// The length that would survive a power failure.
     synced: AtomicU64,
-    /// Open while it is written to. A sealed file is opened for each read, so that a long database outage does not use
-    /// up the process's file descriptors.
+    /// Open for writing. A sealed file is opened per read, so that a long outage does not use up file descriptors.
     file: Mutex<Option<Arc<dyn MediumFile>>>,
 }
 

@@ -18,8 +18,7 @@ use std::time::Duration;
 const SCRATCH: usize = 256 * 1024;
 
 thread_local! {
-    /// Threads are numbered in the order of their first record, so that the workers of a runtime get consecutive
-    /// numbers.
+    /// Numbered by first record, so that the workers of a runtime get consecutive numbers.
     static NUMBER: usize = {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         NEXT.fetch_add(1, Ordering::Relaxed)

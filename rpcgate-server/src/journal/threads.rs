@@ -1,5 +1,5 @@
-//! The journal's threads: one writes the records waiting in memory, one flushes to the medium, and one, which never
-//! touches the disk, watches the others.
+//! The journal's threads: one writes the memory queue to the disk, one flushes, and one watches the others without ever
+//! touching the disk.
 
 use super::STALL;
 use super::folder::JournalError;

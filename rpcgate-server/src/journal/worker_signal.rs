@@ -47,7 +47,6 @@ impl WorkerSignal {
         self.changed.notify_all();
     }
 
-    /// Waits in the thread for `time`, or until it is woken.
     pub(super) fn wait(&self, time: Duration) -> Woken {
         let mut state = self.state.lock();
         if state.order.is_none() && !state.is_woken {

@@ -1,5 +1,4 @@
-//! The bodies of requests and answers. An answer's body comes from the stack, compressed or not, or from the gateway
-//! itself.
+//! The bodies of requests and answers.
 
 use super::connection_state::{Busy, ConnectionState};
 use super::progress::Progress;

@@ -41,8 +41,8 @@ pub(super) fn panicked() -> Response<Full<Bytes>> {
     answer
 }
 
-/// Returns the answer to a request that states its length twice. It closes the connection, because the bytes that
-/// follow may be anything.
+/// Returns the answer to a request that states its length twice. It closes the connection, whose next bytes
+/// may be anything.
 pub(super) fn ambiguous() -> Response<Full<Bytes>> {
     let mut answer = refused(Refusal::BadHead);
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -30,15 +30,13 @@ pub(super) struct Timeouts {
 /// The idle limit after a stream was reset because its client did not read the answer.
 const IDLE_AFTER_RESET: Duration = Duration::from_secs(1);
 
-/// The time that a client may continue to send after its request was refused early, before its connection is closed for
-/// good.
+/// The time that an early refused client may continue to send before its connection is closed for good.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// The same during a drain: a client that keeps sending on a half-closed connection must not delay it.
 const DRAIN_LINGER: Duration = Duration::from_secs(1);
 
-/// The idle limit of an HTTP/1 connection during a drain. An immediate close would cut off a request that is on its
-/// way.
+/// The idle limit of an HTTP/1 connection in a drain. An immediate close would cut off a request on its way.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
 /// A connection that can be closed gracefully.
@@ -98,8 +96,8 @@ pin_project! {
     /// A connection that is being served.
     ///
     /// A request does not touch its only timer. The timer is reset only when it fires, or when a head is incomplete,
-    /// because that deadline is sooner than the idle one. The wakers are likewise registered once for as long as the
-    /// same task polls the connection, since a request causes several polls.
+    /// because that deadline is sooner than the idle one. The wakers are likewise registered only when another task
+    /// polls the connection, since a request causes several polls.
     pub(super) struct Connection<C> {
         #[pin]
         connection: C,

@@ -156,8 +156,7 @@ impl Connections {
         tokio::time::timeout(time, self.tasks.wait()).await.is_ok()
     }
 
-    /// Waits at most `grace` for all connections to end after [`close`](Self::close), then cuts the rest and returns
-    /// their number.
+    /// Waits at most `grace` for connections to end after [`close`](Self::close), then cuts and counts the rest.
     pub(crate) async fn wait(&self, grace: Duration) -> usize {
         if self.are_done_within(grace).await {
             return 0;

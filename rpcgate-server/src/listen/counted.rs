@@ -1,5 +1,4 @@
-//! A client's socket that counts the bytes that the client takes. It is below TLS, which buffers some bytes even while
-//! its client takes none.
+//! A socket that counts the bytes that the client takes. It is below TLS, which buffers some bytes itself.
 
 use super::connection_state::ConnectionState;
 use rpcgate_process::accept::ConnectionPermit;

@@ -93,8 +93,7 @@ impl<T: AsyncWrite + Unpin> Guarded<T> {
             if let Some(frames) = &mut self.frames {
                 frames.wrote(bytes);
             }
-            // Some HTTP/2 frames belong to the connection itself, and only an answer shows that the connection is not
-            // idle.
+            // Some HTTP/2 frames belong to the connection itself; only an answer shows that it is not idle.
             self.state.set_wrote(self.heads);
         }
         result

@@ -13,8 +13,7 @@ const USUAL: usize = 2 << 10;
 pub(super) struct HeadText(Vec<u8>);
 
 impl HeadText {
-    /// Appends the beginning or a later part of a head, up to `most` bytes in total. Returns whether there is memory
-    /// for [`forget`](Self::forget) to free.
+    /// Appends a part of a head, up to `most` bytes in total. Returns whether [`forget`](Self::forget) frees memory.
     pub(super) fn push(&mut self, is_begin: bool, bytes: &[u8], most: usize) -> bool {
         if is_begin {
             self.0.clear();
@@ -48,8 +47,7 @@ impl HeadText {
     }
 }
 
-/// Returns a head without the bytes that follow it. Those bytes stay if its lines do not end in CRLF; the head is read
-/// line by line anyway.
+/// Returns a head without the bytes after it. Without CRLF they stay; the head is read line by line anyway.
 fn up_to_its_end(bytes: &[u8]) -> &[u8] {
     const EMPTY: &[u8] = b"\n\r\n";
     // Empty lines may precede a request.

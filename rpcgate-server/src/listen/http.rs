@@ -204,8 +204,7 @@ async fn is_introduced(
 
 /// Reports whether a client begins with the HTTP/2 preface, which stays unread.
 async fn begins_http2(stream: &TcpStream, bounds: &Bounds, handle: &ConnectionHandle) -> bool {
-    /// The first and the longest pause while a preface is incomplete. The pauses grow, so that clients that send a
-    /// single byte cost almost nothing.
+    /// The first and the longest pause while a preface is incomplete; growing, so that stuck clients cost little.
     const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(200)];
     let peeking = async {
         let [mut pause, longest] = PAUSES;

@@ -9,8 +9,7 @@ const BEGIN: &[u8] = b"HTTP/1.1 4";
 /// The text after the status in hyper's own answers, which have no body and no other header.
 const AFTER_STATUS: &[u8] = b"\r\nconnection: close\r\ncontent-length: 0\r\ndate: ";
 
-/// Returns the answer that the contract requires instead of `bytes`; `None` if these are not hyper's own answer to a
-/// head that it cannot read.
+/// Returns the contract's answer instead of hyper's own one to an unreadable head; `None` for other bytes.
 pub(super) fn replacement(bytes: &[u8]) -> Option<Vec<u8>> {
     let rest = bytes.strip_prefix(BEGIN)?;
     let line = rest.iter().position(|byte| *byte == b'\r')?;

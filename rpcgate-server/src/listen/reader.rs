@@ -36,8 +36,7 @@ struct Current {
 }
 
 impl Stall {
-    /// Notes whether the connection waits for the client, and the client's total bytes. The clock is read only when it
-    /// matters.
+    /// Notes a wait for the client, and the client's total bytes. The clock is read only when it matters.
     #[inline]
     pub(super) fn note(&mut self, is_blocked: bool, taken: u64) {
         if is_blocked || self.current.as_ref().is_some_and(|current| current.blocked.is_some()) {
@@ -83,8 +82,7 @@ impl Stall {
 }
 
 impl Current {
-    /// Returns the deadline for a wait that began at `since`. `first` is the client's total bytes when its answer
-    /// began.
+    /// Returns the deadline of a wait since `since`. `first` is the client's total bytes when its answer began.
     fn deadline(&self, since: Instant, first: u64, pace: &ReadPace) -> Instant {
         let earned =
             self.last.saturating_sub(first).checked_div(pace.rate).map_or(Duration::MAX, Duration::from_secs);

@@ -1,5 +1,4 @@
-//! Heads that must be refused although hyper accepts them: servers in front of the gateway may read them as another
-//! request or for another host.
+//! The refusal of heads that hyper accepts and other servers may read as another request or for another host.
 
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{Request, Version};
@@ -30,8 +29,7 @@ fn is_chunked_once<B>(request: &Request<B>) -> bool {
     }
 }
 
-/// Reports whether a `Host` value is a valid host and port (RFC 3986, section 3.2.2). It may be empty, for targets
-/// without an authority.
+/// Reports whether a value is a host and port (RFC 3986, section 3.2.2); it may be empty, without an authority.
 fn is_host(value: &[u8]) -> bool {
     let (is_name, port) = match value.strip_prefix(b"[") {
         Some(rest) => {

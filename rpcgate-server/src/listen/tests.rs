@@ -72,7 +72,6 @@ async fn rest(client: &mut (impl AsyncReadExt + Unpin)) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Reads one answer that ends in `body`.
 async fn answer(client: &mut (impl AsyncReadExt + Unpin), body: &str) {
     let mut text = Vec::new();
     while !text.ends_with(body.as_bytes()) {

@@ -57,7 +57,6 @@ impl Fixture {
         Gateway::start(self.config(""), options).await.unwrap()
     }
 
-    /// Starts a gateway with an embedder's sink.
     async fn start_with(&self, sink: MemoryUsageSink) -> Gateway {
         let options = StartOptions { sink: Some(Arc::new(sink)), ..StartOptions::default() };
         Gateway::start(self.config(""), options).await.unwrap()

@@ -18,7 +18,7 @@ const MOST_EVENTS: u32 = 16_384;
 /// shipped again.
 pub(super) const REST: Duration = Duration::from_secs(60);
 
-/// The reading position in each segment. It agrees with the database as long as every result of
+/// The reading position in each segment. It agrees with the database if every result of
 /// [`fill`](SegmentBatcher::fill) was shipped; if that is unknown, start with a new one.
 #[derive(Debug)]
 pub(super) struct SegmentBatcher {

@@ -56,8 +56,7 @@ pub(super) async fn run(
             () = tokio::time::sleep(EVERY) => {}
         }
         let Some(source) = source.get() else { continue };
-        // Each call of the store has its own deadline. Cutting off a write earlier would break its connection to a
-        // file.
+        // Each call of the store has its own deadline. Cutting off a write would break its connection to a file.
         let done = tokio::select! {
             done = answer_all(&store, &source, &*clock, &mut looked_up) => done,
             () = closing.cancelled() => return,

@@ -27,8 +27,7 @@ pub(super) trait Management: ChangeFeed {
 
     fn newest(&self) -> BoxFuture<'_, Result<u64, Unavailable>>;
 
-    /// Returns the number of the oldest stored change; 0 without changes. Old changes are removed in time, but never
-    /// the newest one.
+    /// Returns the oldest stored change's number; 0 without changes. Old ones are removed, but never the newest.
     fn oldest(&self) -> BoxFuture<'_, Result<u64, Unavailable>>;
 }
 
@@ -129,8 +128,7 @@ impl Feed {
         }
     }
 
-    /// Applies changes that other gateways sent and that were not read here yet. They are read nevertheless, because
-    /// the received ones may have gaps.
+    /// Applies changes that other gateways sent. They are read here nevertheless, because the received may have gaps.
     async fn act_early(&self, received: &mut Vec<Numbered>) {
         let changes: Vec<Change> =
             received.drain(..).filter(|one| one.number > self.number).map(|one| one.change).collect();

@@ -74,8 +74,7 @@ impl Directory for Keys {
         if let Some(known) = seen.get(key) {
             return known.clone();
         }
-        // The remembered keys of the database are not in the configuration, which was searched first when they were
-        // looked up.
+        // Remembered database keys are not in the configuration, which was searched before their look-up.
         if let Some(known) = self.stored.as_ref().and_then(|stored| stored.remembered(key)) {
             return known;
         }

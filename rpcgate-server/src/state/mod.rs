@@ -219,8 +219,7 @@ impl State {
         self.status_source.ask(source);
     }
 
-    /// Explains requests to the management side from `source`, which returns the tenant and the explanation of a
-    /// remembered request.
+    /// Explains requests to the management side. `source` returns a request's tenant and explanation.
     pub(crate) fn explain_from(
         &self,
         source: impl Fn(RequestId) -> Option<(TenantId, Explanation)> + Send + Sync + 'static,

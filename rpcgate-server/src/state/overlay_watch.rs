@@ -20,7 +20,6 @@ pub(super) struct OverlayWatch {
 
 #[derive(Default)]
 struct Inner {
-    /// The overlay as it was read.
     read: Overlay,
     /// The overlay that the receiver has.
     overlay: Overlay,

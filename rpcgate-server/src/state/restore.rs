@@ -1,5 +1,4 @@
-//! The tasks of a state: they open the databases, ship the journal of the previous process, restore the counters, admit
-//! calls, and then keep everything up to date.
+//! The tasks of a state: they open the databases, ship the old journal, restore the counters and admit calls.
 
 use super::Stage;
 use super::allowances::Stored;

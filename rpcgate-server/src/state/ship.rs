@@ -44,16 +44,14 @@ pub(super) trait UsageDestination: Send + Sync + fmt::Debug {
         oldest: SegmentId,
     ) -> BoxFuture<'_, Result<Vec<(SegmentId, u64)>, StoreError>>;
 
-    /// Stores a shipment, whole or not at all, and raises the notifications that it makes due for tenants with these
-    /// daily allowances.
+    /// Stores a whole shipment or nothing, and raises the notifications due under these daily allowances.
     fn ship<'a>(
         &'a self,
         shipment: &'a Shipment,
         allowances: &'a BTreeMap<TenantId, u64>,
     ) -> BoxFuture<'a, Result<(), ShipError>>;
 
-    /// Raises the due notifications of a day that no shipment has raised. `asked` returns the allowances of the tenants
-    /// that made requests in the day.
+    /// Raises a day's due notifications that no shipment raised. `asked` has the allowances of its tenants.
     fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
@@ -134,7 +132,6 @@ impl Shipper {
         }
     }
 
-    /// Reports its status to `shipping`.
     pub(super) fn showing(mut self, shipping: Arc<Shipping>) -> Self {
         self.shipping = shipping;
         self
@@ -245,7 +242,6 @@ impl Shipper {
         shipped
     }
 
-    /// Returns a batcher that begins at the marks of the database.
     async fn batcher_at_marks(&self) -> Result<SegmentBatcher, Delay> {
         let segments = self.journal.segments();
         let marks = match segments.first() {

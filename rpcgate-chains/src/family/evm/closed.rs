@@ -68,8 +68,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("eth_submitWork", CONSENSUS),
 ];
 
-/// The reads of `parity_*`, which stay open. The namespace also has accounts, signing and node settings. In
-/// alphabetical order.
+/// The open reads of `parity_*`, in alphabetical order. Its other methods are accounts, signing and node settings.
 pub const PARITY_READS: &[&str] = &[
     "parity_chain",
     "parity_chainId",

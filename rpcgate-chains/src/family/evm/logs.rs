@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The maximum number of tokens reported for one batch (ERC-1155). A log may name a hundred thousand for the gas of a
-/// block.
+/// The maximum tokens reported per ERC-1155 batch. A log may name 100,000 for the gas of a block.
 const MOST_OF_BATCH: usize = 4_096;
 const WORD: usize = 64;
 
@@ -50,7 +49,8 @@ impl RawLog<'_> {
     /// Returns the log, if it is one of the block with this hash.
     ///
     /// # Errors
-    /// The log belongs to a different block: the chain was reorganised between two calls, and the block has to be read again.
+    /// The log belongs to a different block: the chain was reorganised between two calls, and the block has to be read
+    /// again.
     pub(super) fn of_block(self, block: &str) -> Result<Log, ReadError> {
         let wrong = || ReadError::Unreadable("a log is not as its API says");
         if self.removed == Some(true) || !self.block_hash.eq_ignore_ascii_case(block) {
@@ -168,8 +168,7 @@ impl Log {
         self.topics.get(index)?.get(2..).and_then(text::address_in)
     }
 
-    /// Returns the log's transfers by the rules of the standards. A log that only looks like a transfer has none,
-    /// because any contract may write it.
+    /// Returns the log's transfers. Any contract may write a log, so one that breaks its standard has none.
     fn transfers(&self) -> Vec<TokenTransfer> {
         let transfers = match (self.signature(), self.topics.len()) {
             (Some(TRANSFER), 3) => self.fungible().map(|transfer| vec![transfer]),

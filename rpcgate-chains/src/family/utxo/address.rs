@@ -35,8 +35,7 @@ impl AddressForms {
         self
     }
 
-    /// Also accepts CashAddr with one of these prefixes, the main network's first. Events have every address in this
-    /// form.
+    /// Also accepts CashAddr with one of these prefixes, the main network's first. Events use this form.
     #[must_use]
     pub const fn with_cash_addr(mut self, prefixes: &'static [&'static str]) -> Self {
         self.cash = prefixes;

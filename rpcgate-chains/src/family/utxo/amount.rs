@@ -2,8 +2,7 @@
 
 const DECIMALS: i64 = 8;
 
-/// Converts a JSON number of coins to units of 10^-8 exactly; `None` if it is negative, has more digits, or is not an
-/// amount.
+/// Converts a JSON number of coins to units of 10^-8 exactly; `None` if negative, too precise or not an amount.
 pub(super) fn smallest_units(number: &str) -> Option<u64> {
     let (digits, exponent) = match number.split_once(['e', 'E']) {
         Some((digits, exponent)) => (digits, exponent.parse::<i16>().ok()?),

@@ -87,8 +87,7 @@ fn of_hash(block: BlockRef, hash: &str) -> Result<BlockRef, ReadError> {
     }
 }
 
-/// Returns a block with as much of its transactions as the node can show. Old nodes accept only true and false as
-/// verbosity.
+/// Returns a block with as much of its transactions as possible. Old nodes accept only a boolean verbosity.
 async fn block(node: &dyn NodeCalls, hash: &str, verbosities: &[&str]) -> Result<Bytes, ReadError> {
     let mut refusal = ReadError::Unreadable(WRONG_BLOCK);
     for verbosity in verbosities {

@@ -32,8 +32,7 @@ use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::time::Duration;
 
-/// The lifetime of an answer that counts confirmations or that a reorganisation could still change, equal to that of a
-/// block count.
+/// The lifetime of an answer that counts confirmations or is not final, equal to that of a block count.
 const UNSETTLED: CacheRule = CacheRule::immutable(10);
 
 /// The family's methods. Each weighs 1 Compute Unit unless its chain says otherwise.
@@ -206,8 +205,7 @@ impl Adapter for Utxo {
         MethodRule::UNLISTED.marked(flags)
     }
 
-    /// A command that is unlisted or unreadable is closed. A call without parameters stays open: the node answers it
-    /// with the usage of the method.
+    /// An unlisted or unreadable command is closed. Without one the call is open: the node answers the usage.
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
         let call = call.with_rule(narrow(closed::HEAVY, call));
         let mut rule = narrow(self.closed, call);

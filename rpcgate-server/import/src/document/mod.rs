@@ -127,8 +127,7 @@ impl Node {
         keys.iter().filter_map(|key| self.get(key)).for_each(Node::settle);
     }
 
-    /// Marks the values at these keys of this table as used. Values at other keys stay unmarked, so that a reader that
-    /// knows some keys of a table hides no others.
+    /// Marks the values at these keys as used. Other keys stay unmarked, so that they are noted.
     pub(super) fn use_keys(&self, keys: &[&str]) {
         keys.iter().filter_map(|key| self.get(key)).for_each(Node::use_all);
     }

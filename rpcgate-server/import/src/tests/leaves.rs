@@ -304,8 +304,7 @@ fn places(node: &Node, at: &mut Vec<usize>, found: &mut Vec<(Vec<usize>, String)
     }
 }
 
-/// Reports whether the note is about the leaf at `path`: about itself, about its list, or about a table that was left
-/// out as a whole.
+/// Reports whether the note is about the leaf at `path`, its list, or a table that was left out as a whole.
 fn is_about(note: &ImportNote, path: &str) -> bool {
     let item = path.strip_prefix(note.path.as_str()).filter(|_| !note.path.is_empty());
     let is_item =

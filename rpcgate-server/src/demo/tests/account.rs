@@ -27,7 +27,6 @@ fn ids_of(sheet: &Value) -> [String; 3] {
     ["tenant_id", "project_id", "key_id"].map(|name| sheet[name].as_str().unwrap().to_owned())
 }
 
-/// Returns the stored key of `state`, and its tenant.
 async fn stored(store: &Store, state: &DemoState) -> (Tenant, Key) {
     let tenant = store.tenant(state.tenant).await.unwrap().unwrap();
     (tenant, store.key(state.tenant, state.key).await.unwrap().unwrap())
