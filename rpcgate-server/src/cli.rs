@@ -24,7 +24,7 @@ pub enum ServerCommand {
     Run(ConfigFile),
     /// Read and check the configuration, and print the effective one with its secrets masked; or compare it with what runs
     Check(CheckArgs),
-    /// Convert the configuration of another gateway: eRPC, proxyd, dshackle or Kong
+    /// Convert another gateway's configuration: eRPC, proxyd, dshackle or Kong
     Import(ImportArgs),
     /// Try it: a gateway with a simulated node for every chain, a key, and lines to paste
     Demo(DemoArgs),

@@ -1,4 +1,4 @@
-//! Callers of another gateway as tenants, projects and keys of our file.
+//! Another gateway's callers as tenants, projects and keys of our file.
 
 use super::document::Node;
 use super::draft::{Draft, Holds, TomlValue, table_name};

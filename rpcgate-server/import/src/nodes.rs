@@ -1,4 +1,4 @@
-//! Nodes of another gateway as nodes of our file. No credential is copied: a URL with one becomes a variable.
+//! Another gateway's nodes as nodes of our file. No credential is copied: a URL with one becomes a variable.
 
 use super::GatewayChecks;
 use super::document::Node;

@@ -1,4 +1,4 @@
-//! The process settings of another gateway: its addresses, certificate, log and shared counters.
+//! Another gateway's process settings: its addresses, certificate, log and shared counters.
 
 use super::document::Node;
 use super::draft::{Draft, Holds, TomlValue};

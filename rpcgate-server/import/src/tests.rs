@@ -39,7 +39,7 @@ fn sample(form: SourceForm, dir: &Path) -> (&'static str, String) {
     (name, text.replace("@DIR@", &dir.to_string_lossy()))
 }
 
-/// Returns the variables that the new file names, each with a distinct value.
+/// Returns the variables that the new file names, each with a value of the kind that its name suggests.
 fn variables(toml: &str) -> Vec<(String, String)> {
     let names = toml.split("env = \"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
     names
