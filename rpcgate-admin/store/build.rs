@@ -1,5 +1,5 @@
-//! Detects a PostgreSQL server on this machine, so that tests that need one are reported as ignored where there is none.
-//! With `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail.
+//! Detects a PostgreSQL server on this machine, so that tests that need one are reported as ignored without it. With
+//! `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn main() {
     }
 }
 
-/// Whether the server and the programs that make its databases are in the path, or where Debian's packages have them.
+/// Looks for the server and its programs in the path and where Debian's packages put them.
 fn has_postgres() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();

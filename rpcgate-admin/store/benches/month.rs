@@ -1,8 +1,8 @@
-//! How long a view of 30 days takes in the database of a large host: 100 million calls of several hundred tenants,
-//! one of them large. The rollups are stored by shipments as usual; single requests are left out.
+//! Measures a view of 30 days in the database of a large host: 100 million calls of several hundred tenants, one of
+//! them large. The rollups are stored by shipments as usual; single requests are left out.
 //!
-//! It runs on SQLite, and on PostgreSQL if the machine has it, for some minutes each. The SQLite file is kept under
-//! the target directory for the next run.
+//! It runs on SQLite, and on PostgreSQL if available, for some minutes each. The SQLite file is kept under the target
+//! directory for the next run.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "the input of a benchmark is its own")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -32,15 +32,13 @@ const PROJECTS: u128 = 20;
 const KEYS: u128 = 3;
 const CHAINS: [&str; 10] = ["eth", "bsc", "polygon", "btc", "ltc", "tron", "sol", "near", "sui", "cosmos"];
 const METHODS: u64 = 15;
-/// Rollups of one shipment.
+/// The rollups of one shipment.
 const ROWS: usize = 2_000;
 
-/// The end of the window.
 const fn now() -> Time {
     Time::from_secs(LAST_HOUR * 3_600 + 1_500)
 }
 
-/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -54,7 +52,7 @@ impl Dice {
     }
 }
 
-/// An identifier as scattered as a UUID.
+/// Returns an identifier as scattered as a UUID.
 const fn scattered(kind: u128, number: u128) -> u128 {
     (kind << 64 | number).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
 }
@@ -70,11 +68,11 @@ struct Caller {
     key: KeyId,
     chains: Vec<&'static str>,
     methods: u64,
-    /// In how many of a hundred hours it makes calls.
+    /// The number of hours with calls, out of a hundred.
     busy: u64,
 }
 
-/// The keys of tenant 0, which is large, and of the small ones.
+/// Returns the keys of tenant 0, which is large, and of the small ones.
 fn callers() -> Vec<Caller> {
     let mut callers = Vec::new();
     for project in 0..PROJECTS {
@@ -107,7 +105,7 @@ fn callers() -> Vec<Caller> {
     callers
 }
 
-/// The rollups of one hour, with `calls` calls in total.
+/// Returns the rollups of one hour, with `calls` calls in total.
 fn hour(number: u64, callers: &[Caller], calls: u64, dice: &mut Dice) -> Vec<Rollup> {
     let mut rows = Vec::new();
     let mut weights = Vec::new();
@@ -172,7 +170,6 @@ fn fill(row: &mut Rollup, calls: u64, dice: &mut Dice) {
     };
 }
 
-/// Ships 30 days.
 fn ship(runtime: &Runtime, store: &UsageStore) {
     let callers = callers();
     let mut dice = Dice(1);
@@ -192,7 +189,7 @@ fn ship(runtime: &Runtime, store: &UsageStore) {
                 folded: Folded { rollups: part.to_vec(), newest, ..Folded::default() },
                 blocks: Vec::new(),
             };
-            // As a gateway does: on a busy machine a shipment may miss its deadline, and is repeated.
+            // On a busy machine a shipment may miss its deadline, and is repeated as a gateway does.
             loop {
                 match runtime.block_on(store.ship(&shipment)) {
                     Ok(()) | Err(ShipError::Moved) => break,
@@ -210,7 +207,7 @@ fn ask(of: TenantId, groups: &[Group]) -> UsageAsk {
     UsageAsk::new(of, UsageWindow::of(Period::ThirtyDays, now())).grouped(groups).unwrap()
 }
 
-/// Everything that `GET /usage` reads in this database: the view, and the projects' usage of the current windows.
+/// Reads everything that `GET /usage` reads in this database: the view, and the projects' usage of the current windows.
 async fn usage(store: &UsageStore, of: TenantId) {
     let view = store.usage(&ask(of, &[Group::Chain, Group::Method])).await.unwrap();
     assert!(!view.rows.is_empty() && !view.truncated);

@@ -1,4 +1,4 @@
-//! How many events per second go from the journal's frames into the database, and how long a view of them takes.
+//! Measures the events per second that go from journal frames into the database, and the time of a view of them.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::measurement::WallTime;
@@ -29,7 +29,6 @@ const NOW: Time = Time::from_secs(500_000 * 3_600 + 1_200);
 
 const CHAINS: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
 
-/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -38,15 +37,15 @@ impl Dice {
         (self.0 >> 33) % end
     }
 
-    /// Small numbers are frequent, as callers and methods are in practice.
+    /// Small numbers are frequent, like popular callers and methods in practice.
     fn skewed(&mut self, end: u64) -> u64 {
         let (a, b) = (self.below(end), self.below(end));
         a * b / end
     }
 }
 
-/// Records of a busy gateway from `first` on: 200 keys of 120 projects, 6 chains with some 40 methods each, a batch
-/// now and then, cached answers, refusals, node errors, messages of streams.
+/// Returns the records of a busy gateway from `first` on: 200 keys of 120 projects, 6 chains with 40 methods each, some
+/// batches, cached answers, refusals, node errors and stream messages.
 fn frames(first: u64) -> Vec<u8> {
     let names: Vec<String> = (0..40).map(|n| format!("chain_getSomething{n}")).collect();
     let mut dice = Dice(first);

@@ -1,12 +1,11 @@
 //! The queue of attempts that wait to be counted.
 //!
 //! A client that guesses passwords sends many attempts at once, and each of them is a write. Writes run one at a time,
-//! so the attempts that arrive during one are counted together in the next. A bounded number waits; any further attempt
-//! fails at once.
+//! so the attempts that arrive during one are counted together in the next. At most `MAX_WAITING` wait; any further
+//! attempt fails at once.
 //!
-//! A task writes for as long as attempts wait, and ends with the last of them. It belongs to none of the callers, because
-//! a caller may leave at any moment, as a client that hangs up does: this must not roll back the attempts of the others,
-//! nor leave them waiting.
+//! A task writes while attempts wait, and ends with the last of them. It does not run in a caller's future: a caller
+//! that hangs up must neither roll back the attempts of others nor leave them waiting.
 
 use super::connect::Database;
 use super::error::StoreError;
@@ -16,14 +15,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Attempts that may wait at once.
 const MAX_WAITING: usize = 1_024;
 
-/// Attempts that are counted in one transaction. What they permit uses the database as well, and all at once, so it must
-/// find room in the database's queue.
+/// The number of attempts that are counted in one transaction. All attempts that a batch permits use the database at
+/// once, so they must fit into its queue.
 const MAX_BATCH: usize = queue::MAX_WAITING / 2;
 
-/// The attempts that wait, in the order of their arrival. Clones share them.
+/// The attempts that wait, in order of arrival. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct AttemptQueue {
     database: Database,
@@ -33,7 +31,6 @@ pub(super) struct AttemptQueue {
 #[derive(Debug, Default)]
 struct WaitingAttempts {
     attempts: VecDeque<WaitingAttempt>,
-    /// Whether a task writes.
     is_written: bool,
 }
 
@@ -48,9 +45,8 @@ impl AttemptQueue {
         AttemptQueue { database, waiting: Arc::default() }
     }
 
-    /// Carries out a write together with others that wait, after those that came before. Returns the outcome of an
-    /// attempt that was to be counted, and `None` for another write. Waits no longer than any call of the database may
-    /// take.
+    /// Carries out a write together with others that wait, after all earlier ones. Returns the outcome of an attempt
+    /// that was to be counted, and `None` for another write. Waits no longer than a database call may take.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], also if too many attempts wait.
@@ -76,7 +72,7 @@ impl AttemptQueue {
         }
         waiting.attempts.push_back(attempt);
         let is_written = std::mem::replace(&mut waiting.is_written, true);
-        // A runtime that is ending drops the task at once, and the task locks this as well.
+        // If the runtime is ending, it drops the task at once, and the task takes this lock too.
         drop(waiting);
         if !is_written {
             tokio::spawn(AttemptWriter { queue: self.clone(), is_done: false }.run());
@@ -84,14 +80,14 @@ impl AttemptQueue {
         Ok(())
     }
 
-    /// The attempts to write next, or `None` if none waits, and then the task that writes has ended.
+    /// Returns the attempts to write next. If it returns `None`, the task that writes must end.
     fn next_batch(&self) -> Option<Vec<WaitingAttempt>> {
         let mut waiting = self.waiting();
         let mut batch = Vec::new();
         while batch.len() < MAX_BATCH
             && let Some(attempt) = waiting.attempts.pop_front()
         {
-            // An attempt whose caller has left already is not made.
+            // An attempt whose caller has already left is not made.
             if !attempt.caller.is_closed() {
                 batch.push(attempt);
             }
@@ -121,7 +117,6 @@ impl AttemptQueue {
     }
 }
 
-/// The same error for another caller.
 fn copy(error: &StoreError) -> StoreError {
     match error {
         StoreError::Unavailable(why) => StoreError::Unavailable(why.clone()),
@@ -130,8 +125,8 @@ fn copy(error: &StoreError) -> StoreError {
     }
 }
 
-/// The task that writes. If it ends early, because its runtime does, those that wait get an error, and the next attempt
-/// starts another one.
+/// The task that writes. If its runtime ends early, waiting callers get an error, and the next attempt starts a new
+/// task.
 struct AttemptWriter {
     queue: AttemptQueue,
     is_done: bool,

@@ -1,4 +1,4 @@
-//! Stores the configurations that a program accepts, beside its work.
+//! Stores the configurations that a program accepts, in the background.
 
 use super::{AcceptedConfig, Store};
 use rpcgate_core::clock::Clock;
@@ -6,31 +6,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Configurations that wait for the database: more reloads than anybody makes while it is away.
+/// The number of configurations that may wait for the database, which is more reloads than happen during an outage.
 const WAITING: usize = 64;
 
-/// Time between two attempts to store a configuration.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How often the newest configuration is stored again, which says that it is still in force.
+/// The interval at which the newest configuration is stored again to record that it is still in force.
 const AGAIN: Duration = Duration::from_secs(86_400);
 
-/// Takes the configurations that a program accepts.
+/// Queues the configurations that a program accepts.
 #[derive(Clone, Debug)]
 pub struct ConfigRecorder(mpsc::Sender<AcceptedConfig>);
 
-/// What is left to store. It is done once the database is open.
+/// The queued configurations. [`run`](Self::run) stores them once the database is open.
 #[derive(Debug)]
 pub struct ConfigRecording(mpsc::Receiver<AcceptedConfig>);
 
 impl ConfigRecorder {
-    /// A recorder, and the work that stores what it takes.
+    /// Creates a recorder and the queue that it fills.
     pub fn new() -> (Self, ConfigRecording) {
         let (sender, receiver) = mpsc::channel(WAITING);
         (ConfigRecorder(sender), ConfigRecording(receiver))
     }
 
-    /// Takes a configuration. It never waits.
+    /// Queues a configuration without waiting.
     pub fn record(&self, accepted: AcceptedConfig) {
         if let Err(mpsc::error::TrySendError::Full(_)) = self.0.try_send(accepted) {
             tracing::warn!(
@@ -41,8 +40,8 @@ impl ConfigRecorder {
 }
 
 impl ConfigRecording {
-    /// Stores all that the recorder takes, in this order, until the recorder is dropped. A database that is away is waited
-    /// for.
+    /// Stores the queued configurations in order until the recorder is dropped. Waits for a database that is
+    /// unavailable.
     pub async fn run(mut self, store: Store, clock: Arc<dyn Clock>) {
         let mut newest: Option<AcceptedConfig> = None;
         loop {

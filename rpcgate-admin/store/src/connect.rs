@@ -1,10 +1,9 @@
 //! Connections to a database, and the deadline of every call.
 //!
-//! SQLite allows one writer at a time, so there is one connection for writes and a few for reads, which its
-//! write-ahead log keeps independent of each other. A write takes the lock that it needs when it begins (`BEGIN
-//! IMMEDIATE`): a transaction that reads first and asks for the lock later can fail at once if another process is
-//! writing, whatever its busy timeout. The same holds with a server: a write begins with a lock that all programs
-//! share, so that its reads stay valid until it ends.
+//! SQLite allows one writer at a time, so there is one connection for writes and a few for reads, which its write-ahead
+//! log isolates from each other. A write takes its lock when it begins (`BEGIN IMMEDIATE`): a transaction that reads
+//! first and asks for the lock later can fail at once if another process is writing, whatever its busy timeout. On a
+//! server too, a write begins with a lock that all programs share, so that its reads stay valid until it ends.
 
 use super::database_location::{DatabaseLocation, create, refused};
 use super::error::{StoreError, is_busy};
@@ -27,11 +26,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Deadline of a call.
 pub(super) const DEADLINE: Duration = Duration::from_secs(2);
 
-/// Deadline of a call to a management database on a server, which may be frozen while a client waits. A client that
-/// allows one second still gets our error rather than its own timeout.
+/// The deadline of a call to a management database on a server, which may be frozen. A client with a timeout of one
+/// second still gets our error rather than its own timeout.
 const SERVER_DEADLINE: Duration = Duration::from_millis(900);
 
 /// The deadline of a call to a management database on a server.
@@ -59,7 +57,6 @@ pub(super) fn server_deadline() -> Duration {
 /// Read connections to a file.
 const READERS: u32 = 4;
 
-/// An open database with an up-to-date schema.
 #[derive(Clone, Debug)]
 pub(super) struct Database {
     writer: Arc<DatabasePool>,
@@ -74,12 +71,11 @@ struct DatabasePool {
     location: DatabaseLocation,
     writes: bool,
     connection: Mutex<DatabaseConnection>,
-    /// The calls that wait for one of these connections.
     queue: Queue,
-    /// Whether the connections must be replaced before their next use. With SQLite this is so when a transaction did
-    /// not end properly or its outcome is unknown: if SQLite has rolled one back by itself because the disk failed,
-    /// the driver believes that it is still open and treats whatever follows as a part of it, which is never
-    /// committed. With a server it is so when a call missed its deadline.
+    /// Set if the connections must be replaced before their next use. With SQLite, this happens when a transaction did
+    /// not end properly or its outcome is unknown. If SQLite itself rolls one back because the disk failed, the driver
+    /// believes that it is still open and treats later statements as a part of it, which is never committed. With a
+    /// server, it happens when a call missed its deadline.
     broken: AtomicBool,
 }
 
@@ -107,7 +103,7 @@ impl DatabasePool {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connections to use now, replaced first if they are broken.
+    /// Returns the connections, replaced first if they are broken.
     async fn usable(&self, deadline: Duration) -> Result<DatabaseConnection, StoreError> {
         if self.broken.swap(false, Ordering::AcqRel)
             && let Err(error) = self.reconnect(deadline).await
@@ -118,11 +114,10 @@ impl DatabasePool {
         Ok(self.connection().clone())
     }
 
-    /// Replaces the broken connections.
     async fn reconnect(&self, deadline: Duration) -> Result<(), StoreError> {
         let fresh = match &self.location {
             DatabaseLocation::File(file) => {
-                // The old connection is closed first, since it may hold the lock.
+                // The old connection is closed first, because it may hold the lock.
                 let old = self.connection().clone();
                 let closed = async { Ok(old.close_by_ref().await?) };
                 if let Err::<_, StoreError>(error) = within(deadline, closed).await {
@@ -130,8 +125,8 @@ impl DatabasePool {
                 }
                 connect_retrying(file, deadline, self.writes).await?
             }
-            // Calls that still wait on the old connections do so until their own deadlines; the connections close
-            // with the last of them.
+            // Calls that wait on the old connections do so until their own deadlines; the connections close with the
+            // last of them.
             DatabaseLocation::Server(server) => server.connections(deadline, self.writes),
         };
         *self.connection() = fresh;
@@ -139,11 +134,9 @@ impl DatabasePool {
     }
 }
 
-/// A call's hold on one of a pool's connections.
 struct CallGuard {
     pool: Arc<DatabasePool>,
     deadline: Duration,
-    /// `None` once the call has ended.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -154,9 +147,9 @@ impl CallGuard {
 }
 
 impl Drop for CallGuard {
-    /// Runs when the call was dropped before its end. A server continues a statement that its client has given up, so
-    /// the connection becomes free only when that statement ends. The permit is held until then: otherwise the next
-    /// call would wait for the connection and take the server for frozen.
+    /// Handles a call that was dropped before its end. A server continues a statement whose client has gone, so the
+    /// connection becomes free only when that statement ends. The permit is held until then: otherwise the next call
+    /// would wait for the connection and take the server for frozen.
     fn drop(&mut self) {
         let (Some(permit), DatabaseLocation::Server(_)) = (self.permit.take(), &self.pool.location) else {
             return;
@@ -173,8 +166,8 @@ impl Drop for CallGuard {
     }
 }
 
-/// Marks SQLite's connection as broken when dropped, unless [disarmed](Self::disarm) because the transaction is known
-/// to have ended. With a server this is not needed: the driver tests a connection before it hands it out again.
+/// Marks SQLite's connection as broken when dropped, unless [disarmed](Self::disarm) because the transaction has ended.
+/// A server needs no guard: the driver tests a connection before it hands it out again.
 struct BrokenGuard<'a>(&'a DatabasePool);
 
 impl BrokenGuard<'_> {
@@ -192,12 +185,12 @@ impl Drop for BrokenGuard<'_> {
 }
 
 impl Database {
-    /// Opens the database at `location`, creating the file if it is missing, and brings its schema up to date. Its
-    /// calls end after `deadline`; its writes take `lock` if other programs share the database.
+    /// Opens the database at `location`, creates the file if it is missing, and brings the schema up to date. Calls end
+    /// after `deadline`; writes take `lock` if other programs share the database.
     ///
     /// # Errors
-    /// [`StoreError::File`], [`StoreError::Server`], [`StoreError::Unavailable`], and [`StoreError::Outdated`] if `migrate` is
-    /// false and the schema is not up to date.
+    /// [`StoreError::File`], [`StoreError::Server`], [`StoreError::Unavailable`], and [`StoreError::Outdated`] if
+    /// `migrate` is false and the schema is not up to date.
     pub(super) async fn open<M: MigratorTrait>(
         location: &DatabaseLocation,
         migrate: bool,
@@ -216,7 +209,7 @@ impl Database {
         let connection = writer.connection().clone();
         let pending = within(deadline, async {
             M::get_pending_migrations_read_only(&connection).await.map_err(|error| match (error, location) {
-                // This kind of error has only one cause here: a recorded migration that this program does not know.
+                // This error has only one cause here: a recorded migration that this program does not know.
                 (DbErr::Custom(_), DatabaseLocation::File(file)) => refused(file, NEWER),
                 (DbErr::Custom(_), DatabaseLocation::Server(server)) => server.refused(NEWER),
                 (error, _) => error.into(),
@@ -229,8 +222,8 @@ impl Database {
         let readers = within(deadline, DatabasePool::open(location, false, deadline)).await?;
         let database = Database { writer, readers, lock, deadline };
         if !pending.is_empty() {
-            // One transaction for all migrations, so that two programs that start together do not both create the
-            // same table. Rewriting a large table may take long, so there is no deadline once the lock is held.
+            // One transaction for all migrations, so that two programs that start together do not both create a table.
+            // There is no deadline once the lock is held, because rewriting a large table may take long.
             let transaction = within(deadline, database.begin()).await?;
             if let DatabaseLocation::Server(_) = location {
                 transaction.execute_unprepared("SET LOCAL statement_timeout = 0").await?;
@@ -242,7 +235,7 @@ impl Database {
         Ok(database)
     }
 
-    /// The server, unless the database is a file.
+    /// Returns the server unless the database is a file.
     pub(super) fn server(&self) -> Option<&Server> {
         match &self.writer.location {
             DatabaseLocation::File(_) => None,
@@ -250,18 +243,18 @@ impl Database {
         }
     }
 
-    /// The longest time that a call takes, including its wait for a connection.
+    /// Returns the longest duration of a call, including its wait for a connection.
     pub(super) fn longest_call(&self) -> Duration {
         self.deadline.saturating_add(self.deadline / 2)
     }
 
-    /// Calls `observe` with each statement of the writes that follow.
+    /// Calls `observe` with each statement of later writes.
     #[cfg(test)]
     pub(super) fn observe_writes(&self, observe: impl Fn(&str) + Send + Sync + 'static) {
         self.writer.connection().set_metric_callback(move |done| observe(&done.statement.sql));
     }
 
-    /// Begins a write, which holds the lock from the start and is rolled back unless it is committed.
+    /// Begins a write, which holds the lock from the start and is rolled back unless committed.
     pub(super) async fn begin(&self) -> Result<DatabaseTransaction, StoreError> {
         let transaction = self.begin_unlocked().await?;
         if self.server().is_some() {
@@ -282,12 +275,12 @@ impl Database {
         Ok(begun?)
     }
 
-    /// The same database with another deadline for snapshots.
+    /// Returns the same database with another deadline for snapshots.
     pub(super) fn with_deadline(&self, deadline: Duration) -> Self {
         Database { deadline, ..self.clone() }
     }
 
-    /// Reads, within the deadline. `work` cannot write.
+    /// Runs `work`, which cannot write, within the deadline.
     pub(super) async fn read<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseConnection) -> Result<T, E>,
@@ -296,13 +289,13 @@ impl Database {
         self.with_connection(&self.readers, Box::pin(read)).await
     }
 
-    /// Reads one consistent snapshot, within the deadline.
+    /// Runs `work` on one consistent snapshot, within the deadline.
     pub(super) async fn snapshot<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
         self.read(async |database| {
-            // SQLite gives every transaction the snapshot of its first read, and has no other isolation level.
+            // SQLite gives every transaction the snapshot of its first read and has no other isolation level.
             let isolation = self.server().map(|_| IsolationLevel::RepeatableRead);
             let moment = database.begin_with_config(isolation, None).await.map_err(StoreError::from)?;
             work(&moment).await
@@ -310,7 +303,7 @@ impl Database {
         .await
     }
 
-    /// Runs `work` in one transaction, within the deadline: all of it is done or nothing.
+    /// Runs `work` in one transaction, within the deadline.
     pub(super) async fn transact<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
@@ -319,8 +312,8 @@ impl Database {
         self.with_connection(&self.writer, Box::pin(write)).await
     }
 
-    /// Like [`transact`](Self::transact), for work that many callers share, of which there is one at a time: it has a
-    /// place in the queue however many writes wait. Otherwise all these callers would be refused at once.
+    /// Like [`transact`](Self::transact), for work that many callers share and that runs once at a time. It may exceed
+    /// the queue's limit; otherwise all these callers would be refused at once.
     pub(super) async fn transact_shared<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
@@ -330,8 +323,8 @@ impl Database {
         self.with_permit(&self.writer, permit, Box::pin(write)).await
     }
 
-    /// Like [`transact`](Self::transact), for work that several programs do at once on rows that each of them locks: it
-    /// does not wait for `lock`.
+    /// Like [`transact`](Self::transact), but does not wait for `lock`: several programs do this work at once and lock
+    /// their rows.
     pub(super) async fn transact_beside<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
@@ -340,8 +333,8 @@ impl Database {
         self.with_connection(&self.writer, Box::pin(write)).await
     }
 
-    /// Like [`transact`](Self::transact), for work that one of several programs does for all: it does not wait for
-    /// `lock`, and returns `None` if another program holds it.
+    /// Like [`transact`](Self::transact), for work that one program does for all. It does not wait for `lock`, and
+    /// returns `None` if another program holds it.
     pub(super) async fn transact_exclusive<T, E: From<StoreError>>(
         &self,
         lock: AdvisoryLock,
@@ -360,7 +353,7 @@ impl Database {
         self.with_connection(&self.writer, Box::pin(write)).await
     }
 
-    /// Runs `work` in `transaction`, then commits it or rolls it back.
+    /// Runs `work` in `transaction`, then commits or rolls back.
     async fn finish<T, E: From<StoreError>>(
         &self,
         transaction: DatabaseTransaction,
@@ -382,10 +375,10 @@ impl Database {
         }
     }
 
-    /// Runs `work` once `pool` has a connection for it. The wait for the connection takes at most half the deadline,
-    /// and `work` at most the whole deadline: a machine that is stuck answers nothing, not even its own timeouts.
-    /// Work that is cut short is rolled back. `work` is boxed because it is large and would otherwise be a part of
-    /// every future that waits for a database.
+    /// Runs `work` once `pool` has a connection for it. The wait takes at most half the deadline, and `work` at most
+    /// the whole deadline: a stuck machine does not report even its own timeouts. Work that is cut short is rolled
+    /// back. `work` is boxed because it is large and would otherwise be a part of every future that waits for a
+    /// database.
     async fn with_connection<T, E: From<StoreError>>(
         &self,
         pool: &Arc<DatabasePool>,
@@ -395,7 +388,6 @@ impl Database {
         self.with_permit(pool, permit, work).await
     }
 
-    /// Runs `work` on the connection that `permit` is for.
     async fn with_permit<T, E: From<StoreError>>(
         &self,
         pool: &Arc<DatabasePool>,
@@ -407,7 +399,7 @@ impl Database {
         guard.release();
         let Ok(done) = done else {
             if self.server().is_some() {
-                // The server may have been replaced, and connections to the old one stay silent for ever.
+                // The server may have been replaced, and connections to the old one would stay silent.
                 self.writer.broken.store(true, Ordering::Release);
                 self.readers.broken.store(true, Ordering::Release);
             }
@@ -416,8 +408,8 @@ impl Database {
         done
     }
 
-    /// Closes all connections, which checkpoints the log into the file. This waits at most one deadline for running
-    /// calls; they are committed or rolled back when the file is opened again.
+    /// Closes all connections, which checkpoints the log into the file. Waits at most one deadline for running calls;
+    /// the next open of the file commits them or rolls them back.
     pub(super) async fn close(&self) {
         for pool in [&self.readers, &self.writer] {
             let connections = pool.connection().clone();
@@ -429,7 +421,7 @@ impl Database {
     }
 }
 
-/// Why a database is refused that has a migration which this program does not know.
+/// The error text for a database with a migration that this program does not know.
 pub const NEWER: &str = "was made by a newer version of this program";
 
 async fn within<T, E: From<StoreError>>(
@@ -439,8 +431,8 @@ async fn within<T, E: From<StoreError>>(
     tokio::time::timeout(deadline, work).await.unwrap_or_else(|_| Err(StoreError::late(deadline).into()))
 }
 
-/// [`connect`], retried while the file is locked. Two programs that open a new file at the same time collide when
-/// both turn on the write-ahead log, and SQLite does not wait for the lock there.
+/// Calls [`connect`] and retries while the file is locked. Two programs that open a new file at the same time collide
+/// when both turn on the write-ahead log, and SQLite does not wait for the lock there.
 async fn connect_retrying(
     file: &Path,
     deadline: Duration,
@@ -457,7 +449,7 @@ async fn connect_retrying(
 
 async fn connect(file: &Path, deadline: Duration, writes: bool) -> Result<DatabaseConnection, DbErr> {
     let file = file.to_owned();
-    // The file is set below, because a name within a URL would be parsed as a part of the URL.
+    // The file name is set below, because within a URL it would be parsed as part of the URL.
     let mut options = ConnectOptions::new("sqlite://rpcgate.db");
     let connections = if writes { 1 } else { READERS };
     options
@@ -474,12 +466,11 @@ async fn connect(file: &Path, deadline: Duration, writes: bool) -> Result<Databa
                 .filename(&file)
                 .create_if_missing(false)
                 .journal_mode(SqliteJournalMode::Wal)
-                // Acknowledged writes must survive a power failure. That holds for usage too, since the gateway
-                // removes its journal after a shipment.
+                // Acknowledged writes must survive a power failure. This includes usage, because the gateway removes
+                // its journal after a shipment.
                 .synchronous(SqliteSynchronous::Full)
                 .foreign_keys(true)
-                // SQLite gives up before our deadline, so that no statement still waits for a lock when the deadline
-                // is over.
+                // SQLite gives up before our deadline, so that no statement still waits for a lock after it.
                 .busy_timeout(deadline.mul_f32(0.8));
             if writes { sqlite } else { sqlite.pragma("query_only", "ON") }
         });

@@ -1,4 +1,4 @@
-//! The location of a database, as `database.url` gives it.
+//! The location of a database, parsed from `database.url`.
 
 use super::error::StoreError;
 use super::server::Server;
@@ -7,19 +7,16 @@ use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Where a database is.
 #[derive(Clone, Debug)]
 pub(super) enum DatabaseLocation {
-    /// An SQLite file.
     File(PathBuf),
-    /// A database on a PostgreSQL server.
     Server(Box<Server>),
 }
 
 impl DatabaseLocation {
-    /// Reads `database.url`: `sqlite://` and the name of a file, relative to the working directory unless it begins
-    /// with a slash, or `postgres://user:password@host:port/name?sslmode=…`; `%XX` for characters that a URL cannot
-    /// have.
+    /// Parses `database.url`: `sqlite://` and a file name, relative to the working directory unless it begins with a
+    /// slash, or `postgres://user:password@host:port/name?sslmode=…`. Characters that a URL cannot contain are written
+    /// as `%XX`.
     ///
     /// # Errors
     /// [`StoreError::Url`].
@@ -47,8 +44,8 @@ impl DatabaseLocation {
         Ok(DatabaseLocation::File(name.into()))
     }
 
-    /// The location of the usage database: a file beside this one (`rpcgate.db` → `rpcgate-usage.db`), or the same
-    /// database of the server.
+    /// Returns the location of the usage database: a file next to this one (`rpcgate.db` → `rpcgate-usage.db`), or the
+    /// same database on the server.
     pub(super) fn usage(&self) -> DatabaseLocation {
         let DatabaseLocation::File(file) = self else { return self.clone() };
         let mut name = file.file_stem().unwrap_or_default().to_owned();
@@ -70,8 +67,8 @@ impl fmt::Display for DatabaseLocation {
     }
 }
 
-/// Creates the file if it is missing, readable by its owner alone, because it holds hashes of keys and email
-/// addresses. SQLite gives its log the same permissions.
+/// Creates the file if it is missing, readable by its owner alone, because it holds key hashes and e-mail addresses.
+/// SQLite gives its log the same permissions.
 pub(super) fn create(file: &Path) -> Result<(), StoreError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -115,7 +112,7 @@ pub fn url_of(file: &Path) -> String {
     url
 }
 
-/// `text` with its percent-escapes decoded, or `None` if one of them is broken or the result is not UTF-8.
+/// Decodes percent-escapes, or returns `None` if one is broken or the result is not UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();

@@ -9,43 +9,43 @@ use std::time::Duration;
 /// The reason why the database did not execute a statement.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It did not answer in time, or cannot be read or written at the moment. A later try may succeed. A write that
-    /// ends like this may have been committed nevertheless, because it can be too late to cancel it.
+    /// The database did not answer in time, or cannot be read or written at the moment. A retry may succeed. The write
+    /// may have been committed nevertheless, because it can be too late to cancel it.
     #[error("the database cannot be reached now: {0}")]
     Unavailable(String),
-    /// Nothing with this identifier exists, or it belongs to another tenant.
+    /// No object with this identifier exists, or it belongs to another tenant.
     #[error("there is no such {0}")]
     NotFound(&'static str),
-    /// Something else has this value, which must be unique.
+    /// A unique value is already in use.
     #[error("there is already a {what} with this {value}")]
     Taken {
-        /// What exists already.
+        /// The existing object.
         what: &'static str,
         /// The property that both would share.
         value: &'static str,
     },
-    /// It was decided before and cannot be decided again.
+    /// It was already decided.
     #[error("this {0} has been decided already")]
     Decided(&'static str),
-    /// Its current state does not allow this; the text says why.
+    /// The current state does not allow this; the text gives the reason.
     #[error("{0}")]
     WrongState(&'static str),
-    /// It has another version than the write expects, because somebody changed it.
+    /// Another write changed the version that this write expects.
     #[error("it has been changed meanwhile")]
     Changed,
-    /// The permitted number has been reached.
+    /// The permitted number is reached.
     #[error("{0}")]
     Full(String),
-    /// A usage query that would read more than can be answered in time; the text says how to narrow it.
+    /// A usage query that would read more than can be answered in time; the text explains how to narrow it.
     #[error("{0}")]
     TooWide(String),
-    /// This tenant has too many usage queries running: another would wait too long.
+    /// The tenant has too many usage queries running, so another would wait too long.
     #[error("too many questions about usage at a time")]
     Busy,
     /// A number that exceeds what the database can store.
     #[error("{0} must be at most 9223372036854775807")]
     TooLarge(&'static str),
-    /// `database.url` names nothing that can be opened. The text does not repeat the URL.
+    /// `database.url` is invalid. The text does not repeat the URL.
     #[error("database.url: {0}")]
     Url(String),
     /// The file cannot be opened or created.
@@ -53,15 +53,15 @@ pub enum StoreError {
     File {
         /// The database file.
         file: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The server cannot be used as it is: it refuses the login, the database does not exist, or the like.
+    /// The server cannot be used, for example because it refuses the login or the database does not exist.
     #[error("{server}: {why}")]
     Server {
         /// Its address and the name of the database.
         server: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// The schema is older than this program, and `database.migrate` is off.
@@ -86,12 +86,11 @@ impl StoreError {
     }
 }
 
-/// Why the removal of old rows ended before all of them were removed.
+/// The reason why the removal of old rows ended early.
 #[derive(Debug)]
 pub(super) enum RemovalStopped {
-    /// Another program is removing them and will do the rest.
+    /// Another program is removing them.
     LockHeld,
-    /// The database reported an error.
     Failed(StoreError),
 }
 
@@ -121,7 +120,7 @@ impl From<DbErr> for StoreError {
     }
 }
 
-// SQLite's result codes. The higher bytes only refine the lowest one.
+// SQLite's result codes; the higher bytes refine the lowest one.
 const BUSY: u32 = 5;
 const LOCKED: u32 = 6;
 const READ_ONLY: u32 = 8;
@@ -129,16 +128,14 @@ const IO: u32 = 10;
 const FULL: u32 = 13;
 const NO_OPEN: u32 = 14;
 
-/// Prefixes of PostgreSQL's error codes for failures that say nothing about the statement, or that another attempt
-/// may not meet: connections, resources, an operator's intervention (which includes a statement timeout), system
-/// errors; a lock that could not be had, a serialization failure, a deadlock, an idle transaction that was ended, a
-/// server that is read-only because another has taken its place.
+/// Prefixes of PostgreSQL error codes for failures that do not concern the statement or that a retry may avoid:
+/// connections, resources, operator intervention (which includes a statement timeout), system errors, an unavailable
+/// lock, a serialization failure, a deadlock, an idle transaction that was ended, a read-only server after a failover.
 const UNAVAILABLE: [&str; 9] = ["08", "53", "57", "58", "55P03", "40001", "40P01", "25P03", "25006"];
 
-/// PostgreSQL's code for a lock timeout.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
-/// Whether an error says that another connection holds a lock.
+/// Reports whether another connection holds a lock.
 pub(super) fn is_busy(error: &DbErr) -> bool {
     match cause(error).and_then(code) {
         Some(Code::Sqlite(code)) => matches!(code, BUSY | LOCKED),
@@ -147,7 +144,7 @@ pub(super) fn is_busy(error: &DbErr) -> bool {
     }
 }
 
-/// Whether an error is about reaching the database rather than about the statement.
+/// Reports whether the database could not be reached, as opposed to an error in the statement.
 pub(super) fn is_unavailable(error: &DbErr) -> bool {
     let Some(cause) = cause(error) else { return matches!(error, DbErr::ConnectionAcquire(_)) };
     match cause {
@@ -164,7 +161,7 @@ pub(super) fn is_unavailable(error: &DbErr) -> bool {
     }
 }
 
-/// The columns whose values exist already, as PostgreSQL names them: `Key (hash)=(…) already exists.`
+/// Returns the columns whose values already exist, from PostgreSQL's detail text: `Key (hash)=(…) already exists.`
 pub(super) fn columns_of(error: &DbErr) -> Option<&str> {
     let SqlxError::Database(error) = cause(error)? else { return None };
     let detail = error.try_downcast_ref::<PgDatabaseError>()?.detail()?;
@@ -180,7 +177,6 @@ fn cause(error: &DbErr) -> Option<&SqlxError> {
     }
 }
 
-/// The code that a database gives an error.
 enum Code<'e> {
     Sqlite(u32),
     Postgres(&'e str),

@@ -1,8 +1,8 @@
 //! Interrupts SQLite statements whose callers have gone.
 //!
-//! SQLite runs a statement in a thread that notices nothing until the next row, so a statement that adds up a month
-//! would keep its connection to the end although its caller got a timeout long before. SQLite's progress handler asks
-//! at intervals whether to continue.
+//! SQLite runs a statement in a thread that notices nothing until the next row. A statement that adds up a month would
+//! keep its connection to the end, long after its caller got a timeout. SQLite's progress handler asks at intervals
+//! whether to continue.
 
 use sea_orm::sqlx::pool::PoolOptions;
 use sea_orm::sqlx::{Error, Sqlite, SqliteConnection};
@@ -10,15 +10,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Instructions of SQLite's virtual machine between two calls of the progress handler: some tenths of a millisecond.
+/// The number of virtual machine instructions between two calls of SQLite's progress handler: some tenths of a
+/// millisecond.
 const INSTRUCTIONS_PER_CHECK: i32 = 10_000;
 
 tokio::task_local! {
-    /// Whether the work of this task was cancelled.
     static CANCELLED: Arc<AtomicBool>;
 }
 
-/// Runs `work`. If this future is dropped before it completes, the statements that it has begun end.
+/// Runs `work`. If this future is dropped early, the statements that it has begun end.
 pub(super) async fn cancel_on_drop<T>(work: impl Future<Output = T>) -> T {
     let guard = CancelOnDrop { cancelled: Arc::default(), done: false };
     let done = CANCELLED.scope(guard.cancelled.clone(), work).await;
@@ -26,7 +26,6 @@ pub(super) async fn cancel_on_drop<T>(work: impl Future<Output = T>) -> T {
     done
 }
 
-/// Cancels the statements of a future that is dropped before its end.
 struct CancelOnDrop {
     cancelled: Arc<AtomicBool>,
     done: bool,
@@ -46,8 +45,8 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Makes all statements of a connection end when the [future](cancel_on_drop) that took it out of the pool is
-/// dropped. Statements outside such a future, as while the schema is brought up to date, run to their end.
+/// Makes all statements of a connection end when the [future](cancel_on_drop) that took it from the pool is dropped.
+/// Statements outside such a future, for example migrations, run to their end.
 pub(super) fn cancellable_statements(pool: PoolOptions<Sqlite>) -> PoolOptions<Sqlite> {
     pool.after_connect(|connection, _| Box::pin(watch_cancellation(connection))).before_acquire(
         |connection, _| Box::pin(async { watch_cancellation(connection).await.map(|()| true) }),
@@ -73,7 +72,7 @@ mod tests {
     use sea_orm::{ConnectionTrait, DbBackend, Statement};
     use std::time::Duration;
 
-    /// Counts for about an hour.
+    /// A query that counts for about an hour.
     const LONG: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000000000) SELECT count(*) FROM n";
 
     #[tokio::test]
@@ -84,7 +83,7 @@ mod tests {
             let ask = Statement::from_string(DbBackend::Sqlite, LONG);
             store.read(async |database| Ok(database.query_one_raw(ask).await?)).await
         };
-        // More of them than there are connections, and then once more: each later caller gets a connection in time.
+        // More queries than there are connections, twice: each later caller gets a connection in time.
         for _ in 0..2 {
             let late = tokio::join!(count(), count(), count(), count());
             for late in <[_; 4]>::from(late) {

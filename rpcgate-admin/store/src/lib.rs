@@ -1,13 +1,13 @@
-//! The databases. This is the only module that contains SQL.
+//! The databases. This is the only crate that contains SQL.
 //!
-//! [`Store`] holds the data of the management side: tenants, users and their sessions, projects, keys, quotas, and
-//! the settings by which operators override the configuration. Every write is one transaction. A change that gateways
-//! must learn of is written in that transaction as a row of the change feed, which the store exposes as core's
-//! [`ChangeFeed`](rpcgate_core::backend::changes::ChangeFeed); what people may want to look up later is written in it
-//! as an audit entry. [`UsageStore`] holds usage.
+//! [`Store`] holds the management data: tenants, users and their sessions, projects, keys, quotas, and the settings
+//! with which operators override the configuration. Every write is one transaction. It also writes a row of the change
+//! feed if gateways must learn of the change, and an audit entry if people may want to look it up later. The store
+//! exposes the feed as core's [`ChangeFeed`](rpcgate_core::backend::changes::ChangeFeed). [`UsageStore`] holds usage.
 //!
-//! What the gateway calls returns a boxed future. The body of an async function is compiled in each crate that awaits it,
-//! so `rpcgate-server` would compile these again, a third of its code, and optimise them like the path of a call.
+//! The methods that the gateway calls return a boxed future. The body of an async function is compiled in each crate
+//! that awaits it, so `rpcgate-server` would compile these again, a third of its code, and optimise them like the path
+//! of a call.
 
 mod attempt_queue;
 mod config_recorder;
@@ -100,12 +100,12 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
-    /// The attempts that wait to be counted. They belong to no run and depend on no condition: an attempt counts whatever
+    /// The attempts that wait to be counted. They belong to no run and have no condition: an attempt counts whatever
     /// becomes of its request.
     attempts: AttemptQueue,
-    /// The entry that each write adds to the audit.
+    /// The audit entry that each write adds.
     entry: Option<Arc<Audit>>,
-    /// The run to which each write belongs.
+    /// The run that each write belongs to.
     run: Option<Run>,
     /// The condition of each write.
     expected: Option<Arc<Expected>>,
@@ -114,11 +114,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the database at `url` (`database.url`): `sqlite://` and the name of a file, which is created if it is
-    /// missing, or `postgres://…` for a database that exists. With `migrate` its schema is brought up to date.
+    /// Opens the database at `url` (`database.url`): `sqlite://` and a file name, which is created if it is missing, or
+    /// `postgres://…` for an existing database. With `migrate`, brings its schema up to date.
     ///
     /// # Errors
-    /// [`StoreError::Url`] if `url` is not such a URL, [`StoreError::File`] if the file cannot be created or opened,
+    /// [`StoreError::Url`] if `url` is invalid, [`StoreError::File`] if the file cannot be created or opened,
     /// [`StoreError::Server`] if the server cannot be used, [`StoreError::Outdated`] if the schema is not up to date
     /// and `migrate` is false, [`StoreError::Unavailable`].
     pub fn open(url: &str, migrate: bool) -> BoxFuture<'_, Result<Self, StoreError>> {
@@ -141,13 +141,13 @@ impl Store {
         Ok(Store { database, attempts, entry: None, run: None, expected: None, plans: Arc::default() })
     }
 
-    /// This store, but each of its writes adds `entry` to the audit in the same transaction, so that neither exists
-    /// without the other. A write that takes an entry itself adds that one instead.
+    /// Returns this store, but each write adds `entry` to the audit in the same transaction. A write that takes its own
+    /// entry adds that one instead.
     pub fn with_audit_entry(&self, entry: Audit) -> Store {
         Store { entry: Some(Arc::new(entry)), ..self.clone() }
     }
 
-    /// This store with the configured `plans`, which say how many things of each kind a tenant may have.
+    /// Returns this store with the configured `plans`, which limit the objects of a tenant.
     pub fn with_plans(self, plans: Plans) -> Store {
         Store { plans: Arc::new(plans), ..self }
     }
@@ -159,7 +159,6 @@ impl Store {
         })
     }
 
-    /// Reads, within the deadline.
     async fn read<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseConnection) -> Result<T, StoreError>,
@@ -167,8 +166,7 @@ impl Store {
         self.database.read(work).await
     }
 
-    /// Runs `work` in one transaction, within the deadline: all of it is done or nothing. The audit entry that this
-    /// store carries is added in the same transaction.
+    /// Runs `work` in one transaction, within the deadline. The store's audit entry is added in the same transaction.
     async fn write<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
@@ -183,7 +181,7 @@ impl Store {
         self.transact(work).await
     }
 
-    /// Like [`write`](Self::write), for a write that may find nothing to do and therefore adds its own audit entry.
+    /// Like [`write`](Self::write), for a write that may have nothing to do and therefore adds its own audit entry.
     async fn transact<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
@@ -201,15 +199,15 @@ impl Store {
         self.database.transact(work).await
     }
 
-    /// Runs `work`, which removes expired rows, in one transaction. One program does this at a time: while another
-    /// does, this returns [`RemovalStopped::LockHeld`].
+    /// Runs `work`, which removes expired rows, in one transaction. While another program does so, this returns
+    /// [`RemovalStopped::LockHeld`].
     async fn remove_expired<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, RemovalStopped> {
         let work = async |transaction: &DatabaseTransaction| {
             if self.database.server().is_some() {
-                // Removing rows is a write like any other, so it takes that lock too.
+                // Removals take the lock of writes too.
                 AdvisoryLock::Management.wait(transaction).await?;
             }
             work(transaction).await
@@ -218,7 +216,7 @@ impl Store {
     }
 }
 
-/// A new identifier for a row: a UUID of version 7, so that rows are stored in the order of their creation.
+/// Returns a new identifier for a row: a version 7 UUID, so that rows are stored in order of creation.
 pub fn fresh_id(now: Time) -> u128 {
     RequestId::new(now).0
 }

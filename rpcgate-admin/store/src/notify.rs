@@ -1,8 +1,7 @@
-//! Notifications of changes: a PostgreSQL server notifies its listeners of every change when it is committed.
+//! Notifications of changes: a PostgreSQL server notifies its listeners of every committed change.
 //!
-//! A notification only makes a reader poll sooner. Readers of the change feed poll it anyway, so nothing depends on
-//! notifications: while the connection to the server is cut or the server is frozen, changes are found a little
-//! later.
+//! A notification only makes a reader poll sooner. Readers poll the change feed anyway, so they find changes a little
+//! later while the connection is cut or the server is frozen.
 
 use super::Store;
 use super::server::Server;
@@ -13,17 +12,15 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// The name of the channel, which belongs to one database.
 const CHANNEL: &str = "rpcgate_changes";
 
-/// Time between two attempts to listen.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long the server may take to start listening or to answer a liveness check.
+/// The time within which the server must start to listen or answer a liveness check.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// After this time without a notification, the server is asked whether it is still there: a connection that was cut
-/// does not report it.
+/// The time without a notification after which the server's liveness is checked: a cut connection does not report
+/// itself.
 const QUIET: Duration = Duration::from_secs(20);
 
 /// Makes the server notify all listeners once `transaction` is committed.
@@ -35,9 +32,8 @@ pub(super) async fn send(transaction: &DatabaseTransaction) -> Result<(), DbErr>
 }
 
 impl Store {
-    /// Calls `on_change` whenever there may be new changes, for as long as this future is polled. SQLite files have
-    /// no notifications. Changes that happen while no connection listens are not reported, so this does not replace
-    /// polling.
+    /// Calls `on_change` when there may be new changes, while this future is polled. SQLite files have no
+    /// notifications. Changes while no connection listens are not reported, so this does not replace polling.
     pub fn notifications<'a>(&'a self, on_change: &'a (dyn Fn() + Send + Sync)) -> BoxFuture<'a, ()> {
         Box::pin(self.notify_within(QUIET, PATIENCE, on_change))
     }
@@ -51,7 +47,7 @@ impl Store {
     }
 }
 
-/// Listens until the connection ends for any reason.
+/// Listens until the connection ends.
 async fn listen(server: &Server, quiet: Duration, patience: Duration, on_change: &(dyn Fn() + Send + Sync)) {
     let listening = async {
         let mut listener = PgListener::connect_with(&server.single()).await?;
@@ -92,11 +88,11 @@ mod tests {
     use tokio::sync::Notify;
     use tokio::task::JoinHandle;
 
-    /// Enough on a loaded machine too.
+    /// Long enough on a loaded machine too.
     const ENOUGH: Duration = Duration::from_secs(60);
 
     async fn store(url: &str) -> Store {
-        // On a loaded machine opening may take longer than a gateway's deadline.
+        // On a loaded machine, opening may take longer than a gateway's deadline.
         for _ in 0..100 {
             if let Ok(store) = Store::open(url, true).await {
                 return store;
@@ -105,7 +101,7 @@ mod tests {
         panic!("the server does not answer");
     }
 
-    /// Changes something as soon as the server accepts it.
+    /// Retries a change until the server accepts it.
     async fn change(store: &Store) {
         for _ in 0..100 {
             if store.switch_chain("toy", true, Time::from_secs(1)).await.is_ok() {
@@ -121,7 +117,6 @@ mod tests {
     }
 
     impl Listener {
-        /// Starts to listen.
         async fn new(store: &Store, quiet: Duration) -> Self {
             let (notified, store) = (Arc::new(Notify::new()), store.clone());
             let notify = notified.clone();
@@ -181,7 +176,7 @@ mod tests {
         let store = store(&server.database()).await;
         let listener = Listener::new(&store, Duration::from_millis(100)).await;
         server.freeze();
-        // It gets no answer and closes the connection; from then on it receives nothing on the old one.
+        // The listener gets no answer and closes the connection, so it receives nothing on the old one.
         tokio::time::sleep(Duration::from_secs(4)).await;
         server.thaw();
         listener.hears("that it listens again").await;

@@ -1,8 +1,8 @@
-//! The queue of calls that wait for a database's connections.
+//! The queue of calls that wait for a database connection.
 //!
-//! As many calls run as there are connections, and a bounded number waits; any further call fails at once. So a
-//! call's deadline begins when it has a connection: many callers are not a sign that the database is down, and no
-//! reason to reconnect.
+//! As many calls run as there are connections, and a bounded number waits; any further call fails at once. A call's
+//! deadline begins when it has a connection: many callers do not mean that the database is down, and are no reason to
+//! reconnect.
 
 use super::error::StoreError;
 use std::sync::Arc;
@@ -10,12 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-/// Calls that may wait for a connection at once.
 pub(super) const MAX_WAITING: usize = 128;
 
 const CLOSED: &str = "its connections are closed";
 
-/// The calls that wait for one of several connections, in the order of their arrival.
+/// The calls that wait for connections, in order of arrival.
 #[derive(Debug)]
 pub(super) struct Queue {
     connections: Arc<Semaphore>,
@@ -28,7 +27,7 @@ impl Queue {
         Queue::with_limit(connections, MAX_WAITING)
     }
 
-    /// A queue in which at most `max_waiting` calls wait.
+    /// Creates a queue in which at most `max_waiting` calls wait.
     pub(super) fn with_limit(connections: u32, max_waiting: usize) -> Self {
         let connections = usize::try_from(connections).unwrap_or(usize::MAX);
         let connections = connections.min(Semaphore::MAX_PERMITS);
@@ -50,8 +49,8 @@ impl Queue {
         self.wait_beyond_bound(timeout).await
     }
 
-    /// Waits up to `timeout` for a free connection however many calls wait: for a call that many callers share, of which
-    /// there is one at a time.
+    /// Waits up to `timeout` for a free connection regardless of the queue's limit, for a call that many callers share
+    /// and that runs once at a time.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if no connection became free in time.
@@ -68,7 +67,7 @@ impl Queue {
     }
 }
 
-/// A place in the queue, counted until it is dropped.
+/// A position in the queue, counted until it is dropped.
 struct WaitingGuard<'q>(&'q AtomicUsize);
 
 impl<'q> WaitingGuard<'q> {

@@ -1,22 +1,22 @@
-//! `check --against running`: what a reload would change.
+//! The changes that a reload would make, for `check --against running`.
 
 use crate::{RunningConfig, Store, StoreError};
 use rpcgate_config::{ChangedSetting, Config, ConfigProgram, ReloadEffect, SecretFingerprints, moment_text};
 use std::io::{self, Write};
 
-/// What a reload would do, as an exit code says it.
+/// The effect of a reload, expressed as an exit code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ReloadPlan {
-    /// Nothing that the program uses would change: exit code 0.
+    /// No effective setting changes: exit code 0.
     Nothing,
-    /// A reload applies everything: exit code 10.
+    /// A reload applies all changes: exit code 10.
     Reload,
-    /// Something needs a restart: exit code 11.
+    /// A change needs a restart: exit code 11.
     Restart,
 }
 
 impl ReloadPlan {
-    /// The exit code.
+    /// Returns the exit code.
     pub const fn code(self) -> u8 {
         match self {
             ReloadPlan::Nothing => 0,
@@ -26,17 +26,17 @@ impl ReloadPlan {
     }
 }
 
-/// How a configuration differs from the one that a program has in force.
+/// The difference between a configuration and the one that a program has in force.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunningComparison {
-    /// The settings that differ, each with what a reload does.
+    /// The settings that differ, each with the effect of a reload.
     pub changes: Vec<(ChangedSetting, ReloadEffect)>,
-    /// Secrets of which it is not known whether they differ.
+    /// The number of secrets that cannot be compared.
     pub unknown: usize,
 }
 
 impl RunningComparison {
-    /// Compares `config` with what `program` has in force.
+    /// Compares `config` with the configuration that `program` has in force.
     pub fn new(program: ConfigProgram, running: &RunningConfig, config: &Config) -> Self {
         let known = SecretFingerprints::of(config);
         let key = known.iter().find(|one| one.id() == running.version.fingerprint_key);
@@ -54,7 +54,7 @@ impl RunningComparison {
         self.changes.iter().filter(|(_, effect)| *effect == wanted).count()
     }
 
-    /// What a reload would do.
+    /// Returns the effect of a reload.
     pub fn plan(&self) -> ReloadPlan {
         match (self.count(ReloadEffect::Restart), self.count(ReloadEffect::Live)) {
             (0, 0) => ReloadPlan::Nothing,
@@ -100,10 +100,10 @@ impl RunningComparison {
     }
 }
 
-/// Why a configuration cannot be compared with one in force.
+/// The reason why a configuration cannot be compared with one in force.
 #[derive(Debug, thiserror::Error)]
 pub enum ComparisonError {
-    /// The database has no version of such a process, or of several.
+    /// The database has no version of such a process, or has several.
     #[error("{0}")]
     NotFound(String),
     /// The database cannot be used.
@@ -114,8 +114,9 @@ pub enum ComparisonError {
     Output(String),
 }
 
-/// Compares `config` with what `program` has in force, and writes the comparison to `out`. The process is the one at
-/// `place`, or the only one on the machine `host`. The database is the one that `config` names; its schema is not touched.
+/// Compares `config` with the configuration that `program` has in force, and writes the comparison to `out`. The
+/// process is the one at `place`, or the only one on the machine `host`. Reads the database that `config` names and
+/// does not touch its schema.
 ///
 /// # Errors
 /// [`ComparisonError`].

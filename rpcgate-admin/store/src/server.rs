@@ -2,8 +2,8 @@
 //!
 //! A frozen server, or a network that drops everything, answers nothing on an open connection, so each call has a
 //! deadline on our side, and connections that missed it are not used again. The server has the same deadline for
-//! statements, so that it does not continue work whose caller has gone. It also ends the transaction of a program
-//! that is frozen itself, before all others have waited in vain for the locks of that transaction.
+//! statements, so that it does not continue work whose caller has gone. It also ends the transaction of a frozen
+//! program before others have waited in vain for its locks.
 
 use super::error::{StoreError, is_unavailable};
 use super::tls::TlsOptions;
@@ -16,37 +16,35 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// Read connections of each store.
+/// The number of read connections of each store.
 pub(super) const READERS: u32 = 4;
 
-/// A connection that was idle for this long is closed.
+/// The idle time after which a connection is closed.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// A connection is replaced at this age: by then its host name may resolve to another server.
+/// The age at which a connection is replaced, because its host name may then resolve to another server.
 const LIFE: Duration = Duration::from_secs(1_800);
 
-/// The reason for refusing a server that may lose acknowledged writes.
+/// The error text for a server that may lose acknowledged writes.
 const LOSES_COMMITS: &str = "synchronous_commit is off, so what it acknowledges can be lost with the power: set it on, \
                              with ALTER DATABASE … SET synchronous_commit = on";
 
 /// An advisory lock that a program holds while it writes, so that one program writes at a time. It is released only
-/// when all others can see what was written. Its number identifies it within one database; other applications may use
-/// numbers of their own there.
+/// when all others can see the write. Its number identifies it within one database; other applications may use their
+/// own numbers there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AdvisoryLock {
-    /// Writes to the management database: change numbers follow the order of commits, and a write that counts rows
-    /// before it adds one has counted correctly.
+    /// Writes to the management database: change numbers follow the order of commits, and row counts stay valid until
+    /// the write adds a row.
     Management,
-    /// Shipments of usage: sums are updated in one order, and each shipment sees what the earlier ones have added.
+    /// Shipments of usage: sums are updated in one order, and each shipment sees the additions of earlier ones.
     Usage,
-    /// Removing old usage.
     Retention,
-    /// Removing expired rows from the management database.
     Sweep,
 }
 
 impl AdvisoryLock {
-    /// "rpcg" and a number.
+    /// Returns "rpcg" and a number.
     const fn key(self) -> i64 {
         0x7270_6367_0000_0000
             + match self {
@@ -64,7 +62,7 @@ impl AdvisoryLock {
         Ok(())
     }
 
-    /// Takes the lock until the end of `transaction` if it is free, and returns whether it was.
+    /// Takes the lock until the end of `transaction` if it is free, and reports whether it was.
     pub(super) async fn try_take(self, transaction: &DatabaseTransaction) -> Result<bool, DbErr> {
         let lock = format!("SELECT pg_try_advisory_xact_lock({})", self.key());
         let row = transaction.query_one_raw(Statement::from_string(DbBackend::Postgres, lock)).await?;
@@ -72,7 +70,6 @@ impl AdvisoryLock {
     }
 }
 
-/// A database on a PostgreSQL server.
 #[derive(Clone)]
 pub(super) struct Server {
     options: PgConnectOptions,
@@ -80,14 +77,14 @@ pub(super) struct Server {
 }
 
 impl fmt::Debug for Server {
-    /// Leaves out the password.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.to_string()).finish()
     }
 }
 
 impl fmt::Display for Server {
-    /// Shows host, port and name of the database.
+    /// Shows host, port and database name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.options;
         let socket = options.get_socket().map(|socket| socket.to_string_lossy());
@@ -101,8 +98,8 @@ impl Server {
     /// Parses a URL.
     ///
     /// # Errors
-    /// The end of a sentence that begins with the name of the setting. The driver's own error is not shown, because
-    /// it might quote the part of the URL that it is about, which may be the password.
+    /// The end of a sentence that begins with the name of the setting. The driver's own error is not shown, because it
+    /// might quote the password.
     pub(super) fn parse(url: &str) -> Result<Self, &'static str> {
         let options: PgConnectOptions = TlsOptions::without_system_roots(url)
             .parse()
@@ -120,13 +117,13 @@ impl Server {
                     tracing::warn!("{self}: {warning}");
                 }
                 self.check_durability(&mut connection).await?;
-                // The connection has served its purpose, so an error in closing it does not matter.
+                // The connection is no longer needed, so an error in closing it does not matter.
                 let _ = connection.close().await;
                 Ok(())
             }
             Err(SqlxError::Configuration(error)) => Err(self.refused(&format!("cannot be used: {error}"))),
             Err(SqlxError::Tls(error)) => Err(self.refused(&format!("TLS failed: {error}"))),
-            // The TLS library reports a failed handshake like this. Retrying does not help.
+            // The TLS library reports a failed handshake like this. A retry does not help.
             Err(SqlxError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
                 Err(self.refused(&format!("TLS failed: {error}")))
             }
@@ -142,8 +139,8 @@ impl Server {
         }
     }
 
-    /// Checks that the server persists a commit before it acknowledges it. Whether its disk does is up to the server,
-    /// so `fsync = off` only causes a warning.
+    /// Checks that the server persists a commit before it acknowledges it. `fsync = off` only causes a warning, because
+    /// the disk is the server's responsibility.
     async fn check_durability(&self, connection: &mut PgConnection) -> Result<(), StoreError> {
         const SETTINGS: &str = "SELECT current_setting('synchronous_commit'), current_setting('fsync')";
         let settings = sqlx::query_as::<_, (String, String)>(SETTINGS).fetch_one(connection).await;
@@ -157,7 +154,7 @@ impl Server {
         Ok(())
     }
 
-    /// A pool that connects on demand: one connection for writes, or several for reads that cannot write.
+    /// Creates a pool that connects on demand: one connection for writes, or several read-only ones.
     pub(super) fn connections(&self, deadline: Duration, writes: bool) -> DatabaseConnection {
         let millis = |duration: Duration| duration.as_millis().to_string();
         let options = self.options.clone().options([
@@ -165,15 +162,15 @@ impl Server {
             // The server gives up before our deadline, so that we get its reason.
             ("lock_timeout", millis(deadline.mul_f32(0.8))),
             ("idle_in_transaction_session_timeout", millis(deadline.mul_f32(1.5))),
-            // What a write reads after its wait for a lock must be what others have committed meanwhile, whatever the default of the
-            // database or of the role is.
+            // After its wait for a lock, a write must read what others have committed meanwhile, whatever the default
+            // of the database or of the role.
             ("default_transaction_isolation", "read committed".into()),
             ("default_transaction_read_only", if writes { "off".into() } else { "on".into() }),
         ]);
         let pool = PgPoolOptions::new()
             .max_connections(if writes { 1 } else { READERS })
             .min_connections(0)
-            // Our own deadline comes first, and these connections are closed then.
+            // Our own deadline comes first and closes these connections.
             .acquire_timeout(deadline.saturating_mul(2))
             .idle_timeout(IDLE)
             .max_lifetime(LIFE)
@@ -181,13 +178,12 @@ impl Server {
         pool.into()
     }
 
-    /// A pool of one connection, made on demand and without deadlines.
+    /// Creates a pool of one connection, opened on demand and without deadlines.
     pub(super) fn single(&self) -> PgPool {
         let pool = PgPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
         pool.connect_lazy_with(self.options.clone())
     }
 
-    /// The error for a server that cannot be used.
     pub(super) fn refused(&self, why: &str) -> StoreError {
         StoreError::Server { server: self.to_string(), why: why.to_owned() }
     }

@@ -1,6 +1,5 @@
-//! Limits how many of a database's read connections usage queries hold at a time: the queries of one tenant, and the
-//! large queries of all tenants. A tenant with many queries waits for its own queries and does not take the
-//! connections of others.
+//! Limits on the read connections that usage queries hold at a time: the queries of one tenant, and the large queries
+//! of all tenants. A tenant with many queries waits for its own queries and does not take the connections of others.
 
 use super::error::StoreError;
 use super::queue::Queue;
@@ -10,22 +9,19 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Queries of one tenant that run at once. A store has four read connections.
+/// The number of queries of one tenant that run at once. A store has four read connections.
 const PER_TENANT: u32 = 2;
 
-/// Large queries of one tenant that run at once.
 const LARGE_PER_TENANT: u32 = 1;
 
-/// Large queries of all tenants that run at once.
 const LARGE: u32 = 2;
 
-/// Queries of one tenant that may wait; further ones fail at once.
+/// The number of queries of one tenant that may wait; further ones fail at once.
 const MAX_WAITING: usize = 16;
 
-/// How long a query waits for each of its permits.
+/// The longest wait for each permit of a query.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The permits of all tenants.
 #[derive(Debug)]
 pub(super) struct UsagePermits {
     /// The tenants that have queries running.
@@ -83,7 +79,7 @@ impl QueryPermit<'_> {
     /// # Errors
     /// Those of [`UsagePermits::acquire`].
     pub(super) async fn acquire_large(&self) -> Result<impl Send, StoreError> {
-        // The tenant's own permit comes first, so that each tenant has at most one query in the queue for all.
+        // The tenant's own permit comes first, so that each tenant has at most one query in the shared queue.
         let own = self.permits.large.wait(TIMEOUT).await.map_err(|_| StoreError::Busy)?;
         let permit = self.all.large.wait(TIMEOUT).await.map_err(|_| StoreError::Busy)?;
         Ok((own, permit))

@@ -1,8 +1,8 @@
-//! TLS options of the connection to a PostgreSQL server, as the parameters of `database.url` give them.
+//! TLS options of the connection to a PostgreSQL server, from the parameters of `database.url`.
 //!
-//! The driver trusts the public certificate authorities, which are compiled in, and in addition those of
-//! `sslrootcert`. `verify-full` is therefore the recommended mode: with it, a public certificate for some other host
-//! does not suffice to impersonate the server.
+//! The driver trusts the compiled-in public certificate authorities and in addition those of `sslrootcert`.
+//! `verify-full` is therefore recommended: with it, a public certificate for another host cannot impersonate the
+//! server.
 
 use sea_orm::sqlx::postgres::PgSslMode;
 use std::fs;
@@ -16,10 +16,8 @@ const KEYS: [&str; 2] = ["sslkey", "ssl-key"];
 /// The value that selects the public authorities instead of a file.
 const SYSTEM: &str = "system";
 
-/// The marker that every certificate file contains.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 
-/// The TLS options of a URL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct TlsOptions {
     mode: Mode,
@@ -28,19 +26,18 @@ pub(super) struct TlsOptions {
     key: Option<PathBuf>,
 }
 
-/// How a server's identity is verified.
+/// The verification of a server's identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
-    /// Not at all.
     None,
-    /// By a certificate of any trusted authority, for any name.
+    /// Accepts a certificate of any trusted authority, for any name.
     Authority,
-    /// By a certificate for the server's name.
+    /// Requires a certificate for the server's name.
     Full,
 }
 
 impl TlsOptions {
-    /// Reads the parameters of `url`, for which the driver has parsed `mode`.
+    /// Reads the parameters of `url`, from which the driver has parsed `mode`.
     ///
     /// # Errors
     /// The end of a sentence that begins with the name of the setting: the parameters promise more than the driver
@@ -49,7 +46,7 @@ impl TlsOptions {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let file = |names: &[&str]| {
             let named = |(name, _): &(_, _)| names.contains(&AsRef::<str>::as_ref(name));
-            // The last one counts, as it does for the driver.
+            // The last one counts, as in the driver.
             let file = form_urlencoded::parse(query.as_bytes()).filter(named).last()?.1;
             Some(PathBuf::from(file.into_owned()))
         };
@@ -73,7 +70,7 @@ impl TlsOptions {
         }
     }
 
-    /// `url` without the parameters whose value the driver would mistake for the name of a file.
+    /// Returns `url` without the parameters whose value the driver would mistake for a file name.
     pub(super) fn without_system_roots(url: &str) -> String {
         let Some((head, query)) = url.split_once('?') else { return url.to_owned() };
         let is_system = |pair: &&str| {
@@ -102,7 +99,7 @@ impl TlsOptions {
         Ok(())
     }
 
-    /// A warning about options that verify less than they seem to.
+    /// Warns about options that verify less than they seem to.
     pub(super) fn warning(&self) -> Option<&'static str> {
         (self.mode == Mode::Authority).then_some(
             "sslmode=verify-ca does not check the server's name, and the public authorities are trusted besides \

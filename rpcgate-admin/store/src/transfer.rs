@@ -1,9 +1,9 @@
-//! Moves all data from one pair of databases to another: from SQLite's files to a PostgreSQL server, back, or to another of
+//! Moves all data between two pairs of databases: from SQLite files to a PostgreSQL server, back, or to databases of
 //! the same kind.
 //!
-//! The tables are those of the migrations, so no table can be forgotten ([`schema`]). Rows are read from one snapshot, in
-//! pages in the order of their keys, and written in one transaction for each database, which is committed once the target
-//! has been read back with the same counts and checksums.
+//! The tables are those of the migrations, so no table can be forgotten ([`schema`]). Rows are read from one snapshot,
+//! in pages in key order, and written in one transaction for each database. It is committed once the target has been
+//! read back with the same counts and checksums.
 
 mod cells;
 mod in_use;
@@ -29,22 +29,22 @@ use shape::TableShape;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// The deadline of each of the databases for the whole of a transfer.
+/// The deadline of each database for a whole transfer.
 const WHOLE: Duration = Duration::from_secs(86_400);
 
-/// What was moved of one table.
+/// The rows that were moved of one table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct MovedTable {
-    /// Its name.
+    /// The name of the table.
     pub name: String,
-    /// The rows, which are in both databases.
+    /// The number of rows, the same in both databases.
     pub rows: u64,
-    /// The checksum of the rows, which is the same for both databases, whatever their kinds.
+    /// The checksum of the rows, the same in both databases whatever their kinds.
     pub checksum: String,
 }
 
-/// Why nothing was moved.
+/// The reason why nothing was moved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -60,16 +60,16 @@ pub enum TransferError {
     /// Source and target are the same database.
     #[error("source and target are the same database")]
     Same,
-    /// What was written differs from what was read, so it was not kept.
+    /// The written data differs from the data that was read, so it was not kept.
     #[error("the table {0} differs after it was moved: nothing was kept")]
     Differs(String),
-    /// The usage is in the target, the rest is not.
+    /// The usage was moved, but the rest was not.
     #[error(
         "the usage was moved, but the rest was not: {0}. Empty the target (drop and create the database again, or remove both \
          files) and begin again"
     )]
     Half(String),
-    /// A database did not do what it should. Nothing was moved.
+    /// A database failed. Nothing was moved.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -80,11 +80,11 @@ impl From<DbErr> for TransferError {
     }
 }
 
-/// Moves the management database and the usage database at `from` (as `database.url` names them) to `to`, which must hold
-/// no data yet. The schema of `from` must be up to date; that of `to` is made. Unless `force`, a source that programs use at
-/// `now` is refused. `began` is called with the name of each table that is read.
+/// Moves the management database and the usage database at `from` (as in `database.url`) to `to`, which must hold no
+/// data yet. The schema of `from` must be up to date; that of `to` is created. Unless `force`, refuses a source that
+/// programs use at `now`. Calls `began` with the name of each table that is read.
 ///
-/// All or nothing is moved, except as [`TransferError::Half`] says.
+/// Moves all or nothing, except for [`TransferError::Half`].
 ///
 /// # Errors
 /// [`TransferError`].
@@ -102,7 +102,7 @@ pub async fn transfer(
     if !force {
         in_use::refuse_connected(&source).await?;
     }
-    // Opened with the deadlines of any program first, so that a server that does not answer is noticed soon.
+    // Opened with the usual deadlines first, so that a server that does not answer is noticed soon.
     let store = Store::open(from, false).await?;
     let found = if force { Ok(()) } else { in_use::refuse_reporting(&store, now).await };
     store.close().await;
@@ -119,7 +119,7 @@ pub async fn transfer(
     moved
 }
 
-/// Whether both are one database, as far as their names tell.
+/// Reports whether both names refer to one database.
 fn same(a: &DatabaseLocation, b: &DatabaseLocation) -> bool {
     match (a, b) {
         (DatabaseLocation::File(a), DatabaseLocation::File(b)) => {
@@ -131,7 +131,6 @@ fn same(a: &DatabaseLocation, b: &DatabaseLocation) -> bool {
     }
 }
 
-/// The management database and the usage database.
 struct Pair {
     management: Database,
     usage: Database,
@@ -146,7 +145,7 @@ impl Pair {
     }
 
     async fn close(&self) {
-        // The deadline of a transfer would be a long time to wait for connections that do nothing any more.
+        // The deadline of a transfer would be too long a wait for idle connections.
         for database in [&self.management, &self.usage] {
             database.with_deadline(DEADLINE.max(server_deadline())).close().await;
         }
@@ -201,7 +200,7 @@ async fn check_empty(to: &DatabaseTransaction, schema: &Schema) -> Result<(), Tr
     Ok(())
 }
 
-/// Copies all tables, and reads what was written to compare it.
+/// Copies all tables, and reads the written rows back to compare them.
 async fn copy(
     from: &DatabaseTransaction,
     to: &DatabaseTransaction,
@@ -227,7 +226,7 @@ async fn copy(
     Ok(moved.collect())
 }
 
-/// Whether the table has no rows but those that its migrations make.
+/// Reports whether the table has only the rows that its migrations create.
 async fn is_empty(to: &DatabaseTransaction, table: &TableShape) -> Result<bool, DbErr> {
     if pages::page(to, table, None, 1).await?.is_empty() {
         return Ok(true);

@@ -1,5 +1,4 @@
-//! The usage database: rollups, single events in blocks, and the marks up to which the gateways' journals have been
-//! shipped.
+//! The usage database: rollups, single events in blocks, and the marks up to which gateway journals have been shipped.
 
 use super::connect::{DEADLINE, Database};
 use super::database_location::DatabaseLocation;
@@ -24,23 +23,22 @@ pub struct UsageStore {
     rows: Arc<Mutex<KnownRows>>,
     /// The time, by the clock of the shipped records, at which failed sums are retried: see `query::summed`.
     pub(super) sums_retry_at: Arc<AtomicU64>,
-    /// The permits of usage queries.
     pub(super) permits: Arc<UsagePermits>,
     pub(super) bounds: Bounds,
 }
 
-/// How many rows a usage query may read. Each column that it groups by costs about as much as adding up the rows, so
-/// these numbers are for a query that groups by none.
+/// The limits on the rows that a usage query may read. Each column in the grouping costs about as much as adding up the
+/// rows, so these numbers are for a query without grouping.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Above this a query is large, and few of those run at a time.
+    /// The row count above which a query is large; few of those run at a time.
     pub(super) large: u64,
-    /// Above this a query is refused. This many rows are added up in half of [`DEADLINE`].
+    /// The row count above which a query is refused. This many rows are added up in half of [`DEADLINE`].
     pub(super) max: u64,
 }
 
 impl Bounds {
-    /// The bounds of a query that groups by `names` columns.
+    /// Returns the limits of a query that groups by `names` columns.
     pub(super) fn grouped_by(self, names: usize) -> Self {
         let parts = names as u64 + 1;
         Bounds { large: self.large / parts, max: self.max / parts }
@@ -53,15 +51,15 @@ impl Default for Bounds {
     }
 }
 
-/// Why a shipment was not taken. None of it was stored.
+/// The reason why a shipment was not stored. No part of it was.
 #[derive(Debug, thiserror::Error)]
 pub enum ShipError {
-    /// A mark differs from the place where the shipment begins: this shipment was stored before, or another part was.
-    /// Read the marks again and begin there.
+    /// A mark differs from the start of the shipment: this shipment or another part was stored before. Read the marks
+    /// again and continue from there.
     #[error("the journal's marks have moved since they were read")]
     Moved,
-    /// The database did not take it. With [`StoreError::Unavailable`] it may have done so nevertheless: ship it
-    /// again, and the result is [`ShipError::Moved`] if it had.
+    /// The database did not take it. With [`StoreError::Unavailable`] it may have done so nevertheless: ship it again,
+    /// and the result is [`ShipError::Moved`] if it had.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -72,7 +70,7 @@ impl From<DbErr> for ShipError {
     }
 }
 
-/// The rows that were removed because of their age.
+/// The numbers of rows that were removed because of their age.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Removed {
     /// Blocks of events.
@@ -88,9 +86,9 @@ pub struct Removed {
 }
 
 impl UsageStore {
-    /// Opens the usage database that belongs to the management database at `url` (`database.url`). With SQLite it is
-    /// a separate file beside it: the usage of `rpcgate.db` is in `rpcgate-usage.db`. On a PostgreSQL server it is
-    /// the same database. With `migrate` the file is created if it is missing, and its schema is brought up to date.
+    /// Opens the usage database that belongs to the management database at `url` (`database.url`). With SQLite it is a
+    /// separate file: the usage of `rpcgate.db` is in `rpcgate-usage.db`. On a PostgreSQL server it is the same
+    /// database. With `migrate`, creates the file if it is missing and brings its schema up to date.
     ///
     /// # Errors
     /// Those of [`Store::open`](super::Store::open).
@@ -124,7 +122,6 @@ impl UsageStore {
         })
     }
 
-    /// Reads, within the deadline.
     pub(super) async fn read<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseConnection) -> Result<T, StoreError>,
@@ -132,7 +129,6 @@ impl UsageStore {
         self.database.read(work).await
     }
 
-    /// Reads one consistent snapshot, within the deadline.
     pub(super) async fn snapshot<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
@@ -140,7 +136,7 @@ impl UsageStore {
         self.database.snapshot(work).await
     }
 
-    /// Reads one consistent snapshot, within `deadline` instead of the store's own.
+    /// Reads one consistent snapshot within `deadline` instead of the store's own.
     pub(super) async fn snapshot_within<T>(
         &self,
         deadline: Duration,
@@ -159,7 +155,6 @@ impl UsageStore {
             .await
     }
 
-    /// Runs `work` in one transaction, within the deadline: all of it is done or nothing.
     pub(super) async fn write<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
@@ -167,8 +162,7 @@ impl UsageStore {
         self.database.transact(work).await
     }
 
-    /// Runs `work`, which removes old rows, in one transaction. One program does this at a time: nothing happens
-    /// while another does.
+    /// Runs `work`, which removes old rows, in one transaction. Does nothing while another program removes them.
     pub(super) async fn remove_old<T: Default>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,

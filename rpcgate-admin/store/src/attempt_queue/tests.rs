@@ -26,7 +26,7 @@ async fn open() -> (TestDatabase, Store) {
     (site, store)
 }
 
-/// Begins `call`, which joins the queue. The task that writes runs only when the test waits.
+/// Starts `call`, which joins the queue. The writing task runs only when the test waits.
 fn joined<'c, T>(call: impl Future<Output = T> + 'c) -> Pin<Box<dyn Future<Output = T> + 'c>> {
     let mut call: Pin<Box<dyn Future<Output = T> + 'c>> = Box::pin(call);
     assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -37,7 +37,7 @@ async fn begin(store: &Store, email: &str) -> Result<Attempt, StoreError> {
     store.begin_attempt(AttemptKind::LogIns(email), now()).await
 }
 
-/// Waits until the task that writes has taken all attempts.
+/// Waits until the writing task has taken all attempts.
 async fn taken(store: &Store) {
     while !store.attempts.waiting().attempts.is_empty() {
         tokio::task::yield_now().await;
@@ -69,7 +69,7 @@ async fn a_thousand_attempts_wait_and_are_counted_in_sixteen_transactions() {
         }
     }
     assert_eq!(allowed, [false, false, false, false, true], "{ATTEMPTS} are allowed");
-    // In each transaction one removes old attempts and one reads; the first one also inserts.
+    // In each transaction, one statement removes old attempts and one reads; the first also inserts.
     assert_eq!(statements.lock().unwrap().len(), 16 * 2 + 1, "{statements:?}");
     assert!(matches!(begin(&store, "other@b.example").await.unwrap(), Attempt::Allowed(_)));
 }
@@ -78,7 +78,7 @@ async fn a_thousand_attempts_wait_and_are_counted_in_sixteen_transactions() {
 async fn callers_that_leave_neither_roll_back_nor_delay_the_others() {
     let (_site, store) = open().await;
     let held = store.database.begin().await.unwrap();
-    // The first one starts the task that writes, and is in the batch that waits for the database.
+    // The first attempt starts the writing task and is in the batch that waits for the database.
     let (first, second) = (joined(begin(&store, EMAIL)), joined(begin(&store, EMAIL)));
     taken(&store).await;
     let (third, fourth) = (joined(begin(&store, EMAIL)), joined(begin(&store, "other@b.example")));
@@ -128,7 +128,7 @@ async fn each_attempt_of_a_batch_that_fails_gets_the_error() {
     }
 }
 
-/// A write of the model. A ticket is one of those that earlier batches returned.
+/// A write of the model. Its ticket is one that earlier batches returned.
 #[derive(Clone, Copy, Debug)]
 enum ModelWrite {
     Begin(usize),
@@ -137,14 +137,13 @@ enum ModelWrite {
     Withdraw(usize),
 }
 
-/// The attempts of each subject as they are when the writes come one after the other, each with its number.
+/// The attempts of each subject, numbered, as they are when the writes run one after the other.
 #[derive(Default)]
 struct Model {
     attempts: Vec<(u64, usize, Time)>,
     next: u64,
 }
 
-/// The expected outcome of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Expected {
     Allowed { locks: bool },
@@ -152,7 +151,7 @@ enum Expected {
 }
 
 impl Model {
-    /// The times of a subject's attempts, the newest first, from `before` to `after` around `now`.
+    /// Returns the times of a subject's attempts, the newest first, from `before` to `after` around `now`.
     fn around(&self, subject: usize, now: Time, before: Duration, after: Duration) -> Vec<Time> {
         let from = Time::from_micros(now.micros() - before.as_micros() as u64);
         let its = self
@@ -177,7 +176,7 @@ impl Model {
         (newest[0].since(*fifth) < LOCK && now < until).then_some(until)
     }
 
-    /// Five attempts within a quarter of an hour lock their subject for another one.
+    /// Five attempts within 15 minutes lock their subject for another 15.
     fn begin(&mut self, subject: usize, now: Time) -> (Expected, u64) {
         if let Some(until) = self.locked_until(subject, now) {
             return (Expected::Locked(until), 0);
@@ -186,7 +185,7 @@ impl Model {
         (Expected::Allowed { locks: self.locked_until(subject, now).is_some() }, number)
     }
 
-    /// How long to wait, if `max` attempts lie within a minute.
+    /// Returns the wait if `max` attempts lie within a minute.
     fn admit(&mut self, subject: usize, max: u32, now: Time) -> Option<Duration> {
         let minute = Duration::from_secs(60);
         let newest = self.around(subject, now, minute - Duration::from_micros(1), minute);
@@ -200,7 +199,7 @@ impl Model {
 
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
 
-/// Seconds since the batch before, and the writes of a batch, each with the seconds by which its clock is ahead.
+/// Seconds since the previous batch, and its writes, each with the seconds by which its clock is ahead.
 type Batch = (u64, Vec<(ModelWrite, u64)>);
 
 fn batches() -> impl Strategy<Value = Vec<Batch>> {
@@ -215,10 +214,9 @@ fn batches() -> impl Strategy<Value = Vec<Batch>> {
     prop::collection::vec((pause, prop::collection::vec((write, 0_u64..3), 1..24)), 1..6)
 }
 
-/// A ticket, with the attempt's number in the model, and its subject.
 type ModelTicket = (AttemptTicket, u64, usize);
 
-/// A call that is waiting: its outcome, the expected one, and the ticket if it has one.
+/// A waiting call: its outcome, the expected one, and its ticket if it has one.
 type Call<'c> = Pin<Box<dyn Future<Output = (Expected, Expected, Option<ModelTicket>)> + 'c>>;
 
 /// Submits each batch at once, and compares its outcomes with those of the model.
@@ -234,7 +232,7 @@ async fn compare(store: &Store, batches: &[Batch]) {
         base = base.plus(Duration::from_secs(*pause));
         let mut calls: Vec<Call<'_>> = Vec::new();
         for (place, (write, ahead)) in writes.iter().enumerate() {
-            // What was removed because it was old for one batch must not matter to the next.
+            // Attempts that one batch removed as old must not matter to the next.
             let at = base.plus(Duration::from_secs(if place == 0 { 0 } else { *ahead }));
             let ticket = |number: usize| (!tickets.is_empty()).then(|| tickets[number % tickets.len()]);
             match *write {

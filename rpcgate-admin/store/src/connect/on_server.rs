@@ -1,4 +1,4 @@
-//! Tests for a server alone, which can be unreachable, frozen or shared.
+//! Tests for a server, which can be unreachable, frozen or shared.
 
 use super::*;
 use crate::entity::chain_switches;
@@ -10,7 +10,7 @@ use sea_orm::EntityTrait;
 use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Enough for a server that answers, on a loaded machine too.
+/// Long enough on a loaded machine too.
 const ENOUGH: Duration = Duration::from_secs(60);
 
 fn location(url: &str) -> DatabaseLocation {
@@ -18,7 +18,7 @@ fn location(url: &str) -> DatabaseLocation {
 }
 
 async fn open(url: &str, deadline: Duration) -> Database {
-    // Opening may take its time on a loaded machine; the deadline is for the following work.
+    // Opening may take longer on a loaded machine; the deadline is for the following work.
     let database =
         Database::open::<Management>(&location(url), true, AdvisoryLock::Management, ENOUGH).await.unwrap();
     let pool = |writes| DatabasePool::open(&database.writer.location, writes, deadline);
@@ -99,7 +99,7 @@ async fn an_old_or_newer_schema_is_refused() {
 async fn errors_of_a_server_do_not_show_the_password() {
     let url = TestDatabase::empty_server().url().to_owned();
     let address = Postgres::shared().address();
-    // It does not listen, and nothing else gets its port.
+    // It does not listen, and no other socket gets its port.
     let mute = tokio::net::TcpSocket::new_v4().unwrap();
     mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let free = mute.local_addr().unwrap();
@@ -137,7 +137,7 @@ async fn calls_of_a_frozen_server_end_with_the_deadline_and_go_on_when_it_does()
     }
     server.thaw();
     let before = until(async || count(&database).await).await;
-    // What began while it was frozen may have been done, at most once: each name exists once.
+    // Work that began while it was frozen may have been done, at most once: each name exists once.
     assert!((1..=2).contains(&before), "{before}");
     until(async || switch(&database, "after").await).await;
     assert!(count(&database).await.unwrap() > before);
@@ -158,8 +158,8 @@ async fn a_server_that_was_stopped_is_used_again_when_it_is_back() {
     until(async || switch(&database, "after").await).await;
 }
 
-/// Forwards bytes to `to` on each connection until `mute` changes: from then on nothing passes on the existing
-/// connections, and they stay open.
+/// Forwards bytes to `to` on each connection until `mute` changes. Then the existing connections stay open but nothing
+/// passes.
 async fn relay(to: SocketAddr, mute: tokio::sync::watch::Receiver<u32>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -237,7 +237,7 @@ async fn exclusive_work_is_left_to_the_program_that_does_it() {
     assert_eq!(other.transact_exclusive(AdvisoryLock::Retention, nothing).await.unwrap(), Some(()));
 }
 
-/// The number of connections to the database, without the one that asks.
+/// Returns the number of connections to the database except its own.
 async fn connections(watcher: &sea_orm::sqlx::PgPool) -> i64 {
     let sql = "SELECT count(*) FROM pg_stat_activity \
                WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
@@ -259,7 +259,7 @@ async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are(
         }
         most
     });
-    // One after another, the waiting writers need longer than the queue's timeout.
+    // Run one after another, the waiting writers need longer than the queue's timeout.
     let writers: Vec<_> = (0..500)
         .map(|number| {
             let database = database.clone();

@@ -164,7 +164,7 @@ async fn writes_after_a_rollback_by_sqlite_are_committed() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), DEADLINE).await;
     for (round, chain) in ["a", "b", "c"].into_iter().enumerate() {
-        // This is what it does when the disk fails. The driver is not informed.
+        // SQLite does this when the disk fails, without informing the driver.
         let undone: Result<(), StoreError> = database
             .transact(async |transaction| {
                 transaction.execute_unprepared("ROLLBACK").await?;
@@ -172,7 +172,7 @@ async fn writes_after_a_rollback_by_sqlite_are_committed() {
             })
             .await;
         assert!(undone.is_err());
-        // Then the disk fails again, at the end of statements that the driver treats as a part of the first transaction.
+        // The disk fails again, at the end of statements that the driver counts to the first transaction.
         let orphan =
             "INSERT INTO quotas (project_id, cu_per_day) VALUES (x'00112233445566778899aabbccddeeff', 1)";
         let failed: Result<(), StoreError> = database
@@ -201,7 +201,7 @@ async fn work_that_ends_properly_keeps_its_connection() {
 #[tokio::test]
 async fn closing_waits_no_longer_than_the_deadline() {
     let dir = tempfile::tempdir().unwrap();
-    // Opening may take its time on a loaded machine; this test is about closing.
+    // Opening may take longer on a loaded machine; this test is about closing.
     let patience = Duration::from_secs(60);
     let deadline = Duration::from_millis(100);
     let database = Database { deadline, ..open(&place(&dir), patience).await };
@@ -240,7 +240,7 @@ async fn acknowledged_writes_are_on_the_disk_and_in_a_copy_of_the_files() {
             fs::copy(dir.path().join(file), copy.path().join(file)).unwrap();
         }
         assert_eq!(switches(&open(&place(&copy), DEADLINE).await).await, turn + 1);
-        // The connection that replaces it syncs as well.
+        // The connection that replaces it syncs too.
         database.writer.broken.store(true, Ordering::Release);
     }
 }
@@ -275,11 +275,9 @@ async fn of_five_hundred_parallel_writers_each_is_served_or_refused_at_once() {
     assert_eq!(switches(&database).await, done);
 }
 
-/// A statement that never ends by itself.
 const ENDLESS: &str =
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 
-/// A write that never ends.
 const ENDLESS_WRITE: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
                              INSERT INTO chain_switches SELECT 'endless', true FROM n WHERE i < 0";
 

@@ -1,5 +1,5 @@
-//! Databases for unit tests. The tests run on SQLite and again on PostgreSQL: the same file of tests is included as
-//! two modules, and the name of the module decides which database a test uses.
+//! Databases for unit tests. The tests run on SQLite and again on PostgreSQL: the same test file is included as two
+//! modules, and the module name selects the database.
 #![expect(clippy::unwrap_used, reason = "a database that cannot be made or used fails its test")]
 
 use crate::connect::share_server;
@@ -24,8 +24,8 @@ pub(crate) mod postgres;
 /// The name of the management database's file.
 pub const FILE: &str = "rpcgate.db";
 
-/// Puts files of databases with the newest schema into a folder. They are made once for all tests of a process, because
-/// migrating takes longer than most tests.
+/// Puts database files with the newest schema into a folder. They are made once per test process, because migrating
+/// takes longer than most tests.
 pub fn put_files(folder: &Path) {
     static FILES: OnceLock<Vec<(OsString, Vec<u8>)>> = OnceLock::new();
     let files = FILES.get_or_init(|| {
@@ -39,7 +39,7 @@ pub fn put_files(folder: &Path) {
     }
 }
 
-/// Brings the databases at `url` up to date, in a thread of its own: that of a test runs the test's runtime.
+/// Brings the databases at `url` up to date, in a separate thread because the test's thread runs the test's runtime.
 fn migrate(url: &str) {
     std::thread::scope(|scope| {
         let migrating = async {
@@ -64,21 +64,21 @@ impl TestDatabase {
         if module.split("::").any(|name| name == "on_postgres") { Self::server() } else { Self::file() }
     }
 
-    /// Files with the newest schema.
+    /// Creates files with the newest schema.
     pub fn file() -> Self {
         let site = Self::empty_file();
         site.folder().into_iter().for_each(put_files);
         site
     }
 
-    /// A file that does not exist yet.
+    /// Returns a file that does not exist yet.
     pub(crate) fn empty_file() -> Self {
         let home = tempfile::tempdir().unwrap();
         let url = url_of(&home.path().join(FILE));
         TestDatabase { home: Some(home), url }
     }
 
-    /// A database on the server with the newest schema.
+    /// Creates a database on the server with the newest schema.
     #[cfg(have_postgres)]
     pub fn server() -> Self {
         static TEMPLATE: OnceLock<String> = OnceLock::new();
@@ -92,13 +92,13 @@ impl TestDatabase {
         TestDatabase { home: None, url: server.copy_of(template) }
     }
 
-    /// A database on the server without a schema.
+    /// Creates a database on the server without a schema.
     #[cfg(all(test, have_postgres))]
     pub(crate) fn empty_server() -> Self {
         TestDatabase { home: None, url: postgres::Postgres::shared().database() }
     }
 
-    /// Panics: there is no server on this machine.
+    /// Panics, because this machine has no server.
     #[cfg(not(have_postgres))]
     pub fn server() -> Self {
         panic!("needs postgresql (apt install postgresql)")
@@ -109,12 +109,12 @@ impl TestDatabase {
         Self::server()
     }
 
-    /// The folder of the files, unless the database is on a server.
+    /// Returns the folder of the files, unless the database is on a server.
     pub fn folder(&self) -> Option<&Path> {
         self.home.as_ref().map(TempDir::path)
     }
 
-    /// The value for `database.url`.
+    /// Returns the value for `database.url`.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -1,4 +1,4 @@
-//! What tests of programs that use a store need: databases with the newest schema, and rows that programs write only in
+//! Test support for programs that use a store: databases with the newest schema, and rows that programs write only in
 //! passing.
 
 mod database;

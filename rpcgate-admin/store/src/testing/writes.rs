@@ -8,7 +8,7 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
 impl UsageStore {
-    /// Returns this store with other bounds on the rows of a query.
+    /// Returns this store with other limits on the rows of a query.
     pub fn bounded_by(mut self, large: u64, max: u64) -> Self {
         self.bounds = Bounds { large, max };
         self

@@ -1,11 +1,10 @@
-//! The values of a row, and checksums that do not depend on the kind of the database.
+//! The values of a row, and checksums that do not depend on the kind of database.
 
 use ring::digest::{Context, SHA256};
 use sea_orm::{DbErr, QueryResult, Value};
 use std::fmt;
 use uuid::Uuid;
 
-/// The kinds of columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ColumnKind {
     Integer,
@@ -15,7 +14,6 @@ pub(super) enum ColumnKind {
     Bytes,
 }
 
-/// A value of a column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum ColumnValue {
     Integer(Option<i64>),
@@ -26,7 +24,7 @@ pub(super) enum ColumnValue {
 }
 
 impl ColumnValue {
-    /// The value of the column with this number in `row`.
+    /// Reads the column `at` of `row`.
     pub(super) fn read(row: &QueryResult, at: usize, kind: ColumnKind) -> Result<Self, DbErr> {
         Ok(match kind {
             ColumnKind::Integer => ColumnValue::Integer(row.try_get_by_index(at)?),
@@ -37,7 +35,7 @@ impl ColumnValue {
         })
     }
 
-    /// The value as an argument of a statement.
+    /// Returns the value as an argument of a statement.
     pub(super) fn argument(&self) -> Value {
         match self {
             ColumnValue::Integer(value) => (*value).into(),
@@ -48,7 +46,7 @@ impl ColumnValue {
         }
     }
 
-    /// Adds the value to a digest, with its kind and its length.
+    /// Adds the value to a digest, with its kind and length.
     fn digest(&self, digest: &mut Context) {
         let (kind, bytes) = match self {
             ColumnValue::Integer(value) => (b'i', value.map(|value| value.to_be_bytes().to_vec())),
@@ -58,15 +56,15 @@ impl ColumnValue {
             ColumnValue::Bytes(value) => (b'x', value.clone()),
         };
         digest.update(&[kind]);
-        // A length that no value has stands for no value.
+        // A length that no value has represents NULL.
         let length = bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64);
         digest.update(&length.to_be_bytes());
         digest.update(bytes.as_deref().unwrap_or_default());
     }
 }
 
-/// The number of rows of a table, and a checksum of their values that does not depend on their order, because two databases
-/// may sort texts differently.
+/// The number of rows of a table, and a checksum that does not depend on their order, because two databases may sort
+/// texts differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct TableSum {
     pub(super) rows: u64,

@@ -1,5 +1,5 @@
-//! Whether programs use a database: by their connections or SQLite's log, by the reports of gateways, and by the leases of
-//! watchers.
+//! Detects programs that use a database: by their connections or SQLite's log, by gateway reports, and by watcher
+//! leases.
 
 use super::TransferError;
 use crate::database_location::DatabaseLocation;
@@ -13,13 +13,12 @@ use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use std::fs;
 use std::time::Duration;
 
-/// A gateway that has reported within this time is taken for running.
+/// A gateway that has reported within this time counts as running.
 const FRESH: Duration = Duration::from_secs(60);
-/// Connections of a program that has just ended are gone after some of these looks.
+/// The number of checks after which the connections of a program that has just ended are gone.
 const LOOKS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Refuses a database to which a program is connected.
 pub(super) async fn refuse_connected(location: &DatabaseLocation) -> Result<(), TransferError> {
     match location {
         DatabaseLocation::File(_) => {
@@ -53,7 +52,7 @@ pub(super) async fn refuse_connected(location: &DatabaseLocation) -> Result<(), 
     }
 }
 
-/// The connections of other programs of ours.
+/// Counts the connections of our other programs.
 async fn others(server: &Server) -> Result<i64, StoreError> {
     const COUNT: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                          AND application_name = 'rpcgate' AND pid <> pg_backend_pid()";
@@ -65,7 +64,7 @@ async fn others(server: &Server) -> Result<i64, StoreError> {
     Ok(others)
 }
 
-/// Refuses a database to which a gateway has reported lately, or in which a watcher has a lease.
+/// Refuses a database to which a gateway has reported recently, or in which a watcher has a lease.
 pub(super) async fn refuse_reporting(store: &Store, now: Time) -> Result<(), TransferError> {
     let fresh = moment(now).saturating_sub(i64::try_from(FRESH.as_micros()).unwrap_or(i64::MAX));
     let (gateways, chains) = store

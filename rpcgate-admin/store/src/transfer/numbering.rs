@@ -1,10 +1,10 @@
-//! Carries over the number that a database gives to the next row of a table. It may be larger than that of all rows, and no
-//! number may be used twice.
+//! Carries over the number that a database gives to the next row of a table. It may be larger than that of all rows,
+//! and no number may be used twice.
 
 use super::shape::TableShape;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, Statement, Value};
 
-/// Sets the last number that `to` has given to that of `from`.
+/// Sets the last number of `to` to that of `from`.
 pub(super) async fn carry(
     from: &DatabaseTransaction,
     to: &DatabaseTransaction,
@@ -30,7 +30,7 @@ pub(super) async fn carry(
     Ok(())
 }
 
-/// The last number that a database has given.
+/// Returns the last number that a database has given.
 async fn given(from: &DatabaseTransaction, table: &TableShape, column: &str) -> Result<Option<i64>, DbErr> {
     if from.get_database_backend() != DbBackend::Postgres {
         let arguments: [Value; 1] = [table.name.clone().into()];
@@ -42,7 +42,7 @@ async fn given(from: &DatabaseTransaction, table: &TableShape, column: &str) -> 
     let row = from.query_one_raw(statement).await?;
     let sequence: Option<String> = row.map_or(Ok(None), |row| row.try_get_by_index(0))?;
     match sequence {
-        // The name comes from the server, quoted where it must be.
+        // The name comes from the server, quoted where needed.
         Some(sequence) => one(from, format!("SELECT last_value FROM {sequence} WHERE is_called"), []).await,
         None => Ok(None),
     }

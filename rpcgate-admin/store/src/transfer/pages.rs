@@ -6,10 +6,10 @@ use crate::StoreError;
 use crate::query::partitions_of;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, Statement, Value};
 
-/// Values of one statement: SQLite accepts 32,766.
+/// The number of values in one statement: SQLite accepts 32,766.
 const ARGUMENTS: usize = 30_000;
 
-/// The columns as they are read. A server's integers have several sizes, of which the largest holds all.
+/// Returns the column list of a query. A server's integers have several sizes; the largest holds all.
 fn selected(table: &TableShape, backend: DbBackend) -> String {
     let columns = table.columns.iter().map(|column| match (backend, column.kind) {
         (DbBackend::Postgres, ColumnKind::Integer) => format!("CAST(\"{}\" AS bigint)", column.name),
@@ -18,12 +18,12 @@ fn selected(table: &TableShape, backend: DbBackend) -> String {
     columns.collect::<Vec<_>>().join(", ")
 }
 
-/// The place of the argument with this number, from 1.
+/// Returns the placeholder of the argument with this number, from 1.
 fn place(backend: DbBackend, number: usize) -> String {
     if backend == DbBackend::Postgres { format!("${number}") } else { "?".to_owned() }
 }
 
-/// At most `limit` rows whose keys follow `after`, in the order of their keys.
+/// Returns at most `limit` rows whose keys follow `after`, in key order.
 pub(super) async fn page<C: ConnectionTrait>(
     database: &C,
     table: &TableShape,
@@ -49,7 +49,6 @@ pub(super) async fn page<C: ConnectionTrait>(
     found.iter().map(read).collect()
 }
 
-/// The count and the checksum of all rows.
 pub(super) async fn sum<C: ConnectionTrait>(database: &C, table: &TableShape) -> Result<TableSum, DbErr> {
     let mut sum = TableSum::default();
     let mut after = None;
@@ -61,7 +60,6 @@ pub(super) async fn sum<C: ConnectionTrait>(database: &C, table: &TableShape) ->
     }
 }
 
-/// Adds rows.
 pub(super) async fn insert(
     to: &DatabaseTransaction,
     table: &TableShape,
@@ -91,7 +89,7 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// The first column of a key that is a UUID, by which some tables have partitions.
+/// Returns the first UUID of the key, by which some tables have partitions.
 fn first_uuid(table: &TableShape, row: &[ColumnValue]) -> Option<u128> {
     match row.get(*table.key.first()?)? {
         ColumnValue::Uuid(Some(id)) => Some(id.as_u128()),

@@ -1,4 +1,4 @@
-//! The tables of a database, as its migrations make them.
+//! The tables of a database, as its migrations create them.
 
 use super::cells::{ColumnKind, TableSum};
 use super::pages;
@@ -8,14 +8,14 @@ use sea_orm::{ConnectOptions, ConnectionTrait, DatabaseConnection, DbBackend, Db
 use sea_orm_migration::MigratorTrait;
 use std::collections::BTreeSet;
 
-/// The tables of a database. What a table refers to comes before it.
+/// The tables of a database. Referenced tables come first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Schema {
     pub(super) tables: Vec<TableShape>,
 }
 
 impl Schema {
-    /// The tables that `M` makes in an empty database, without the table in which it records its migrations.
+    /// Returns the tables that `M` creates in an empty database, without the table in which it records its migrations.
     pub(super) async fn of<M: MigratorTrait>() -> Result<Self, StoreError> {
         let mut options = ConnectOptions::new("sqlite::memory:");
         options
@@ -28,7 +28,7 @@ impl Schema {
         let database = sea_orm::Database::connect(options).await?;
         M::up(&database, None).await?;
         let schema = read(&database, &M::migration_table_name().to_string()).await;
-        // An error in closing a database in memory has no consequence.
+        // An error in closing an in-memory database has no consequence.
         let _ = database.close_by_ref().await;
         Ok(schema?)
     }
@@ -84,7 +84,7 @@ async fn table(database: &DatabaseConnection, name: String, sql: &str) -> Result
     Ok(table)
 }
 
-/// The kind of a column with this type in SQLite.
+/// Returns the kind of a column from its declared type in SQLite.
 fn kind(declared: &str) -> Option<ColumnKind> {
     let declared = declared.to_lowercase();
     let name = declared.split('(').next().unwrap_or_default().trim();
@@ -98,7 +98,7 @@ fn kind(declared: &str) -> Option<ColumnKind> {
     })
 }
 
-/// The other tables to which a table refers.
+/// Returns the other tables that a table refers to.
 async fn references(database: &DatabaseConnection, name: &str) -> Result<BTreeSet<String>, DbErr> {
     let list = format!("SELECT DISTINCT \"table\" FROM pragma_foreign_key_list('{name}')");
     let found = rows(database, list).await?;
@@ -106,7 +106,7 @@ async fn references(database: &DatabaseConnection, name: &str) -> Result<BTreeSe
     Ok(names.into_iter().filter(|other| other != name).collect())
 }
 
-/// The tables in an order in which each comes after those to which it refers.
+/// Sorts the tables so that each comes after those it refers to.
 fn ordered(mut left: Vec<(TableShape, BTreeSet<String>)>) -> Result<Vec<TableShape>, DbErr> {
     let mut tables: Vec<TableShape> = Vec::with_capacity(left.len());
     while !left.is_empty() {

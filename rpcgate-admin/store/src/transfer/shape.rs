@@ -1,34 +1,32 @@
-//! What is known of a table.
+//! The shape of a table: its columns, its key, and its initial rows.
 
 use super::cells::{ColumnKind, ColumnValue, TableSum};
 
-/// Rows that are read at a time,
+/// The page size in rows.
 const PAGE: u64 = 500;
-/// and from a table with bytes, whose values may be large.
+/// The page size of a table with bytes, whose values may be large.
 const PAGE_OF_BYTES: u64 = 16;
 
-/// A column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ColumnShape {
     pub(super) name: String,
     pub(super) kind: ColumnKind,
 }
 
-/// A table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct TableShape {
     pub(super) name: String,
     pub(super) columns: Vec<ColumnShape>,
-    /// The numbers of the columns of its primary key, in the order of the key.
+    /// The indexes of the primary key columns, in key order.
     pub(super) key: Vec<usize>,
     /// The column that the database numbers.
     pub(super) numbered: Option<String>,
-    /// The rows that the migrations make.
+    /// The rows that the migrations create.
     pub(super) initial: TableSum,
 }
 
 impl TableShape {
-    /// The name for a statement.
+    /// Returns the quoted name for a statement.
     pub(super) fn quoted(&self) -> String {
         format!("\"{}\"", self.name)
     }
@@ -38,7 +36,6 @@ impl TableShape {
         if has_bytes { PAGE_OF_BYTES } else { PAGE }
     }
 
-    /// The key of a row.
     pub(super) fn key_of(&self, row: &[ColumnValue]) -> Vec<ColumnValue> {
         self.key.iter().filter_map(|at| row.get(*at)).cloned().collect()
     }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 const NOW: Time = Time::from_secs(2_000_000_000);
-/// Rows of each table, more than a page of any table has.
+/// The rows of each table, more than one page.
 const ROWS: i64 = 520;
-/// Rows of tables with bytes, whose pages are small.
+/// The rows of tables with bytes, whose pages are small.
 const ROWS_OF_BYTES: i64 = 40;
 
 async fn schemas() -> [Schema; 2] {
@@ -33,7 +33,7 @@ async fn connected(site: &TestDatabase, usage: bool) -> DatabaseConnection {
     }
 }
 
-/// The columns of a table that refer to others: own column, other table, its column.
+/// Returns the foreign keys of a table: own column, other table, its column.
 async fn references(database: &impl ConnectionTrait, table: &str) -> BTreeMap<String, (String, String)> {
     let list = format!("SELECT \"from\", \"table\", \"to\" FROM pragma_foreign_key_list('{table}')");
     let rows =
@@ -46,12 +46,12 @@ fn rows_of(table: &TableShape) -> i64 {
     if table.columns.iter().any(|column| column.kind == ColumnKind::Bytes) { ROWS_OF_BYTES } else { ROWS }
 }
 
-/// The value of a column in the row with this number, different in each row unless it is a boolean.
+/// Returns the value of a column in the row with this number, different in each row unless it is a boolean.
 fn value(column: &str, kind: ColumnKind, n: i64) -> ColumnValue {
     match kind {
         ColumnKind::Integer => ColumnValue::Integer(Some(n)),
         ColumnKind::Boolean => ColumnValue::Boolean(Some(n % 2 == 0)),
-        // Identifiers of blocks begin with a time; these are of several days.
+        // Block identifiers begin with a time; these are of several days.
         ColumnKind::Uuid => ColumnValue::Uuid(Some(Uuid::from_u128(
             (u128::from(n.unsigned_abs()) * 10_000_000) << 80 | column.len() as u128,
         ))),
@@ -235,7 +235,7 @@ async fn the_tables_are_those_of_the_files() {
         let mut known: Vec<_> = schema.tables.iter().map(|table| table.name.clone()).collect();
         known.sort();
         assert_eq!(known, actual);
-        // What a table refers to comes before it.
+        // A table comes after the tables that it refers to.
         for (at, table) in schema.tables.iter().enumerate() {
             for (other, _) in references(&database, &table.name).await.values() {
                 assert!(schema.tables[..at].iter().any(|earlier| earlier.name == *other), "{}", table.name);
@@ -266,7 +266,7 @@ async fn a_target_with_data_is_refused_and_kept() {
         rows, 2,
         "the row, and the one that a migration makes: nothing of the management database was kept"
     );
-    // After the data is gone, the same command moves everything.
+    // Once the data is gone, the same command moves everything.
     let database = connected(&to, true).await;
     database.execute_unprepared("DELETE FROM spikes").await.unwrap();
     database.close_by_ref().await.unwrap();

@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// The hour of most events, four before midnight.
+/// The hour of most events, four hours before midnight.
 const START: u64 = 500_012;
 const GATEWAY: GatewayId = GatewayId(77);
 const OURS: TenantId = TenantId(1);
@@ -41,7 +41,6 @@ fn later(time: Time, micros: u64) -> Time {
     Time::from_micros(time.micros() + micros)
 }
 
-/// A usage database, and a gateway that ships to it.
 struct Fixture {
     site: TestDatabase,
     store: UsageStore,
@@ -60,7 +59,7 @@ impl Fixture {
         Fixture { site, store, fold: Fold::new(), blocks: Blocks::new(), position: 0 }
     }
 
-    /// The shipment of a gateway that has recorded `deeds`.
+    /// Returns the shipment of a gateway that has recorded `deeds`.
     fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
         let frames = sample::frames(deeds);
         sample::take_in(&frames, &mut self.fold, &mut self.blocks);
@@ -91,7 +90,7 @@ impl Fixture {
         rows.await.unwrap()
     }
 
-    /// Everything that is stored, as numbers that change with it.
+    /// Returns everything that is stored, as numbers that change with it.
     async fn state(&self) -> [i64; 7] {
         let mut state = [0; 7];
         for (number, sql) in state.iter_mut().zip([
@@ -121,13 +120,13 @@ fn cases(cases: u32) -> TestRunner {
     TestRunner::new(Config { cases, failure_persistence: None, max_shrink_iters: 64, ..Config::default() })
 }
 
-/// Every set of at most four columns, without those of both hour and day, in some order.
+/// Returns every set of at most four columns, except those with both hour and day, in some order.
 fn groupings() -> Vec<Vec<Group>> {
     let sets = (0u32..256).filter(|set| set.count_ones() <= 4 && set & 3 != 3);
     sets.map(|set| {
         let mut groups: Vec<_> =
             Group::ALL.into_iter().enumerate().filter(|(n, _)| set >> n & 1 == 1).map(|(_, g)| g).collect();
-        // A different order for each, so that every column occurs at every place.
+        // The order differs between sets, so that every column occurs at every position.
         let by = set as usize % groups.len().max(1);
         groups.rotate_left(by);
         groups
@@ -139,7 +138,7 @@ fn window(hours: Range<u64>) -> UsageWindow {
     UsageWindow::between(at(hours.start), at(hours.end)).unwrap()
 }
 
-/// The sum of the rows, which must equal the totals.
+/// Returns the sum of the rows, which must equal the totals.
 fn sum<'r>(rows: impl IntoIterator<Item = (&'r Vec<Cell>, &'r Metrics)>) -> Metrics {
     let mut sum = Metrics::default();
     for (cells, metrics) in rows {
@@ -350,7 +349,7 @@ async fn a_quiet_gateway_leaves_one_block() {
         let found = fixture.store.event(OURS, one.request).await.unwrap().unwrap();
         assert_eq!((found.key, found.arrival), (one.key, one.arrival));
     }
-    // A new process knows nothing of the open block and begins another.
+    // A new process does not know the open block and begins another.
     fixture.blocks = Blocks::new();
     fixture.ship(&deeds[..1]).await;
     assert_eq!(fixture.number("SELECT count(*) FROM blocks").await, 2);
@@ -363,7 +362,7 @@ fn restored_counts_equal_a_count_of_the_records() {
     cases(24)
         .run(&given, |(mut deeds, offset)| {
             let now = later(at(hour), offset);
-            // Few records fall into one minute by themselves, and none on its borders.
+            // Few random records fall into the same minute, and none on its borders.
             let minute = now.minute() * 60_000_000;
             for (n, deed) in deeds.iter_mut().enumerate() {
                 let border = [0, 1, 59_999_999, 60_000_000, 30_000_000];
@@ -401,7 +400,7 @@ fn restored_counts_equal_a_count_of_the_records() {
                 let mut fixture = Fixture::new().await;
                 for (n, part) in deeds.chunks(70).enumerate() {
                     fixture.ship(part).await;
-                    // Whatever has been summed, of any hours.
+                    // Sums of any hours.
                     fixture.store.sum(now.hour().saturating_sub(n as u64), 7 * n as u64).await.unwrap();
                 }
                 let restored = fixture.store.restore(now).await.unwrap();
@@ -529,7 +528,7 @@ async fn a_group_without_any_count_is_no_row_and_takes_no_place() {
 #[tokio::test]
 async fn each_period_looks_at_its_hours_at_odd_moments() {
     let mut fixture = Fixture::new().await;
-    // From mid-January to the end of March of a leap year, the requests of an hour identifying the hour.
+    // From mid-January to the end of March of a leap year. The request count identifies the hour.
     let start = 1_831_590_000 / HOUR;
     let hours = start..start + 76 * 24;
     let deeds: Vec<_> = hours
@@ -618,7 +617,7 @@ async fn the_event_of_a_stream_is_its_end() {
 #[tokio::test]
 async fn the_last_events_of_a_key_come_newest_first() {
     let mut fixture = Fixture::new().await;
-    // Not in the order of arrival, over several hours and blocks.
+    // Not in order of arrival, over several hours and blocks.
     let mut deeds: Vec<_> = (0..900u64)
         .map(|n| {
             let arrival = later(at(START), n * 7_919 % 900 * 20_000_000);
@@ -683,7 +682,7 @@ async fn old_usage_is_removed_in_small_steps_and_nothing_else() {
     assert_eq!((nothing.blocks, nothing.rollups), (0, 0));
 
     let kept = later(at(START + 50), 5);
-    // A server removes whole days: the last one that had ended by then did so 22 hours before.
+    // A server removes whole days; the last complete one ended 22 hours before.
     let first = if fixture.site.folder().is_some() { 50 } else { 28 };
     let removed = fixture.store.retain(kept, at(START)).await.unwrap();
     assert_eq!(removed.rollups, 0);
@@ -706,7 +705,7 @@ async fn old_usage_is_removed_in_small_steps_and_nothing_else() {
 #[tokio::test]
 async fn a_segment_that_returns_after_any_time_is_billed_once() {
     let mut fixture = Fixture::new().await;
-    // The stream begins in one hour and ends in the next, as if nothing could be shipped in between.
+    // The stream begins in one hour and ends in the next, as if no shipment was possible in between.
     let mut shipment = fixture.pack(&[
         SampleRecord { windowed: 1, ..deed(110, at(START), vec![item("a")]) },
         deed(110, at(START + 1), vec![item("b")]),
@@ -719,7 +718,7 @@ async fn a_segment_that_returns_after_any_time_is_billed_once() {
     fixture.store.ship(&shipment).await.unwrap();
     let (all, half) = (fixture.number(charged).await, fixture.number(charged).await / 2);
     assert!(half > 0);
-    // Retention of events, and then of the ledger up to and over each of the two hours.
+    // Retention of events, and then of the ledger up to and after each of the two hours.
     for (events, ledger, units, requests, marks) in [
         (START + 100, START, all, 2, 1),
         (START + 100, START + 1, half, 1, 1),
@@ -737,7 +736,7 @@ async fn a_segment_that_returns_after_any_time_is_billed_once() {
     assert_eq!(fixture.number(summed).await, 0);
     assert_eq!(fixture.number("SELECT count(*) FROM daily_requests").await, 0);
 
-    // Later records of it are billed, and its mark is kept for as long as they are.
+    // Later records are billed, and the mark is kept as long as they are.
     let mut rest = fixture.pack(&[deed(110, at(START + 3), vec![item("c")])]);
     rest.marks = vec![Mark { segment, from: 500, to: 600 }];
     fixture.store.ship(&rest).await.unwrap();
@@ -819,7 +818,7 @@ async fn rows_of_a_tenant_beyond_the_hourly_limit_are_stored_without_methods_and
     };
     let statuses_beyond = 4;
     assert_eq!(counts(&fixture).await, (most, statuses_beyond, 12_000));
-    // The same holds for a store that knows nothing yet; another tenant and another hour have bounds of their own.
+    // The same holds for a fresh store; another tenant and another hour have their own limits.
     fixture.store = fixture.site.usage_within(Duration::from_secs(60)).await.unwrap();
     let third = flood(&mut fixture, 12_000..12_100);
     fixture.store.ship(&third).await.unwrap();
@@ -836,7 +835,7 @@ async fn a_thousand_methods_of_a_project_and_hour_have_rows_of_their_own() {
         names.map(|n| call(key, START, format!("made{n:04}"))).collect()
     };
     fixture.ship(&[call(110, START, "toy_read".into())]).await;
-    // One method too many in one shipment, over two keys; then more, with methods that are stored already.
+    // One method too many in one shipment, over two keys; then more, with methods that are already stored.
     fixture.ship(&flood(111, 0..MOST)).await;
     let reported = fixture.store.methods(OURS, ProjectId(11), START).await.unwrap();
     assert_eq!(reported.len(), MOST);
@@ -844,7 +843,7 @@ async fn a_thousand_methods_of_a_project_and_hour_have_rows_of_their_own() {
     fixture
         .ship(&[flood(110, MOST - 10..MOST + 10), vec![call(110, START, "toy_read".into())]].concat())
         .await;
-    // The same holds for a store that knows nothing yet, and after a failed shipment.
+    // The same holds for a fresh store, and after a failed shipment.
     fixture.store = fixture.site.usage_within(DEADLINE).await.unwrap();
     let mut moved = fixture.pack(&flood(110, 5_000..5_010));
     moved.marks[0].from += 1;
