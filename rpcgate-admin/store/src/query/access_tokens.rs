@@ -1,4 +1,4 @@
-//! Personal access tokens: a user's programs call the API with them, without a log-in.
+//! Personal access tokens, with which a user's programs call the API without a log-in.
 
 use super::digest::Digest;
 use super::id::{AccessTokenId, UserId};
@@ -14,13 +14,13 @@ use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder}
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Tokens that a user may have, expired ones included.
+/// The number of tokens that a user may have, including expired ones.
 const MAX_TOKENS: u64 = 50;
 
-/// How long an expired token is kept, so that its user can see why it does not work any more.
+/// The time that an expired token is kept, so that its user can see why it no longer works.
 const EXPIRED_KEPT: Duration = Duration::from_secs(30 * 86_400);
 
-/// How exactly the last use of a token is known: the database is not written for each request.
+/// The resolution of a token's last use: the database is not written for each request.
 const USE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A personal access token, without its text.
@@ -28,17 +28,17 @@ const USE_INTERVAL: Duration = Duration::from_secs(60);
 pub struct AccessToken {
     /// Its identifier.
     pub id: AccessTokenId,
-    /// The user who made it, as whom it acts.
+    /// The user who created it and on whose behalf it acts.
     pub user: UserId,
-    /// Its name, for people.
+    /// Its display name.
     pub name: String,
-    /// The names of what it may do.
+    /// The names of its scopes.
     pub scopes: Vec<String>,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Time,
-    /// When it expires.
+    /// The expiry time.
     pub expires_at: Time,
-    /// When it was last used, to the minute, and the client's address then.
+    /// The time of the last use, to the minute, and the client's address.
     pub used: Option<(Time, String)>,
 }
 
@@ -58,7 +58,6 @@ impl TryFrom<Model> for AccessToken {
     }
 }
 
-/// Tokens that expired long ago.
 pub(super) fn is_old(now: Time) -> Condition {
     let kept = i64::try_from(EXPIRED_KEPT.as_micros()).unwrap_or(i64::MAX);
     Condition::all().add(Column::ExpiresAt.lte(moment(now).saturating_sub(kept)))
@@ -101,7 +100,7 @@ impl Store {
         .await
     }
 
-    /// A user's tokens, the oldest first.
+    /// Returns a user's tokens, the oldest first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -131,8 +130,8 @@ impl Store {
         .await
     }
 
-    /// The token whose text has the digest `hash`, with its user, or `None` if there is none, it has expired, or
-    /// operators have disabled the user.
+    /// Returns the token whose text has the digest `hash`, with its user. Returns `None` if it does not exist or has
+    /// expired, or if operators have disabled the user.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -153,7 +152,7 @@ impl Store {
         .await
     }
 
-    /// Records that a token is used now by a client with this address, unless another use was recorded within a minute.
+    /// Records a use of a token by a client with this address, unless another use was recorded within a minute.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! User accounts as operators see them, with whatever keeps a user from logging in.
+//! User accounts as operators see them, with everything that prevents a log-in.
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
@@ -17,25 +17,25 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// A user and whatever keeps it from logging in.
+/// A user and everything that prevents its log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
     /// The user.
     pub user: User,
-    /// When operators disabled it.
+    /// The time when operators disabled it.
     pub disabled_at: Option<Time>,
-    /// When the lock that wrong passwords or second factors caused ends.
+    /// The end of the lock that wrong passwords or second factors caused.
     pub locked_until: Option<Time>,
-    /// Whether log-ins ask for a second factor.
+    /// True if log-ins ask for a second factor.
     pub has_factor: bool,
 }
 
-/// Which accounts to list: those that match all given fields.
+/// The filter of a list of accounts. An account must match all given fields.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AccountFilter {
-    /// The account with this address, in any spelling.
+    /// The address, in any spelling.
     pub email: Option<String>,
-    /// Only members of this tenant.
+    /// The tenant of the members.
     pub tenant: Option<TenantId>,
 }
 
@@ -61,13 +61,12 @@ async fn one(database: &impl ConnectionTrait, id: UserId, now: Time) -> Result<A
     found.ok_or(StoreError::NotFound("user"))
 }
 
-/// Adds `entry` to the audit, with the account's tenant filled in.
 async fn note(transaction: &DatabaseTransaction, account: &Account, entry: &Audit) -> Result<(), StoreError> {
     append(transaction, &Audit { tenant: account.user.tenant, ..entry.clone() }).await
 }
 
 impl Store {
-    /// Lists accounts by ascending identifier, starting behind `after` if it is given; at most `limit`.
+    /// Lists at most `limit` accounts by ascending identifier, starting after `after` if given.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -94,7 +93,7 @@ impl Store {
         .await
     }
 
-    /// An account.
+    /// Returns an account.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -102,7 +101,7 @@ impl Store {
         self.read(async |database| one(database, id, now).await).await
     }
 
-    /// Whether operators have disabled an account.
+    /// Reports whether operators have disabled an account.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -114,7 +113,7 @@ impl Store {
         .await
     }
 
-    /// Ends the locks that wrong passwords and second factors caused, and returns the changed account.
+    /// Ends the locks that wrong passwords and second factors caused, and returns the account.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -128,9 +127,9 @@ impl Store {
         .await
     }
 
-    /// Removes the password of an account, ends its sessions, its access tokens and the lock that wrong passwords caused,
-    /// withdraws the invitations that it made, and stores the digest of a token that sets a new password. Returns the changed
-    /// account, or `None` if it is disabled, in which case nothing changes.
+    /// Removes the password of an account, ends its sessions, its access tokens and the lock that wrong passwords
+    /// caused, withdraws its invitations, and stores the digest of a token that sets a new password. Returns the
+    /// account, or `None` and changes nothing if it is disabled.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Taken`] if a token with this digest exists,
@@ -164,8 +163,7 @@ impl Store {
     }
 
     /// Removes all second factors of an account with their recovery codes and the lock that wrong ones caused, and ends
-    /// its sessions and the log-ins that wait for a factor. Returns the changed account, or `None` if it has no factor,
-    /// in which case nothing changes.
+    /// its sessions and the log-ins that wait for a factor. Returns the account, or `None` if it has no factor.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -183,9 +181,8 @@ impl Store {
         .await
     }
 
-    /// Disables an account, which ends its sessions and access tokens, invalidates the links that were mailed to it and
-    /// withdraws the invitations that it made, or enables it again. Returns the account, and whether that changed it:
-    /// an account in the wanted state is left as it is.
+    /// Disables or enables an account. Disabling ends its sessions and access tokens, invalidates the links that were
+    /// mailed to it and withdraws its invitations. Returns the account, and whether it changed.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -209,7 +206,7 @@ impl Store {
                 session_rows::end_all(transaction, id, None).await?;
                 session_rows::end_access_tokens(transaction, id).await?;
                 mail_tokens::withdraw(transaction, id).await?;
-                // Whoever used the account could come back through one of them.
+                // A person who used the account could come back through one of them.
                 members::withdraw_invitations(transaction, id, &[]).await?;
             }
             note(transaction, &account, entry).await?;

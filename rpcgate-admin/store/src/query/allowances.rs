@@ -1,4 +1,4 @@
-//! How many requests all keys of a tenant together may make in a day.
+//! The number of requests that all keys of a tenant together may make in a day.
 
 use super::keys::active;
 use super::plan_figures::plan;
@@ -16,13 +16,12 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-/// Tenants per statement.
 const TENANTS: usize = 512;
 
 impl Store {
-    /// The number of requests that the plan lets all usable keys of each of `tenants` make in a UTC day, together:
-    /// `requests_limit` of the usage view. The limits of plans are those of `plans`, overridden by what operators
-    /// set. A tenant that does not exist is left out.
+    /// Returns the number of requests that all usable keys of each tenant together may make in a UTC day:
+    /// `requests_limit` of the usage view. The limits are those of `plans`, overridden by operators. Omits tenants that
+    /// do not exist.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! What tenants and users are called, over all tenants: for operators.
+//! The names of tenants and users of all tenants, for operators.
 
 use super::id::UserId;
 use super::live_tenants::live_tenants;
@@ -9,11 +9,10 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Names that one call returns at most.
 const MAX_NAMES: usize = 1_000;
 
 impl Store {
-    /// The names of those of `ids` that exist: at most 1,000.
+    /// Returns the names of those of `ids` that exist: at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -34,7 +33,7 @@ impl Store {
         .await
     }
 
-    /// The names of those of `ids` that exist, and the addresses of those who gave no name: at most 1,000.
+    /// Returns the names of those of `ids` that exist, or the addresses of users without a name: at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

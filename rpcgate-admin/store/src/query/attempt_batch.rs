@@ -1,6 +1,6 @@
-//! Attempts that are counted in one transaction, in the order of their arrival and as if one came after the other: an
-//! attempt counts for those behind it. However many there are, a few statements suffice: one removes old attempts, up to
-//! three read those that matter, and one for each kind of change writes it.
+//! Attempts that are counted in one transaction, in order of arrival, as if one came after the other. A few statements
+//! suffice for any number: one removes old attempts, up to three read the relevant ones, and one for each kind of
+//! change writes it.
 
 use super::attempts::{
     ATTEMPTS, Attempt, AttemptBound, AttemptTicket, AttemptWrite, KEPT, LOCK, NewAttempt, is_old, lock_end,
@@ -19,13 +19,11 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The period of [`AttemptBound::PerMinute`].
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Old attempts, of any address, that each new one removes: more than it adds.
+/// The number of old attempts, of any address, that each new one removes: more than it adds.
 const REMOVED_PER_ATTEMPT: u64 = 16;
 
-/// An attempt that was counted.
 #[derive(Clone, Copy, Debug)]
 struct CountedAttempt {
     at: i64,
@@ -33,9 +31,8 @@ struct CountedAttempt {
 }
 
 impl AttemptBound {
-    /// The times of the attempts that matter to attempts from `first` to `last`. Those further in the future are
-    /// ignored, because the clocks of hosts differ, and one that stepped back must not lock a subject for as long as it
-    /// did.
+    /// Returns the times of the attempts that matter to attempts from `first` to `last`. Those further in the future
+    /// are ignored: the clocks of hosts differ, and a clock that stepped back must not lock a subject for that long.
     fn span(self, first: Time, last: Time) -> RangeInclusive<i64> {
         match self {
             AttemptBound::Lock => moment(first) - micros(KEPT)..=moment(last.plus(LOCK)),
@@ -43,7 +40,7 @@ impl AttemptBound {
         }
     }
 
-    /// Until when these attempts, the newest first, prevent another one at `now`.
+    /// Returns the end of the lock that these attempts, the newest first, cause at `now`.
     fn locked_until(self, counted: &[CountedAttempt], now: Time) -> Option<Time> {
         let span = self.span(now, now);
         let begin = counted.partition_point(|attempt| attempt.at > *span.end());
@@ -65,7 +62,8 @@ impl AttemptBound {
 /// The attempts that matter to a batch, and the changes that it makes.
 #[derive(Debug, Default)]
 struct Batch {
-    /// By subject, the newest first. A subject that cannot reach its bound in this batch may be absent.
+    /// The attempts of each subject, the newest first. A subject that cannot reach its bound in this batch may be
+    /// absent.
     counted: HashMap<Digest, Vec<CountedAttempt>>,
     added: Vec<(Digest, CountedAttempt)>,
     forgiven: Vec<Digest>,
@@ -73,7 +71,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Reads what matters to the attempts in `new`, and removes old attempts.
+    /// Reads the attempts that matter to those in `new`, and removes old ones.
     async fn read(transaction: &DatabaseTransaction, new: &[NewAttempt]) -> Result<Self, StoreError> {
         let mut batch = Batch::default();
         let times = || new.iter().map(|attempt| attempt.now);
@@ -84,7 +82,7 @@ impl Batch {
         };
         try_to_remove(transaction, "attempts", remove_old).await?;
         let mut locking = HashSet::new();
-        // The attempts and the lowest limit.
+        // The number of attempts and the lowest limit.
         let mut limited: HashMap<Digest, (u64, u64)> = HashMap::new();
         for attempt in new {
             match attempt.bound {
@@ -98,12 +96,12 @@ impl Batch {
                 }
             }
         }
-        // What matters to a lock includes what matters to a minute.
+        // The attempts that matter to a lock include those that matter to a minute.
         limited.retain(|subject, _| !locking.contains(subject));
         let span = AttemptBound::Lock.span(first, last);
         batch.read_counted(transaction, locking.iter().map(Digest::bytes).collect(), span).await?;
         let span = AttemptBound::PerMinute(1).span(first, last);
-        // A limit may be high, and then so is the number of attempts; these are read only where the limit is near.
+        // A high limit allows many attempts, so these are read only where the limit is near.
         let numbers = numbers(transaction, limited.keys().map(Digest::bytes).collect(), &span).await?;
         limited.retain(|subject, (attempts, max)| {
             numbers.get(subject).copied().unwrap_or_default() + *attempts > *max
@@ -133,7 +131,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Makes a change, after those before it. Returns the outcome of an attempt.
+    /// Makes a change after earlier ones. Returns the outcome of an attempt.
     fn apply(&mut self, write: &AttemptWrite) -> Option<Attempt> {
         match write {
             AttemptWrite::Count(attempt) => return Some(self.count(attempt)),
@@ -165,7 +163,7 @@ impl Batch {
         Attempt::Allowed(AttemptTicket { id, subject, locks })
     }
 
-    /// Writes the changes. The attempts that remain are added last, since those that were forgiven came before them.
+    /// Writes the changes. The remaining attempts are added last, because forgiven attempts came before them.
     async fn write(self, transaction: &DatabaseTransaction) -> Result<(), StoreError> {
         if !self.forgiven.is_empty() {
             let all = Column::Subject.is_in(self.forgiven.iter().map(Digest::bytes));
@@ -190,7 +188,7 @@ fn digest(stored: &[u8]) -> Result<Digest, StoreError> {
     stored.try_into().map(Digest).map_err(|_| unreadable("subject of an attempt", format!("{stored:?}")))
 }
 
-/// How many attempts of each of these subjects lie in `span`.
+/// Counts the attempts of each subject in `span`.
 async fn numbers(
     transaction: &DatabaseTransaction,
     subjects: Vec<Vec<u8>>,
@@ -210,8 +208,8 @@ async fn numbers(
     numbers.into_iter().map(|(subject, number)| Ok((digest(&subject)?, number.unsigned_abs()))).collect()
 }
 
-/// Carries out `writes` in their order. Returns the outcome of each attempt that was to be counted, and `None` for the
-/// other writes.
+/// Carries out `writes` in order. Returns the outcome of each attempt that was to be counted, and `None` for the other
+/// writes.
 pub(crate) async fn write(
     transaction: &DatabaseTransaction,
     writes: &[AttemptWrite],

@@ -1,6 +1,5 @@
-//! Limits how often something may be tried in a quarter of an hour: passwords, and mails to an address. An attempt
-//! counts as failed before the password is verified, so that many parallel attempts get no further than sequential
-//! ones.
+//! Limits on attempts in 15 minutes: passwords, and mails to an address. An attempt counts as failed before the
+//! password is verified, so that parallel attempts gain nothing over sequential ones.
 
 use super::digest::Digest;
 use super::users::stored_email;
@@ -17,16 +16,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// What an attempt counts for. Each kind has its own count, so that attempts of one kind cannot use up another:
-/// everyone who knows an address can lock its log-in temporarily, but neither its mails nor what its owner does while
-/// logged in.
+/// The kind of an attempt. Each kind has its own count, so that one kind cannot use up another: everyone who knows an
+/// address can lock its log-in temporarily, but not its mails or the actions of its logged-in owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AttemptKind<'c> {
     /// Passwords given to log in with this address.
     LogIns(&'c str),
-    /// Passwords given by a user who is logged in with this address.
+    /// Passwords given by a logged-in user with this address.
     Checks(&'c str),
-    /// Second factors given by the user with this address, at a log-in or afterwards.
+    /// Second factors given by the user with this address, at a log-in or later.
     Factors(&'c str),
     /// Mails to this address because it is being registered.
     Registrations(&'c str),
@@ -68,8 +66,7 @@ impl AttemptKind<'_> {
             AttemptKind::Clients(network) => ("client", network, None),
         };
         let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
-        // Neither the kind nor the tenant contains a line break, so the parts stay distinct whatever is typed as an
-        // address.
+        // Neither the kind nor the tenant contains a line break, so the parts stay distinct for any address.
         Digest::of(&format!("{kind}\n{tenant}\n{}", stored_email(email)))
     }
 }
@@ -77,16 +74,16 @@ impl AttemptKind<'_> {
 /// The number of attempts within [`LOCK`] that locks their subject.
 pub const ATTEMPTS: u64 = 5;
 
-/// How long an address is locked, counted from the last of these attempts.
+/// The duration of a lock, counted from the last of these attempts.
 pub const LOCK: Duration = Duration::from_secs(15 * 60);
 
-/// How far back attempts matter: they lie within one [`LOCK`], and the lock lasts another.
+/// The age up to which attempts matter: they lie within one [`LOCK`], and the lock lasts another.
 pub(super) const KEPT: Duration = LOCK.saturating_mul(2);
 
-/// Whether a password may be verified.
+/// The decision on whether a password may be verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attempt {
-    /// It may. The attempt counts as failed until the ticket says otherwise.
+    /// It may be verified. The attempt counts as failed until the ticket is redeemed.
     Allowed(AttemptTicket),
     /// The address is locked until this time.
     Locked(Time),
@@ -101,22 +98,21 @@ pub struct AttemptTicket {
 }
 
 impl AttemptTicket {
-    /// Whether this attempt is the one that locks its subject, if it fails. Of the attempts before a lock one is.
+    /// Reports whether this attempt locks its subject if it fails, which is true of one attempt before each lock.
     pub const fn locks(&self) -> bool {
         self.locks
     }
 }
 
-/// What bounds the attempts of a subject.
+/// The limit on the attempts of a subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AttemptBound {
     /// The lock after [`ATTEMPTS`].
     Lock,
-    /// This number of attempts in any 60 seconds.
+    /// At most this number of attempts in any 60 seconds.
     PerMinute(u32),
 }
 
-/// An attempt that is to be counted if its bound allows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewAttempt {
     pub(super) id: Uuid,
@@ -125,18 +121,15 @@ pub(crate) struct NewAttempt {
     pub(super) now: Time,
 }
 
-/// A write about attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AttemptWrite {
-    /// Counts an attempt.
     Count(NewAttempt),
     /// Removes all attempts of a subject.
     Forgive(Digest),
-    /// Removes one attempt.
     Withdraw(AttemptTicket),
 }
 
-/// Attempts that no longer matter for any purpose.
+/// Selects attempts that no longer matter.
 pub(super) fn is_old(now: Time) -> Condition {
     Condition::all().add(Column::At.lte(moment(now) - micros(KEPT)))
 }
@@ -145,31 +138,31 @@ pub(super) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Attempts that can cause a lock at `now`. Those further in the future are ignored: when a clock has stepped back,
-/// no address must be locked for as long as it did.
+/// Selects attempts that can cause a lock at `now`. Those further in the future are ignored: a clock that stepped back
+/// must not lock an address for that long.
 fn is_relevant(now: Time) -> SimpleExpr {
     Column::At.between(moment(now) - micros(KEPT), moment(now.plus(LOCK)))
 }
 
-/// When the lock ends that these attempts, the newest first, cause for their subject.
+/// Returns the end of the lock that these attempts, the newest first, cause.
 pub(super) fn lock_end(newest: &[i64], now: Time) -> Option<Time> {
     let (last, first) = (newest.first()?, newest.get(ATTEMPTS as usize - 1)?);
     let until = time(*last).plus(LOCK);
     (last - first < micros(LOCK) && now < until).then_some(until)
 }
 
-/// The subjects under which the passwords of an address are counted.
 fn password_subjects(email: &str) -> [Vec<u8>; 2] {
     [AttemptKind::LogIns(email), AttemptKind::Checks(email)].map(|kind| kind.digest().bytes())
 }
 
-/// The subjects under which whatever the user with an address may get wrong is counted: passwords and second factors.
+/// Returns the subjects that count all secrets which the user with an address may get wrong: passwords and second
+/// factors.
 fn all_subjects(email: &str) -> Vec<Vec<u8>> {
     let factors = AttemptKind::Factors(email).digest().bytes();
     password_subjects(email).into_iter().chain([factors]).collect()
 }
 
-/// When the last lock of each of these addresses ends, if passwords or second factors are locked.
+/// Returns the end of the last lock of each address whose passwords or second factors are locked.
 pub(super) async fn locks(
     database: &impl ConnectionTrait,
     emails: &[&str],
@@ -191,13 +184,13 @@ pub(super) async fn locks(
 }
 
 /// Removes the failed passwords of this address, whose owner reads its mails or whose password an operator has reset.
-/// Its second factors stay locked: whoever reads its mails need not have them.
+/// Its second factors stay locked, because a person who reads its mails need not have them.
 pub(super) async fn unlock(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
     Entity::delete_many().filter(Column::Subject.is_in(password_subjects(email))).exec(transaction).await?;
     Ok(())
 }
 
-/// Removes the failed passwords and the wrong second factors of this address, which an operator has unlocked.
+/// Removes the failed passwords and wrong second factors of this address, which an operator has unlocked.
 pub(super) async fn unlock_all(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
     Entity::delete_many().filter(Column::Subject.is_in(all_subjects(email))).exec(transaction).await?;
     Ok(())
@@ -211,7 +204,7 @@ pub(super) async fn unlock_factors(transaction: &DatabaseTransaction, email: &st
 }
 
 impl Store {
-    /// Counts an attempt unless it is locked out. Works alike for an address that has no account.
+    /// Counts an attempt unless its subject is locked. An address without an account is treated alike.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -219,8 +212,8 @@ impl Store {
         self.count_attempt(kind, AttemptBound::Lock, now).await
     }
 
-    /// Counts an attempt if fewer than `max` were counted in the last 60 seconds, over all hosts together, and
-    /// returns `None`. Otherwise returns how long to wait, and does not count it.
+    /// Counts an attempt if fewer than `max` were counted in the last 60 seconds over all hosts, and returns `None`.
+    /// Otherwise returns the time to wait, and does not count it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

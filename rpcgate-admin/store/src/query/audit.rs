@@ -1,4 +1,4 @@
-//! The audit log: which user did what, and when.
+//! The audit log: the actions of users, with their times.
 
 use super::id::UserId;
 use super::removal::{remove, try_to_remove};
@@ -12,30 +12,29 @@ use sea_orm::sea_query::{Condition, LikeExpr};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-/// Entries that one call returns at most.
 const MAX_RETURNED: u64 = 1_000;
 
-/// Entries kept per tenant, the newest first. A user who makes changes as fast as the limits allow would need more
-/// than five hours to push an entry out.
+/// The number of entries kept per tenant, the newest first. A user who makes changes as fast as the limits allow would
+/// need more than five hours to push an entry out.
 const KEPT: u64 = 200_000;
 
-/// One in this many entries triggers the check for excess entries, whose cost grows with their number.
+/// The interval, in entries, of the check for excess entries, whose cost grows with their number.
 const CHECK_INTERVAL: u64 = 64;
 
 /// An entry of the audit log. It must not contain a secret, because people read it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Audit {
-    /// The tenant that was acted on.
+    /// The tenant concerned.
     pub tenant: Option<TenantId>,
-    /// Who acted.
+    /// The user who acted.
     pub user: Option<UserId>,
-    /// What was done, as a short code: `key.revoked`.
+    /// The action as a short code: `key.revoked`.
     pub action: String,
-    /// The identifier of what it was done to, or empty.
+    /// The identifier of the object, or empty.
     pub subject: String,
     /// The client's address.
     pub address: String,
-    /// When it was done.
+    /// The time of the action.
     pub at: Time,
     /// Further details, or empty.
     pub detail: String,
@@ -55,18 +54,18 @@ impl From<Model> for Audit {
     }
 }
 
-/// Which entries to list: those that match all given fields.
+/// The filter of a list of entries. An entry must match all given fields.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AuditFilter {
     /// The user who acted.
     pub user: Option<UserId>,
-    /// What was done: a code, or its first word, such as `key` for `key.created` and `key.revoked`.
+    /// The action: a code, or its first word, such as `key` for `key.created` and `key.revoked`.
     pub action: Option<String>,
-    /// What it was done to.
+    /// The identifier of the object.
     pub subject: Option<String>,
-    /// The first moment.
+    /// The earliest time.
     pub from: Option<Time>,
-    /// The moment before which the entries were made.
+    /// The end of the period, exclusive.
     pub until: Option<Time>,
 }
 
@@ -86,7 +85,7 @@ impl AuditFilter {
     }
 }
 
-/// Whose entries to list.
+/// The set of entries to list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AuditSubject {
     /// All entries about a tenant, by any user.
@@ -97,7 +96,6 @@ pub enum AuditSubject {
     Everyone,
 }
 
-/// Appends an entry in the transaction of the write that it records.
 pub(crate) async fn append(transaction: &DatabaseTransaction, entry: &Audit) -> Result<(), StoreError> {
     Entity::insert(row(entry)).exec_without_returning(transaction).await?;
     trim_sometimes(transaction, entry).await
@@ -155,7 +153,6 @@ fn row(entry: &Audit) -> ActiveModel {
     }
 }
 
-/// Does the work of [`append`] without leaving an entry.
 pub(super) async fn simulate_append(
     transaction: &DatabaseTransaction,
     entry: &Audit,
@@ -174,8 +171,8 @@ impl Store {
         self.transact(async |transaction| append(transaction, entry).await).await
     }
 
-    /// Does the work of [`note`](Store::note) without leaving an entry, for requests whose timing must not reveal
-    /// whether they had an effect.
+    /// Does the work of [`note`](Store::note) without leaving an entry, for requests whose timing must not reveal their
+    /// effect.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -183,8 +180,7 @@ impl Store {
         self.transact(async |transaction| simulate_append(transaction, entry).await).await
     }
 
-    /// Lists entries, the newest first, and among those of the same moment the last written first: at most `limit`,
-    /// and at most 1,000.
+    /// Lists entries, the newest first; of the same time, the last written first: at most `limit`, and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -197,8 +193,8 @@ impl Store {
             .collect())
     }
 
-    /// Like [`audit`](Store::audit), with the entries' numbers, and only those that match `filter` and follow `before`,
-    /// a time and a number, in this order.
+    /// Like [`audit`](Store::audit), with the entries' numbers, restricted to those that match `filter` and follow
+    /// `before`, a time and a number, in this order.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

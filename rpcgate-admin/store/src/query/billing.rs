@@ -1,4 +1,4 @@
-//! Closing months, numbering invoices, settling them, and suspending tenants that do not pay.
+//! Closes months, numbers and settles invoices, and suspends tenants that do not pay.
 
 use super::audit::{Audit, append};
 use super::billing_accounts::forget_suspension;
@@ -22,27 +22,24 @@ use sea_orm::{
 use std::ops::Range;
 use uuid::Uuid;
 
-/// The series of the numbers of invoices.
 const SERIES: &str = "invoice";
 
-/// The id of the only row of `billing_start`.
 const START: i32 = 1;
 
-/// Lines that are inserted by one statement.
 const LINES: usize = 500;
 
-/// An invoice that is to be issued.
+/// An invoice to issue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewInvoice {
     /// The tenant that owes it.
     pub tenant: TenantId,
-    /// The period that it closes, begin and end.
+    /// The period that it closes.
     pub period: Range<Time>,
     /// The year of its date.
     pub year: u16,
     /// Its date.
     pub issued_at: Time,
-    /// When it is due.
+    /// The due date.
     pub due_at: Time,
     /// The tenant's name.
     pub customer: String,
@@ -54,16 +51,16 @@ pub struct NewInvoice {
     pub seller: InvoiceSeller,
     /// Its lines.
     pub lines: Vec<InvoiceLine>,
-    /// Its amounts. Without anything to pay it is paid from the start.
+    /// Its amounts. An invoice of zero is paid from the start.
     pub amounts: InvoiceAmounts,
 }
 
 /// The outcome of closing a period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PeriodClosed {
-    /// It is closed now, with this invoice if there was something to bill.
+    /// The period was closed, with this invoice if there was something to bill.
     Now(Option<InvoiceNumber>),
-    /// It had been closed before. Nothing was changed.
+    /// It was closed earlier. Nothing changed.
     Before,
 }
 
@@ -72,9 +69,9 @@ pub enum PeriodClosed {
 pub struct SettledInvoice {
     /// The invoice as it is now.
     pub invoice: Invoice,
-    /// Whether this changed it.
+    /// True if this call changed it.
     pub is_new: bool,
-    /// Whether this has ended the suspension of its tenant.
+    /// True if this ended the suspension of its tenant.
     pub reactivates: bool,
 }
 
@@ -83,12 +80,12 @@ pub struct SettledInvoice {
 pub struct UnclosedTenant {
     /// The tenant.
     pub tenant: Tenant,
-    /// The end of the last period that was closed; `None` if none was.
+    /// The end of the last closed period.
     pub closed_until: Option<Time>,
 }
 
-/// The next number of a series in a year. It is taken in the transaction that uses it, so that a number is never lost,
-/// and writes exclude each other, so that none is taken twice.
+/// Returns the next number of a series in a year. It is taken in the transaction that uses it, so no number is lost;
+/// writes exclude each other, so none is taken twice.
 pub(super) async fn next_number(
     transaction: &DatabaseTransaction,
     series: &str,
@@ -104,8 +101,7 @@ pub(super) async fn next_number(
     InvoiceNumber::stored(i32::from(year), next)
 }
 
-/// Ends the suspension of a tenant that was suspended because of a debt, once no invoice is left that caused it. Returns
-/// whether it did.
+/// Ends a suspension because of debt once no invoice that caused it is left. Reports whether it did.
 pub(super) async fn reactivate(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
@@ -128,7 +124,7 @@ pub(super) async fn reactivate(
     Ok(true)
 }
 
-/// Suspends a tenant or ends its suspension, tells the gateways, and records it.
+/// Suspends a tenant or ends its suspension, notifies the gateways, and records it.
 async fn set_suspended(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
@@ -144,7 +140,6 @@ async fn set_suspended(
     append(transaction, &automatic_entry(tenant, action, tenant.to_string(), String::new(), now)).await
 }
 
-/// Stores the status of an invoice.
 pub(super) async fn settle(
     transaction: &DatabaseTransaction,
     its: InvoiceNumber,
@@ -162,7 +157,7 @@ pub(super) async fn settle(
     Ok(())
 }
 
-/// The audit entry of something that the service does by itself.
+/// Returns the audit entry of an action of the service itself.
 pub(super) fn automatic_entry(
     tenant: TenantId,
     action: &str,
@@ -228,7 +223,7 @@ async fn insert(transaction: &DatabaseTransaction, new: &NewInvoice) -> Result<I
 }
 
 impl Store {
-    /// The beginning of the month in which billing began; it begins in the month at `month` if it has not begun.
+    /// Returns the start of the month in which billing began. If it has not begun, it begins in the month of `month`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -248,7 +243,7 @@ impl Store {
         .await
     }
 
-    /// The beginning of the month in which billing began.
+    /// Returns the start of the month in which billing began.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -260,7 +255,7 @@ impl Store {
         .await
     }
 
-    /// The end of the last period of a tenant that was closed; `None` if none was.
+    /// Returns the end of the last closed period of a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -272,8 +267,8 @@ impl Store {
         .await
     }
 
-    /// The tenants that existed before `end` and have a period before it that is not closed, by ascending identifier,
-    /// starting behind `after`: at most `limit`.
+    /// Returns at most `limit` tenants that existed before `end` and have an unclosed period before it, by ascending
+    /// identifier, starting after `after`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -311,8 +306,8 @@ impl Store {
         .await
     }
 
-    /// Closes a tenant's period, with an invoice if there is something to bill: all of it is done, or nothing. A period
-    /// is closed once, whichever programs try; `since` is the end of the last period that the caller knew to be closed.
+    /// Closes a tenant's period, with an invoice if there is something to bill, in one transaction. A period is closed
+    /// once, whichever programs try; `since` is the end of the last closed period that the caller knows.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the tenant does not exist; [`StoreError::TooLarge`]; [`StoreError::Unavailable`],
@@ -345,9 +340,9 @@ impl Store {
         .await
     }
 
-    /// Marks an open invoice as paid or cancelled, and returns it. This ends the suspension of a tenant that was
-    /// suspended because of it, if it has no other such debt. An invoice that has this status already stays as it is, and
-    /// nothing is recorded.
+    /// Marks an open invoice as paid or cancelled, and returns it. If this was its tenant's last debt that caused a
+    /// suspension, the suspension ends. An invoice that already has this status stays unchanged, and nothing is
+    /// recorded.
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; [`StoreError::Decided`] for an invoice with the other of these statuses;
@@ -378,8 +373,8 @@ impl Store {
         .await
     }
 
-    /// Suspends the tenant of an open invoice because of it, once for each invoice, and returns whether it did. A tenant
-    /// that is suspended already stays so, whatever it pays.
+    /// Suspends the tenant of an open invoice because of it, once for each invoice, and reports whether it did. A
+    /// tenant that is already suspended stays so, whatever it pays.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! What is known of tenants that owe something.
+//! The billing state of tenants.
 
 use crate::StoreError;
 use crate::entity::billing_accounts::{Column, Entity};
@@ -7,7 +7,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
-/// Keeps payments from ending the suspension of a tenant, and reminds nobody that it was for a debt.
+/// Detaches a suspension from its debt: payments no longer end it, and no reminder mentions it.
 pub(super) async fn forget_suspension(
     transaction: &DatabaseTransaction,
     tenant: TenantId,

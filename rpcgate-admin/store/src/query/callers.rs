@@ -1,4 +1,4 @@
-//! Finds the caller that belongs to the hash of a key.
+//! Looks up the caller of a key by its hash.
 
 use super::keys::scope;
 use super::quotas::quota;
@@ -14,18 +14,17 @@ use rpcgate_core::secret::KeyHash;
 use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, JoinType, QueryFilter, QuerySelect, RelationTrait};
 use uuid::Uuid;
 
-/// A key that was found.
+/// A stored key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredKey {
     /// Its caller.
     pub caller: Caller,
-    /// What its tenant has in place of the figures of its tier. The caller's plan and quota include what is in force.
+    /// The figures that override those of the tenant's tier. The caller's plan and quota include those in force.
     pub terms: Terms,
-    /// Whether it was revoked. The caller is given nevertheless, so that the refusal counts on its project.
+    /// True if it was revoked. The caller is returned nevertheless, so that the refusal counts on its project.
     pub revoked: bool,
 }
 
-/// All columns that make up a caller.
 #[derive(Debug, FromQueryResult)]
 struct Row {
     key: Uuid,
@@ -46,8 +45,8 @@ struct Row {
 }
 
 impl Store {
-    /// The key stored under `hash`, with its caller on one of `plans`, with the figures of its tenant's contracts at
-    /// `now`.
+    /// Returns the key stored under `hash`, with its caller on one of `plans` and the figures of its tenant's contracts
+    /// at `now`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! The log of events that were matched for a project.
+//! The log of events that matched a project's subscriptions.
 
 use super::delivery_status::WITHHELD;
 use super::id::ChainEventId;
@@ -18,19 +18,17 @@ use sea_orm::{
 use std::collections::HashSet;
 use uuid::Uuid;
 
-/// Identifiers in one statement.
 const IDS: usize = 500;
 
-/// Events that are read at once.
 const STEP: u64 = 100;
 
-/// Bytes of bodies after which a page ends.
+/// The body bytes after which a page ends.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Entries of the log that are looked at for one page, so that a filter that hardly matches anything costs no more.
+/// The number of log entries that one page scans, which bounds the cost of a selective filter.
 const MAX_SCANNED: u64 = 20_000;
 
-/// An event that was matched by a subscription, or a test event.
+/// An event that a subscription matched, or a test event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoggedEvent {
     /// Its identifier.
@@ -43,11 +41,11 @@ pub struct LoggedEvent {
     pub block_num: u64,
     /// The hash of its block.
     pub block_hash: String,
-    /// Whether it takes back an earlier event, whose block is no longer part of the chain.
+    /// True if it takes back an earlier event, whose block is no longer part of the chain.
     pub removed: bool,
     /// The exact body of its deliveries.
     pub body: Vec<u8>,
-    /// When it was stored.
+    /// The time when it was stored.
     pub created_at: Time,
 }
 
@@ -68,20 +66,20 @@ impl TryFrom<Model> for LoggedEvent {
     }
 }
 
-/// Which events of a log are asked for.
+/// The filter of an event log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChainEventFilter {
-    /// Those of the chain with this path.
+    /// The path of the chain.
     pub chain: Option<String>,
-    /// Those of this type.
+    /// The type.
     pub kind: Option<EventType>,
-    /// Those stored at this time or later.
+    /// The start of the period, inclusive.
     pub from: Option<Time>,
-    /// Those stored before this time.
+    /// The end of the period, exclusive.
     pub to: Option<Time>,
 }
 
-/// A place in the log, by time and, among events of the same time, by identifier.
+/// A position in the log: the time, and among events of the same time, the identifier.
 pub type LogPosition = (Time, ChainEventId);
 
 /// A page of the log.
@@ -89,13 +87,12 @@ pub type LogPosition = (Time, ChainEventId);
 pub struct LogPage {
     /// The events, the newest first.
     pub events: Vec<LoggedEvent>,
-    /// Those of them that were withheld from an endpoint of the project: a replay sends them.
+    /// The events that were withheld from an endpoint of the project; a replay sends them.
     pub withheld: HashSet<ChainEventId>,
-    /// The place after which to continue, unless these are the last.
+    /// The position to continue from, unless this is the last page.
     pub next: Option<LogPosition>,
 }
 
-/// Entries of the log behind this place.
 fn behind((at, id): LogPosition) -> Condition {
     use project_events::Column::{CreatedAt, EventId};
     let (at, id) = (moment(at), Uuid::from_u128(id.0));
@@ -103,7 +100,6 @@ fn behind((at, id): LogPosition) -> Condition {
     Condition::any().add(CreatedAt.lt(at)).add(same_time)
 }
 
-/// The entries of a project's log in the range of `filter`.
 fn entries(
     tenant: TenantId,
     project: ProjectId,
@@ -128,7 +124,6 @@ fn position(entry: &project_events::Model) -> LogPosition {
     (time(entry.created_at), ChainEventId(entry.event_id.as_u128()))
 }
 
-/// A page with these events of a project.
 async fn finished(
     database: &DatabaseConnection,
     project: ProjectId,
@@ -163,7 +158,7 @@ async fn page(
         Some(at) => all.clone().filter(behind(at)),
         None => all.clone(),
     };
-    // The last entry that this page looks at, if there are more.
+    // The last entry that this page scans, if there are more.
     let last = if filter.chain.is_none() && filter.kind.is_none() {
         None
     } else {
@@ -205,9 +200,8 @@ async fn page(
 }
 
 impl Store {
-    /// A page of the log of a tenant's project, with at most `limit` of the events that `filter` matches, behind
-    /// `before`. A page can have fewer events, even none, although another follows: its bytes and the number of entries
-    /// that it looks at are bounded.
+    /// Returns a page of the log of a tenant's project after `before`, with at most `limit` events that match `filter`.
+    /// A page can have fewer events, even none, although another follows: its bytes and scanned entries are bounded.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

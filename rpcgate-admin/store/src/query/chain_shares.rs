@@ -1,7 +1,7 @@
-//! How watchers share the chains: which of them are at work, and what each should have.
+//! The distribution of chains over active watchers.
 //!
-//! Of the chains that a watcher would follow, its share is as many as there are for each watcher at work, rounded up. What nobody has
-//! is left to those that have less than their share, and taken by any other only if they would not follow it.
+//! A watcher's share of the chains that it would follow is their number per active watcher, rounded up. Chains without
+//! a watcher are left to watchers below their share; any other watcher takes them only if those would not follow them.
 
 use super::value::moment;
 use crate::entity::watched_chains;
@@ -14,7 +14,6 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A watcher at work.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct WatcherAtWork {
     id: Uuid,
@@ -22,14 +21,14 @@ struct WatcherAtWork {
     follows: usize,
 }
 
-/// What the watchers at work have, and what each should have.
+/// The active watchers, with the chains that each has and its share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ChainShares {
     watchers: Vec<WatcherAtWork>,
 }
 
 impl ChainShares {
-    /// Of the watchers at work at `now`, of which these are all leases.
+    /// Reads the watchers that are active at `now`, which hold `leases`.
     pub(super) async fn read(
         database: &impl ConnectionTrait,
         leases: &[watched_chains::Model],
@@ -51,18 +50,17 @@ impl ChainShares {
         of.would_follow.len().div_ceil(self.watchers.len().max(1))
     }
 
-    /// How many more chains a watcher has room for in its share; any number if it is not known.
+    /// Returns the number of chains that a watcher may add within its share; no limit for an unknown watcher.
     pub(super) fn room(&self, watcher: Uuid) -> usize {
         let one = self.watchers.iter().find(|one| one.id == watcher);
         one.map_or(usize::MAX, |one| self.share(one).saturating_sub(one.follows))
     }
 
-    /// Whether a watcher has more than its share.
     fn has_too_many(&self, watcher: Uuid) -> bool {
         self.watchers.iter().any(|one| one.id == watcher && one.follows > self.share(one))
     }
 
-    /// Whether another watcher would follow this chain and has less than its share.
+    /// Reports whether another watcher would follow this chain and is below its share.
     pub(super) fn is_for_another(&self, chain: &str, watcher: Uuid) -> bool {
         let others = self.watchers.iter().filter(|one| one.id != watcher);
         let mut others = others.filter(|one| one.would_follow.iter().any(|name| name == chain));
@@ -71,7 +69,7 @@ impl ChainShares {
 }
 
 impl Store {
-    /// Notes that a watcher is at work for as long as `lease`, and would follow these chains.
+    /// Records that a watcher is active for `lease`, and would follow these chains.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -97,7 +95,7 @@ impl Store {
         .await
     }
 
-    /// Notes that a watcher is no longer at work, so that no chain is left to it.
+    /// Records that a watcher has stopped, so that no chain is left to it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -109,7 +107,7 @@ impl Store {
         .await
     }
 
-    /// One of these chains, which `watcher` follows, that another watcher should have; `None` if it has no more than its share.
+    /// Returns a chain of `watcher` that another watcher should have; `None` if it is within its share.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -140,7 +138,7 @@ mod tests {
         Uuid::from_u128(number)
     }
 
-    /// Watchers with what they would follow, and how many chains they do.
+    /// Builds watchers from the chains that they would follow and the number that they follow.
     fn shares(watchers: &[(u128, &str, usize)]) -> ChainShares {
         let one = |(number, chains, follows): &(u128, &str, usize)| WatcherAtWork {
             id: id(*number),

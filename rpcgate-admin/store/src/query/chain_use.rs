@@ -11,14 +11,14 @@ use sea_orm::sea_query::{Alias, Condition, Expr, ExprTrait, Order, SelectStateme
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What all tenants called on a chain.
+/// The calls of all tenants on a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChainUse {
-    /// Tenants that called it.
+    /// The number of tenants that called it.
     pub tenants: u64,
     /// Calls.
     pub calls: u64,
-    /// Calls that were not answered with success, whether a node or the gateway refused them.
+    /// Calls without success, refused by a node or the gateway.
     pub errors: u64,
 }
 
@@ -33,11 +33,11 @@ pub struct MethodTotal {
     pub units: u64,
 }
 
-/// The dimensions of calls, whoever made them.
+/// The dimensions of calls of any tenant.
 const CALLS: Dimensions = Dimensions { project: false, key: false, call: true };
 
 impl UsageStore {
-    /// What all tenants called on each chain in `hours`, by the path of the chain.
+    /// Returns the calls of all tenants on each chain in `hours`, by the path of the chain.
     ///
     /// # Errors
     /// [`StoreError::TooWide`], [`StoreError::Busy`], [`StoreError::Unavailable`].
@@ -68,8 +68,9 @@ impl UsageStore {
         Ok(chains)
     }
 
-    /// The methods of a chain that were called most in `hours`, the most called first: at most `limit`. Those of which every
-    /// call was refused or failed are left out: a client may name anything. The first hour is that of a UTC midnight.
+    /// Returns the methods of a chain with the most calls in `hours`, at most `limit`, in descending order. Methods
+    /// without any successful call are left out, because a client may name anything. The first hour begins at a UTC
+    /// midnight.
     ///
     /// # Errors
     /// Those of [`chain_use`](UsageStore::chain_use).
@@ -107,7 +108,6 @@ impl UsageStore {
     }
 }
 
-/// The sum of the parts over all their hours.
 fn total(parts: Vec<SelectStatement>, columns: &[Column], named: &[NamedSum]) -> SelectStatement {
     let mut select = union_all(parts);
     for column in columns {

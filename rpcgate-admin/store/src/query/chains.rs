@@ -1,4 +1,4 @@
-//! Switches that operators set for chains, and their commands to gateways.
+//! Operators' switches for chains, and their commands to gateways.
 
 use super::changes::{NewChange, record};
 use crate::entity::chain_switches::{ActiveModel, Column, Entity};
@@ -23,7 +23,7 @@ impl Store {
         .await
     }
 
-    /// Has every gateway empty the cache of a chain.
+    /// Makes every gateway empty the cache of a chain.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

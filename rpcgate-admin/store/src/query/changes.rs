@@ -13,7 +13,7 @@ use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::time::Duration;
 
-/// How long a change is kept. Gateways poll several times a second; one that was disconnected for longer reloads
+/// The time that a change is kept. Gateways poll several times a second; one that was disconnected for longer reloads
 /// everything.
 const KEPT: Duration = Duration::from_secs(3_600);
 
@@ -25,7 +25,6 @@ const CUSTOM_PLAN: &str = "custom_plan";
 const CHAIN: &str = "chain";
 const CACHE: &str = "cache";
 
-/// A change that a write announces to the gateways.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NewChange<'n> {
     Key(KeyId),
@@ -37,7 +36,7 @@ pub(super) enum NewChange<'n> {
     Cache(&'n str),
 }
 
-/// Appends a change to the feed, in the transaction of the write that makes it.
+/// Appends a change to the feed, in the transaction of its write.
 pub(super) async fn record(
     transaction: &DatabaseTransaction,
     change: NewChange<'_>,
@@ -74,7 +73,7 @@ fn read(row: &Model) -> Result<Change, StoreError> {
 }
 
 impl Store {
-    /// The number of the newest change, or 0 if there has been none. A reader that fetches this number first and the
+    /// Returns the number of the newest change, or 0 if there is none. A reader that fetches this number first and the
     /// state afterwards misses nothing that comes later.
     ///
     /// # Errors
@@ -91,7 +90,7 @@ impl Store {
         })
     }
 
-    /// The number of the oldest change that is kept, or 0 if there has been none. A reader that has not seen
+    /// Returns the number of the oldest change that is kept, or 0 if there is none. A reader that has not seen
     /// everything before it has missed a change and must reload everything.
     ///
     /// # Errors
@@ -107,13 +106,13 @@ impl Store {
         })
     }
 
-    /// The changes that may be removed: those below the first one that is young. The newest change always stays, so
+    /// Selects the changes that may be removed: those before the first young one. The newest change always stays, so
     /// that a reader can see that it is behind.
     pub(super) async fn old_changes(&self, now: Time) -> Result<Condition, StoreError> {
         let kept = i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX);
         self.read(async |database| {
             let numbers = || Entity::find().select_only().column(Column::Number);
-            // By number and not by time, because clocks step back.
+            // By number rather than time, because clocks step back.
             let young = numbers().filter(Column::At.gt(moment(now) - kept)).order_by_asc(Column::Number);
             let first: Option<i64> = match young.into_tuple().one(database).await? {
                 Some(first) => Some(first),

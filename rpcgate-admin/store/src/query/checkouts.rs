@@ -18,28 +18,27 @@ use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, Que
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Checkouts of a tenant that are begun in 24 hours, at most.
 const MAX_PER_DAY: u64 = 50;
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// How long the page of a checkout is used again. Stripe's sessions last 24 hours.
+/// The time for which the page of a checkout is reused. Stripe's sessions last 24 hours.
 const REUSED: Duration = Duration::from_secs(23 * 3_600);
 
-/// How long a checkout is kept, so that a late or repeated event still finds it.
+/// The time that a checkout is kept, so that a late or repeated event still finds it.
 const KEPT: Duration = Duration::from_secs(180 * 86_400);
 
-/// Characters of a word of the provider that are kept, at most.
+/// The length to which a word of the provider is cut, in characters.
 const MAX_WORD: usize = 40;
 
-/// Characters of the provider's identifier that are kept, at most.
+/// The length to which the provider's identifier is cut, in characters.
 const MAX_SESSION: usize = 255;
 
-/// What a checkout is for.
+/// The purpose of a checkout.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CheckoutSubject {
-    /// To pay an invoice.
+    /// Pays an invoice.
     Invoice(InvoiceNumber),
-    /// To move to a plan.
+    /// Moves to a plan.
     Plan(TenantPlan),
 }
 
@@ -52,7 +51,7 @@ pub struct Checkout {
     pub tenant: TenantId,
     /// The user who began it.
     pub user: Option<UserId>,
-    /// What it is for.
+    /// The purpose.
     pub subject: CheckoutSubject,
     /// The amount, in cents.
     pub cents: u64,
@@ -60,9 +59,9 @@ pub struct Checkout {
     pub url: Option<String>,
     /// The provider's identifier of the payment, once the provider has answered.
     pub session: Option<String>,
-    /// When it was begun.
+    /// The time when it was begun.
     pub created_at: Time,
-    /// When the provider reported its completion.
+    /// The time when the provider reported its completion.
     pub completed_at: Option<Time>,
 }
 
@@ -71,9 +70,9 @@ pub struct Checkout {
 pub struct PaymentReport {
     /// The provider's identifier of the payment.
     pub session: String,
-    /// The checkout that it names, if it names one.
+    /// The checkout that it names, if any.
     pub checkout: Option<CheckoutId>,
-    /// The provider's word for what the customer did.
+    /// The provider's word for the action of the customer.
     pub mode: Option<String>,
     /// The amount in hundredths of the currency.
     pub cents: u64,
@@ -81,22 +80,22 @@ pub struct PaymentReport {
     pub currency: Option<String>,
 }
 
-/// What the report of a completed payment has done.
+/// The result of a report of a completed payment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CheckoutOutcome {
-    /// The invoice is paid now. If more was paid than was owed, the rest is recorded as well.
+    /// The invoice is paid. If more was paid than was owed, the rest is recorded too.
     Paid(Box<SettledInvoice>, Option<UnmatchedPayment>),
-    /// The tenant has the plan now.
+    /// The tenant has moved to the plan.
     Moved(TenantId),
-    /// It had been reported before. Nothing was changed.
+    /// It was reported before. Nothing changed.
     Before,
-    /// It fits no checkout, or nothing that is still to be paid. It was recorded, and nothing else was changed.
+    /// It matches no checkout, or nothing that is still unpaid. It was recorded, and nothing else changed.
     Unmatched(UnmatchedPayment),
 }
 
 impl Checkout {
-    /// Whether a payment is that of the page of this checkout. Checkouts from before sessions were kept have its identifier in
-    /// the URL of the page.
+    /// Reports whether a payment was made on the page of this checkout. Checkouts from before sessions were stored have
+    /// its identifier in the URL of the page.
     fn is_paid_by(&self, session: &str) -> bool {
         match &self.session {
             Some(own) => own == session,
@@ -111,7 +110,7 @@ impl Checkout {
         }
     }
 
-    /// Why a payment on its page does not complete it, if it does not.
+    /// Returns the reason why a payment on its page does not complete it, if any.
     fn misfit(&self, report: &PaymentReport) -> Option<String> {
         let (mode, cents) = match self.subject {
             CheckoutSubject::Invoice(_) => ("payment", self.cents),
@@ -132,7 +131,8 @@ impl Checkout {
 }
 
 impl UnmatchedPayment {
-    /// Returns the record of a payment that completed nothing, for the reason `why`. `checkout` is the one that it names.
+    /// Returns the record of a payment that completed nothing, for the reason `why`. `checkout` is the one that it
+    /// names.
     fn of(report: &PaymentReport, checkout: Option<&Checkout>, why: &str, now: Time) -> Self {
         let word = |text: &Option<String>| text.as_ref().map(|text| text.chars().take(MAX_WORD).collect());
         UnmatchedPayment {
@@ -203,7 +203,6 @@ fn before(now: Time, by: Duration) -> i64 {
     moment(Time::from_micros(now.micros().saturating_sub(by)))
 }
 
-/// The checkouts that may be removed.
 pub(super) fn are_old(now: Time) -> Condition {
     Condition::all().add(Column::CreatedAt.lt(before(now, KEPT)))
 }
@@ -230,8 +229,7 @@ async fn end(transaction: &DatabaseTransaction, id: CheckoutId) -> Result<(), St
 }
 
 impl Store {
-    /// Adds a checkout, unless the tenant has an equal one whose page can still be used, and returns the one or the
-    /// other.
+    /// Returns the tenant's equal checkout whose page can still be used, or adds `new`.
     ///
     /// # Errors
     /// [`StoreError::Full`] for too many in a day; [`StoreError::NotFound`] if the tenant does not exist;
@@ -268,7 +266,7 @@ impl Store {
         .await
     }
 
-    /// Keeps the provider's page of a checkout, and its identifier of the payment.
+    /// Stores the provider's page of a checkout, and its identifier of the payment.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -289,8 +287,8 @@ impl Store {
         .await
     }
 
-    /// Keeps the page of a checkout from being used again, because nothing can be paid there any more. If `session` is
-    /// given, nothing is done unless it is that of the checkout.
+    /// Prevents reuse of a checkout's page, because nothing can be paid there any more. If `session` is given, does
+    /// nothing unless it is that of the checkout.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -305,8 +303,8 @@ impl Store {
         .await
     }
 
-    /// Does what a completed payment is for, once, however often it is reported. A payment that does not fit is recorded
-    /// instead, with an entry in the audit.
+    /// Applies a completed payment once, however often it is reported. A payment that does not match is recorded
+    /// instead, with an audit entry.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -333,7 +331,7 @@ impl Store {
                 return Ok(CheckoutOutcome::Before);
             }
             if let Some(why) = checkout.misfit(report) {
-                // The page has been used, so the next checkout gets another one.
+                // The page is used up, so the next checkout gets another one.
                 end(transaction, id).await?;
                 return unmatched(transaction, report, Some(&checkout), &why, now).await;
             }
@@ -393,7 +391,6 @@ impl Store {
     }
 }
 
-/// Records a payment that completes nothing.
 async fn unmatched(
     transaction: &DatabaseTransaction,
     report: &PaymentReport,

@@ -1,33 +1,33 @@
-//! What a claim of deliveries may take.
+//! The limits on the deliveries that a claim takes.
 
 use super::id::WebhookId;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// How many deliveries there is room for, and how large their bodies may be.
+/// The free slots for deliveries, and the limit on the size of their bodies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimRoom {
-    /// Of an endpoint that is not listed.
+    /// Slots of an endpoint that is not in `listed`.
     pub each: usize,
-    /// Of these endpoints; 0 claims none.
+    /// Slots of these endpoints; 0 claims none.
     pub listed: HashMap<WebhookId, usize>,
-    /// Of a tenant that is not in `tenants`.
+    /// Slots of a tenant that is not in `tenants`.
     pub each_tenant: TenantRoom,
-    /// Of these tenants.
+    /// Slots of these tenants.
     pub tenants: HashMap<TenantId, TenantRoom>,
-    /// Bytes of the bodies of all of them, each counted once. One body is always read.
+    /// The total bytes of their bodies, each counted once. One body is always read.
     pub bytes: usize,
 }
 
-/// How many deliveries of a tenant there is room for.
+/// The free slots for deliveries of a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TenantRoom {
-    /// Of all its projects.
+    /// Slots of all its projects together.
     pub all: usize,
-    /// Of a project that is not in `projects`.
+    /// Slots of a project that is not in `projects`.
     pub each_project: usize,
-    /// Of these projects.
+    /// Slots of these projects.
     pub projects: HashMap<ProjectId, usize>,
 }
 
@@ -43,7 +43,7 @@ impl ClaimRoom {
 
 #[cfg(any(test, feature = "testing"))]
 impl ClaimRoom {
-    /// Room for so many deliveries of each endpoint, whosever it is.
+    /// Returns `each` slots for every endpoint, without limits on tenants and projects.
     pub fn for_each(each: usize) -> Self {
         let each_tenant = TenantRoom { all: usize::MAX, each_project: usize::MAX, projects: HashMap::new() };
         let (listed, tenants) = (HashMap::new(), HashMap::new());
@@ -72,11 +72,11 @@ impl DueEndpoint {
     }
 }
 
-/// What a claim takes: from no endpoint, project and tenant more than there is room for.
+/// The choice of a claim, which exceeds the free slots of no endpoint, project or tenant.
 pub(super) struct ClaimChoice<'r> {
     room: &'r ClaimRoom,
     most: usize,
-    /// By endpoint, project and tenant.
+    /// The taken slots by endpoint, project and tenant.
     taken: [HashMap<Uuid, usize>; 3],
     pub(super) chosen: Vec<Uuid>,
 }
@@ -86,7 +86,7 @@ impl<'r> ClaimChoice<'r> {
         ClaimChoice { room, most, taken: Default::default(), chosen: Vec::new() }
     }
 
-    /// How many more may be taken of an endpoint.
+    /// Returns the number of deliveries that an endpoint may still get.
     pub(super) fn left(&self, endpoint: DueEndpoint) -> usize {
         let tenant = self.room.of_tenant(endpoint);
         let rooms = [self.room.of(endpoint), tenant.of(endpoint), tenant.all];

@@ -1,4 +1,4 @@
-//! What a database says about itself, for operators: whether it can be written to, and its clock.
+//! The state of a database for operators: its version, its clock, and whether it takes writes.
 
 use super::value::time;
 use crate::connect::Database;
@@ -9,7 +9,7 @@ use rpcgate_core::clock::Time;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, Statement};
 use std::path::PathBuf;
 
-/// What a database says about itself.
+/// The software and clock of a database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DatabaseCondition {
     /// Its software and version.
@@ -18,7 +18,7 @@ pub struct DatabaseCondition {
     pub now: Option<Time>,
 }
 
-/// Whether a server is a standby, and whether the user may change this table.
+/// A query that tells if a server is a standby, and if the user may change this table.
 const MAY_WRITE: &str = "SELECT pg_is_in_recovery(), has_table_privilege($1, 'INSERT') \
                          AND has_table_privilege($1, 'UPDATE') AND has_table_privilege($1, 'DELETE')";
 
@@ -26,7 +26,7 @@ const POSTGRES: &str = "SELECT current_setting('server_version'), \
                         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
 impl Store {
-    /// What the database says about itself.
+    /// Returns the software and clock of the database.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -52,7 +52,7 @@ impl Store {
     /// Begins a write and changes nothing.
     ///
     /// # Errors
-    /// [`StoreError`] says why the database takes no writes.
+    /// [`StoreError`] gives the reason why the database takes no writes.
     pub fn try_write(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(try_write(&self.database, "tenants"))
     }
@@ -62,13 +62,13 @@ impl UsageStore {
     /// Begins a write and changes nothing.
     ///
     /// # Errors
-    /// [`StoreError`] says why the database takes no writes.
+    /// [`StoreError`] gives the reason why the database takes no writes.
     pub fn try_write(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(try_write(&self.database, "rollups"))
     }
 }
 
-/// The files of the databases at `url`, that of management and that of usage; `None` for a server.
+/// Returns the files of the management and usage databases at `url`; `None` for a server.
 ///
 /// # Errors
 /// [`StoreError::Url`].
@@ -81,8 +81,8 @@ pub fn files_of(url: &str) -> Result<Option<[PathBuf; 2]>, StoreError> {
     })
 }
 
-/// SQLite takes the lock for writes at the begin of a transaction. A server is asked besides whether the user may change
-/// `table`.
+/// SQLite takes the lock for writes at the start of a transaction. On a server, this also checks that the user may
+/// change `table`.
 async fn try_write(database: &Database, table: &str) -> Result<(), StoreError> {
     database
         .transact(async |transaction: &DatabaseTransaction| {

@@ -1,5 +1,5 @@
-//! Versions of configurations: what programs accepted at a start or a reload, and the settings of operators after each
-//! change. A version is never changed; a text that comes back gets a new number.
+//! Versions of configurations: those that programs accepted at a start or a reload, and the settings of operators after
+//! each change. A version is never changed; a text that comes back gets a new number.
 
 use super::id::UserId;
 use super::removal::remove;
@@ -20,28 +20,27 @@ use std::fmt;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Versions that are kept of each program: with a reload a day, more than half a year.
+/// The number of versions kept of each program: with a reload a day, more than half a year.
 const KEPT_OF_PROGRAM: u64 = 200;
 
-/// Versions that are kept of the settings that concern everybody. A script that sets every weight of every chain makes a
-/// thousand, and what was before it must still be there.
+/// The number of versions kept of the global settings. A script that sets every weight of every chain makes a thousand,
+/// and the state before it must still be there.
 const KEPT_OF_SERVICE: u64 = 2_000;
 
-/// Versions that are kept of the agreements with one tenant.
 const KEPT_OF_TENANT: u64 = 200;
 
-/// How long versions are kept: as long as the audit. The newest of each program and tenant stays, as it is in force.
+/// The time that versions are kept, the same as for the audit. The newest version of each program and tenant stays,
+/// because it is in force.
 const KEPT: Duration = Duration::from_secs(400 * 86_400);
 
-/// Versions that one call returns, at most.
 const MAX_RETURNED: u64 = 1_000;
 
-/// What the versions of a sequence are about.
+/// The subject of a sequence of versions.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum ConfigScope {
-    /// The settings of operators that concern everybody.
+    /// The global settings of operators.
     Service,
-    /// What operators have agreed with a tenant.
+    /// The agreements of operators with a tenant.
     Tenant(TenantId),
     /// The configuration of a gateway, by its identifier.
     Gateway(String),
@@ -50,7 +49,7 @@ pub enum ConfigScope {
 }
 
 impl ConfigScope {
-    /// What it is about, in one word.
+    /// Returns the kind of the subject in one word.
     pub const fn source(&self) -> &'static str {
         match self {
             ConfigScope::Service => "settings",
@@ -60,7 +59,7 @@ impl ConfigScope {
         }
     }
 
-    /// Which of them, or empty.
+    /// Returns the identifier within the kind, or an empty text.
     pub fn place(&self) -> String {
         match self {
             ConfigScope::Service => String::new(),
@@ -87,7 +86,7 @@ impl ConfigScope {
         }
     }
 
-    /// Whether operators make it through the management side, so that it can be rolled back there.
+    /// Reports whether operators make it through the management side, so that it can be rolled back there.
     pub const fn is_of_operators(&self) -> bool {
         matches!(self, ConfigScope::Service | ConfigScope::Tenant(_))
     }
@@ -111,23 +110,23 @@ impl fmt::Display for ConfigScope {
 pub struct ConfigVersion {
     /// Its number, over all scopes.
     pub number: u64,
-    /// What it is about.
+    /// The subject.
     pub scope: ConfigScope,
     /// The machine of the program, or empty.
     pub host: String,
-    /// When it was accepted.
+    /// The time when it was accepted.
     pub at: Time,
-    /// When the program last had it.
+    /// The time when the program last had it.
     pub seen_at: Time,
     /// The operator who made the change.
     pub user: Option<UserId>,
-    /// Where it came from: an address, the command line with an account, a file; empty for the first one of a sequence.
+    /// Its origin: an address, the command line with an account, or a file; empty for the first one of a sequence.
     pub who: String,
     /// The settings.
     pub lines: ConfigLines,
-    /// Identifies the key of the fingerprints of secrets, or is empty.
+    /// The identifier of the key of the secrets' fingerprints, or empty.
     pub fingerprint_key: String,
-    /// The version with which the program was started that has this one.
+    /// The version with which the program that has this one was started.
     pub started: Option<u64>,
 }
 
@@ -155,12 +154,12 @@ impl TryFrom<Model> for ConfigVersion {
     }
 }
 
-/// Which versions to list: those that match all given fields.
+/// The filter of a list of versions. A version must match all given fields.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ConfigVersionFilter {
-    /// What they are about, in one word.
+    /// The kind of the subject in one word.
     pub source: Option<String>,
-    /// Which of them.
+    /// The identifier within the kind.
     pub place: Option<String>,
     /// The machine.
     pub host: Option<String>,
@@ -175,16 +174,16 @@ pub struct AcceptedConfig {
     pub host: String,
     /// Its file, on the machine.
     pub who: String,
-    /// The settings with the fingerprints of each key that the program has, the preferred one first.
+    /// The settings, with fingerprints for each key that the program has, the preferred key first.
     pub texts: Vec<(String, ConfigLines)>,
-    /// Whether the program was started with it, rather than reloaded.
+    /// True at a start of the program, false at a reload.
     pub is_start: bool,
-    /// When it was accepted.
+    /// The time when it was accepted.
     pub at: Time,
 }
 
 impl AcceptedConfig {
-    /// The configuration of a program, accepted at `at`.
+    /// Creates the record of a configuration that was accepted at `at`.
     pub fn new(
         config: &Config,
         scope: ConfigScope,
@@ -200,7 +199,7 @@ impl AcceptedConfig {
         AcceptedConfig { scope, host, who, texts, is_start, at }
     }
 
-    /// The settings with fingerprints of this key, or else with those of the preferred one.
+    /// Returns the settings with fingerprints of this key, or else with those of the preferred one.
     fn text(&self, key: &str) -> (String, String) {
         let found = self.texts.iter().find(|(known, _)| known == key).or_else(|| self.texts.first());
         found.map(|(key, lines)| (key.clone(), lines.to_string())).unwrap_or_default()
@@ -212,7 +211,6 @@ async fn newest(database: &impl ConnectionTrait, scope: &ConfigScope) -> Result<
     Ok(newest.one(database).await?)
 }
 
-/// A version that is to be appended.
 pub(super) struct NewVersion<'n> {
     pub(super) scope: &'n ConfigScope,
     pub(super) user: Option<UserId>,
@@ -244,7 +242,6 @@ impl NewVersion<'_> {
     }
 }
 
-/// The text of the newest version of a scope.
 pub(super) async fn newest_text(
     transaction: &DatabaseTransaction,
     scope: &ConfigScope,
@@ -252,7 +249,7 @@ pub(super) async fn newest_text(
     Ok(newest(transaction, scope).await?.map(|row| row.text))
 }
 
-/// Appends a version, and removes the oldest ones of its scope beyond those that are kept.
+/// Appends a version, and removes the oldest excess versions of its scope.
 pub(super) async fn append(
     transaction: &DatabaseTransaction,
     version: NewVersion<'_>,
@@ -277,7 +274,7 @@ async fn trim(transaction: &DatabaseTransaction, scope: &ConfigScope) -> Result<
     Ok(())
 }
 
-/// Versions that are too old: those that others have followed, and all of programs that have been gone as long.
+/// Selects versions that are too old: superseded ones, and all of programs that have been gone for that long.
 pub(super) fn are_old(now: Time) -> Condition {
     let kept = i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX);
     let then = moment(now).saturating_sub(kept);
@@ -287,7 +284,7 @@ pub(super) fn are_old(now: Time) -> Condition {
         .group_by(Column::Source)
         .group_by(Column::Place)
         .into_query();
-    // The versions with which programs that still run were started.
+    // The versions with which running programs were started.
     let started = Entity::find()
         .select_only()
         .column(Column::Started)
@@ -305,8 +302,8 @@ pub(super) fn are_old(now: Time) -> Condition {
 }
 
 impl Store {
-    /// Stores a configuration that a program has accepted, unless it has the same one already, and returns the number of
-    /// its version.
+    /// Stores a configuration that a program has accepted, unless it is unchanged, and returns the number of its
+    /// version.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -354,7 +351,8 @@ impl Store {
         })
     }
 
-    /// Lists versions that match `filter`, the newest first, starting behind `before`: at most `limit`, and at most 1,000.
+    /// Lists versions that match `filter`, the newest first, starting after `before`: at most `limit`, and at most
+    /// 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -380,7 +378,7 @@ impl Store {
         })
     }
 
-    /// The version with this number.
+    /// Returns the version with this number.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -395,8 +393,8 @@ impl Store {
         })
     }
 
-    /// The newest version of each sequence of this kind, the one that was changed last first: of `place` alone, or of all
-    /// that are on the machine `host`.
+    /// Returns the newest version of each sequence of this kind, the last changed one first: of `place` alone, or of
+    /// all on the machine `host`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -423,7 +421,7 @@ impl Store {
         .await
     }
 
-    /// The version of the same scope before this one.
+    /// Returns the previous version of the same scope.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -437,7 +435,6 @@ impl Store {
     }
 }
 
-/// Removes at most `limit` versions of a tenant's agreements.
 pub(super) async fn remove_of_tenant(
     transaction: &DatabaseTransaction,
     tenant: Uuid,

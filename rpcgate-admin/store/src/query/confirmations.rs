@@ -16,7 +16,6 @@ use sea_orm::sea_query::{Expr, OnConflict};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
 use uuid::Uuid;
 
-/// Stores a user's token, replacing the previous one.
 pub(super) async fn put(
     transaction: &DatabaseTransaction,
     user: UserId,
@@ -26,7 +25,6 @@ pub(super) async fn put(
     put_all(transaction, &[(user, *hash)], expires_at).await
 }
 
-/// Stores the tokens of users, at least one.
 pub(super) async fn put_all(
     transaction: &DatabaseTransaction,
     tokens: &[(UserId, Digest)],
@@ -45,8 +43,8 @@ pub(super) async fn put_all(
 }
 
 impl Store {
-    /// Stores another token for a user, whose digest is `hash`; the previous one becomes invalid. Returns false if
-    /// the address is confirmed already or the user does not exist.
+    /// Stores another token for a user, whose digest is `hash`, which invalidates the previous one. Returns false if
+    /// the address is already confirmed or the user does not exist.
     ///
     /// # Errors
     /// [`StoreError::Taken`] if a token with this digest exists, [`StoreError::Unavailable`].
@@ -69,8 +67,8 @@ impl Store {
         .await
     }
 
-    /// The user whose address the token with this digest would confirm, or `None` if there is no such token or it has
-    /// expired.
+    /// Returns the user whose address the token with this digest would confirm, or `None` if the token does not exist
+    /// or has expired.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -84,9 +82,9 @@ impl Store {
         .await
     }
 
-    /// Confirms the address of the user whose token has this digest, and consumes the token. `entry` is added to the
-    /// audit with that user and its tenant filled in. A given `password` replaces the current one and ends all
-    /// sessions. Returns `None` if there is no such token or it has expired.
+    /// Confirms the address of the user whose token has this digest, and consumes the token. Adds `entry` to the audit
+    /// with that user and its tenant filled in. A given `password` replaces the current one and ends all sessions.
+    /// Returns `None` if the token does not exist or has expired.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -99,7 +97,7 @@ impl Store {
     ) -> Result<Option<UserId>, StoreError> {
         let is_it = Column::Hash.eq(hash.bytes());
         let alive = Entity::find().filter(is_it.clone()).filter(Column::ExpiresAt.gt(moment(now)));
-        // Everyone can send any token, so an unknown one must not take a place in the queue of writers.
+        // Anyone can send any token, so an unknown one must not take a slot in the writers' queue.
         if self.confirmation(hash, now).await?.is_none() {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Contracts: figures that a tenant has in place of its plan's, from one moment until another.
+//! Contracts: figures that override those of a tenant's plan for a period.
 
 use super::changes::{NewChange, record};
 use super::figures::Figures;
@@ -17,38 +17,38 @@ use sea_orm::{
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Contracts that a tenant may have, including those that ended and are kept.
+/// The number of contracts that a tenant may have, including ended ones that are kept.
 pub const MAX_CONTRACTS: u64 = 100;
 
-/// How long an ended contract is kept: as long as the sums of usage, and longer than any month stays unbilled.
+/// The time that an ended contract is kept: as long as the sums of usage, and longer than any month stays unbilled.
 const ENDED_KEPT: Duration = Duration::from_secs(400 * 86_400);
 
-/// Figures that a tenant has in place of its plan's, for a time.
+/// Figures that override those of a tenant's plan for a period.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TenantContract {
-    /// Its identifier. Of two contracts, the one that was made later has the larger one.
+    /// Its identifier. The later of two contracts has the larger one.
     pub id: ContractId,
     /// The tenant.
     pub tenant: TenantId,
     /// The figures; the others are the plan's.
     pub figures: Figures,
-    /// From when on they are in force.
+    /// The start, inclusive.
     pub from: Time,
-    /// Until when, if it has an end.
+    /// The end, exclusive.
     pub until: Option<Time>,
-    /// A note of the operator, or empty.
+    /// The operator's note, or empty.
     pub note: String,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
 }
 
 impl TenantContract {
-    /// Whether its figures are in force.
+    /// Reports whether its figures are in force.
     pub fn is_in_force(&self, now: Time) -> bool {
         self.from <= now && !self.has_ended(now)
     }
 
-    /// Whether it is over.
+    /// Reports whether it is over.
     pub fn has_ended(&self, now: Time) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
@@ -70,13 +70,11 @@ impl TryFrom<Model> for TenantContract {
     }
 }
 
-/// Contracts that ended long ago.
 pub(super) fn are_old(now: Time) -> Condition {
     let kept = i64::try_from(ENDED_KEPT.as_micros()).unwrap_or(i64::MAX);
     Condition::all().add(Column::EndsAt.lte(moment(now).saturating_sub(kept)))
 }
 
-/// A tenant's contracts, the oldest first.
 pub(super) async fn of_tenant(
     database: &impl ConnectionTrait,
     tenant: TenantId,
@@ -85,7 +83,6 @@ pub(super) async fn of_tenant(
     its.all(database).await?.into_iter().map(TenantContract::try_from).collect()
 }
 
-/// The contracts of several tenants, the oldest first.
 pub(super) async fn of_tenants(
     database: &impl ConnectionTrait,
     tenants: &[Uuid],
@@ -94,7 +91,6 @@ pub(super) async fn of_tenants(
     all.all(database).await?.into_iter().map(TenantContract::try_from).collect()
 }
 
-/// All contracts that have not ended, the oldest first.
 pub(super) async fn open(
     database: &impl ConnectionTrait,
     now: Time,
@@ -104,7 +100,6 @@ pub(super) async fn open(
     all.into_iter().map(TenantContract::try_from).collect()
 }
 
-/// A contract of this tenant that has not ended.
 async fn expect_open(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
@@ -135,7 +130,8 @@ async fn set_end(
 }
 
 impl Store {
-    /// Adds a contract. Gateways are notified now, not when it begins or ends: they know that from the look-up of a key.
+    /// Adds a contract. Notifies gateways now rather than when it begins or ends, which they know from the look-up of a
+    /// key.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the tenant does not exist, [`StoreError::Full`] if it has [`MAX_CONTRACTS`],
@@ -166,7 +162,7 @@ impl Store {
         .await
     }
 
-    /// A tenant's contracts, the oldest first, also those that have ended or not begun.
+    /// Returns a tenant's contracts, the oldest first, including those that have ended or not begun.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -174,7 +170,7 @@ impl Store {
         self.read(async |database| of_tenant(database, tenant).await).await
     }
 
-    /// A tenant's contract.
+    /// Returns a tenant's contract.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -188,7 +184,7 @@ impl Store {
         self.read(async |database| its.one(database).await?.map(TenantContract::try_from).transpose()).await
     }
 
-    /// Lets a tenant's contract end later or earlier, or never. Gateways are notified.
+    /// Moves or removes the end of a tenant's contract, and notifies gateways.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::WrongState`] if it has ended or would end before
@@ -212,7 +208,7 @@ impl Store {
         .await
     }
 
-    /// Ends a tenant's contract now, or removes it if it has not begun. Gateways are notified.
+    /// Ends a tenant's contract now, or removes it if it has not begun, and notifies gateways.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::WrongState`] if it has ended,

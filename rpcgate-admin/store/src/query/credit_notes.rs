@@ -1,4 +1,4 @@
-//! Credit notes. Each reduces what is owed for one invoice.
+//! Credit notes. Each reduces the amount owed for one invoice.
 
 use super::billing::{SettledInvoice, next_number, reactivate};
 use super::id::UserId;
@@ -15,10 +15,9 @@ use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// Credit notes of one invoice, at most.
+/// The maximum number of credit notes of one invoice.
 pub(super) const MAX_CREDIT_NOTES: u64 = 100;
 
-/// The series of the numbers of credit notes.
 const SERIES: &str = "credit_note";
 
 /// The number of a credit note, which is written `C2026-000123`.
@@ -60,7 +59,7 @@ pub struct CreditNote {
     pub user: Option<UserId>,
 }
 
-/// A credit note that is to be issued.
+/// A credit note to issue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewCreditNote {
     /// The invoice that it reduces.
@@ -71,9 +70,9 @@ pub struct NewCreditNote {
     pub cents: u64,
     /// The reason for it.
     pub reason: String,
-    /// The operator who issues it; none at the command line.
+    /// The operator who issues it; `None` at the command line.
     pub user: Option<UserId>,
-    /// The sum of the credit notes that the operator has seen; `None` if any is accepted.
+    /// The sum of the credit notes that the operator has seen; `None` accepts any.
     pub seen_credited: Option<u64>,
 }
 
@@ -99,7 +98,6 @@ fn of(invoice: InvoiceNumber) -> Condition {
     Condition::all().add(Column::InvoiceYear.eq(year)).add(Column::InvoiceSerial.eq(serial))
 }
 
-/// The credit notes of an invoice, the oldest first.
 pub(super) async fn credit_notes_of(
     database: &impl ConnectionTrait,
     invoice: InvoiceNumber,
@@ -108,9 +106,9 @@ pub(super) async fn credit_notes_of(
     oldest.all(database).await?.into_iter().map(CreditNote::try_from).collect()
 }
 
-/// The tax in the part `cents` of an invoice, in cents. `credited` of the invoice is credited before, `credited_tax` of that as tax. It is what
-/// the tax in both parts together, rounded to the nearest cent, adds to the tax that is credited, so that all credit notes
-/// together never credit more tax than was charged and the last one takes the rest.
+/// Returns the tax in the part `cents` of an invoice, in cents. `credited` was credited before, including
+/// `credited_tax`. The result is the tax in both parts together, rounded to the nearest cent, minus `credited_tax`.
+/// Credit notes together thus never credit more tax than was charged, and the last one takes the rest.
 fn part_of_tax(amounts: &InvoiceAmounts, credited: u64, credited_tax: u64, cents: u64) -> u64 {
     let total = u128::from(amounts.total.max(1));
     let all = u128::from(credited.saturating_add(cents).min(amounts.total));
@@ -121,14 +119,13 @@ fn part_of_tax(amounts: &InvoiceAmounts, credited: u64, credited_tax: u64, cents
 }
 
 impl Store {
-    /// Issues a credit note, for no more than what the invoice and its other credit notes leave. An open invoice of which
-    /// nothing is owed any more is paid; this ends the suspension of a tenant that was suspended because of it, if it has
-    /// no other such debt.
+    /// Issues a credit note for at most the rest of the invoice. An open invoice with nothing left to pay becomes paid;
+    /// if it was its tenant's last debt that caused a suspension, the suspension ends.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::Decided`] for a cancelled invoice; [`StoreError::WrongState`] if another
-    /// sum was credited than `seen_credited` says; [`StoreError::Full`] for an amount that
-    /// is too large, and for too many credit notes; [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`]; [`StoreError::Decided`] for a cancelled invoice; [`StoreError::WrongState`] if the
+    /// credited sum differs from `seen_credited`; [`StoreError::Full`] for an amount that is too large, and for too
+    /// many credit notes; [`StoreError::Unavailable`].
     pub async fn issue_credit_note(
         &self,
         new: &NewCreditNote,
@@ -139,7 +136,7 @@ impl Store {
             if invoice.status == InvoiceStatus::Void {
                 return Err(StoreError::Decided("invoice"));
             }
-            // Compared here, because of two credit notes at the same moment the second must see the first.
+            // Compared in the transaction: of two credit notes at the same time, the second must see the first.
             if new.seen_credited.is_some_and(|seen| seen != invoice.credited) {
                 return Err(StoreError::WrongState(
                     "the invoice was credited after you were asked: look at it again",
@@ -232,7 +229,7 @@ mod tests {
             }
             assert_eq!(found, expected, "{subtotal} {tax} {parts:?}");
         }
-        // Credit notes from before may have credited a cent too much.
+        // Old credit notes may have credited a cent too much.
         assert_eq!(part_of_tax(&amounts(881, 167), 600, 97, 448), 70);
         assert_eq!(part_of_tax(&amounts(u64::MAX / 2, u64::MAX / 2), 0, 0, u64::MAX - 1), u64::MAX / 2);
     }

@@ -1,4 +1,5 @@
-//! Plans of operators' own, beside the four: each has some figures of its own, and those of one of the four, its base.
+//! Custom plans of operators, in addition to the four built-in ones. Each overrides some figures of a built-in plan,
+//! its base.
 
 use super::changes::{NewChange, record};
 use super::figures::Figures;
@@ -20,44 +21,44 @@ use sea_orm::{
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Plans of operators' own, at most, including those that were deleted and are kept.
+/// The number of custom plans, including deleted ones that are kept.
 pub const MAX_CUSTOM_PLANS: u64 = 100;
 
-/// How long a deleted plan that a tenant was on is kept: longer than any month stays unbilled.
+/// The time that a deleted plan with former tenants is kept: longer than any month stays unbilled.
 const DELETED_KEPT: Duration = Duration::from_secs(400 * 86_400);
 
-/// A plan of an operator's own.
+/// A custom plan of an operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CustomPlan {
     /// Its identifier.
     pub id: CustomPlanId,
-    /// Its name, which no other plan has.
+    /// Its unique name.
     pub name: String,
-    /// The plan whose figures it has where it has none of its own.
+    /// The built-in plan that supplies the other figures.
     pub base: Tier,
-    /// Whether all tenants see it. Otherwise those see it that an operator has moved to it.
+    /// True if all tenants see it. Otherwise only tenants that an operator has moved to it see it.
     pub is_visible: bool,
-    /// The figures of its own.
+    /// The overriding figures.
     pub figures: Figures,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
 }
 
 impl CustomPlan {
-    /// The plan of a tenant that is on it.
+    /// Returns the plan of a tenant that is on it.
     pub const fn plan(&self) -> TenantPlan {
         TenantPlan { tier: self.base, custom: Some(self.id) }
     }
 }
 
-/// A change to a plan of an operator's own; fields that are `None` stay as they are.
+/// A change of a custom plan; fields that are `None` stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CustomPlanChange {
     /// Its name.
     pub name: Option<String>,
-    /// Whether all tenants see it.
+    /// The visibility to all tenants.
     pub is_visible: Option<bool>,
-    /// All figures of its own.
+    /// All overriding figures.
     pub figures: Option<Figures>,
 }
 
@@ -76,13 +77,11 @@ impl TryFrom<Model> for CustomPlan {
     }
 }
 
-/// Plans that were deleted long ago.
 pub(super) fn are_old(now: Time) -> Condition {
     let kept = i64::try_from(DELETED_KEPT.as_micros()).unwrap_or(i64::MAX);
     Condition::all().add(Column::DeletedAt.lte(moment(now).saturating_sub(kept)))
 }
 
-/// The plan with this identifier, unless it was deleted.
 pub(super) async fn find(
     database: &impl ConnectionTrait,
     id: CustomPlanId,
@@ -91,7 +90,6 @@ pub(super) async fn find(
     found.one(database).await?.map(CustomPlan::try_from).transpose()
 }
 
-/// The plan of an operator's own that a tenant is on.
 pub(super) async fn of_tenant(
     database: &impl ConnectionTrait,
     tenant: TenantId,
@@ -104,13 +102,13 @@ pub(super) async fn of_tenant(
     plan.one(database).await?.map(CustomPlan::try_from).transpose()
 }
 
-/// All plans of operators' own, also those that were deleted.
+/// Returns all custom plans, including deleted ones.
 pub(super) async fn all(database: &impl ConnectionTrait) -> Result<Vec<CustomPlan>, StoreError> {
     let rows = Entity::find().order_by_asc(Column::Id).all(database).await?;
     rows.into_iter().map(CustomPlan::try_from).collect()
 }
 
-/// Checks that no other plan of an operator's own has this name. Writes exclude each other, so none gets it meanwhile.
+/// Checks that no other custom plan has this name. Writes exclude each other, so the name stays free.
 async fn expect_free(
     transaction: &DatabaseTransaction,
     id: CustomPlanId,
@@ -127,7 +125,7 @@ async fn expect_free(
 }
 
 impl Store {
-    /// Adds a plan of an operator's own. Gateways are not notified, since no tenant is on it yet.
+    /// Adds a custom plan. Gateways are not notified, because no tenant is on it yet.
     ///
     /// # Errors
     /// [`StoreError::Taken`] if another one has its name, [`StoreError::Full`] for more than [`MAX_CUSTOM_PLANS`],
@@ -157,7 +155,7 @@ impl Store {
         .await
     }
 
-    /// All plans of operators' own, the oldest first.
+    /// Returns all custom plans, the oldest first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -169,7 +167,7 @@ impl Store {
         .await
     }
 
-    /// All plans of operators' own that an invoice may be about, the oldest first: also those that were deleted.
+    /// Returns all custom plans that an invoice may be about, the oldest first, including deleted ones.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -177,7 +175,7 @@ impl Store {
         self.read(async |database| all(database).await).await
     }
 
-    /// A plan of an operator's own.
+    /// Returns a custom plan.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -185,7 +183,7 @@ impl Store {
         self.read(async |database| find(database, id).await).await
     }
 
-    /// Changes a plan of an operator's own, and returns it as it is then. Gateways are notified.
+    /// Changes a custom plan, returns it, and notifies gateways.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Taken`] if another one has the new name, [`StoreError::Unavailable`].
@@ -225,8 +223,7 @@ impl Store {
         .await
     }
 
-    /// Deletes a plan of an operator's own that no tenant is on. One that a tenant was on is kept for the invoices of its
-    /// time.
+    /// Deletes a custom plan without tenants. A plan that had a tenant is kept for the invoices of that time.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::WrongState`] if a tenant is on it, [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! Daily partitions of events. PostgreSQL keeps the blocks of each UTC day in a partition of its own. Old days are
+//! Daily partitions of events. PostgreSQL keeps the blocks of each UTC day in a separate partition. Old days are
 //! removed by dropping their partitions, which is immediate whatever their size and leaves nothing to vacuum. SQLite
 //! has no partitions and uses one table.
 //!
@@ -12,32 +12,29 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The partitioned tables.
 const TABLES: [&str; 2] = ["block_keys", "blocks"];
 
-/// How long a drop waits for readers, during which later readers wait for it.
+/// The time that a drop waits for readers, during which later readers wait for it.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The millisecond in which a block begins.
 fn millis(block: u128) -> u64 {
     (block >> 80) as u64
 }
 
 const DAY: u64 = 86_400_000;
 
-/// The smallest identifier of a day, the lower bound of its partition, or `None` if the day is beyond all
+/// Returns the smallest identifier of a day, the lower bound of its partition, or `None` if the day is beyond all
 /// identifiers.
 fn first(day: u64) -> Option<Uuid> {
     let millis = u128::from(day.checked_mul(DAY)?);
     (millis >> 48 == 0).then(|| Uuid::from_u128(millis << 80))
 }
 
-/// The days on which the blocks begin.
+/// Returns the days on which the blocks begin.
 pub(super) fn of(blocks: &[Block]) -> BTreeSet<u64> {
     blocks.iter().map(|block| millis(block.id) / DAY).collect()
 }
 
-/// Creates the missing partitions for blocks of these days.
 pub(super) async fn prepare(
     transaction: &DatabaseTransaction,
     days: &BTreeSet<u64>,
@@ -72,8 +69,8 @@ async fn exists(transaction: &DatabaseTransaction, day: u64) -> Result<bool, DbE
     transaction.query_one_raw(statement).await?.map_or(Ok(false), |row| row.try_get_by_index(0))
 }
 
-/// Creates the partitions of a day. They are created as separate tables and then attached, which does not wait for
-/// readers or writers of other days.
+/// Creates the partitions of a day as separate tables and then attaches them, which does not wait for readers or
+/// writers of other days.
 async fn create(transaction: &DatabaseTransaction, day: u64) -> Result<(), DbErr> {
     let bound = |day| first(day).map_or_else(|| "MAXVALUE".to_owned(), |first| format!("'{first}'"));
     for table in TABLES {
@@ -88,7 +85,7 @@ async fn create(transaction: &DatabaseTransaction, day: u64) -> Result<(), DbErr
     Ok(())
 }
 
-/// The oldest day that has partitions, if it ended before `before`.
+/// Returns the oldest day that has partitions, if it ended before `before`.
 pub(super) async fn oldest(
     transaction: &DatabaseTransaction,
     before: Time,
@@ -102,7 +99,7 @@ pub(super) async fn oldest(
     Ok(oldest.map(i64::unsigned_abs).filter(|day| *day < before.day()))
 }
 
-/// Drops the partitions of a day and returns how many blocks it had.
+/// Drops the partitions of a day and returns its number of blocks.
 pub(super) async fn drop_day(transaction: &DatabaseTransaction, day: u64) -> Result<u64, StoreError> {
     let count = Statement::from_string(DbBackend::Postgres, format!("SELECT count(*) FROM blocks_{day}"));
     let row = transaction.query_one_raw(count).await?;

@@ -1,8 +1,8 @@
 //! The deletion of tenants.
 //!
-//! A tenant can have more rows than one transaction should remove. So its deletion marks it, after which it is found no
-//! more, removes its users and tells the gateways; the sweep removes the rest in small steps. Audit entries stay as long as
-//! others, and so do invoices: the row of a tenant that has some stays with them, empty.
+//! A tenant can have more rows than one transaction should remove. Its deletion therefore marks it as not found,
+//! removes its users and notifies the gateways; the sweep removes the rest in small steps. Audit entries expire as
+//! usual. Invoices stay, and with them the emptied row of their tenant.
 
 use super::billing_accounts::forget_suspension;
 use super::changes::{NewChange, record};
@@ -28,21 +28,21 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Tickets that are removed in one step: their files go with them.
+/// The number of tickets removed in one step, together with their files.
 const TICKETS: u64 = 2;
 
-/// What a step of removing the rows of deleted tenants has done.
+/// The result of one removal step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RemovalStep {
-    /// It has removed some rows.
+    /// Some rows were removed.
     Some,
-    /// It has removed the last rows of a tenant, except for its invoices.
+    /// The last rows of a tenant were removed, except for its invoices.
     Last,
     /// No deleted tenant has any rows.
     Nothing,
 }
 
-/// Removes up to `batch.limit` rows of one deleted tenant, which is the one after `batch.skip` others.
+/// Removes up to `batch.limit` rows of one deleted tenant, after skipping `batch.skip` others.
 pub(super) async fn remove_some(
     transaction: &DatabaseTransaction,
     batch: RemovalBatch,
@@ -74,26 +74,24 @@ pub(super) async fn remove_some(
     Ok(RemovalStep::Last)
 }
 
-/// The projects of a tenant.
 fn its_projects(id: Uuid) -> Select<stored_projects::Entity> {
     let its = stored_projects::Column::TenantId.eq(id);
     stored_projects::Entity::find().select_only().column(stored_projects::Column::Id).filter(its)
 }
 
-/// The rows whose `project` is one of a tenant.
 fn of_projects(project: impl ColumnTrait, id: Uuid) -> Condition {
     Condition::all().add(project.in_subquery(its_projects(id).into_query()))
 }
 
-/// The rows whose `webhook` is one of a tenant.
 fn of_webhooks(webhook: impl ColumnTrait, id: Uuid) -> Condition {
     use webhooks::{Column, Entity};
     let its = Entity::find().select_only().column(Column::Id).filter(of_projects(Column::ProjectId, id));
     Condition::all().add(webhook.in_subquery(its.into_query()))
 }
 
-/// Removes up to `limit` rows of one kind that belong to the webhooks of a tenant, and returns how many. They would go with
-/// their project as well, but all in one transaction, and an endpoint alone can have 100,000 deliveries.
+/// Removes up to `limit` rows of one kind that belong to the webhooks of a tenant, and returns their number. The
+/// removal of their project would cascade to them, but in one transaction, and one endpoint can have 100,000
+/// deliveries.
 async fn remove_some_of_webhooks(
     transaction: &DatabaseTransaction,
     id: Uuid,
@@ -120,7 +118,7 @@ async fn remove_some_of_webhooks(
     Ok(removed)
 }
 
-/// Removes up to `limit` rows whose column `tenant` names a tenant, and returns how many.
+/// Removes up to `limit` rows whose column `tenant` names a tenant, and returns their number.
 async fn remove_own<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     [id, tenant]: [E::Column; 2],
@@ -130,7 +128,7 @@ async fn remove_own<E: EntityTrait>(
     remove::<E>(transaction, id, Condition::all().add(tenant.eq(of)), limit).await
 }
 
-/// Removes up to `limit` rows of one kind that belong to a tenant, and returns how many.
+/// Removes up to `limit` rows of one kind that belong to a tenant, and returns their number.
 async fn remove_some_of(transaction: &DatabaseTransaction, id: Uuid, limit: u64) -> Result<u64, StoreError> {
     let its = of_projects(keys::Column::ProjectId, id);
     let mut removed = remove::<keys::Entity>(transaction, keys::Column::Id, its, limit).await?;
@@ -172,8 +170,8 @@ async fn remove_some_of(transaction: &DatabaseTransaction, id: Uuid, limit: u64)
 }
 
 impl Store {
-    /// Deletes a tenant with its users. From now on it is not found, and gateways are notified: its keys are refused. The
-    /// sweep removes the rest; usage and audit entries expire as always, and invoices stay.
+    /// Deletes a tenant with its users. From then on it is not found and its keys are refused; gateways are notified.
+    /// The sweep removes the rest; usage and audit entries expire as usual, and invoices stay.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::WrongState`] while an invoice of it is open, [`StoreError::Unavailable`].
@@ -192,7 +190,7 @@ impl Store {
             users::Entity::delete_many().filter(users::Column::TenantId.eq(id)).exec(transaction).await?;
             let invited = invitations::Entity::delete_many().filter(invitations::Column::TenantId.eq(id));
             invited.exec(transaction).await?;
-            // Nothing is sent for it any more, also not what waits already.
+            // No delivery is sent for it any more, not even one that already waits.
             let its_webhooks = webhooks::Entity::update_many()
                 .col_expr(webhooks::Column::Active, Expr::value(false))
                 .col_expr(webhooks::Column::DeletedAt, Expr::value(moment(now)))
@@ -200,7 +198,7 @@ impl Store {
                 .filter(webhooks::Column::DeletedAt.is_null());
             its_webhooks.exec(transaction).await?;
             forget_suspension(transaction, tenant).await?;
-            // Without a plan of an operator's own, which could not be deleted otherwise.
+            // The row drops its custom plan, which could not be deleted otherwise.
             let update = Entity::update_many()
                 .col_expr(Column::DeletedAt, Expr::value(moment(now)))
                 .col_expr(Column::Suspended, Expr::value(true))

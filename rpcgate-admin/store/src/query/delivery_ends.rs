@@ -1,4 +1,4 @@
-//! How attempts to deliver end, and what that says about their endpoints.
+//! The ends of delivery attempts, and their effect on the endpoints.
 
 use super::changes::{NewChange, record};
 use super::delivery_status::{DeliveryStatus, FAILED, PENDING};
@@ -16,9 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The status of a delivery that a receiver has acknowledged.
 const DELIVERED: &str = DeliveryStatus::Delivered.name();
-/// Rows of one insert.
 const ROWS: usize = 500;
 
 /// An attempt that has ended.
@@ -30,52 +28,52 @@ pub struct EndedAttempt {
     pub webhook: WebhookId,
     /// The number of the attempt, from 1.
     pub number: u32,
-    /// When it began.
+    /// The start time.
     pub started_at: Time,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
-    /// The status of the answer, if one came.
+    /// The HTTP status of the response, if one came.
     pub status: Option<u16>,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// The beginning of the body of the answer.
+    /// The beginning of the response body.
     pub answer: Option<Vec<u8>>,
     /// The URL that was called, if the receiver answered that it is gone for good (410).
     pub gone_url: Option<String>,
-    /// What happens to the delivery.
+    /// The next step for the delivery.
     pub then: AfterAttempt,
 }
 
-/// What happens to a delivery after an attempt.
+/// The next step for a delivery after an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AfterAttempt {
-    /// It is delivered.
+    /// The delivery succeeded.
     Delivered,
     /// Another attempt is made at this time.
     Again(Time),
-    /// It is given up.
+    /// The delivery is given up.
     Failed,
 }
 
-/// What the ends of attempts say about their endpoints.
+/// The changes of endpoints after the ends of attempts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EndpointTurns {
-    /// Endpoints whose last attempt has failed.
+    /// Endpoints whose last attempt failed.
     pub failing: Vec<FailingEndpoint>,
-    /// Endpoints to which something was delivered again.
+    /// Endpoints that receive deliveries again.
     pub recovered: Vec<WebhookId>,
     /// Endpoints whose receiver answered that it is gone for good, with the URL that was called.
     pub gone: Vec<(WebhookId, String)>,
 }
 
-/// An endpoint whose last attempt has failed.
+/// An endpoint whose last attempt failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FailingEndpoint {
     /// The endpoint.
     pub webhook: WebhookId,
-    /// Since when nothing was delivered there.
+    /// The start of the period without a successful delivery.
     pub since: Time,
-    /// Whether a delivery was given up.
+    /// True if a delivery was given up.
     pub has_given_up: bool,
 }
 
@@ -87,25 +85,26 @@ fn code(status: Option<u16>) -> Option<i16> {
     status.and_then(|status| i16::try_from(status).ok())
 }
 
-/// What is stored of a delivery and its attempts, while ends of attempts are marked.
+/// The stored state of a delivery and its attempts while ends of attempts are marked.
 struct Marked {
     status: String,
     attempts: i16,
-    /// By number, when each attempt began and how long it took.
+    /// The start and duration of each attempt, by number.
     ended: BTreeMap<i16, (i64, i32)>,
 }
 
-/// Where the end of an attempt is stored.
+/// The row for the end of an attempt.
 struct Place<'e> {
     end: &'e EndedAttempt,
     number: i16,
-    /// Another dispatcher has ended this attempt already, since the one that made this was taken for dead.
+    /// True if another dispatcher has already ended this attempt, because the dispatcher of this one was considered
+    /// dead.
     is_late: bool,
 }
 
 impl Marked {
-    /// The place of an end that is not stored yet: its own number, or the next one that is free. `None` if it is stored,
-    /// since a mark whose outcome was unknown is repeated, or if no number is left.
+    /// Returns the row of an end that is not stored yet, with its own number or the next free one. Returns `None` if it
+    /// is already stored, because a mark with an unknown outcome is repeated, or if no number is left.
     fn place<'e>(&mut self, end: &'e EndedAttempt) -> Option<Place<'e>> {
         let wanted = small(end.number);
         let (began, took) = (moment(end.started_at), millis(end.took));
@@ -140,7 +139,7 @@ fn row(place: &Place<'_>) -> delivery_attempts::ActiveModel {
     }
 }
 
-/// What is stored of the deliveries of these ends. They are locked.
+/// Reads and locks the deliveries of these ends.
 async fn stored(
     transaction: &DatabaseTransaction,
     ended: &[EndedAttempt],
@@ -150,7 +149,7 @@ async fn stored(
         .select_only()
         .columns([Column::Id, Column::Status, Column::Attempts])
         .filter(Column::Id.is_in(ended.iter().map(|end| Uuid::from_u128(end.delivery.0))))
-        // In one order, so that two dispatchers do not wait for each other.
+        // In a fixed order, so that two dispatchers do not wait for each other.
         .order_by_asc(Column::Id)
         .lock(LockType::Update);
     let present: Vec<(Uuid, String, i16)> = present.into_tuple().all(transaction).await?;
@@ -171,7 +170,6 @@ async fn stored(
     Ok(marked)
 }
 
-/// Stores the attempts.
 async fn put(transaction: &DatabaseTransaction, places: &[Place<'_>]) -> Result<(), StoreError> {
     for some in places.chunks(ROWS) {
         let insert = delivery_attempts::Entity::insert_many(some.iter().map(row));
@@ -180,9 +178,8 @@ async fn put(transaction: &DatabaseTransaction, places: &[Place<'_>]) -> Result<
     Ok(())
 }
 
-/// Marks the deliveries: the number of attempts never falls, and an acknowledgement counts whenever it comes, but a
-/// failure only if it ends the attempt that is made. Those that were delivered in the same number of attempts with the
-/// same status are marked together.
+/// Marks the deliveries. The number of attempts never falls. An acknowledgement always counts, but a failure only if it
+/// ends the current attempt. Deliveries with the same status and number of attempts are marked together.
 async fn mark(
     transaction: &DatabaseTransaction,
     places: &[Place<'_>],
@@ -237,7 +234,7 @@ async fn mark(
     Ok(())
 }
 
-/// Those of these endpoints that fail, or those that do not, by what is stored of them.
+/// Locks those of these endpoints that fail, or those that do not, according to the stored state.
 async fn locked(
     transaction: &DatabaseTransaction,
     some: impl IntoIterator<Item = WebhookId>,
@@ -256,7 +253,6 @@ async fn locked(
     Ok(found.into_tuple().all(transaction).await?)
 }
 
-/// Stores since when these endpoints fail.
 async fn set_failing(
     transaction: &DatabaseTransaction,
     some: Vec<Uuid>,
@@ -270,7 +266,7 @@ async fn set_failing(
     Ok(())
 }
 
-/// Keeps since when endpoints fail, by the last attempt of each.
+/// Updates the failing state of endpoints, by the last attempt of each.
 async fn turn(
     transaction: &DatabaseTransaction,
     ended: &[&EndedAttempt],
@@ -310,8 +306,8 @@ async fn turn(
 }
 
 impl Store {
-    /// Marks the ends of attempts, in one transaction, and returns what they say about the endpoints. Marking an end
-    /// again changes nothing, and neither does one of a delivery that was deleted meanwhile.
+    /// Marks the ends of attempts in one transaction, and returns their effect on the endpoints. Repeated ends and ends
+    /// of deleted deliveries change nothing.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -340,8 +336,8 @@ impl Store {
             .await
     }
 
-    /// The tenant and the URL of a failing endpoint, if its users are to be told: they are told once in `pause`, of all
-    /// dispatchers by one.
+    /// Returns the tenant and URL of a failing endpoint if its users must be notified: once per `pause` over all
+    /// dispatchers.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -358,8 +354,8 @@ impl Store {
         .await
     }
 
-    /// The tenant and the URL of an endpoint that works again, if its users are to be told: only if they were told that
-    /// it fails, and once in `pause`.
+    /// Returns the tenant and URL of a recovered endpoint if its users must be notified: only if they were notified of
+    /// the failure, and once per `pause`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -378,8 +374,8 @@ impl Store {
         .await
     }
 
-    /// The tenant and the URL of an endpoint, if `decide` has its users notified: it gets when they were notified before, and
-    /// returns the row to store.
+    /// Returns the tenant and URL of an endpoint if `decide` has its users notified. `decide` gets the times of earlier
+    /// notifications and returns the row to store.
     pub(super) async fn tell(
         &self,
         webhook: WebhookId,
@@ -395,7 +391,7 @@ impl Store {
             withheld_at: None,
             withheld_told_at: None,
         };
-        // Most often there is nothing to tell, which is found without the lock of a write.
+        // Usually no notification is due, which a read finds without the write lock.
         let known = webhook_tellings::Entity::find_by_id(id);
         let known = self.read(async |database| Ok::<_, StoreError>(known.one(database).await?)).await?;
         if decide(known.unwrap_or_else(|| nothing.clone())).is_none() {
@@ -412,7 +408,7 @@ impl Store {
                 withheld_at: Set(row.withheld_at),
                 withheld_told_at: Set(row.withheld_told_at),
             };
-            // Only watchers write when events were withheld.
+            // Only watchers write the time of withheld events.
             let upsert =
                 OnConflict::column(Of).update_columns([FailingAt, WorkingAt, WithheldToldAt]).to_owned();
             let insert = webhook_tellings::Entity::insert(row).on_conflict(upsert);
@@ -423,8 +419,8 @@ impl Store {
         .await
     }
 
-    /// Switches off an endpoint to which nothing was delivered since `failing_since` or earlier, and returns its tenant and
-    /// URL; `None` if it is not active or has recovered.
+    /// Switches off an endpoint that has failed since `failing_since` or earlier, and returns its tenant and URL;
+    /// `None` if it is not active or has recovered.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -438,8 +434,8 @@ impl Store {
         self.disable_webhook_if(webhook, fails, now).await
     }
 
-    /// Switches off an endpoint whose receiver at `url` is gone, and returns its tenant; `None` if it is not active or has
-    /// another URL meanwhile.
+    /// Switches off an endpoint whose receiver at `url` is gone, and returns its tenant; `None` if it is not active or
+    /// its URL has changed.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -491,7 +487,7 @@ async fn with_project(
     transaction: &DatabaseTransaction,
     webhook: Uuid,
 ) -> Result<Option<(webhooks::Model, projects::Model)>, StoreError> {
-    // Nobody is to be told of one that was deleted while an attempt was made.
+    // No user is notified about an endpoint that was deleted during an attempt.
     let found = webhooks::Entity::find_by_id(webhook)
         .filter(webhooks::Column::DeletedAt.is_null())
         .find_also_related(projects::Entity);

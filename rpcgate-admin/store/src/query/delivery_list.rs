@@ -1,4 +1,4 @@
-//! Deliveries of events, as their receivers look at them.
+//! Deliveries of events, as listed for the users of an endpoint.
 
 use super::chain_events::LoggedEvent;
 use super::delivery_status::DeliveryStatus;
@@ -22,20 +22,19 @@ use std::collections::HashMap;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Deliveries that are read at once.
 const MAX_RETURNED: u64 = 1_000;
 
-/// Attempts after which a delivery is not tried again.
+/// The number of attempts after which a delivery cannot be retried.
 const MAX_ATTEMPTS: i16 = 100;
 
-/// Which deliveries of an endpoint are asked for; a field that is `None` restricts nothing.
+/// The filter of an endpoint's deliveries; `None` matches all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeliveryFilter {
-    /// Those of this state.
+    /// The state.
     pub status: Option<DeliveryStatus>,
-    /// Those of events of this type.
+    /// The type of the event.
     pub kind: Option<EventType>,
-    /// Those of events of the chain with this path.
+    /// The path of the event's chain.
     pub chain: Option<String>,
 }
 
@@ -56,21 +55,21 @@ pub struct Delivery {
     pub kind: EventType,
     /// Its state.
     pub status: DeliveryStatus,
-    /// Whether it repeats an earlier delivery of the event.
+    /// True if it repeats an earlier delivery of the event.
     pub replay: bool,
-    /// Attempts that have ended.
+    /// The number of ended attempts.
     pub attempts: u32,
-    /// When the next attempt is due, or the running one is given up.
+    /// The due time of the next attempt, or the time when the running one is given up.
     pub due_at: Time,
     /// The height at which it stops being held.
     pub held_until: Option<u64>,
-    /// The HTTP status of the last attempt that was answered.
+    /// The HTTP status of the last response.
     pub last_status: Option<u16>,
     /// The error of the last attempt.
     pub last_error: Option<String>,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
-    /// When its last attempt ended.
+    /// The end of its last attempt.
     pub finished_at: Option<Time>,
 }
 
@@ -101,15 +100,15 @@ impl Delivery {
 pub struct DeliveryAttempt {
     /// Its number, from 1.
     pub number: u32,
-    /// When it began.
+    /// The start time.
     pub started_at: Time,
-    /// How long it took.
+    /// The duration.
     pub duration: Duration,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub status: Option<u16>,
-    /// Why it failed.
+    /// The error.
     pub error: Option<String>,
-    /// The beginning of the body of the answer.
+    /// The beginning of the response body.
     pub answer: Option<Vec<u8>>,
 }
 
@@ -126,25 +125,23 @@ impl From<delivery_attempts::Model> for DeliveryAttempt {
     }
 }
 
-/// A delivery with all that belongs to it.
+/// A delivery with its event, endpoint and attempts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WholeDelivery {
     /// The delivery.
     pub delivery: Delivery,
     /// Its event.
     pub event: LoggedEvent,
-    /// Its endpoint as it is now.
+    /// The current state of its endpoint.
     pub webhook: Webhook,
-    /// Its attempts that have ended, the first one first.
+    /// Its ended attempts, in order.
     pub attempts: Vec<DeliveryAttempt>,
 }
 
-/// The deliveries of a tenant whose endpoints are not deleted.
 fn of_tenant(tenant: TenantId) -> Select<Entity> {
     of_tenants_webhooks(Entity::find().inner_join(webhooks::Entity), tenant)
 }
 
-/// Adds the chains and the types of their events to deliveries.
 async fn with_events(database: &impl ConnectionTrait, rows: Vec<Model>) -> Result<Vec<Delivery>, StoreError> {
     use chain_events::Column::{Chain, EventType, Id};
     if rows.is_empty() {
@@ -157,14 +154,14 @@ async fn with_events(database: &impl ConnectionTrait, rows: Vec<Model>) -> Resul
         .into_tuple::<(Uuid, String, String)>();
     let events = events.all(database).await?.into_iter().map(|(id, chain, kind)| (id, (chain, kind)));
     let events: HashMap<_, _> = events.collect();
-    // An event that the sweep has removed in between had its deliveries removed before.
+    // The sweep removes the deliveries of an event before the event.
     let known = rows.into_iter().filter_map(|row| events.get(&row.event_id).map(|event| (row, event)));
     known.map(|(row, (chain, stored))| Delivery::of(row, chain.clone(), kind(stored)?)).collect()
 }
 
 impl Store {
-    /// The deliveries of a tenant's endpoint, of one state or of all, the newest first, starting behind `before` in this
-    /// order: at most `limit`, and at most 1,000. Empty for another tenant's endpoint.
+    /// Returns the deliveries of a tenant's endpoint, of one state or of all, the newest first, starting after
+    /// `before`: at most `limit`, and at most 1,000. Returns nothing for another tenant's endpoint.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -180,8 +177,8 @@ impl Store {
         self.filtered_deliveries(tenant, webhook, &filter, before, limit).await
     }
 
-    /// The same of the deliveries that `filter` selects. A filter that hardly matches any reads all deliveries of the
-    /// endpoint, within the deadline.
+    /// Like [`deliveries`](Self::deliveries), for the deliveries that match `filter`. A selective filter reads all
+    /// deliveries of the endpoint, within the deadline.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -220,7 +217,7 @@ impl Store {
         .await
     }
 
-    /// A delivery of a tenant with all that belongs to it.
+    /// Returns a delivery of a tenant with its event, endpoint and attempts.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -246,7 +243,7 @@ impl Store {
         .await
     }
 
-    /// Makes a delivery of a tenant that has ended due again, for one more attempt at least.
+    /// Makes an ended delivery of a tenant due again, for at least one more attempt.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::WrongState`] if it has not ended, was tried too

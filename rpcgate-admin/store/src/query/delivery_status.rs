@@ -5,32 +5,28 @@ use crate::StoreError;
 use std::fmt;
 use std::str::FromStr;
 
-/// Waiting for confirmations.
 pub(super) const HELD: &str = DeliveryStatus::Held.name();
-/// Waiting for its next attempt.
 pub(super) const PENDING: &str = DeliveryStatus::Pending.name();
-/// Given up, because all attempts have failed.
 pub(super) const FAILED: &str = DeliveryStatus::Failed.name();
-/// Waiting for a replay, since too many deliveries of its endpoint waited.
 pub(super) const WITHHELD: &str = DeliveryStatus::Withheld.name();
 
 /// The state of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeliveryStatus {
-    /// It waits for the confirmations of its block.
+    /// Waits for the confirmations of its block.
     Held,
-    /// It waits for its next attempt, or for the end of one.
+    /// Waits for its next attempt, or for the end of one.
     Pending,
-    /// The receiver has acknowledged it.
+    /// Was acknowledged by the receiver.
     Delivered,
-    /// All attempts have failed.
+    /// Was given up after all attempts failed.
     Failed,
-    /// It was not sent, because too many deliveries of the endpoint waited. A replay sends it.
+    /// Was not sent, because too many deliveries of the endpoint waited. A replay sends it.
     Withheld,
 }
 
 impl DeliveryStatus {
-    /// Every state.
+    /// All states.
     pub const ALL: [DeliveryStatus; 5] = [
         DeliveryStatus::Held,
         DeliveryStatus::Pending,
@@ -39,7 +35,7 @@ impl DeliveryStatus {
         DeliveryStatus::Withheld,
     ];
 
-    /// Its name in the API and in the database.
+    /// Returns its name in the API and in the database.
     pub const fn name(self) -> &'static str {
         match self {
             DeliveryStatus::Held => "held",
@@ -50,7 +46,7 @@ impl DeliveryStatus {
         }
     }
 
-    /// Whether no attempt follows.
+    /// Reports whether no attempt follows.
     pub const fn is_final(self) -> bool {
         matches!(self, DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Withheld)
     }

@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The digest of a text.
+    /// Returns the digest of a text.
     pub fn of(text: &str) -> Self {
         Digest(KeyHash::of(text).0)
     }

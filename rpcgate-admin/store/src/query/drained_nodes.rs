@@ -11,7 +11,7 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use std::collections::BTreeSet;
 
 impl Store {
-    /// The drained nodes, by chain and name.
+    /// Returns the drained nodes, by chain and name.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -23,8 +23,9 @@ impl Store {
         .await
     }
 
-    /// Drains a node. Each of `remaining` are the other nodes that a gateway can use: one of them must not be drained. Writes take
-    /// turns, so of two that drain the last two nodes at the same time the second one sees what the first has done.
+    /// Drains a node. Each entry of `remaining` lists the other nodes that a gateway can use, at least one of which
+    /// must not be drained. Writes take turns: if two drain the last two nodes at the same time, the second sees the
+    /// first.
     ///
     /// # Errors
     /// [`StoreError::WrongState`] if a gateway would be left without a node, [`StoreError::Unavailable`].

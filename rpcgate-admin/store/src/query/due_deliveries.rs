@@ -1,13 +1,13 @@
-//! Deliveries that are due. A dispatcher claims a delivery before it makes an attempt: until its lease is over no other
-//! dispatcher gets it, and if the dispatcher was killed, the delivery is due again then.
+//! Due deliveries. A dispatcher claims a delivery before it makes an attempt. No other dispatcher gets it until the
+//! lease ends; if the dispatcher was killed, the delivery is due again then.
 //!
-//! A claim takes what has been due for longest, but from no endpoint, project and tenant more than there is room for, so
-//! that one of them cannot fill all places. If the deliveries that have been due for longest are nearly all of endpoints
-//! without room, because one of them has many, the claim goes from endpoint to endpoint instead.
+//! A claim takes the deliveries that have been due for longest, within the free slots of each endpoint, project and
+//! tenant, so that none of them can fill all slots. If nearly all of these belong to endpoints without free slots,
+//! because one of them has many, the claim goes from endpoint to endpoint instead.
 //!
-//! It goes over those with deliveries in line. A new delivery is in line at once; one that is claimed or waits for its next attempt is
-//! not, until a claim finds that it is due. So a claim costs what is due, and nothing for what waits for a later time, however many
-//! endpoints have such deliveries.
+//! It visits those with ready deliveries. A new delivery is ready at once; a claimed one or one that waits for its next
+//! attempt is not, until a claim finds that it is due. The cost of a claim therefore depends on the due deliveries, and
+//! not on those that wait for a later time.
 
 use super::claim_room::{ClaimChoice, ClaimRoom, DueEndpoint};
 use super::delivery_status::{FAILED, PENDING};
@@ -29,16 +29,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Due deliveries that a claim looks at, for each one that it may take.
+/// The number of due deliveries that a claim looks at for each one that it may take.
 const LOOKED_AT: u64 = 4;
-/// Deliveries that a claim puts in line.
+/// The number of deliveries that a claim makes ready.
 const COME_DUE: u64 = 2_048;
-/// Endpoints that a claim takes from one by one.
+/// The number of endpoints that a claim takes from one by one.
 const ENDPOINTS: usize = 256;
-/// Endpoints that get no deliveries whose deliveries are looked for at once.
+/// The number of endpoints without service whose deliveries are searched at once.
 const UNSERVED: usize = 500;
 
-/// A delivery that this dispatcher is to make.
+/// A delivery that this dispatcher must make.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DueDelivery {
     /// Its identifier.
@@ -47,19 +47,19 @@ pub struct DueDelivery {
     pub webhook: Arc<Webhook>,
     /// The tenant of its project.
     pub tenant: TenantId,
-    /// The event that it tells of.
+    /// The event that it reports.
     pub event: ChainEventId,
-    /// The body, which is the same in each attempt.
+    /// The body, the same in each attempt.
     pub body: Arc<[u8]>,
-    /// Whether it repeats an earlier delivery.
+    /// True if it repeats an earlier delivery.
     pub replay: bool,
-    /// The attempts that have ended.
+    /// The number of ended attempts.
     pub attempts: u32,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
-    /// When it became due, which is its place among those that wait.
+    /// The due time, which orders the waiting deliveries.
     pub due_at: Time,
-    /// When other dispatchers may claim it.
+    /// The time from which other dispatchers may claim it.
     pub leased_until: Time,
 }
 
@@ -68,7 +68,7 @@ pub struct DueDelivery {
 pub struct ReleasedDelivery {
     /// Its identifier.
     pub id: DeliveryId,
-    /// When it was due before it was claimed.
+    /// Its due time before it was claimed.
     pub due_at: Time,
     /// The end of its lease.
     pub leased_until: Time,
@@ -81,7 +81,7 @@ impl From<&DueDelivery> for ReleasedDelivery {
     }
 }
 
-/// The endpoints that get deliveries: those that are switched on, of tenants that are not suspended.
+/// Selects the endpoints that get deliveries: active ones of tenants that are not suspended.
 fn served() -> Select<webhooks::Entity> {
     webhooks::Entity::find()
         .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
@@ -90,12 +90,12 @@ fn served() -> Select<webhooks::Entity> {
         .filter(tenants::Column::Suspended.eq(false))
 }
 
-/// Deliveries wherever they are, in line or not: an index has that before the endpoint.
+/// Matches deliveries whether they are ready or not: this column comes before the endpoint in an index.
 pub(super) fn any_place() -> SimpleExpr {
     Column::Ready.is_in([true, false])
 }
 
-/// The deliveries that have come due and are not in line, the one that has been due for longest first.
+/// Selects due deliveries that are not ready yet, the longest due first.
 fn come_due(now: Time) -> Select<Entity> {
     Entity::find()
         .select_only()
@@ -106,10 +106,10 @@ fn come_due(now: Time) -> Select<Entity> {
         .order_by_asc(Column::DueAt)
 }
 
-/// Those of them that have due deliveries, the one that has waited longest first.
+/// Returns the served endpoints that have due deliveries, the one that has waited longest first.
 async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<Vec<DueEndpoint>, StoreError> {
     let now = moment(now);
-    // Each step is one look into an index by status, place in line and endpoint.
+    // Each step is one look-up in an index by status, readiness and endpoint.
     let sql = format!(
         "WITH RECURSIVE due(webhook_id) AS ( \
            SELECT (SELECT d.webhook_id FROM deliveries d WHERE d.status = '{PENDING}' AND d.ready = TRUE \
@@ -139,7 +139,6 @@ async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<V
     rows.iter().map(endpoint).collect()
 }
 
-/// Those of these endpoints that get deliveries.
 async fn served_of(
     database: &DatabaseConnection,
     endpoints: HashSet<Uuid>,
@@ -154,7 +153,7 @@ async fn served_of(
     Ok(found.into_iter().map(endpoint).collect())
 }
 
-/// The deliveries to claim.
+/// Returns the deliveries to claim.
 async fn candidates(
     database: &DatabaseConnection,
     most: usize,
@@ -199,14 +198,15 @@ async fn candidates(
     Ok(choice.chosen)
 }
 
-/// The first of these deliveries whose bodies together have no more than so many bytes, each counted once: one at least.
+/// Returns the first deliveries whose bodies together fit into the byte limit, each body counted once; at least one
+/// delivery.
 async fn fitting(
     transaction: &DatabaseTransaction,
     due: Vec<Model>,
     bytes: usize,
 ) -> Result<Vec<Model>, StoreError> {
     let events: HashSet<Uuid> = due.iter().map(|row| row.event_id).collect();
-    // Neither database reads a body for its length.
+    // Neither database reads a body to find its length.
     let length = Expr::cust("CAST(length(body) AS bigint)");
     let lengths = chain_events::Entity::find()
         .select_only()
@@ -232,8 +232,8 @@ async fn fitting(
     Ok(due.into_iter().filter(fits).collect())
 }
 
-/// The next endpoints that get no deliveries, by identifier. A search for their deliveries has to begin with them: it would
-/// read all that wait otherwise.
+/// Returns the next endpoints that get no deliveries, by identifier. A search for their deliveries must begin with
+/// them; otherwise it would read all waiting ones.
 async fn unserved(database: &DatabaseConnection, after: Option<Uuid>) -> Result<Vec<Uuid>, StoreError> {
     let is_off = webhooks::Column::Active.eq(false);
     let mut next = webhooks::Entity::find()
@@ -257,7 +257,7 @@ async fn claim(
     lease: Duration,
     now: Time,
 ) -> Result<Vec<DueDelivery>, StoreError> {
-    // What another dispatcher has locked, it is claiming.
+    // Deliveries that another dispatcher has locked are being claimed by it.
     let due = Entity::find()
         .filter(Column::Id.is_in(chosen))
         .filter(Column::Status.eq(PENDING))
@@ -315,9 +315,9 @@ async fn claim(
 }
 
 impl Store {
-    /// Claims up to `most` of the deliveries that are due at `now`, to endpoints that are switched on and whose tenants are
-    /// not suspended, as far as there is `room`: until
-    /// `lease` is over, no other dispatcher gets them. It can be fewer although more are due, since their bodies are large.
+    /// Claims up to `most` deliveries that are due at `now`, to active endpoints of tenants that are not suspended,
+    /// within `room`. No other dispatcher gets them until `lease` is over. Large bodies can reduce their number
+    /// although more are due.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -340,7 +340,7 @@ impl Store {
         self.database.transact_beside(claim).await
     }
 
-    /// Puts deliveries that have come due in line, if there are any.
+    /// Makes deliveries ready that have come due.
     async fn put_in_line(&self, now: Time) -> Result<(), StoreError> {
         let first = come_due(now).into_tuple::<Uuid>();
         if self.read(async |database| Ok(first.one(database).await?)).await?.is_none() {
@@ -348,7 +348,7 @@ impl Store {
         }
         self.database
             .transact_beside(async |transaction| {
-                // What another dispatcher has locked, it puts in line or claims.
+                // Deliveries that another dispatcher has locked are made ready or claimed by it.
                 let found = come_due(now).limit(COME_DUE);
                 let found = found.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
                 let found: Vec<Uuid> = found.into_tuple().all(transaction).await?;
@@ -362,8 +362,8 @@ impl Store {
             .await
     }
 
-    /// Makes claimed deliveries due again as they were before, because no attempt was made. Nothing is done for those that
-    /// another dispatcher has claimed since.
+    /// Makes claimed deliveries due as before, because no attempt was made. Does nothing for those that another
+    /// dispatcher has claimed since.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -393,8 +393,8 @@ impl Store {
             .await
     }
 
-    /// Gives up the deliveries that were made before `made_before` and wait for an endpoint that is switched off, or whose
-    /// tenant is suspended, up to `most` of them, and returns their number.
+    /// Gives up at most `most` deliveries that were made before `made_before` and wait for an inactive endpoint or one
+    /// of a suspended tenant, and returns their number.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -444,7 +444,7 @@ impl Store {
             .await
     }
 
-    /// When the delivery that has been due for longest became due, if any is due at `now`.
+    /// Returns the earliest due time of the deliveries that are due at `now`, if any.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -26,14 +26,14 @@ pub struct EmailChange<'c> {
     pub email: &'c str,
     /// The digest of the token that is mailed to the new address.
     pub token: Digest,
-    /// When that token expires.
+    /// The expiry time of that token.
     pub expires_at: Time,
 }
 
 /// The outcome of a request to change an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EmailChangeOutcome {
-    /// It waits for its token.
+    /// The change waits for its token.
     Pending,
     /// Another account has the address and keeps it.
     HasAccount,
@@ -48,8 +48,7 @@ pub struct EmailChanged {
     pub before: String,
 }
 
-/// Whether an account has this address for good: one that was confirmed, or an operator's, which needs no
-/// confirmation.
+/// Reports whether an account keeps this address: a confirmed one, or an operator's, which needs no confirmation.
 async fn is_taken(transaction: &DatabaseTransaction, email: &str) -> Result<bool, StoreError> {
     let keeps = Condition::any().add(Column::ConfirmedAt.is_not_null()).add(Column::TenantId.is_null());
     let same = Entity::find().filter(Column::Email.eq(stored_email(email))).filter(keeps);
@@ -57,8 +56,8 @@ async fn is_taken(transaction: &DatabaseTransaction, email: &str) -> Result<bool
 }
 
 impl Store {
-    /// Stores a user's request for another address until its token arrives, replacing an earlier request. `entry` is
-    /// added to the audit.
+    /// Stores a user's request for another address until its token arrives, replacing an earlier request. Adds `entry`
+    /// to the audit.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the user does not exist, [`StoreError::Taken`] if a token with this digest exists,
@@ -81,13 +80,13 @@ impl Store {
         .await
     }
 
-    /// Gives the user whose token has this digest the address to which the token was sent, and consumes the token. An
-    /// unconfirmed account with that address is removed. Tokens that were sent to the user's previous address become
-    /// invalid. `entry` is added to the audit with the user, its tenant and both addresses filled in. Returns `None`
-    /// if there is no such token, it has expired, or operators have disabled the user.
+    /// Gives the user whose token has this digest the address that the token was sent to, and consumes the token.
+    /// Removes an unconfirmed account with that address. Invalidates tokens that were sent to the user's previous
+    /// address. Adds `entry` to the audit with the user, its tenant and both addresses filled in. Returns `None` if the
+    /// token does not exist or has expired, or if operators have disabled the user.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if another account has the address by now, [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`] if another account now has the address, [`StoreError::Unavailable`].
     pub async fn change_email(
         &self,
         hash: &Digest,

@@ -1,4 +1,4 @@
-//! How well an endpoint gets its deliveries, and the endpoints of a tenant.
+//! The delivery statistics of an endpoint, and the endpoints of a tenant.
 
 use super::delivery_status::DeliveryStatus;
 use super::due_deliveries::any_place;
@@ -19,37 +19,37 @@ use uuid::Uuid;
 
 const HOUR: u64 = 3_600;
 
-/// The number of the hour in which an attempt began. It is a literal, so that it is the same text where the rows are
-/// grouped: PostgreSQL takes two parameters for different values.
+/// The number of the hour in which an attempt began. It is a literal, so that the text is the same in `GROUP BY`:
+/// PostgreSQL takes two parameters for different values.
 const HOUR_OF_START: &str = r#""delivery_attempts"."started_at" / 3600000000"#;
 
-/// How well an endpoint gets its deliveries.
+/// The delivery statistics of an endpoint.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EndpointHealth {
-    /// Deliveries that were made since the beginning and have arrived.
+    /// Deliveries since the start of the period that have arrived.
     pub delivered: u64,
-    /// Those that were given up.
+    /// Deliveries since the start of the period that were given up.
     pub failed: u64,
-    /// Deliveries that wait for an attempt, whenever they were made.
+    /// Deliveries of any age that wait for an attempt.
     pub pending: u64,
-    /// Those that wait for confirmations.
+    /// Deliveries of any age that wait for confirmations.
     pub held: u64,
-    /// When the next attempt is due.
+    /// The due time of the next attempt.
     pub next_due: Option<Time>,
-    /// The hours with attempts of the deliveries that were made since the beginning, the oldest first.
+    /// The hours with attempts of the deliveries since the start of the period, the oldest first.
     pub hours: Vec<AttemptsOfHour>,
 }
 
 /// The attempts that began in an hour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttemptsOfHour {
-    /// The beginning of the hour.
+    /// The start of the hour.
     pub hour: Time,
-    /// All of them.
+    /// All attempts.
     pub made: u64,
-    /// Those that failed.
+    /// Failed attempts.
     pub failed: u64,
-    /// How long they took together.
+    /// Their total duration.
     pub took: Duration,
 }
 
@@ -118,7 +118,7 @@ async fn read_health(
 }
 
 impl Store {
-    /// The endpoints of a tenant's projects, the oldest first: at most `limit`.
+    /// Returns the endpoints of a tenant's projects, the oldest first: at most `limit`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -129,7 +129,7 @@ impl Store {
             .await
     }
 
-    /// How well an endpoint gets the deliveries that were made since `since`; nothing of another tenant's endpoint.
+    /// Returns the statistics of an endpoint's deliveries since `since`; nothing for another tenant's endpoint.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

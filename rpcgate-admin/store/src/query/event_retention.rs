@@ -1,4 +1,4 @@
-//! Removes old events, old deliveries, and what belongs to deleted webhooks and projects.
+//! Removes old events, old deliveries, and the rows of deleted webhooks and projects.
 
 use super::delivery_status::DeliveryStatus;
 use super::projects::HAS_LOG;
@@ -14,26 +14,25 @@ use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryO
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Rows removed per transaction.
 const STEP: u64 = 500;
 
-/// Endpoints whose deliveries are counted at once: the count has to end within the deadline of reads.
+/// The number of endpoints whose deliveries are counted at once: the count must end within the deadline of reads.
 const COUNTED: u64 = 5;
 
-/// Deleted projects whose logs are removed, until others are looked for.
+/// The number of deleted projects that are looked up at once.
 const LOGS: u64 = 100;
 
-/// Deliveries of an endpoint that are kept: the newest. Those that have not ended are kept as well.
+/// The number of newest deliveries kept per endpoint. Those that have not ended are kept too.
 pub const DELIVERIES_KEPT: u64 = 100_000;
 
 /// The numbers of removed rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SweptEvents {
-    /// Events, with their places in logs.
+    /// Events, with their log entries.
     pub events: u64,
     /// Deliveries, with their attempts.
     pub deliveries: u64,
-    /// Endpoints that were deleted, with their subscriptions.
+    /// Deleted endpoints, with their subscriptions.
     pub webhooks: u64,
 }
 
@@ -45,10 +44,10 @@ impl SweptEvents {
     }
 }
 
-/// What one transaction removed, and whether another has to follow.
+/// The rows that one transaction removed, and whether another must follow.
 type Step = (SweptEvents, bool);
 
-/// Removes deliveries of the oldest events stored until `then`; then their places in logs; then the events.
+/// Removes deliveries of the oldest events stored until `then`; then their log entries; then the events.
 async fn remove_events(transaction: &DatabaseTransaction, then: i64) -> Result<Step, StoreError> {
     use chain_events::{Column, Entity};
     let mut swept = SweptEvents::default();
@@ -78,7 +77,6 @@ async fn remove_events(transaction: &DatabaseTransaction, then: i64) -> Result<S
     Ok((swept, is_more))
 }
 
-/// Removes deliveries of a deleted endpoint; then its subscriptions; then the endpoint.
 async fn remove_webhook(transaction: &DatabaseTransaction) -> Result<Step, StoreError> {
     use webhooks::{Column, Entity};
     let mut swept = SweptEvents::default();
@@ -99,7 +97,7 @@ async fn remove_webhook(transaction: &DatabaseTransaction) -> Result<Step, Store
     Ok((swept, true))
 }
 
-/// Removes a part of the log of a project, and returns whether there is more of it.
+/// Removes a part of the log of a project, and reports whether more is left.
 async fn remove_log(transaction: &DatabaseTransaction, project: Uuid) -> Result<bool, StoreError> {
     use project_events::{Column, Entity};
     let its = Condition::all().add(Column::ProjectId.eq(project));
@@ -107,7 +105,7 @@ async fn remove_log(transaction: &DatabaseTransaction, project: Uuid) -> Result<
     Ok(remove_pairs::<Entity>(transaction, names, its, STEP).await? == STEP)
 }
 
-/// Removes deliveries of an endpoint that have ended and were made before `oldest`.
+/// Removes ended deliveries of an endpoint that were made before `oldest`.
 async fn remove_ended(
     transaction: &DatabaseTransaction,
     webhook: Uuid,
@@ -123,12 +121,12 @@ async fn remove_ended(
 }
 
 impl Store {
-    /// Removes events that were stored longer than `kept` ago with their deliveries, deliveries that have ended beyond
-    /// the newest `DELIVERIES_KEPT` of an endpoint, deleted endpoints, and the logs of deleted projects. The work is done in small transactions, so that
-    /// other writes hardly wait; after an error, the finished ones stay.
+    /// Removes events older than `kept` with their deliveries, ended deliveries beyond the newest `DELIVERIES_KEPT` of
+    /// an endpoint, deleted endpoints, and the logs of deleted projects. Uses small transactions, so that other writes
+    /// hardly wait; after an error, the finished ones stay.
     ///
-    /// Each kind of rows is removed on its own: one that cannot be removed keeps no other. Any program may call this at any
-    /// time; while another program does the work, this one stops.
+    /// Each kind of rows is removed independently, so a failure of one does not block the others. Any program may call
+    /// this at any time; it stops if another program does the work.
     ///
     /// # Errors
     /// [`SweepFailed`] lists the kinds of rows that could not all be removed.
@@ -150,7 +148,6 @@ impl Store {
         if failed.steps.is_empty() { Ok(swept) } else { Err(failed) }
     }
 
-    /// Removes deleted endpoints.
     async fn remove_webhooks(&self, swept: &mut SweptEvents) -> Result<(), RemovalStopped> {
         let mut is_more = true;
         while is_more {
@@ -161,7 +158,6 @@ impl Store {
         Ok(())
     }
 
-    /// Removes events that were stored before `then`.
     async fn remove_old_events(&self, swept: &mut SweptEvents, then: i64) -> Result<(), RemovalStopped> {
         let mut is_more = true;
         while is_more {
@@ -173,8 +169,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the logs of deleted projects, which nobody reads any more. They would go with their projects as well, but each
-    /// in one transaction.
+    /// Removes the logs of deleted projects, which are no longer read. The removal of their projects would cascade to
+    /// them, but each in one transaction.
     async fn remove_logs(&self) -> Result<(), RemovalStopped> {
         use projects::{Column, Entity};
         loop {
@@ -198,7 +194,7 @@ impl Store {
         }
     }
 
-    /// Removes the deliveries that have ended beyond the newest of each endpoint.
+    /// Removes the ended deliveries beyond the newest of each endpoint.
     async fn trim_deliveries(&self, swept: &mut SweptEvents) -> Result<(), RemovalStopped> {
         let mut last = None;
         loop {
@@ -219,7 +215,6 @@ impl Store {
         }
     }
 
-    /// The next endpoints by identifier.
     async fn some_webhooks(&self, after: Option<Uuid>) -> Result<Vec<Uuid>, StoreError> {
         use webhooks::{Column, Entity};
         self.read(async |database| {
@@ -232,7 +227,7 @@ impl Store {
         .await
     }
 
-    /// Those of some endpoints that have more deliveries than are kept.
+    /// Returns the endpoints that have more deliveries than are kept.
     async fn full_webhooks(&self, some: Vec<Uuid>) -> Result<Vec<Uuid>, StoreError> {
         use deliveries::{Column, Entity};
         let kept = i64::try_from(DELIVERIES_KEPT).unwrap_or(i64::MAX);
@@ -248,7 +243,7 @@ impl Store {
         .await
     }
 
-    /// When the oldest of an endpoint's deliveries that are kept was made, if it has so many.
+    /// Returns the creation time of the oldest kept delivery of an endpoint that has more than are kept.
     async fn oldest_kept(&self, webhook: Uuid) -> Result<Option<i64>, StoreError> {
         use deliveries::{Column, Entity};
         self.read(async |database| {

@@ -13,17 +13,17 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::cmp::Reverse;
 use uuid::Uuid;
 
-/// The largest number of last events of a key that one query returns.
+/// The maximum number of last events of a key that one query returns.
 const MAX_LAST: u64 = 1_000;
 
 impl UsageStore {
-    /// The event of a tenant's request, which arrived in the millisecond that its id contains. For a stream this is
-    /// its begin, or its end if that was recorded under the same id.
+    /// Returns the event of a tenant's request, which arrived in the millisecond that its id contains. For a stream
+    /// this is its start, or its end if that was recorded under the same id.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
     pub async fn event(&self, tenant: TenantId, id: RequestId) -> Result<Option<OwnedRecord>, StoreError> {
-        // The first 48 bits of a UUID of version 7 (RFC 9562, section 5.7).
+        // The first 48 bits of a version 7 UUID (RFC 9562, section 5.7).
         let millis = (id.0 >> 80) as u64;
         let (from, to) = (Time::from_millis(millis), Time::from_millis(millis + 1));
         // A block ends within the hour in which it begins.
@@ -56,7 +56,7 @@ impl UsageStore {
         }))
     }
 
-    /// The last events of a tenant's key by arrival, the newest first: at most `limit`, and at most 1,000.
+    /// Returns the last events of a tenant's key by arrival, the newest first: at most `limit`, and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
@@ -99,7 +99,7 @@ impl UsageStore {
         Ok(found)
     }
 
-    /// The events of a block for which `wanted` is true; none if the block has been removed.
+    /// Returns the events of a block that match `wanted`; none if the block was removed.
     async fn events_in(
         &self,
         block: Uuid,
@@ -109,7 +109,6 @@ impl UsageStore {
         Block::events(&bytes, wanted).map_err(|error| unreadable("block", format!("{block}: {error}")))
     }
 
-    /// The bytes of a block, or `None` if it has been removed.
     pub(super) async fn bytes_of(&self, block: Uuid) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(async |database| {
             let bytes = blocks::Entity::find_by_id(block).select_only().column(blocks::Column::Bytes);

@@ -1,8 +1,8 @@
-//! What a gateway says about one request.
+//! A gateway's explanation of one request.
 
 use serde::{Deserialize, Serialize};
 
-/// What a gateway says about one request. It has no parameter of a call, no body, and of the key only the identifier.
+/// A gateway's explanation of one request. It contains no call parameters, no body, and only the identifier of the key.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Explanation {
     /// The gateway that served it.
@@ -15,74 +15,74 @@ pub struct Explanation {
     pub tenant: String,
     /// The tenant's tier at the time.
     pub plan: String,
-    /// Whether the caller's limits were scaled down.
+    /// True if the caller's limits were scaled down.
     pub is_cooled: bool,
     /// The transport: `http`, `ws` or `grpc`.
     pub transport: String,
     /// The chain's path.
     pub chain: String,
-    /// Whether the request was an array.
+    /// True if the request was an array.
     pub is_batch: bool,
-    /// Whether it began something that lasts.
+    /// True if it began a long-lived call, such as a subscription.
     pub is_lasting: bool,
-    /// When it arrived, in microseconds since 1970.
+    /// The arrival time, in microseconds since 1970.
     pub arrived: u64,
     /// Microseconds from its arrival to its answer.
     pub took: u64,
-    /// How much the plan windows counted.
+    /// The number of requests that the plan windows counted.
     pub counted: u32,
-    /// The plan windows, shortest first; none if it did not come so far.
+    /// The plan windows, shortest first; empty if the request did not get that far.
     pub windows: Vec<WindowUse>,
-    /// The project's quota, if the request came so far and costs something.
+    /// The project's quota, if the request got that far and has a cost.
     pub quota: Option<QuotaShown>,
-    /// Why it was refused as a whole, if it was.
+    /// The refusal of the whole request, if any.
     pub refusal: Option<RefusalShown>,
     /// Its calls, in order.
     pub calls: Vec<ExplainedCall>,
-    /// The tries at nodes.
+    /// The attempts at nodes.
     pub tries: Vec<ExplainedTry>,
-    /// How many tries there were beside those.
+    /// The number of attempts that are left out.
     pub tries_left_out: u32,
 }
 
-/// A plan window around one request.
+/// A plan window before and after one request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WindowUse {
-    /// Requests that the plan grants in it.
+    /// The number of requests that the plan grants in it.
     pub limit: u64,
-    /// Requests that were counted in it before.
+    /// The count before the request.
     pub before: u64,
-    /// Requests that were counted in it afterwards.
+    /// The count after the request.
     pub after: u64,
-    /// Seconds until it started again.
+    /// The seconds until it restarted.
     pub reset: u64,
 }
 
-/// A project's quota around one request, in Compute Units.
+/// A project's quota before and after one request, in Compute Units.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct QuotaShown {
-    /// Units that the project may use in 24 hours.
+    /// The units that the project may use in 24 hours.
     pub limit: u64,
-    /// Units that it had used before.
+    /// The units used before.
     pub before: u64,
-    /// Units that were reserved for the request.
+    /// The units reserved for the request.
     pub reserved: u64,
-    /// Units that it was charged.
+    /// The units charged.
     pub charged: u64,
 }
 
-/// Why the gateway refused something.
+/// A refusal by the gateway.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RefusalShown {
-    /// The HTTP status of the refusal, if it is alone.
+    /// The HTTP status of the refusal if it is returned alone.
     pub status: u16,
     /// Its text.
     pub message: String,
-    /// Seconds after which it could be tried again.
+    /// The seconds after which a retry could succeed.
     pub retry_after: Option<u64>,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ExplainedCall {
     /// The metered method.
@@ -95,31 +95,31 @@ pub struct ExplainedCall {
     pub status: u16,
     /// The outcome, in one word.
     pub outcome: String,
-    /// The part of the cache, in one word.
+    /// The cache result, in one word.
     pub cache: String,
-    /// Why it was refused, if it was.
+    /// The refusal, if any.
     pub refusal: Option<RefusalShown>,
-    /// Why no node answered it, if none did.
+    /// The reason why no node answered it, if any.
     pub failure: Option<String>,
 }
 
-/// A try at a node.
+/// An attempt at a node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ExplainedTry {
-    /// The places of the calls that were sent together, counted from 0.
+    /// The indexes of the calls that were sent together, from 0.
     pub calls: Vec<u32>,
-    /// The number of the node in the chain's configuration, counted from 1.
+    /// The number of the node in the chain's configuration, from 1.
     pub node: u32,
-    /// The node's URL, secrets masked; `None` if the chain's nodes were configured anew since.
+    /// The node's URL with secrets masked; `None` if the chain's nodes were reconfigured since.
     pub address: Option<String>,
-    /// Why this node was chosen, in one word.
+    /// The reason for the choice of this node, in one word.
     pub choice: String,
-    /// How it ended, in one word.
+    /// The result, in one word.
     pub end: String,
-    /// Why it failed, if it did.
+    /// The failure, if any.
     pub failure: Option<String>,
-    /// Microseconds from the arrival of the request to its begin.
+    /// The microseconds from the arrival of the request to the start of the attempt.
     pub began: Option<u64>,
-    /// Microseconds that it took.
+    /// The duration in microseconds.
     pub took: Option<u64>,
 }

@@ -1,6 +1,6 @@
-//! Requests whose explanation somebody has asked for. The management side writes a row, the gateway that remembers the request
-//! writes its answer into it, and the row is forgotten after a minute. What no gateway could explain has a row without an owner
-//! until then, so that it counts like everything that was asked.
+//! Requests to explain another request. The management side writes a row, the gateway that remembers the request writes
+//! its explanation into it, and the row is removed after a minute. A row without an answer stays as long, so that it
+//! counts towards the limits like all others.
 
 use super::explanation::Explanation;
 use super::removal::remove;
@@ -17,16 +17,15 @@ use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long a row lives. An answer is given again within this time without asking the gateways again.
+/// The lifetime of a row. A repeated request within this time gets the stored answer without asking the gateways again.
 pub const ASKED_KEPT: Duration = Duration::from_secs(60);
 
-/// Rows of the users of one tenant, and of all operators together.
+/// The maximum number of rows of one tenant's users, and of all operators together.
 pub(super) const MAX_ASKED: u64 = 60;
 
-/// Rows with which tenants may ask no more. Operators still may, so that tenants cannot keep them from asking.
+/// The number of rows above which tenants are refused. Operators are not, so that tenants cannot block them.
 const MAX_ROWS: u64 = 1_000;
 
-/// Expired rows that one write removes.
 const STEP: u64 = 100;
 
 /// A request that a gateway may be able to explain.
@@ -36,12 +35,12 @@ pub struct AskedRequest {
     pub id: u128,
     /// The request.
     pub request: RequestId,
-    /// The only tenant whose requests may be explained to the one who asks; `None`: those of all.
+    /// The tenant whose requests the user may see; `None` for all tenants.
     pub tenant: Option<TenantId>,
 }
 
 impl Store {
-    /// Asks all gateways for the explanation of a request, for a user of `tenant`, or an operator. Returns the identifier under
+    /// Asks all gateways to explain a request, for a user of `tenant`, or an operator. Returns the identifier under
     /// which [`explanation`](Store::explanation) finds the answer.
     ///
     /// # Errors
@@ -75,14 +74,14 @@ impl Store {
                 return Err(StoreError::Busy);
             }
             Entity::insert(row).exec_without_returning(transaction).await?;
-            // Gateways also look by themselves, a little later.
+            // Gateways also poll by themselves, a little later.
             Ok(notify::send(transaction).await?)
         })
         .await?;
         Ok(id)
     }
 
-    /// The answer of a gateway, if there is one by now.
+    /// Returns the answer of a gateway, if one has arrived.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -95,8 +94,8 @@ impl Store {
         .await
     }
 
-    /// The answer that a gateway has given within the last minute to anybody, if a user of `tenant`, or an operator, may see
-    /// it.
+    /// Returns an answer that a gateway has given within the last minute, if a user of `tenant`, or an operator, may
+    /// see it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -120,7 +119,7 @@ impl Store {
         .await
     }
 
-    /// Asks no longer for what no gateway could explain. It still counts among what was asked within the last minute.
+    /// Stops asking for a request that no gateway could explain. It still counts towards the limits for a minute.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -137,7 +136,7 @@ impl Store {
         .await
     }
 
-    /// Whether a gateway has reported after this time.
+    /// Reports whether a gateway has reported after this time.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -149,7 +148,7 @@ impl Store {
         .await
     }
 
-    /// The requests whose explanation is asked for and not given yet, for a gateway.
+    /// Returns the requests without an explanation, for a gateway.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -172,8 +171,8 @@ impl Store {
         })
     }
 
-    /// The answer of a gateway that remembers the request of `owner`. It is ignored if its row is gone, or whoever asked may not
-    /// see it.
+    /// Stores the answer of a gateway that remembers the request of `owner`. Ignores it if its row is gone, or if the
+    /// user may not see it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -204,7 +203,6 @@ impl Store {
     }
 }
 
-/// Rows that have lived for a minute.
 pub(super) fn are_over(now: Time) -> Condition {
     Condition::all().add(Column::AskedAt.lte(oldest(now)))
 }

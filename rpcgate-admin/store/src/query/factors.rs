@@ -1,4 +1,4 @@
-//! Second factors of users: which ones a user has, and how a factor is used up.
+//! Second factors of users: the factors that a user has, and their consumption.
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
@@ -18,23 +18,23 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// What a user has logged in with.
+/// The credentials of a log-in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LogInMethod {
-    /// A password alone: the user had no second factor.
+    /// A password alone, because the user had no second factor.
     Password,
-    /// A password, and a code of an authenticator app.
+    /// A password and a code of an authenticator app.
     PasswordAndCode,
     /// A password and a recovery code.
     PasswordAndRecoveryCode,
     /// A password and a passkey.
     PasswordAndPasskey,
-    /// A passkey alone, which is two factors: the device, and what unlocks it.
+    /// A passkey alone, which is two factors: the device and its unlock method.
     Passkey,
 }
 
 impl LogInMethod {
-    /// All of them.
+    /// All methods.
     pub const ALL: [LogInMethod; 5] = [
         LogInMethod::Password,
         LogInMethod::PasswordAndCode,
@@ -43,7 +43,7 @@ impl LogInMethod {
         LogInMethod::Passkey,
     ];
 
-    /// Its name, in the API and in the database.
+    /// Returns its name in the API and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             LogInMethod::Password => "password",
@@ -54,7 +54,7 @@ impl LogInMethod {
         }
     }
 
-    /// Whether it includes a second factor.
+    /// Reports whether it includes a second factor.
     pub const fn has_second_factor(self) -> bool {
         !matches!(self, LogInMethod::Password)
     }
@@ -71,13 +71,12 @@ impl FromStr for LogInMethod {
     }
 }
 
-/// A factor whose secret has been verified. It is valid once: the store uses it up in the transaction of what it
-/// permits.
+/// A factor whose secret was verified. It is valid once: the store consumes it in the transaction that it permits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FactorUse {
     /// A code of the user's authenticator app.
     Code {
-        /// The time step of the code. Codes of this and earlier steps are used up with it.
+        /// The time step of the code. Codes of this and earlier steps are consumed with it.
         step: u64,
     },
     /// A recovery code, by its hash.
@@ -86,17 +85,17 @@ pub enum FactorUse {
     Passkey {
         /// Its identifier.
         id: PasskeyId,
-        /// How often it had been used when it was verified.
+        /// Its use count when it was verified.
         uses: u64,
         /// The public key and its new counter, as JSON.
         passkey: String,
-        /// When it was used.
+        /// The time of use.
         used_at: Time,
     },
 }
 
 impl FactorUse {
-    /// What a user has logged in with who gave this factor after the password.
+    /// Returns the method of a log-in with a password and this factor.
     pub const fn method(&self) -> LogInMethod {
         match self {
             FactorUse::Code { .. } => LogInMethod::PasswordAndCode,
@@ -109,16 +108,16 @@ impl FactorUse {
 /// The factors of a user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Factors {
-    /// Whether an authenticator app is activated.
+    /// True if an authenticator app is activated.
     pub totp: bool,
     /// The number of passkeys.
     pub passkeys: u64,
-    /// The number of recovery codes that have not been used.
+    /// The number of unused recovery codes.
     pub recovery_codes: u64,
 }
 
 impl Factors {
-    /// Whether a log-in needs a second factor. Recovery codes stand in for a factor and are none themselves.
+    /// Reports whether a log-in needs a second factor. Recovery codes replace a factor but do not count as one.
     pub const fn any(&self) -> bool {
         self.totp || self.passkeys > 0
     }
@@ -135,7 +134,6 @@ pub(super) async fn of_user(database: &impl ConnectionTrait, user: Uuid) -> Resu
     })
 }
 
-/// Whether a user has added a factor after `since`.
 pub(super) async fn was_added_since(
     database: &impl ConnectionTrait,
     user: Uuid,
@@ -147,7 +145,6 @@ pub(super) async fn was_added_since(
     Ok(app.count(database).await? > 0 || passkey.count(database).await? > 0)
 }
 
-/// Those of these users who have a second factor.
 pub(super) async fn having_any(
     database: &impl ConnectionTrait,
     users: &[Uuid],
@@ -166,8 +163,8 @@ pub(super) async fn having_any(
     Ok(having)
 }
 
-/// Removes all second factors of a user with everything that belongs to them: the recovery codes, and the log-ins that
-/// wait for a factor. Returns false, and removes nothing, if the user has none.
+/// Removes all second factors of a user, the recovery codes, and the log-ins that wait for a factor. Returns false if
+/// the user has none.
 pub(super) async fn remove_all(transaction: &DatabaseTransaction, user: Uuid) -> Result<bool, StoreError> {
     if !of_user(transaction, user).await?.any() {
         return Ok(false);
@@ -182,8 +179,9 @@ pub(super) async fn remove_all(transaction: &DatabaseTransaction, user: Uuid) ->
     Ok(true)
 }
 
-/// Removes the second factors of a user that were added after `then`, and apps that were never activated. If a factor was
-/// removed, the recovery codes go as well: they may be known to the person who added it. Returns whether one was removed.
+/// Removes the second factors of a user that were added after `then`, and apps that were never activated. If a factor
+/// was removed, the recovery codes are removed too, because the person who added it may know them. Reports whether one
+/// was removed.
 pub(super) async fn remove_younger(
     transaction: &DatabaseTransaction,
     user: Uuid,
@@ -207,7 +205,7 @@ pub(super) async fn remove_younger(
     Ok(true)
 }
 
-/// Uses up a factor, and returns whether it was still usable. Of parallel transactions with the same factor one
+/// Consumes a factor, and reports whether it was still usable. Of parallel transactions with the same factor, one
 /// succeeds.
 pub(super) async fn consume(
     transaction: &DatabaseTransaction,
@@ -243,7 +241,6 @@ pub(super) async fn consume(
     Ok(rows > 0)
 }
 
-/// Notes that the user of a session has given a second factor in it.
 async fn note_given(
     transaction: &DatabaseTransaction,
     (user, session): (UserId, SessionId),
@@ -257,7 +254,6 @@ async fn note_given(
     Ok(update.exec(transaction).await?.rows_affected > 0)
 }
 
-/// Sets what the user of a session has logged in with.
 async fn set_method(
     transaction: &DatabaseTransaction,
     session: SessionId,
@@ -270,9 +266,9 @@ async fn set_method(
     Ok(())
 }
 
-/// What follows from a new factor, which the user has proven in the session `keep` at `now`: a session that was opened by a
-/// password alone counts as opened by `method`. All other sessions and the personal access tokens end, since they may be
-/// older than the factor.
+/// Applies the effects of a new factor, which the user has proven in the session `keep` at `now`. A session that was
+/// opened by a password alone counts as opened by `method`. All other sessions and the personal access tokens end,
+/// because they may be older than the factor.
 pub(super) async fn added(
     transaction: &DatabaseTransaction,
     (user, keep): (UserId, SessionId),
@@ -290,7 +286,7 @@ pub(super) async fn added(
     }
 }
 
-/// What follows from a removed factor: all sessions of the user but `keep` end. A user who has no factor left needs no
+/// Applies the effects of a removed factor: all sessions of the user but `keep` end. A user without factors needs no
 /// recovery codes.
 pub(super) async fn removed(
     transaction: &DatabaseTransaction,
@@ -307,8 +303,8 @@ pub(super) async fn removed(
 }
 
 impl Store {
-    /// Uses up a factor that a user has given again in a session, and notes when. Returns false, and does nothing, if
-    /// it was used before, or the session has ended.
+    /// Consumes a factor that a user has given again in a session, and records the time. Returns false if it was used
+    /// before, or the session has ended.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -329,13 +325,13 @@ impl Store {
             Ok(true)
         });
         match done.await {
-            // The factor of a session that has ended is not used up.
+            // The factor of a session that has ended is not consumed.
             Err(StoreError::NotFound(_)) => Ok(false),
             done => done,
         }
     }
 
-    /// The factors of a user.
+    /// Returns the factors of a user.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

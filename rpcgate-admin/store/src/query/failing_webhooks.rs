@@ -1,4 +1,4 @@
-//! Endpoints to which nothing is delivered at the moment.
+//! Endpoints whose deliveries fail.
 
 use super::webhooks::{Webhook, of_tenant};
 use crate::entity::webhooks::Column;
@@ -8,8 +8,8 @@ use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, QueryFilter, QueryOrder, QuerySelect};
 
 impl Store {
-    /// The endpoints of a tenant whose deliveries fail, or that were switched off because of that, those that have
-    /// failed longest first: at most `limit`. Endpoints that people have switched off are left out.
+    /// Returns the endpoints of a tenant whose deliveries fail, or that were switched off because of that, the longest
+    /// failing first: at most `limit`. Endpoints that people have switched off are left out.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! Figures that a tenant has in place of others: those of a contract, or of a plan of an operator's own.
+//! Figures that override others: those of a contract or of a custom plan.
 
 use super::value::unreadable;
 use crate::StoreError;
@@ -14,7 +14,7 @@ const MAX_LIMIT: u64 = 1_000_000_000_000;
 /// The largest price of a Compute Unit: 1,000 US dollars.
 const MAX_PRICE: u64 = 1_000_000_000_000_000;
 
-/// Figures in place of others. What is `None` stays as it is.
+/// Overriding figures. `None` leaves a figure unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Figures {
     /// Limits, price, quota and fee.
@@ -32,16 +32,16 @@ impl From<PlanChange> for Figures {
 pub struct Figure {
     /// Its name in every interface.
     pub name: &'static str,
-    /// What it may be.
+    /// The permitted values.
     pub range: RangeInclusive<u64>,
-    /// What it is, if it is given. Prices are in 10⁻¹² US dollars.
+    /// The value, if given. Prices are in 10⁻¹² US dollars.
     pub value: Option<u64>,
 }
 
 const PRICE: &str = "price_per_cu";
 
 impl fmt::Display for Figure {
-    /// For people: a price is in US dollars.
+    /// Shows a price in US dollars.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value {
             Some(value) if self.name == PRICE => write!(f, "{PRICE} {}", Price(value).usd()),
@@ -52,7 +52,7 @@ impl fmt::Display for Figure {
 }
 
 impl Figures {
-    /// All of them, also those that are not given.
+    /// Returns all figures, including those that are not given.
     pub fn list(&self) -> [Figure; 16] {
         let PlanChange { quota, monthly_fee, .. } = &self.plan;
         let plan = &self.plan;
@@ -81,7 +81,7 @@ impl Figures {
         ]
     }
 
-    /// Sets the one with this name, and returns whether it exists and can have this value.
+    /// Sets the figure with this name, and reports whether it exists and permits this value.
     pub fn set(&mut self, name: &str, value: u64) -> bool {
         let (given, small) = (Some(value), u32::try_from(value).ok());
         let plan = &mut self.plan;
@@ -108,32 +108,32 @@ impl Figures {
         self.list().iter().any(|figure| figure.name == name && figure.value == given)
     }
 
-    /// Whether none is given.
+    /// Reports whether no figure is given.
     pub fn is_empty(&self) -> bool {
         *self == Figures::default()
     }
 
-    /// These, and those of `below` where none is given here.
+    /// Returns these figures, completed by those of `below`.
     #[must_use]
     pub fn over(&self, below: &Figures) -> Figures {
         self.plan.over(&below.plan).into()
     }
 
-    /// `plan` with these figures in place of its own.
+    /// Returns `plan` with these figures applied.
     #[must_use]
     pub fn plan(&self, mut plan: Plan) -> Plan {
         self.plan.apply(&mut plan);
         plan
     }
 
-    /// As they are stored: a JSON object with those that are given.
+    /// Returns the stored form: a JSON object with the given figures.
     pub(super) fn text(&self) -> String {
         let given: BTreeMap<&str, u64> =
             self.list().into_iter().filter_map(|figure| Some((figure.name, figure.value?))).collect();
         serde_json::json!(given).to_string()
     }
 
-    /// Those that [`text`](Figures::text) has stored.
+    /// Reads the form that [`text`](Figures::text) returns.
     pub(super) fn read(stored: &str) -> Result<Self, StoreError> {
         let wrong = || unreadable("list of figures", stored);
         let given: BTreeMap<String, u64> = serde_json::from_str(stored).map_err(|_| wrong())?;
@@ -153,7 +153,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
     use rpcgate_core::plan::{PlanQuota, Tier};
 
-    /// Figures, each of which is given in half of all cases.
+    /// Generates figures, each of which is given in half of all cases.
     pub(in crate::query) fn any_figures() -> impl Strategy<Value = Figures> {
         prop::collection::vec(prop::option::of(1_u64..1_000_000), 16).prop_map(|values| {
             let mut figures = Figures::default();

@@ -1,4 +1,4 @@
-//! When a tenant first used the gateway.
+//! The time when a tenant first used the gateway.
 
 use super::source::Source;
 use super::summed::Summed;
@@ -15,8 +15,8 @@ use std::time::Duration;
 const HOUR: u64 = 3_600;
 
 impl UsageStore {
-    /// When a tenant used the gateway first, as far as usage is kept: the arrival of the oldest single event, or if
-    /// none is kept, the beginning of the oldest hour or day since `since` with usage; `None` if there is none. It looks
+    /// Returns the time when a tenant first used the gateway, from the usage that is kept: the arrival of the oldest
+    /// single event, or else the start of the oldest hour or day since `since` with usage; `None` without usage. Looks
     /// no further back than `kept`.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
-//! How far a chain is followed: its newest blocks, whose events are appended or taken back with their deliveries.
+//! The position of a watcher in a chain: its newest blocks, whose events are appended or taken back with their
+//! deliveries.
 //!
-//! Only the watcher that holds the chain's lease writes here. Each write ends in one transaction, unless it is too large for
-//! one; then the block's `state` says that it is not finished, and whoever follows the chain next finishes it.
+//! Only the watcher that holds the chain's lease writes here. A write that is too large for one transaction marks the
+//! block as unfinished in its `state`, and the next watcher of the chain finishes it.
 
 use super::delivery_status::PENDING;
 use super::matched_events::{AT_ONCE, EventRows, MatchedEvent, event_ids, height, parts, store};
@@ -27,23 +28,23 @@ const APPENDING: &str = "appending";
 /// Its deliveries are being taken back.
 const LEAVING: &str = "leaving";
 
-/// How far a chain is followed.
+/// The position of a watcher in a chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Followed {
     /// The newest blocks whose events are stored, by height.
     pub blocks: Vec<BlockRef>,
-    /// A block above them that was not finished.
+    /// An unfinished block above them.
     pub unfinished: Option<UnfinishedBlock>,
-    /// Blocks up to this height replace others.
+    /// The height up to which blocks replace others.
     pub replaced_until: Option<u64>,
 }
 
 /// A block that was being appended or taken back when its watcher stopped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UnfinishedBlock {
-    /// A part of its deliveries is made. It is to be appended again, or taken back if it is no longer part of the chain.
+    /// Some of its deliveries are made. It must be appended again, or taken back if it is no longer part of the chain.
     Appending(BlockRef),
-    /// It is to be taken back.
+    /// It must be taken back.
     Leaving(BlockRef),
 }
 
@@ -57,7 +58,7 @@ fn of_chain(chain: &str) -> sea_orm::Select<Entity> {
 }
 
 impl Store {
-    /// How far a chain is followed.
+    /// Returns the position in a chain.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -80,13 +81,13 @@ impl Store {
         .await
     }
 
-    /// Appends a block that follows the newest one: its events, the log of their projects and the deliveries; deliveries
-    /// that waited for its height become due. Blocks below the newest `kept` are forgotten. A block that is appended already
-    /// stays as it is.
+    /// Appends a block that follows the newest one: its events, their log entries and their deliveries; deliveries that
+    /// waited for its height become due. Removes blocks below the newest `kept`. Leaves a block that is already
+    /// appended unchanged.
     ///
     /// # Errors
-    /// [`StoreError::WrongState`] if another block of this height is there, [`StoreError::Unavailable`]: then it may be
-    /// appended in part, and is to be appended again, or taken back.
+    /// [`StoreError::WrongState`] if there is another block of this height; [`StoreError::Unavailable`], after which it
+    /// may be appended in part, and must be appended again or taken back.
     pub async fn append_block(
         &self,
         lease: &WatchLease<'_>,
@@ -98,7 +99,8 @@ impl Store {
         self.append_in_parts(lease, block, (events, AT_ONCE), kept, now, usize::MAX).await
     }
 
-    /// Appends a block with up to `most` deliveries in each transaction, and stops before the one with the number `stop`.
+    /// Appends a block with up to `most` deliveries in each transaction, and stops before the one with the number
+    /// `stop`.
     pub(super) async fn append_in_parts(
         &self,
         lease: &WatchLease<'_>,
@@ -135,7 +137,7 @@ impl Store {
                 Err(outcome) => return Ok(outcome),
             }
         }
-        // What is left if this one stops here is released with the next block.
+        // The deliveries that remain if this stops are released with the next block.
         while released == AT_ONCE as u64 {
             let more = async |transaction: &DatabaseTransaction| {
                 release(transaction, lease.chain, block.height, now).await
@@ -145,12 +147,12 @@ impl Store {
         Ok(WatchOutcome::Done)
     }
 
-    /// Takes back the newest block: each of its events that is not taken back is told of again with `removed: true`, to the
-    /// endpoints that were told of it; deliveries that still waited for confirmations are removed. A block that is not there
-    /// is taken back already.
+    /// Takes back the newest block. Each of its remaining events is sent again with `removed: true` to the endpoints
+    /// that got it; deliveries that still waited for confirmations are removed. A block that does not exist counts as
+    /// taken back.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]: then it may be taken back in part, and is to be taken back again.
+    /// [`StoreError::Unavailable`], after which it may be taken back in part, and must be taken back again.
     pub async fn take_back(
         &self,
         lease: &WatchLease<'_>,
@@ -160,7 +162,8 @@ impl Store {
         self.take_back_in_parts(lease, block, AT_ONCE as u64, now, usize::MAX).await
     }
 
-    /// Takes a block back with up to `most` deliveries in each transaction, and stops before the one with the number `stop`.
+    /// Takes a block back with up to `most` deliveries in each transaction, and stops before the one with the number
+    /// `stop`.
     pub(super) async fn take_back_in_parts(
         &self,
         lease: &WatchLease<'_>,
@@ -199,8 +202,8 @@ impl Store {
         Ok(WatchOutcome::Done)
     }
 
-    /// Forgets how far a chain was followed, because nobody subscribes to its blocks any more, or because its nodes know none
-    /// of the blocks that are stored. Deliveries that wait for confirmations are removed.
+    /// Removes the position in a chain, because it has no subscriptions any more, or because its nodes know none of the
+    /// stored blocks. Removes deliveries that wait for confirmations.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -241,7 +244,7 @@ fn is_block(row: &Model) -> Condition {
     Condition::all().add(Column::Chain.eq(row.chain.as_str())).add(Column::Height.eq(row.height))
 }
 
-/// Makes sure that the block has a row, and returns the time of its events; `None` if all of it is appended already.
+/// Ensures that the block has a row, and returns the time of its events; `None` if it is appended completely.
 async fn begin(
     transaction: &DatabaseTransaction,
     chain: &str,
@@ -257,7 +260,7 @@ async fn begin(
         Some(row) if row.state == WHOLE => Ok(None),
         Some(_) => Err(StoreError::WrongState("the block is being taken back")),
         None => {
-            // A block that comes back, and a clock that steps back, must not give a time twice.
+            // A block that comes back, and a clock that steps back, must not assign a time twice.
             let watched = watched_chains::Entity::find_by_id(chain).one(transaction).await?;
             let appended_at = moment(now).max(watched.map_or(0, |watched| watched.appended_at) + 1);
             watched_chains::Entity::update_many()
@@ -281,7 +284,7 @@ async fn begin(
     }
 }
 
-/// Marks the block as appended, and forgets the oldest.
+/// Marks the block as appended, and removes the oldest.
 async fn finish(
     transaction: &DatabaseTransaction,
     chain: &str,
@@ -305,7 +308,7 @@ async fn finish(
     Ok(())
 }
 
-/// Makes deliveries due that waited for this height, as many as one transaction may, and returns how many.
+/// Makes deliveries due that waited for this height, within the limit of one transaction, and returns their number.
 async fn release(
     transaction: &DatabaseTransaction,
     chain: &str,
@@ -331,7 +334,7 @@ async fn release(
     Ok(released.rows_affected)
 }
 
-/// Notes that blocks up to this height will replace those that were taken back.
+/// Records that blocks up to this height will replace those that were taken back.
 async fn replaced(transaction: &DatabaseTransaction, chain: &str, until: i64) -> Result<(), StoreError> {
     use watched_chains::Column as Watched;
     let lower = Condition::any().add(Watched::ReplacedUntil.is_null()).add(Watched::ReplacedUntil.lt(until));

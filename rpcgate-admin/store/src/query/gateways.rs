@@ -1,5 +1,4 @@
-//! Gateways' reports: the state of their nodes, for operators, and the keys whose limits they have scaled down, for
-//! tenants.
+//! Gateways' reports: the state of their nodes for operators, and the keys with scaled-down limits for tenants.
 
 use super::removal::remove;
 use super::value::{count, moment, number, time, unreadable};
@@ -17,14 +16,14 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How one gateway sees one node.
+/// The state of one node as seen by one gateway.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeState {
     /// The chain's path.
     pub chain: String,
     /// The node's URL, secrets masked.
     pub node: String,
-    /// Its priority: nodes with a lower number are asked first.
+    /// Its priority: nodes with a lower number are used first.
     pub priority: u32,
     /// Its health, in one word.
     pub standing: String,
@@ -32,34 +31,34 @@ pub struct NodeState {
     pub reason: String,
     /// The newest height it has reported.
     pub height: Option<u64>,
-    /// How many blocks it is behind the height that the gateway trusts.
+    /// The number of blocks that it is behind the height that the gateway trusts.
     pub lag: Option<u64>,
-    /// Its latency in microseconds; 0 if it has not answered yet.
+    /// Its latency in microseconds; 0 before its first response.
     pub latency_micros: u64,
     /// Calls in flight to it.
     pub in_flight: u64,
-    /// Tries that failed through the node or the network to it, since the gateway has it. Gateways of earlier versions do
-    /// not report it.
+    /// Attempts that failed through the node or its network since the gateway has it. Earlier gateway versions do not
+    /// report it.
     #[serde(default)]
     pub faults: u64,
-    /// Calls a second that it gets from each gateway, if that is limited. Gateways of earlier versions report nothing of what
-    /// nodes may get, here and below.
+    /// The limit of calls per second from each gateway, if any. Earlier gateway versions report neither this nor the
+    /// limits below.
     #[serde(default)]
     pub rate_limit: Option<u32>,
-    /// Calls that it gets in a month, if that is limited.
+    /// The limit of calls per month, if any.
     #[serde(default)]
     pub monthly_calls: Option<u64>,
-    /// Calls that it has got this month, those of other gateways included as far as the gateway knows them, if it has a limit
-    /// or a price.
+    /// The calls of this month, including those of other gateways that this one knows about, if the node has a limit or
+    /// a price.
     #[serde(default)]
     pub month_calls: Option<u64>,
-    /// What a million calls cost, in millionths of the operator's unit.
+    /// The price of a million calls, in millionths of the operator's unit.
     #[serde(default)]
     pub price_per_million: Option<u64>,
-    /// How often the gateway passed it over because it had got as many calls as it gets in a second,
+    /// The number of times that the gateway skipped it because it had reached its limit per second.
     #[serde(default)]
     pub over_rate: u64,
-    /// and because it had got as many as it gets in a month.
+    /// The number of times that the gateway skipped it because it had reached its limit per month.
     #[serde(default)]
     pub over_budget: u64,
 }
@@ -69,21 +68,21 @@ pub struct NodeState {
 pub struct GatewayReport {
     /// The gateway.
     pub id: u128,
-    /// When it was sent.
+    /// The time when it was sent.
     pub at: Time,
     /// Its nodes.
     pub nodes: Vec<NodeState>,
 }
 
-/// Gateways without a report for this long are removed.
+/// The time without a report after which a gateway is removed.
 const SILENT: Duration = Duration::from_secs(86_400);
 
-/// Rows per statement: each has six values, and SQLite accepts 32,766 per statement.
+/// The number of rows per statement: each has six values, and SQLite accepts 32,766 per statement.
 const ROWS: usize = 1_000;
 
 impl Store {
-    /// Stores a gateway's report, with the keys whose limits it has scaled down, in place of its previous one, and
-    /// removes gateways that have long been silent.
+    /// Replaces a gateway's previous report, including the keys with scaled-down limits, and removes gateways that have
+    /// long been silent.
     ///
     /// # Errors
     /// [`StoreError::TooLarge`], [`StoreError::Unavailable`].
@@ -120,7 +119,7 @@ impl Store {
         })
     }
 
-    /// The reports sent after `since`, by ascending gateway identifier.
+    /// Returns the reports sent after `since`, by ascending gateway identifier.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -138,8 +137,8 @@ impl Store {
         .await
     }
 
-    /// The keys of a tenant whose limits are scaled down beyond `now`, according to reports sent after `since`: each
-    /// key once per gateway, in the order of the keys.
+    /// Returns the keys of a tenant whose limits are scaled down beyond `now`, according to reports sent after `since`:
+    /// each key once per gateway, in key order.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

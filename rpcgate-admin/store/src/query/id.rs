@@ -20,7 +20,6 @@ macro_rules! id {
         impl FromStr for $name {
             type Err = NotUuid;
 
-            /// Accepts the same texts as core's identifiers.
             fn from_str(s: &str) -> Result<Self, NotUuid> {
                 s.parse::<TenantId>().map(|id| Self(id.0))
             }
@@ -37,7 +36,7 @@ id! {
     SessionId
 }
 id! {
-    /// The identifier of a change of a plan that takes effect later, a UUID.
+    /// The identifier of a scheduled plan change, a UUID.
     ScheduledChangeId
 }
 id! {

@@ -1,4 +1,4 @@
-//! Requests with an idempotency key: a request that is sent again is not carried out again, but gets the first answer.
+//! Requests with an idempotency key: a repeated request is not carried out again, but gets the first answer.
 
 use super::digest::Digest;
 use super::value::{moment, unreadable};
@@ -11,16 +11,14 @@ use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, Que
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long an answer is kept (contract, "Accounts, second factors, money").
+/// The time that an answer is kept (contract, "Accounts, second factors, money").
 pub const ANSWER_KEPT: Duration = Duration::from_secs(24 * 3_600);
 
-/// How long a run may take before it is considered dead: its host was stopped in the middle of it.
+/// The time after which a run is considered dead, because its host was stopped in the middle of it.
 const LEASE: Duration = Duration::from_secs(120);
 
-/// The status of a run that failed after it had an effect.
 const FAILED: i32 = 500;
 
-/// Keys that one owner may have within [`ANSWER_KEPT`].
 const MAX_KEYS: u64 = 5_000;
 
 /// A request with an idempotency key.
@@ -30,7 +28,7 @@ pub struct KeyedRequest {
     pub owner: u128,
     /// The digest of the key.
     pub key: Digest,
-    /// The digest of everything that makes the request the same as another one.
+    /// The digest of everything that identifies the request.
     pub request: Digest,
 }
 
@@ -45,10 +43,10 @@ pub struct Run {
     pub id: u128,
 }
 
-/// What is to be done about a request with an idempotency key.
+/// The action for a request with an idempotency key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RunOutcome {
-    /// It is new: the run that was offered answers it.
+    /// It is new: the offered run answers it.
     Begun,
     /// It was answered before.
     Answered {
@@ -63,7 +61,7 @@ pub enum RunOutcome {
     Different,
     /// It is being answered.
     Running,
-    /// It was carried out, but the answer is not known.
+    /// It was carried out, but its answer is not known.
     Lost,
 }
 
@@ -101,24 +99,24 @@ fn outcome(row: Model, request: &Digest, now: Time) -> Result<Option<RunOutcome>
     })
 }
 
-/// The key of something that is read once.
+/// Returns the key of a result that is read once.
 fn result_key(id: u128) -> Digest {
     Digest::of(&format!("result {id:032x}"))
 }
 
 impl Store {
-    /// This store, but each of its writes records in its own transaction that `run` had an effect.
+    /// Returns this store, but each of its writes records in its transaction that `run` had an effect.
     pub fn in_run(&self, run: Run) -> Store {
         Store { run: Some(run), ..self.clone() }
     }
 
-    /// This store, whose writes belong to no run.
+    /// Returns this store, whose writes belong to no run.
     pub(super) fn without_run(&self) -> Store {
         Store { run: None, ..self.clone() }
     }
 
-    /// Begins the run `id` of a request, unless the request has been answered or is being answered. One of several
-    /// that begin at the same time gets [`RunOutcome::Begun`].
+    /// Begins the run `id` of a request, unless the request was answered or is being answered. Of several concurrent
+    /// calls, one gets [`RunOutcome::Begun`].
     ///
     /// # Errors
     /// [`StoreError::Full`] if the owner has too many keys, [`StoreError::Unavailable`].
@@ -163,7 +161,7 @@ impl Store {
         .await
     }
 
-    /// The state of a request whose run has begun, or `None` if no run of it exists any more.
+    /// Returns the state of a request whose run has begun, or `None` if it has no run any more.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -179,7 +177,7 @@ impl Store {
         .await
     }
 
-    /// Stores something encrypted that its owner reads once, as `id`, until `expires_at`.
+    /// Stores an encrypted result under `id` until `expires_at`; its owner reads it once.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -209,7 +207,7 @@ impl Store {
         .await
     }
 
-    /// Takes what was stored for this owner as `id`; a second call gets nothing.
+    /// Takes the result that was stored for this owner as `id`; a second call gets nothing.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -220,7 +218,7 @@ impl Store {
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let row = (Uuid::from_u128(owner), result_key(id).bytes());
         let is_there = self.read(async |database| Ok(Entity::find_by_id(row.clone()).one(database).await?));
-        // An unknown identifier takes no place in the queue of writers.
+        // An unknown identifier takes no slot in the writers' queue.
         if is_there.await?.is_none() {
             return Ok(None);
         }
@@ -232,8 +230,8 @@ impl Store {
         .await
     }
 
-    /// Keeps the answer of a run, or the fact that it was answered if the answer is too large to be kept. An answer
-    /// of a run that was considered dead is not kept if another run has begun since.
+    /// Stores the answer of a run, or only the fact that it was answered if the answer is too large. Ignores the answer
+    /// of a run that was considered dead if another run has begun since.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -255,8 +253,8 @@ impl Store {
         .await
     }
 
-    /// Forgets a run, so that its request can be sent again: one that was refused, or, with `failed`, one that failed
-    /// and had no effect. One that failed after it had an effect is answered, and its answer is not known.
+    /// Removes a run, so that its request can be sent again: a refused one, or, with `failed`, one that failed and had
+    /// no effect. A run that failed after an effect counts as answered, with an unknown answer.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! Subscriptions as watchers load them: those of active endpoints, of projects and tenants that get deliveries.
+//! Subscriptions for watchers: those of active endpoints whose projects and tenants get deliveries.
 
 use super::delivery_status::DeliveryStatus;
 use super::id::{SubscriptionId, WebhookId};
@@ -13,7 +13,6 @@ use sea_orm::{
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// Endpoints whose deliveries are counted by one statement.
 const ENDPOINTS: usize = 500;
 
 #[derive(Debug, FromQueryResult)]
@@ -42,8 +41,8 @@ fn subscription(row: Row) -> Result<IndexedSubscription, StoreError> {
 }
 
 impl Store {
-    /// The first `limit` subscriptions after `after`, in the order of their identifiers, that events are matched with: those
-    /// of active endpoints, unless their project is deleted or their tenant suspended. Of one project or of all.
+    /// Returns the first `limit` subscriptions after `after`, by identifier, of one project or of all. Includes those
+    /// of active endpoints, unless their project is deleted or their tenant suspended.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], [`StoreError::Unreadable`].
@@ -80,7 +79,7 @@ impl Store {
         .await
     }
 
-    /// The projects of a tenant that have endpoints.
+    /// Returns the projects of a tenant that have endpoints.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -98,7 +97,7 @@ impl Store {
         .await
     }
 
-    /// How many deliveries of each of these endpoints wait, for their next attempt or for confirmations.
+    /// Returns the number of deliveries of each endpoint that wait for their next attempt or for confirmations.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -115,7 +114,7 @@ impl Store {
                     let counted = deliveries::Entity::find()
                         .select_only()
                         .column(Column::WebhookId)
-                        // The index has this column: no delivery is read.
+                        // The index contains this column, so no delivery is read.
                         .column_as(Column::WebhookId.count(), "waiting")
                         .filter(Column::WebhookId.is_in(ids))
                         .filter(
