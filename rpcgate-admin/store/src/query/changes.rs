@@ -73,7 +73,7 @@ fn read(row: &Model) -> Result<Change, StoreError> {
 }
 
 impl Store {
-    /// Returns the number of the newest change, or 0 if there is none. A reader that fetches this number first and the
+    /// Returns the number of the newest change, or 0 without changes. A reader that fetches this number first and the
     /// state afterwards misses nothing that comes later.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Store {
         })
     }
 
-    /// Returns the number of the oldest change that is kept, or 0 if there is none. A reader that has not seen
+    /// Returns the number of the oldest change that is kept, or 0 without changes. A reader that has not seen
     /// everything before it has missed a change and must reload everything.
     ///
     /// # Errors

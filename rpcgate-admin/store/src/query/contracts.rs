@@ -20,7 +20,7 @@ use uuid::Uuid;
 /// The number of contracts that a tenant may have, including ended ones that are kept.
 pub const MAX_CONTRACTS: u64 = 100;
 
-/// The time that an ended contract is kept: as long as the sums of usage, and longer than any month stays unbilled.
+/// The time that an ended contract is kept, the same as for the sums of usage: longer than any month stays unbilled.
 const ENDED_KEPT: Duration = Duration::from_secs(400 * 86_400);
 
 /// Figures that override those of a tenant's plan for a period.

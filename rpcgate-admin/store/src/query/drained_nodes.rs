@@ -23,9 +23,8 @@ impl Store {
         .await
     }
 
-    /// Drains a node. Each entry of `remaining` lists the other nodes that a gateway can use, at least one of which
-    /// must not be drained. Writes take turns: if two drain the last two nodes at the same time, the second sees the
-    /// first.
+    /// Drains a node. Each entry of `remaining` lists the other nodes that a gateway can use; at least one must not be
+    /// drained. Writes take turns: if two drain the last two nodes at the same time, the second sees the first.
     ///
     /// # Errors
     /// [`StoreError::WrongState`] if a gateway would be left without a node, [`StoreError::Unavailable`].

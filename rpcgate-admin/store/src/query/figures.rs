@@ -153,7 +153,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
     use rpcgate_core::plan::{PlanQuota, Tier};
 
-    /// Generates figures, each of which is given in half of all cases.
+    /// Generates figures; each one is given in half of all cases.
     pub(in crate::query) fn any_figures() -> impl Strategy<Value = Figures> {
         prop::collection::vec(prop::option::of(1_u64..1_000_000), 16).prop_map(|values| {
             let mut figures = Figures::default();

@@ -21,7 +21,6 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Open invitations that a tenant may have at once.
 pub(super) const MAX_OPEN: u64 = 100;
 const FULL: &str = "a tenant may have 100 open invitations: withdraw one, or wait until one expires";
 
@@ -32,15 +31,15 @@ pub struct Invitation {
     pub id: InvitationId,
     /// The tenant to join.
     pub tenant: TenantId,
-    /// The user who invites.
+    /// The inviting user.
     pub by: UserId,
     /// The invited address, in lower case when read back.
     pub email: String,
     /// The role of the new member.
     pub role: Role,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Time,
-    /// When it expires.
+    /// The expiry time.
     pub expires_at: Time,
 }
 
@@ -65,7 +64,7 @@ impl TryFrom<Model> for Invitation {
 pub enum InviteOutcome {
     /// It was created.
     Created,
-    /// It was created, but the address already has an account, and it cannot be accepted as long as that exists.
+    /// It was created, but the address already has an account, and it cannot be accepted while that exists.
     HasAccount,
     /// The address belongs to a member. Nothing was created.
     Member,
@@ -87,7 +86,7 @@ pub struct InvitationAcceptance<'j> {
 }
 
 impl std::fmt::Debug for InvitationAcceptance<'_> {
-    /// Leaves out the password's hash.
+    /// Omits the password's hash.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("InvitationAcceptance")
             .field("user", &self.user)
@@ -96,7 +95,6 @@ impl std::fmt::Debug for InvitationAcceptance<'_> {
     }
 }
 
-/// Expired invitations.
 pub(super) fn is_over(now: Time) -> Condition {
     Condition::all().add(Column::ExpiresAt.lte(moment(now)))
 }
@@ -109,7 +107,6 @@ fn of(tenant: TenantId, now: Time) -> Select<Entity> {
     open(now).filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
 }
 
-/// Checks that the tenant's plan allows another member.
 async fn check_member_limit(
     transaction: &DatabaseTransaction,
     configured: &Plans,
@@ -124,13 +121,13 @@ async fn check_member_limit(
 }
 
 impl Store {
-    /// Creates an invitation, replacing the one that the address may have in this tenant. `token` is the digest of
-    /// its token. `permits` gets the current role of the inviting user. `entry` is added to the audit if the
-    /// invitation is created.
+    /// Creates an invitation, replacing an earlier one of the address in this tenant. `token` is the digest of its
+    /// token. `permits` gets the current role of the inviting user. Adds `entry` to the audit if the invitation is
+    /// created.
     ///
     /// # Errors
-    /// [`StoreError::Full`] if there are 100 others, or as many members as the plan allows; [`StoreError::Taken`] if
-    /// one has this identifier or token; [`StoreError::Unavailable`].
+    /// [`StoreError::Full`] if there are 100 others, or if the number of members that the plan allows is reached;
+    /// [`StoreError::Taken`] if one has this identifier or token; [`StoreError::Unavailable`].
     pub async fn invite(
         &self,
         invitation: &Invitation,
@@ -180,7 +177,7 @@ impl Store {
         .await
     }
 
-    /// The open invitations of a tenant, oldest first.
+    /// Returns the open invitations of a tenant, the oldest first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -192,7 +189,7 @@ impl Store {
         .await
     }
 
-    /// An open invitation of a tenant.
+    /// Returns an open invitation of a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -209,8 +206,8 @@ impl Store {
         .await
     }
 
-    /// The open invitation whose token has this digest. It is not bound to a tenant, because the invited person
-    /// belongs to none yet.
+    /// Returns the open invitation whose token has this digest. It is looked up without a tenant, because the invited
+    /// person belongs to none yet.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -250,13 +247,13 @@ impl Store {
         .await
     }
 
-    /// Consumes an invitation and creates a user of its tenant with its role, whose address counts as confirmed.
-    /// `entry` is added to the audit with that user, the tenant and the role filled in. Returns `None` if there is no
-    /// such invitation or it has expired.
+    /// Consumes an invitation and creates a user of its tenant with its role, whose address counts as confirmed. Adds
+    /// `entry` to the audit with that user, the tenant and the role filled in. Returns `None` if the invitation does
+    /// not exist or has expired.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if an account has the address by now; [`StoreError::Full`] if the tenant has as many
-    /// members as its plan allows, in which case the invitation stays; [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`] if an account now has the address; [`StoreError::Full`] if the number of members that the
+    /// plan allows is reached, in which case the invitation stays; [`StoreError::Unavailable`].
     pub async fn join(
         &self,
         acceptance: &InvitationAcceptance<'_>,

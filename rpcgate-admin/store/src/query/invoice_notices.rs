@@ -1,4 +1,4 @@
-//! What members are told of an invoice: each thing once, whichever programs try.
+//! Notifications of members about an invoice: each once, whichever programs try.
 
 use super::invoices::{InvoiceNumber, InvoiceStatus};
 use super::notices::{MailedNotice, put_mailed};
@@ -10,16 +10,16 @@ use rpcgate_core::clock::Time;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 
-/// What is told of an invoice.
+/// A notification about an invoice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvoiceNews {
-    /// That it was issued.
+    /// The invoice was issued.
     Issued,
-    /// That it is to be paid, as long as it is open.
+    /// The open invoice must be paid.
     Reminder {
-        /// The reminders that were sent before.
+        /// The number of reminders sent before.
         sent: u32,
-        /// Those that count as sent from now on.
+        /// The number of reminders that count as sent from now on.
         now: u32,
         /// The time of the suspension, if this reminder announces it first.
         suspends_at: Option<Time>,
@@ -31,8 +31,8 @@ fn small(count: u32) -> i32 {
 }
 
 impl Store {
-    /// Claims news of an invoice and stores what is told of them, if anything is: all of it or nothing, so a program that is
-    /// killed in between loses no mail. `None` if they were claimed before.
+    /// Claims a notification about an invoice and stores its notice and mails in one transaction, so that a program
+    /// that is killed in between loses no mail. Returns `None` if it was claimed before.
     ///
     /// # Errors
     /// Those of [`put_mailed_notice`](Store::put_mailed_notice).
@@ -71,7 +71,7 @@ impl Store {
         .await
     }
 
-    /// Forgets the suspension that was announced for an invoice, because tenants are not suspended any more.
+    /// Removes the announced suspension for an invoice, because tenants are no longer suspended.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

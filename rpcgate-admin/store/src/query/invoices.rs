@@ -18,10 +18,9 @@ use std::ops::Range;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// Invoices that one call returns at most.
 const MAX_RETURNED: u64 = 1_000;
 
-/// The number of an invoice: the year of its date, and its number in that year. It is written `2026-000123`.
+/// The number of an invoice: the year of its date, and its number in that year, written `2026-000123`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct InvoiceNumber {
     /// The year.
@@ -30,7 +29,7 @@ pub struct InvoiceNumber {
     pub serial: u64,
 }
 
-/// The text is not the number of an invoice.
+/// The error for a text that is not an invoice number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotInvoiceNumber;
 
@@ -43,7 +42,7 @@ impl fmt::Display for InvoiceNumber {
 impl FromStr for InvoiceNumber {
     type Err = NotInvoiceNumber;
 
-    /// Accepts no other spelling than that of `Display`, so that an invoice has one path.
+    /// Accepts only the spelling of `Display`, so that an invoice has one path.
     fn from_str(text: &str) -> Result<Self, NotInvoiceNumber> {
         let (year, serial) = text.split_once('-').ok_or(NotInvoiceNumber)?;
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -66,14 +65,13 @@ impl InvoiceNumber {
         Ok(InvoiceNumber { year, serial: count("number of an invoice", serial)? })
     }
 
-    /// The row with this number.
     pub(super) fn row(self) -> Condition {
         let (year, serial) = self.columns();
         Condition::all().add(Column::Year.eq(year)).add(Column::Serial.eq(serial))
     }
 }
 
-/// What an invoice says about the seller.
+/// The seller on an invoice.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct InvoiceSeller {
     /// Its name.
@@ -84,10 +82,10 @@ pub struct InvoiceSeller {
     pub tax_id: Option<String>,
 }
 
-/// What invoices say about a customer.
+/// The customer's details on invoices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BillingParty {
-    /// Its name, if it is not that of the tenant.
+    /// Its name, if it differs from that of the tenant.
     pub name: Option<String>,
     /// The lines of its address.
     pub address: Vec<String>,
@@ -95,12 +93,11 @@ pub struct BillingParty {
     pub tax_id: Option<String>,
 }
 
-/// The stored form of the lines of an address.
 pub(super) fn address_text(lines: &[String]) -> String {
     serde_json::json!(lines).to_string()
 }
 
-/// The lines of an address that [`address_text`] has written.
+/// Reads the lines that [`address_text`] has written.
 pub(super) fn read_address(stored: &str) -> Result<Vec<String>, StoreError> {
     serde_json::from_str(stored).map_err(|_| unreadable("address", stored))
 }
@@ -108,18 +105,18 @@ pub(super) fn read_address(stored: &str) -> Result<Vec<String>, StoreError> {
 /// The stored status of an invoice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum InvoiceStatus {
-    /// It is not paid.
+    /// Not paid.
     Open,
-    /// It is paid, or nothing of it is owed any more.
+    /// Paid, or nothing is owed any more.
     Paid,
-    /// It was cancelled.
+    /// Cancelled.
     Void,
 }
 
 impl InvoiceStatus {
     const ALL: [InvoiceStatus; 3] = [InvoiceStatus::Open, InvoiceStatus::Paid, InvoiceStatus::Void];
 
-    /// Its name in the database and in texts.
+    /// Returns its name in the database and in texts.
     pub const fn name(self) -> &'static str {
         match self {
             InvoiceStatus::Open => "open",
@@ -153,7 +150,7 @@ pub struct InvoiceAmounts {
     pub total: u64,
 }
 
-/// What a line of an invoice is about.
+/// The kind of an invoice line.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum LineKind {
     /// The fee of a plan.
@@ -165,7 +162,7 @@ pub enum LineKind {
 impl LineKind {
     const ALL: [LineKind; 2] = [LineKind::Plan, LineKind::Usage];
 
-    /// Its name in the database and on the wire.
+    /// Returns its name in the database and on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             LineKind::Plan => "plan",
@@ -177,9 +174,9 @@ impl LineKind {
 /// A line of an invoice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvoiceLine {
-    /// The beginning of the month that it is about: that of the invoice, or an earlier one for usage that arrived late.
+    /// The start of the month of the line: that of the invoice, or an earlier one for usage that arrived late.
     pub month: Time,
-    /// What it is about.
+    /// The kind.
     pub kind: LineKind,
     /// The path of the chain; empty for a plan.
     pub chain: String,
@@ -187,13 +184,13 @@ pub struct InvoiceLine {
     pub tier: Tier,
     /// The price of a Compute Unit, or of the plan for the whole month.
     pub price: Price,
-    /// Calls charged at least one Compute Unit.
+    /// Calls that were charged at least one Compute Unit.
     pub calls: u64,
     /// Compute Units, or the seconds for which the plan was in force.
     pub units: u64,
     /// The exact amount.
     pub amount: Amount,
-    /// The name of the plan when the invoice was issued, if it is one of an operator's own.
+    /// The name of the plan when the invoice was issued, if it is a custom plan.
     pub custom_plan: Option<String>,
 }
 
@@ -204,11 +201,11 @@ pub struct Invoice {
     pub number: InvoiceNumber,
     /// The tenant that owes it.
     pub tenant: TenantId,
-    /// The period that it closes, begin and end.
+    /// The period that it closes.
     pub period: Range<Time>,
     /// Its date.
     pub issued_at: Time,
-    /// When it is due.
+    /// The due date.
     pub due_at: Time,
     /// Its status.
     pub status: InvoiceStatus,
@@ -224,20 +221,20 @@ pub struct Invoice {
     pub amounts: InvoiceAmounts,
     /// The sum of its credit notes, in cents.
     pub credited: u64,
-    /// When it was paid or cancelled.
+    /// The time when it was paid or cancelled.
     pub settled_at: Option<Time>,
     /// A note of the operator.
     pub note: Option<String>,
     /// The number of reminders sent.
     pub reminders: u32,
-    /// When its tenant was suspended because of it.
+    /// The time when its tenant was suspended because of it.
     pub suspended_at: Option<Time>,
     /// The time of the suspension that was announced to its tenant.
     pub suspends_at: Option<Time>,
 }
 
 impl Invoice {
-    /// The amount that is still to be paid, in cents.
+    /// Returns the amount that is still to be paid, in cents.
     pub const fn due_cents(&self) -> u64 {
         match self.status {
             InvoiceStatus::Open => self.amounts.total.saturating_sub(self.credited),
@@ -245,7 +242,7 @@ impl Invoice {
         }
     }
 
-    /// Whether it is unpaid after its due date.
+    /// Reports whether it is unpaid after its due date.
     pub fn is_overdue(&self, now: Time) -> bool {
         self.status == InvoiceStatus::Open && self.due_at <= now
     }
@@ -304,7 +301,6 @@ impl TryFrom<invoice_lines::Model> for InvoiceLine {
     }
 }
 
-/// The row of a line.
 pub(super) fn line_row(
     line: &InvoiceLine,
     tenant: TenantId,
@@ -328,7 +324,6 @@ pub(super) fn line_row(
     })
 }
 
-/// An invoice, whichever tenant owes it.
 pub(super) async fn find(
     database: &impl ConnectionTrait,
     number: InvoiceNumber,
@@ -337,18 +332,18 @@ pub(super) async fn find(
     found.map(Invoice::try_from).transpose()
 }
 
-/// Which invoices to list.
+/// The filter of a list of invoices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InvoiceFilter {
-    /// Only invoices of this tenant.
+    /// The tenant.
     pub tenant: Option<TenantId>,
-    /// Only invoices with this status.
+    /// The status.
     pub status: Option<InvoiceStatus>,
-    /// Only invoices that were due by then.
+    /// The latest due date.
     pub due_by: Option<Time>,
-    /// Only invoices that were due later.
+    /// The time after which the invoices are due.
     pub due_after: Option<Time>,
-    /// Only invoices whose period begins within these two times, the second excluded.
+    /// The range of the period's start, the second time excluded.
     pub period: Option<(Time, Time)>,
 }
 
@@ -365,7 +360,7 @@ impl InvoiceFilter {
 }
 
 impl Store {
-    /// Lists invoices, the newest first, starting behind `before` in this order: at most `limit`, and at most 1,000.
+    /// Lists invoices, the newest first, starting after `before`: at most `limit`, and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -389,8 +384,8 @@ impl Store {
             .await
     }
 
-    /// The lines about the usage of the months in `months` on all invoices of a tenant, even cancelled ones: what is on
-    /// an invoice is not put on another.
+    /// Returns the lines about the usage of the months in `months` on all invoices of a tenant, even cancelled ones,
+    /// because no usage is invoiced twice.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -411,7 +406,7 @@ impl Store {
         .await
     }
 
-    /// Invoices whose mail has not been sent, the oldest first: at most `limit`.
+    /// Returns invoices whose mail was not sent, the oldest first: at most `limit`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! What people call keys, for lists in which keys are named.
+//! The names of keys, for lists.
 
 use crate::entity::keys::Column;
 use crate::entity::{keys, projects};
@@ -7,10 +7,10 @@ use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use uuid::Uuid;
 
-/// The most identifiers of one statement.
+/// The maximum number of identifiers in one statement.
 const MAX_IDS: usize = 1_000;
 
-/// What people call a key.
+/// The name of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyName {
     /// The key.
@@ -21,7 +21,7 @@ pub struct KeyName {
     pub description: String,
     /// The part of it that may be shown.
     pub prefix: String,
-    /// Whether it was revoked.
+    /// True if it was revoked.
     pub is_revoked: bool,
 }
 
@@ -44,8 +44,8 @@ fn of_tenant(tenant: TenantId) -> Select<keys::Entity> {
 }
 
 impl Store {
-    /// The names of a tenant's keys, or of those of one of its projects, the newest first: at most `limit`. Revoked keys
-    /// and those of deleted projects are included, since there may be usage of them.
+    /// Returns the names of a tenant's keys, or of those of one of its projects, the newest first: at most `limit`.
+    /// Includes revoked keys and those of deleted projects, which may have usage.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -64,7 +64,7 @@ impl Store {
             .await
     }
 
-    /// The names of those of the first 1,000 `keys` that are the tenant's, in any order.
+    /// Returns the names of those of the first 1,000 `keys` that are the tenant's, in any order.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

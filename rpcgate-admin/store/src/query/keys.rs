@@ -19,10 +19,10 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Unusable keys of a project that are kept: the newest.
+/// The number of unusable keys kept per project: the newest.
 const ENDED_KEPT: u64 = 1_000;
 
-/// An API key as it is stored, without its text.
+/// An API key, without its text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Key {
     /// Its identifier.
@@ -37,11 +37,11 @@ pub struct Key {
     pub hash: KeyHash,
     /// The chains it may use.
     pub scope: Scope,
-    /// When it expires, if it does.
+    /// The expiry time.
     pub expires_at: Option<Time>,
-    /// When it was revoked.
+    /// The time of its revocation.
     pub revoked_at: Option<Time>,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Time,
 }
 
@@ -70,26 +70,23 @@ pub(super) fn scope(chains: Option<&str>) -> Result<Scope, StoreError> {
     Ok(Scope::Only(names("chain list", chains)?.into_iter().map(Box::from).collect()))
 }
 
-/// Selects the key of a tenant with this id.
 fn of_tenant(tenant: TenantId, id: KeyId) -> Select<Entity> {
     Entity::find_by_id(Uuid::from_u128(id.0))
         .inner_join(projects::Entity)
         .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
 }
 
-/// Keys that can be used at `now`.
 pub(super) fn active(now: Time) -> Condition {
     let in_time = Condition::any().add(Column::ExpiresAt.is_null()).add(Column::ExpiresAt.gt(moment(now)));
     Condition::all().add(Column::RevokedAt.is_null()).add(in_time)
 }
 
-/// Keys that were revoked or had expired by `then`.
 pub(super) fn ended(then: Time) -> Condition {
     Condition::any().add(Column::RevokedAt.lte(moment(then))).add(Column::ExpiresAt.lte(moment(then)))
 }
 
-/// Removes the unusable keys of a project except the newest of them. Usage refers to them by identifier, and gateways
-/// refuse them like any unknown key.
+/// Removes the unusable keys of a project except the newest. Usage refers to them by identifier, and gateways refuse
+/// them like any unknown key.
 async fn remove_ended(transaction: &DatabaseTransaction, project: Uuid, now: Time) -> Result<(), StoreError> {
     let too_many = Entity::find()
         .select_only()
@@ -108,11 +105,11 @@ async fn remove_ended(transaction: &DatabaseTransaction, project: Uuid, now: Tim
 }
 
 impl Store {
-    /// Adds a key. Gateways that have found it unknown before look it up again.
+    /// Adds a key. Gateways that have found it unknown look it up again.
     ///
     /// # Errors
-    /// [`StoreError::Taken`], [`StoreError::NotFound`] if the project does not exist, [`StoreError::Full`] if it has
-    /// as many usable keys as the plan allows, [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`], [`StoreError::NotFound`] if the project does not exist, [`StoreError::Full`] if the
+    /// number of usable keys that the plan allows is reached, [`StoreError::Unavailable`].
     pub fn create_key<'a>(&'a self, key: &'a Key, now: Time) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.write(async |transaction| {
@@ -151,7 +148,7 @@ impl Store {
         })
     }
 
-    /// A key of a tenant, revoked or not.
+    /// Returns a key of a tenant, revoked or not.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -164,7 +161,8 @@ impl Store {
         })
     }
 
-    /// The keys of a tenant's project, including revoked ones, the oldest first; empty for another tenant's project.
+    /// Returns the keys of a tenant's project, including revoked ones, the oldest first; nothing for another tenant's
+    /// project.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -181,7 +179,7 @@ impl Store {
         .await
     }
 
-    /// The number of usable keys of a tenant, or of one of its projects.
+    /// Returns the number of usable keys of a tenant, or of one of its projects.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -204,7 +202,7 @@ impl Store {
         .await
     }
 
-    /// Revokes a tenant's key for good. A key that was revoked before keeps its time of revocation.
+    /// Revokes a tenant's key for good. A revoked key keeps its time of revocation.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the key is not this tenant's, [`StoreError::Unavailable`].

@@ -1,5 +1,5 @@
-//! The devices from which users have logged in, so that they can be told of a new one. A device is stored as a digest:
-//! it can be recognised, but not read.
+//! The devices from which users have logged in, so that they can be notified about a new one. A device is stored as a
+//! digest: it can be recognised but not read.
 
 use super::digest::Digest;
 use super::id::UserId;
@@ -13,32 +13,30 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Devices of a user that are remembered; of more, the one that was used least recently is forgotten.
+/// The number of devices remembered per user. Beyond it, the least recently used one is removed.
 const MAX_DEVICES: u64 = 50;
 
-/// How long a device is remembered after its last log-in.
+/// The time that a device is remembered after its last log-in.
 const DEVICE_KEPT: Duration = Duration::from_secs(180 * 86_400);
 
-/// Whether a user has logged in from a device before.
+/// The history of a user's log-ins from a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceFamiliarity {
-    /// The user has.
+    /// The user has logged in from it before.
     Known,
-    /// The user has logged in from others only.
+    /// The user has only logged in from others.
     New,
     /// No log-in of the user is remembered.
     First,
 }
 
-/// Devices that are forgotten.
 pub(super) fn is_forgotten(now: Time) -> Condition {
     let kept = i64::try_from(DEVICE_KEPT.as_micros()).unwrap_or(i64::MAX);
     Condition::all().add(Column::SeenAt.lte(moment(now).saturating_sub(kept)))
 }
 
 impl Store {
-    /// Remembers that a user has logged in from a `device`, a text that identifies it, and returns whether it was known
-    /// before.
+    /// Records a user's log-in from a `device`, a text that identifies it, and returns its familiarity before.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the user does not exist, [`StoreError::Unavailable`].

@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use uuid::Uuid;
 
-/// Hours removed per transaction.
 const STEP: i64 = 24;
 
 /// Adds charges to the stored sums. No two of `charges` share all their key columns.
@@ -47,7 +46,7 @@ pub(super) async fn charge(transaction: &DatabaseTransaction, charges: &[Charge]
     Ok(())
 }
 
-/// The amounts charged to all tenants, or to one, in the UTC hours with these numbers.
+/// Returns the amounts charged to all tenants, or to one, in the UTC hours with these numbers.
 pub(super) async fn charged_to_all(
     database: &impl ConnectionTrait,
     hours: &Range<u64>,
@@ -75,8 +74,8 @@ pub(super) async fn charged_to_all(
 }
 
 impl UsageStore {
-    /// The charges of a tenant in the UTC hours with these numbers: one row per project, chain, tier and price, in
-    /// this order. The amounts of all rows add up to the tenant's debt for these hours.
+    /// Returns the charges of a tenant in the UTC hours with these numbers: one row per project, chain, tier and price,
+    /// in this order. The amounts of all rows add up to the tenant's debt for these hours.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -116,7 +115,7 @@ impl UsageStore {
         .await
     }
 
-    /// Removes charges of hours that were over by `before`, some hours at a time, and returns how many.
+    /// Removes charges of hours that were over by `before`, in steps, and returns their number.
     pub(super) async fn remove_charges(&self, before: Time) -> Result<u64, StoreError> {
         let end = stored(before.hour());
         let mut removed = 0;

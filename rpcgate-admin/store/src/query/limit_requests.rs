@@ -19,13 +19,12 @@ use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// Requests that one call returns at most.
 const MAX_RETURNED: u64 = 1_000;
 
 /// The status of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RequestStatus {
-    /// Not decided yet.
+    /// Waits for a decision.
     Pending,
     /// Approved: the tenant has got the plan.
     Approved,
@@ -38,7 +37,7 @@ impl RequestStatus {
     pub const ALL: [RequestStatus; 3] =
         [RequestStatus::Pending, RequestStatus::Approved, RequestStatus::Rejected];
 
-    /// Its name in the database and on the wire.
+    /// Returns its name in the database and on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             RequestStatus::Pending => "pending",
@@ -68,12 +67,12 @@ impl FromStr for RequestStatus {
 pub enum Verdict {
     /// The tenant gets the plan.
     Approved,
-    /// It does not.
+    /// The tenant does not get the plan.
     Rejected,
 }
 
 impl Verdict {
-    /// The status of a request that was decided like this.
+    /// Returns the status of a request after this decision.
     pub const fn status(self) -> RequestStatus {
         match self {
             Verdict::Approved => RequestStatus::Approved,
@@ -96,25 +95,25 @@ impl FromStr for Verdict {
 pub struct LimitRequest {
     /// Its identifier.
     pub id: LimitRequestId,
-    /// The tenant that requests it.
+    /// The requesting tenant.
     pub tenant: TenantId,
-    /// The user who made the request.
+    /// The requesting user.
     pub user: UserId,
     /// The requested plan, or its base.
     pub requested_tier: Tier,
-    /// The requested plan, if it is one of an operator's own.
+    /// The requested plan, if it is a custom plan.
     pub custom_plan: Option<CustomPlanId>,
-    /// The reason given for it.
+    /// The user's reason.
     pub reason: String,
     /// Its status.
     pub status: RequestStatus,
-    /// A note of the operator who decided.
+    /// A note of the deciding operator.
     pub note: Option<String>,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Time,
-    /// When it was decided.
+    /// The time of the decision.
     pub reviewed_at: Option<Time>,
-    /// The operator who decided.
+    /// The deciding operator.
     pub reviewer: Option<UserId>,
 }
 
@@ -139,12 +138,12 @@ impl TryFrom<Model> for LimitRequest {
 }
 
 impl LimitRequest {
-    /// The requested plan.
+    /// Returns the requested plan.
     pub const fn plan(&self) -> TenantPlan {
         TenantPlan { tier: self.requested_tier, custom: self.custom_plan }
     }
 
-    /// The decision as text for people: the answer to the tickets that are linked to the request.
+    /// Returns the decision as text: the answer to tickets that are linked to the request.
     pub fn decision(&self) -> String {
         let LimitRequest { requested_tier, status, note, .. } = self;
         let plan = match self.custom_plan {
@@ -156,7 +155,6 @@ impl LimitRequest {
     }
 }
 
-/// The newest requests that `select` matches, the newest first.
 async fn newest(
     database: &DatabaseConnection,
     select: Select<Entity>,
@@ -167,7 +165,6 @@ async fn newest(
     newest.all(database).await?.into_iter().map(LimitRequest::try_from).collect()
 }
 
-/// A tenant's pending request.
 pub(super) async fn pending(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
@@ -178,7 +175,6 @@ pub(super) async fn pending(
     pending.one(transaction).await?.map(LimitRequest::try_from).transpose()
 }
 
-/// Adds a request.
 pub(super) async fn insert(
     transaction: &DatabaseTransaction,
     request: &LimitRequest,
@@ -211,7 +207,7 @@ impl Store {
         self.write(async |transaction| insert(transaction, request).await).await
     }
 
-    /// A tenant's requests, the newest first: the last 1,000.
+    /// Returns a tenant's requests, the newest first: the last 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -220,7 +216,7 @@ impl Store {
         self.read(async |database| newest(database, its, MAX_RETURNED).await).await
     }
 
-    /// A request of any tenant.
+    /// Returns a request of any tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -232,8 +228,8 @@ impl Store {
         .await
     }
 
-    /// The requests of all tenants, optionally of one status, the newest first, starting behind `before` in this
-    /// order: at most `limit`, and at most 1,000.
+    /// Returns the requests of all tenants, optionally of one status, the newest first, starting after `before`: at
+    /// most `limit`, and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

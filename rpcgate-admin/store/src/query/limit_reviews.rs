@@ -17,9 +17,8 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
 impl Store {
-    /// Decides a request. Approval gives the tenant the requested plan, unless it has a larger one by then, since the
-    /// request may be older than that. Tickets that are linked to the request are answered with the decision, and what `told`
-    /// tells the tenant is stored with it.
+    /// Decides a request. Approval gives the tenant the requested plan, unless it already has a larger one, because the
+    /// request may be old. Answers linked tickets with the decision, and stores the notification `told` with it.
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; [`StoreError::Decided`] if the request is no longer pending; [`StoreError::WrongState`] for

@@ -6,12 +6,11 @@ use rpcgate_core::caller::TenantId;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, Select};
 use uuid::Uuid;
 
-/// All of them. A deleted one may be in the table for some time, or for as long as there are invoices of it.
+/// Selects the tenants that are not deleted. The row of a deleted one stays for some time, or while it has invoices.
 pub(super) fn live_tenants() -> Select<Entity> {
     Entity::find().filter(Column::DeletedAt.is_null())
 }
 
-/// A tenant that is not deleted.
 pub(super) async fn live_tenant(
     transaction: &DatabaseTransaction,
     tenant: TenantId,

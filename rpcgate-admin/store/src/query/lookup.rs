@@ -1,4 +1,4 @@
-//! Finding things by what people call them, over all tenants: for operators, who may know no identifier.
+//! Look-up by name or prefix over all tenants, for operators who do not know the identifier.
 
 use super::keys::Key;
 use super::live_tenants::live_tenants;
@@ -10,7 +10,7 @@ use rpcgate_core::caller::{KeyId, TenantId};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-/// A key with the tenant to which its project belongs.
+/// A key with the project that gives its tenant.
 type KeyRow = (keys::Model, Option<projects::Model>);
 
 fn of_tenant((key, project): KeyRow) -> Result<(TenantId, Key), StoreError> {
@@ -19,7 +19,7 @@ fn of_tenant((key, project): KeyRow) -> Result<(TenantId, Key), StoreError> {
 }
 
 impl Store {
-    /// The tenants with exactly this name, the oldest first: at most `limit`.
+    /// Returns the tenants with exactly this name, the oldest first: at most `limit`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -34,8 +34,8 @@ impl Store {
         .await
     }
 
-    /// The projects with exactly this name, of one tenant or of all, the oldest first: at most `limit`. Deleted projects
-    /// are left out.
+    /// Returns the projects with exactly this name, of one tenant or of all, the oldest first: at most `limit`. Omits
+    /// deleted projects.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -56,7 +56,7 @@ impl Store {
         .await
     }
 
-    /// A key of any tenant, revoked or not, with its tenant.
+    /// Returns a key of any tenant, revoked or not, with its tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -68,7 +68,7 @@ impl Store {
         .await
     }
 
-    /// The keys that begin with `prefix`, the 12 characters that are shown of a key, each with its tenant, the oldest
+    /// Returns the keys that begin with `prefix`, the 12 visible characters of a key, each with its tenant, the oldest
     /// first: at most `limit`.
     ///
     /// # Errors

@@ -29,7 +29,6 @@ impl Purpose {
     }
 }
 
-/// The token with this digest, if it serves this purpose and has not expired.
 fn alive(purpose: Purpose, hash: &Digest, now: Time) -> Select<Entity> {
     Entity::find_by_id(hash.bytes())
         .filter(Column::Purpose.eq(purpose.name()))
@@ -58,7 +57,7 @@ pub(super) async fn put(
     done.map(drop).map_err(|error| insert_error(error, "token", "user", None))
 }
 
-/// Consumes a token and returns its user and the new address, or `None` if there is no such token or it has expired.
+/// Consumes a token and returns its user and the new address, or `None` if the token does not exist or has expired.
 pub(super) async fn take(
     transaction: &DatabaseTransaction,
     purpose: Purpose,
@@ -71,8 +70,7 @@ pub(super) async fn take(
     Ok(taken.then_some((user_id, email)))
 }
 
-/// Invalidates all tokens of a user: those requested before the password or address changed may have been requested
-/// by another account.
+/// Invalidates all tokens of a user: another account may have requested them before the password or address changed.
 pub(super) async fn withdraw(transaction: &DatabaseTransaction, user: UserId) -> Result<(), StoreError> {
     let its = Entity::delete_many().filter(Column::UserId.eq(Uuid::from_u128(user.0)));
     its.exec(transaction).await?;
@@ -80,7 +78,7 @@ pub(super) async fn withdraw(transaction: &DatabaseTransaction, user: UserId) ->
 }
 
 impl Store {
-    /// Whether an unexpired token for this purpose has this digest.
+    /// Reports whether an unexpired token for this purpose has this digest.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

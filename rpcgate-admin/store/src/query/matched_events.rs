@@ -1,7 +1,7 @@
-//! Storing the events of a block with what they were matched for: the log of their projects, and deliveries.
+//! Stores the events of a block with the subscriptions that they matched: the log of their projects, and deliveries.
 //!
-//! All identifiers are derived from what they identify, so that a row that is stored twice is stored once: what is too much
-//! for one transaction is stored in several, and after a crash anew from the first.
+//! All identifiers are derived from the content, so that storing a row twice has no effect. A block that is too large
+//! for one transaction is stored in several, and after a crash from the start.
 
 use super::delivery_status::{HELD, PENDING, WITHHELD};
 use super::id::{ChainEventId, DeliveryId, SubscriptionId, WebhookId};
@@ -21,16 +21,17 @@ use sea_orm::{
 use std::collections::{BTreeSet, HashMap, HashSet};
 use uuid::Uuid;
 
-/// Deliveries that one transaction makes. It has to end within the deadline of writes, and others wait for it.
+/// The number of deliveries that one transaction makes. It must end within the deadline of writes, and others wait for
+/// it.
 pub(super) const AT_ONCE: usize = 2_000;
 
-/// Bytes of bodies that one transaction stores.
+/// The body bytes that one transaction stores.
 pub(super) const BYTES_AT_ONCE: usize = 4 << 20;
 
-/// Rows of one statement, by the number of values that SQLite takes.
+/// The number of rows per statement, limited by the number of values that SQLite takes.
 const ROWS: usize = 500;
 
-/// An event with those who are told of it.
+/// An event with the subscriptions that it matches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MatchedEvent {
     /// The event.
@@ -50,14 +51,14 @@ pub struct MatchedSubscription {
     pub webhook: WebhookId,
     /// The endpoint's project.
     pub project: ProjectId,
-    /// Blocks on top of the event's block before it is delivered.
+    /// The number of blocks on top of the event's block before it is delivered.
     pub confirmations: u32,
-    /// Whether it is delivered. If not, because too many deliveries of the endpoint wait, it is in the project's log, and its
-    /// delivery is marked as withheld until a replay sends it.
+    /// True if it is delivered. Otherwise, because too many deliveries of the endpoint wait, it is in the project's
+    /// log, and its delivery is marked as withheld until a replay sends it.
     pub is_delivered: bool,
 }
 
-/// Events of a block of a chain, with the time by which they are found again.
+/// The events of a block, with the time that locates them later.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventRows<'e> {
     pub(super) chain: &'e str,
@@ -65,7 +66,7 @@ pub(super) struct EventRows<'e> {
     pub(super) events: &'e [MatchedEvent],
 }
 
-/// The parts of a block that are stored in a transaction each: of which event, and which of its subscriptions.
+/// Splits a block into parts that are stored in one transaction each: pairs of an event and one of its subscriptions.
 pub(super) fn parts(events: &[MatchedEvent], most: usize) -> Vec<Vec<(usize, usize)>> {
     let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::new(), 0);
     for (at, event) in events.iter().enumerate() {
@@ -80,12 +81,12 @@ pub(super) fn parts(events: &[MatchedEvent], most: usize) -> Vec<Vec<(usize, usi
             part.push((at, number));
         }
     }
-    // The last part, which may be empty, also ends the block.
+    // The last part, which may be empty, also finishes the block.
     parts.push(part);
     parts
 }
 
-/// A UUID of version 7 with this time, and the beginning of the digest of `content` in place of random bits.
+/// Returns a version 7 UUID with this time, and the beginning of the digest of `content` instead of random bits.
 fn derived(at: Time, content: &str) -> u128 {
     let digest = KeyHash::of(content).0;
     let (mut high, mut low) = ([0; 8], [0; 8]);
@@ -96,9 +97,8 @@ fn derived(at: Time, content: &str) -> u128 {
     time | version | 0b10 << 62 | u128::from(u64::from_be_bytes(low) >> 2)
 }
 
-/// The identifiers of a block's events.
 pub(super) fn event_ids(events: &[MatchedEvent], appended_at: Time) -> Vec<ChainEventId> {
-    // Events that say the same are told apart by their number.
+    // Events with the same content are distinguished by their number.
     let mut seen: HashMap<&[u8], u32> = HashMap::new();
     let id = |event| {
         let MatchedEvent { body, .. }: &MatchedEvent = event;
@@ -114,13 +114,12 @@ fn delivery_id(event: ChainEventId, webhook: WebhookId, confirmations: u32, at: 
     DeliveryId(derived(at, &format!("{event} {webhook} {confirmations}")))
 }
 
-/// The identifier of what takes back the event or the delivery with this one.
+/// Returns the identifier of the event or delivery that takes back the one with `id`.
 pub(super) fn taking_back(id: Uuid) -> Uuid {
     Uuid::from_u128(id.as_u128() ^ 1)
 }
 
-/// The endpoints that get deliveries: those that are active, of projects that are not deleted and tenants that are not
-/// suspended.
+/// Selects the endpoints that get deliveries: active ones of undeleted projects and tenants that are not suspended.
 fn told() -> Select<webhooks::Entity> {
     webhooks::Entity::find()
         .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
@@ -130,7 +129,7 @@ fn told() -> Select<webhooks::Entity> {
         .filter(tenants::Column::Suspended.eq(false))
 }
 
-/// Those of these endpoints that get deliveries now.
+/// Returns the endpoints that get deliveries now.
 pub(super) async fn told_of(
     transaction: &DatabaseTransaction,
     webhooks: HashSet<Uuid>,
@@ -145,7 +144,6 @@ pub(super) async fn told_of(
     Ok(told_now)
 }
 
-/// Stores a part of a block's events.
 pub(super) async fn store(
     transaction: &DatabaseTransaction,
     rows: EventRows<'_>,
@@ -234,7 +232,7 @@ fn delivery(
     }
 }
 
-/// Inserts those of the rows that are not there, by their key.
+/// Inserts the rows whose key does not exist yet.
 pub(super) async fn insert_new<E, A>(
     transaction: &DatabaseTransaction,
     rows: Vec<A>,
@@ -252,7 +250,7 @@ where
     Ok(())
 }
 
-/// The column value of a height. None that a chain can have is larger.
+/// Returns the column value of a height. No height of a chain exceeds an `i64`.
 pub(super) fn height(height: u64) -> i64 {
     i64::try_from(height).unwrap_or(i64::MAX)
 }

@@ -22,7 +22,7 @@ pub struct MemberChange {
     pub tenant: TenantId,
     /// The member.
     pub member: UserId,
-    /// The user who requests it: another member, or the member itself.
+    /// The requesting user: another member, or the member itself.
     pub by: UserId,
     /// The member's new role, or `None` to remove the member.
     pub role: Option<Role>,
@@ -31,13 +31,13 @@ pub struct MemberChange {
 /// The outcome of a [`MemberChange`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemberChangeOutcome {
-    /// Done: the member as it is now, or as it was before its removal.
+    /// The change was made. Holds the member as it is now, or as it was before its removal.
     Done(User),
-    /// The member has this role already.
+    /// The member already has this role.
     Unchanged(User),
-    /// The requesting user lacks the permission. Nothing was changed.
+    /// The requesting user lacks the permission. Nothing changed.
     Refused,
-    /// The tenant would have no owner left. Nothing was changed.
+    /// The tenant would have no owner left. Nothing changed.
     LastOwner,
 }
 
@@ -45,7 +45,6 @@ fn of(tenant: TenantId) -> Select<Entity> {
     Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
 }
 
-/// A member of a tenant.
 pub(super) async fn one(
     database: &impl ConnectionTrait,
     tenant: TenantId,
@@ -55,12 +54,11 @@ pub(super) async fn one(
     found.map(User::try_from).transpose()
 }
 
-/// How many members a tenant has.
 pub(super) async fn count(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<u64, StoreError> {
     Ok(of(tenant).count(transaction).await?)
 }
 
-/// Whether a tenant has a member with this address in its stored form.
+/// Reports whether a tenant has a member with this stored address.
 pub(super) async fn has_address(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
@@ -69,7 +67,7 @@ pub(super) async fn has_address(
     Ok(of(tenant).filter(Column::Email.eq(email)).count(transaction).await? > 0)
 }
 
-/// Withdraws the invitations that a user made, except those to a role in `kept`, and returns whether there were any.
+/// Withdraws the invitations of a user, except those to a role in `kept`, and reports whether there were any.
 pub(super) async fn withdraw_invitations(
     transaction: &DatabaseTransaction,
     user: UserId,
@@ -82,7 +80,7 @@ pub(super) async fn withdraw_invitations(
 }
 
 impl Store {
-    /// The members of a tenant, oldest first.
+    /// Returns the members of a tenant, the oldest first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -94,7 +92,7 @@ impl Store {
         .await
     }
 
-    /// A member of a tenant.
+    /// Returns a member of a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -102,9 +100,9 @@ impl Store {
         self.read(async |database| one(database, tenant, member).await).await
     }
 
-    /// Changes a member's role, or removes the member, which ends its sessions. `permits` gets the current roles of
-    /// the requesting user and of the member. Of the invitations that the member made, only those to a role in
-    /// `may_give` stay. Gateways are not affected. `entry` is added to the audit if something changed.
+    /// Changes a member's role, or removes the member, which ends its sessions. `permits` gets the current roles of the
+    /// requesting user and of the member. Withdraws the member's invitations, except those to a role in `may_give`.
+    /// Gateways are not affected. Adds `entry` to the audit if something changed.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the user is not a member of this tenant, [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! Reads and writes of the databases, one file for each noun.
+//! Reads and writes of the databases, one file per subject.
 
 mod access_tokens;
 mod accounts;

@@ -1,6 +1,6 @@
 //! Values that have a name in the database and on the wire.
 
-/// Writes a type as its `name`, and reads it back by searching `ALL`. The text says what kind of name is unknown then.
+/// Implements `Display` by `name` and `FromStr` by searching `ALL`. The literal names the kind of value in errors.
 macro_rules! named_values {
     ($type:ty, $what:literal) => {
         impl std::fmt::Display for $type {

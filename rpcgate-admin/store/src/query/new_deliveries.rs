@@ -1,4 +1,4 @@
-//! Deliveries of test events, and what all deliveries that users ask for have in common.
+//! Deliveries of test events, and the common parts of all deliveries that users request.
 
 use super::chain_events::LoggedEvent;
 use super::delivery_list::Delivery;
@@ -19,10 +19,10 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Deliveries of an endpoint that may wait when more are asked for.
+/// The number of waiting deliveries of an endpoint above which users cannot request more.
 pub const MAX_WAITING: u64 = 20_000;
 
-/// The deliveries of an endpoint that its replays have not made yet.
+/// Returns the number of deliveries of an endpoint that its replays have not made yet.
 async fn in_replays(transaction: &DatabaseTransaction, webhook: Uuid) -> Result<u64, StoreError> {
     use webhook_replays::Column::{Remaining, WebhookId};
     let all = webhook_replays::Entity::find()
@@ -34,7 +34,7 @@ async fn in_replays(transaction: &DatabaseTransaction, webhook: Uuid) -> Result<
     Ok(all.into_iter().map(i64::unsigned_abs).sum())
 }
 
-/// Refuses more deliveries to an endpoint for which too many wait, those of replays that are not made yet included.
+/// Refuses more deliveries to an endpoint for which too many wait, including those of replays that are not made yet.
 pub(super) async fn expect_room(
     transaction: &DatabaseTransaction,
     webhook: Uuid,
@@ -53,7 +53,6 @@ pub(super) async fn expect_room(
     )))
 }
 
-/// A delivery that is due now.
 pub(super) fn due(id: u128, webhook: Uuid, event: Uuid, now: Time) -> Model {
     Model {
         id: Uuid::from_u128(id),
@@ -74,7 +73,6 @@ pub(super) fn due(id: u128, webhook: Uuid, event: Uuid, now: Time) -> Model {
     }
 }
 
-/// Stores an event.
 pub(super) async fn insert_event(
     transaction: &DatabaseTransaction,
     event: &LoggedEvent,

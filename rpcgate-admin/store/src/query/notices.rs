@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// Notices of a tenant for all its members that are kept, and as many for each user; of more, the oldest is removed. They
-/// are counted apart, because what others do to an account must not push out what concerns the whole tenant.
+/// The number of notices kept for all members of a tenant, and for each user; beyond it, the oldest is removed. The two
+/// are counted separately, so that notices about one account cannot push out those about the whole tenant.
 const MAX_NOTICES: u64 = 1_000;
 
-/// Old notices that each new one removes: more than it adds.
+/// The number of old notices that each new one removes: more than it adds.
 const REMOVED_PER_NOTICE: u64 = 8;
 
-/// What a notification is about.
+/// The subject of a notification.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum NotificationKind {
@@ -74,7 +74,7 @@ impl NotificationKind {
         NotificationKind::LimitDecision,
     ];
 
-    /// Its name in the API and in the database.
+    /// Returns its name in the API and in the database.
     pub const fn name(self) -> &'static str {
         match self {
             NotificationKind::DailyRequests80 => Notice::DailyRequests80.name(),
@@ -118,13 +118,13 @@ pub struct AccountNotice {
     pub id: NotificationId,
     /// The tenant.
     pub tenant: TenantId,
-    /// The user whom it concerns; `None` for all members of the tenant.
+    /// The user concerned; `None` for all members of the tenant.
     pub user: Option<UserId>,
     /// Its kind.
     pub kind: NotificationKind,
-    /// Its text, for people.
+    /// The display text.
     pub text: String,
-    /// When it was raised.
+    /// The time when it was raised.
     pub at: Time,
 }
 
@@ -152,14 +152,13 @@ pub struct MailedNotice<'a> {
     pub mails: &'a [OutgoingMail],
 }
 
-/// The notices of a tenant that a user may see.
 pub(super) fn visible(tenant: TenantId, user: UserId) -> Condition {
     let concerned =
         Condition::any().add(Column::UserId.is_null()).add(Column::UserId.eq(Uuid::from_u128(user.0)));
     Condition::all().add(Column::TenantId.eq(Uuid::from_u128(tenant.0))).add(concerned)
 }
 
-/// Stores a notice, and removes old ones for which there is no room beside it.
+/// Stores a notice, and removes old ones beyond the limit.
 pub(super) async fn put(transaction: &DatabaseTransaction, notice: &AccountNotice) -> Result<(), StoreError> {
     let tenant = Uuid::from_u128(notice.tenant.0);
     let row = ActiveModel {
@@ -191,7 +190,6 @@ pub(super) async fn put(transaction: &DatabaseTransaction, notice: &AccountNotic
     inserted.map(drop).map_err(|error| insert_error(error, "notification", "tenant or user", None))
 }
 
-/// Stores a notice and its mails.
 pub(super) async fn put_mailed(
     transaction: &DatabaseTransaction,
     MailedNotice { notice, mails }: MailedNotice<'_>,
@@ -213,7 +211,7 @@ impl Store {
         self.transact(async |transaction| put(transaction, notice).await).await
     }
 
-    /// Stores a notice and its mails: all of them or nothing.
+    /// Stores a notice and its mails in one transaction.
     ///
     /// # Errors
     /// Those of [`put_notice`](Store::put_notice).
@@ -221,8 +219,8 @@ impl Store {
         self.transact(async |transaction| put_mailed(transaction, told).await).await
     }
 
-    /// Stores a notice and its mails like [`put_mailed_notice`](Store::put_mailed_notice), with the audit entry that this store
-    /// carries, unless there is a notice with this identifier already: then nothing is stored, and nothing returned.
+    /// Stores a notice and its mails like [`put_mailed_notice`](Store::put_mailed_notice), with the store's audit
+    /// entry, unless a notice with this identifier exists. Then it stores and returns nothing.
     ///
     /// # Errors
     /// Those of [`put_notice`](Store::put_notice).
@@ -242,7 +240,7 @@ impl Store {
         }
     }
 
-    /// The notices of a tenant that a user may see, the newest first.
+    /// Returns the notices of a tenant that a user may see, the newest first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -255,7 +253,7 @@ impl Store {
         .await
     }
 
-    /// A notice of a tenant, if a user may see it.
+    /// Returns a notice of a tenant, if a user may see it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! What users want to be told of.
+//! The notification preferences of users.
 
 use super::id::UserId;
 use super::notices::NotificationKind;
@@ -14,17 +14,17 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// How a user wants to be told of notifications of one kind.
+/// A user's delivery channels for notifications of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotificationPreference {
-    /// Whether they are in the user's list.
+    /// True if they are in the user's list.
     pub shown: bool,
-    /// Whether they are mailed.
+    /// True if they are mailed.
     pub mail: bool,
 }
 
 impl Store {
-    /// What a user has chosen.
+    /// Returns the preferences of a user.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -43,7 +43,7 @@ impl Store {
         .await
     }
 
-    /// Stores what a user has chosen for a kind.
+    /// Stores a user's preference for a kind.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the user does not exist, [`StoreError::Unavailable`].
@@ -72,8 +72,8 @@ impl Store {
         .await
     }
 
-    /// The members of a tenant whose address is confirmed and who are not disabled, with what each has chosen for a
-    /// kind.
+    /// Returns the members of a tenant whose address is confirmed and who are not disabled, with their preferences for
+    /// a kind.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -15,11 +15,10 @@ use std::cmp;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Rows of a statement, at most.
 const ROWS: usize = 200;
 
 impl Store {
-    /// The notifications that a user has read, and when.
+    /// Returns the notifications that a user has read, with the times.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -38,8 +37,8 @@ impl Store {
         .await
     }
 
-    /// How many of the notices that a user may see and that are of one of these `kinds`, and of `others`, which are in the
-    /// usage database, the user has not read: at most `limit`.
+    /// Returns the number of unread notifications of a user, at most `limit`: visible notices of one of these `kinds`,
+    /// and `others`, which are in the usage database.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -78,7 +77,7 @@ impl Store {
         .await
     }
 
-    /// Marks a notification as read and returns when the user first read it. Reading it again has no effect.
+    /// Marks a notification as read and returns the time when the user first read it. Reading it again has no effect.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the user does not exist, [`StoreError::Unavailable`].
@@ -103,7 +102,7 @@ impl Store {
         .await
     }
 
-    /// Marks these notifications as read, all or none. Those that were read before stay as they are.
+    /// Marks these notifications as read in one transaction. Those that were read before stay unchanged.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the user does not exist, [`StoreError::Unavailable`].

@@ -20,16 +20,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-/// Notifications that one call returns at most.
 const MAX_RETURNED: u64 = 1_000;
-/// Notifications that are mailed at once.
+/// The number of notifications that are mailed at once.
 const MAX_UNMAILED: u64 = 100;
 
 const MINUTE: u64 = 60;
 const DAY: u64 = 86_400;
 
-/// Minutes for which sums of refusals are kept, counted from the newest, so that a gateway that ships late is still
-/// added up.
+/// The number of newest minutes for which sums of refusals are kept, so that late shipments of a gateway are still
+/// added.
 const REFUSALS_KEPT: i64 = 24 * 60;
 
 /// A notification of a tenant.
@@ -41,18 +40,18 @@ pub struct Notification {
     pub tenant: TenantId,
     /// Its kind.
     pub notice: Notice,
-    /// The beginning of the UTC day or minute that it is about.
+    /// The start of its UTC day or minute.
     pub since: Time,
-    /// When it was raised, within that day or minute: the arrival of the newest call known then.
+    /// The time when it was raised, within that day or minute: the arrival of the newest call known then.
     pub at: Time,
-    /// Requests of the day, or calls refused in the minute, when it was raised.
+    /// The requests of the day, or calls refused in the minute, when it was raised.
     pub counted: u64,
-    /// Requests that the plan allows all keys of the tenant in the day; `None` for a spike.
+    /// The requests per day that the plan allows all keys of the tenant; `None` for a spike.
     pub allowed: Option<u64>,
 }
 
 impl Notification {
-    /// Its text for people.
+    /// Returns its display text.
     pub fn text(&self) -> String {
         match (self.notice.percent(), self.allowed) {
             (Some(percent), Some(allowed)) => {
@@ -80,8 +79,8 @@ impl TryFrom<Model> for Notification {
     }
 }
 
-/// Adds to the sums on which notifications depend, and raises those that are due. `allowances` are requests per day;
-/// a tenant that is not among them gets no notification now and must be checked again later.
+/// Adds to the sums behind notifications, and raises those that are due. `allowances` are requests per day; a tenant
+/// without an allowance gets no notification now and must be checked again later.
 pub(super) async fn note(
     transaction: &DatabaseTransaction,
     folded: &Folded,
@@ -111,7 +110,7 @@ pub(super) async fn note(
     raise(transaction, &due).await
 }
 
-/// The notifications due to a tenant that has made `requests` requests in a day.
+/// Returns the notifications due to a tenant that has made `requests` requests in a day.
 fn daily(
     tenant: TenantId,
     day: u64,
@@ -135,14 +134,14 @@ fn notification(
     Notification { id: NotificationId(fresh_id(at)), tenant, notice, since, at, counted, allowed }
 }
 
-/// The moment closest to `now` within the `length` seconds that begin at `since`.
+/// Returns the time closest to `now` within the `length` seconds that begin at `since`.
 fn within(now: Time, since: Time, length: u64) -> Time {
     let last = Time::from_micros(since.micros().saturating_add(length * 1_000_000 - 1));
     now.clamp(since, last)
 }
 
-/// Adds sums to those of a table with the columns period, tenant and sum, and returns the new totals. All
-/// transactions take the rows in the same order, so they cannot deadlock.
+/// Adds sums to a table with the columns period, tenant and sum, and returns the new totals. All transactions take the
+/// rows in the same order, so they cannot deadlock.
 async fn add<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     [period, tenant, sum]: [E::Column; 3],
@@ -170,7 +169,7 @@ async fn add<E: EntityTrait>(
     Ok(totals)
 }
 
-/// Whether to notify of the spike in this minute. If so, it is recorded as the tenant's last.
+/// Reports whether to notify about the spike in this minute. If so, records it as the tenant's last.
 async fn claim(transaction: &DatabaseTransaction, tenant: TenantId, minute: u64) -> Result<bool, StoreError> {
     use spikes::{Column, Entity};
     let known = Expr::col((Entity, Column::Minute)).add(stored(SPIKE_PAUSE));
@@ -185,7 +184,7 @@ async fn claim(transaction: &DatabaseTransaction, tenant: TenantId, minute: u64)
     Ok(transaction.execute(&insert).await?.rows_affected() == 1)
 }
 
-/// Stores the notifications that are not stored yet.
+/// Stores new notifications.
 async fn raise(transaction: &DatabaseTransaction, due: &[Notification]) -> Result<(), StoreError> {
     for chunk in due.chunks(ROWS) {
         let mut insert = Query::insert();
@@ -218,8 +217,8 @@ async fn raise(transaction: &DatabaseTransaction, due: &[Notification]) -> Resul
 }
 
 impl UsageStore {
-    /// The requests that each tenant's plan windows have counted in the UTC day with this number, as far as they were
-    /// shipped.
+    /// Returns the requests that each tenant's plan windows have counted in the UTC day with this number, from shipped
+    /// records.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -238,8 +237,8 @@ impl UsageStore {
         })
     }
 
-    /// Raises what is due for a UTC day and was not raised with a shipment, because the allowance was unknown then or
-    /// has become smaller. `now` is the time of the notification, if it lies within the day.
+    /// Raises notifications that are due for a UTC day but were not raised with a shipment, because the allowance was
+    /// unknown or has become smaller. `now` is the time of the notification, if it lies within the day.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -277,7 +276,7 @@ impl UsageStore {
         })
     }
 
-    /// The notifications of a tenant, the newest first: the last 1,000.
+    /// Returns the notifications of a tenant, the newest first: the last 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -294,12 +293,12 @@ impl UsageStore {
             .await?;
         let mut all: Vec<Notification> =
             rows.into_iter().map(Notification::try_from).collect::<Result<_, _>>()?;
-        // Among those raised at the same time, the highest threshold comes first.
+        // Of those raised at the same time, the highest threshold comes first.
         all.sort_by_key(|one| (Reverse(one.at), Reverse(one.notice)));
         Ok(all)
     }
 
-    /// The identifiers of the newest notifications of a tenant that are of one of these `kinds`: at most `limit`.
+    /// Returns the identifiers of a tenant's newest notifications of one of these `kinds`: at most `limit`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -316,7 +315,7 @@ impl UsageStore {
                 .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
                 .order_by_desc(Column::At)
                 .limit(limit);
-            // Without this condition, the index of the tenant's newest is the only one that fits.
+            // Without this condition, only the index of the tenant's newest fits.
             if Notice::ALL.iter().any(|notice| !kinds.contains(notice)) {
                 newest = newest.filter(Column::Notice.is_in(kinds.iter().map(|kind| kind.name())));
             }
@@ -326,7 +325,7 @@ impl UsageStore {
         .await
     }
 
-    /// A notification of a tenant.
+    /// Returns a notification of a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -343,7 +342,7 @@ impl UsageStore {
         .await
     }
 
-    /// Notifications whose mails are not written yet, of any tenant: some of them.
+    /// Returns some notifications of any tenant whose mails are not written yet.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! The work that waits for operators, the oldest first: over all tenants.
+//! The work that waits for operators, the oldest first, over all tenants.
 
 use super::id::{LimitRequestId, TicketId};
 use super::invoices::{Invoice, InvoiceNumber, InvoiceStatus};
@@ -13,12 +13,11 @@ use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-/// Things that one call returns at most.
 const MAX_OLDEST: u64 = 1_000;
 
 impl Store {
-    /// The limit requests that nobody has decided, the oldest first, starting behind `after` in this order: at most `limit`,
-    /// and at most 1,000.
+    /// Returns the pending limit requests, the oldest first, starting after `after`: at most `limit`, and at most
+    /// 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -46,7 +45,7 @@ impl Store {
         .await
     }
 
-    /// The tickets that wait for an operator, the oldest first, starting behind `after` in this order: at most `limit`, and at
+    /// Returns the tickets that wait for an operator, the oldest first, starting after `after`: at most `limit`, and at
     /// most 1,000.
     ///
     /// # Errors
@@ -75,8 +74,8 @@ impl Store {
         .await
     }
 
-    /// The invoices that are not paid although they are due at `now`, the oldest first, starting behind `after` in this
-    /// order: at most `limit`, and at most 1,000.
+    /// Returns the unpaid invoices that are due at `now`, the oldest first, starting after `after`: at most `limit`,
+    /// and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! How much work waits for operators, and how many answers for a tenant.
+//! The amount of work that waits for operators, and the number of answers that wait for a tenant.
 
 use super::limit_requests::RequestStatus;
 use super::ticket_status::TicketStatus;
@@ -11,14 +11,14 @@ use uuid::Uuid;
 /// Work that waits for operators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenWork {
-    /// Limit requests that nobody has decided.
+    /// Pending limit requests.
     pub limit_requests: u64,
     /// Tickets that wait for an operator.
     pub tickets: u64,
 }
 
 impl Store {
-    /// The work that waits for operators, of all tenants.
+    /// Returns the work of all tenants that waits for operators.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -35,7 +35,7 @@ impl Store {
         .await
     }
 
-    /// The number of a tenant's tickets that an operator has answered and that wait for the tenant.
+    /// Returns the number of a tenant's tickets that an operator has answered and that wait for the tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,5 +1,5 @@
-//! Mails that wait to be sent. A sender claims a mail before it sends it: until its lease is over no other sender does,
-//! and if the sender was killed, the mail is due again then.
+//! Mails that wait to be sent. A sender claims a mail before it sends it. No other sender sends it until the lease
+//! ends; if the sender was killed, the mail is due again then.
 
 use super::digest::Digest;
 use super::id::NotificationId;
@@ -17,11 +17,11 @@ use std::fmt;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Mails that may wait for one recipient; of more, the oldest is dropped, since the newest link is the one that works.
+/// The number of mails that may wait for one recipient. Beyond it, the oldest is dropped, because the newest link is
+/// the one that works.
 const MAX_PER_RECIPIENT: u64 = 20;
-/// Mails that may wait in all.
 const MAX_WAITING: u64 = 10_000;
-/// How long it is remembered that a notification was mailed: longer than one may be mailed after it was raised.
+/// The time that it is remembered that a notification was mailed: longer than it may be mailed after it was raised.
 const MAILED_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 /// A mail to be sent.
@@ -33,9 +33,9 @@ pub struct OutgoingMail {
     pub recipient: Digest,
     /// The sealed content.
     pub content: Vec<u8>,
-    /// When it was written.
+    /// The time when it was written.
     pub created_at: Time,
-    /// When it is given up.
+    /// The time when it is given up.
     pub expires_at: Time,
 }
 
@@ -45,27 +45,27 @@ impl fmt::Debug for OutgoingMail {
     }
 }
 
-/// Whether there was room for a mail.
+/// The result of storing a mail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MailRoom {
-    /// There was.
+    /// It was stored.
     Found,
-    /// There is, since the oldest mail of the same recipient was dropped.
+    /// It was stored after the oldest mail of the same recipient was dropped.
     Made,
-    /// Too many mails wait; this one was not stored.
+    /// It was not stored, because too many mails wait.
     Full,
 }
 
-/// A mail that this sender is to send.
+/// A mail that this sender must send.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClaimedMail {
     /// Its identifier.
     pub id: u128,
     /// The sealed content.
     pub content: Vec<u8>,
-    /// When it was written.
+    /// The time when it was written.
     pub created_at: Time,
-    /// How often it was claimed, this time included.
+    /// The number of claims, including this one.
     pub tries: u32,
 }
 
@@ -76,16 +76,16 @@ impl fmt::Debug for ClaimedMail {
     }
 }
 
-/// What a sender gets.
+/// The result of a claim.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClaimedMails {
-    /// The mails, the one that was due first at the front.
+    /// The mails, in order of due time.
     pub mails: Vec<ClaimedMail>,
-    /// The number of due mails that were removed, because they have expired.
+    /// The number of expired mails that were removed.
     pub expired: u64,
 }
 
-/// Removes the mails of a recipient that are too many once another one is stored, and returns whether there were any.
+/// Removes the excess mails of a recipient before another one is stored, and reports whether there were any.
 async fn make_room(transaction: &DatabaseTransaction, recipient: &Digest) -> Result<bool, StoreError> {
     let surplus = Entity::find()
         .select_only()
@@ -103,7 +103,6 @@ async fn make_room(transaction: &DatabaseTransaction, recipient: &Digest) -> Res
     Ok(true)
 }
 
-/// Stores a mail if there is room for it.
 pub(super) async fn put(
     transaction: &DatabaseTransaction,
     mail: &OutgoingMail,
@@ -128,7 +127,7 @@ pub(super) async fn put(
     Ok(room)
 }
 
-/// Notifications of which it need not be known any more that they were mailed.
+/// Selects notifications whose mailing need not be remembered any more.
 pub(super) fn is_mailed_long_ago(now: Time) -> Condition {
     let kept = i64::try_from(MAILED_KEPT.as_micros()).unwrap_or(i64::MAX);
     Condition::all().add(mailed_notifications::Column::At.lte(moment(now).saturating_sub(kept)))
@@ -169,7 +168,7 @@ impl Store {
         .await
     }
 
-    /// Whether a sender has something to do at `now`.
+    /// Reports whether a mail is due at `now`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -178,7 +177,7 @@ impl Store {
         self.read(async |database| Ok(due.into_tuple::<Uuid>().one(database).await?.is_some())).await
     }
 
-    /// The number of mails that wait to be sent.
+    /// Returns the number of waiting mails.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -186,8 +185,8 @@ impl Store {
         self.read(async |database| Ok(Entity::find().count(database).await?)).await
     }
 
-    /// Claims up to `limit` of the mails that are due at `now`: until `lease` is over, no other sender gets them. Due
-    /// mails that have expired are removed instead.
+    /// Claims at most `limit` mails that are due at `now`. No other sender gets them until `lease` is over. Removes due
+    /// mails that have expired instead.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -227,7 +226,7 @@ impl Store {
         .await
     }
 
-    /// Makes a claimed mail due at this time, or when it expires, if that is earlier. Nothing is done if another sender
+    /// Makes a claimed mail due at this time, or when it expires, if that is earlier. Does nothing if another sender
     /// has claimed it since.
     ///
     /// # Errors
@@ -245,7 +244,7 @@ impl Store {
         .await
     }
 
-    /// Renews the claim of a mail until `due_at`. Nothing is done if another sender has claimed it since.
+    /// Renews the claim of a mail until `due_at`. Does nothing if another sender has claimed it since.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! Everything that operators set over the configuration.
+//! The operators' overrides of the configuration.
 
 use super::plan_figures::plan;
 use super::scheduled_changes;
@@ -10,7 +10,7 @@ use rpcgate_config::Overlay;
 use rpcgate_core::backend::BoxFuture;
 use sea_orm::{ConnectionTrait, EntityTrait};
 
-/// Everything that operators set over the configuration, also changes that take effect later.
+/// Reads the operators' overrides of the configuration, including changes that take effect later.
 pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Overlay, StoreError> {
     let mut overlay = Overlay::default();
     for row in plans::Entity::find().all(database).await? {
@@ -28,7 +28,7 @@ pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Overlay, Sto
 }
 
 impl Store {
-    /// Everything that operators set over the configuration, as one snapshot.
+    /// Reads the operators' overrides of the configuration as one snapshot.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -15,7 +15,7 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use uuid::Uuid;
 
-/// Passkeys that a user may have.
+/// The number of passkeys that a user may have.
 pub const MAX_PASSKEYS: u64 = 20;
 
 /// A passkey of a user.
@@ -23,7 +23,7 @@ pub const MAX_PASSKEYS: u64 = 20;
 pub struct StoredPasskey {
     /// Its identifier.
     pub id: PasskeyId,
-    /// Whose it is.
+    /// The owner.
     pub user: UserId,
     /// The authenticator's identifier of the key.
     pub credential: Vec<u8>,
@@ -31,11 +31,11 @@ pub struct StoredPasskey {
     pub name: String,
     /// The public key and its counter, as JSON.
     pub passkey: String,
-    /// How often it was used.
+    /// The number of uses.
     pub uses: u64,
-    /// When it was registered.
+    /// The time of registration.
     pub created_at: Time,
-    /// When it was last used.
+    /// The time of the last use.
     pub used_at: Option<Time>,
 }
 
@@ -57,7 +57,7 @@ impl TryFrom<Model> for StoredPasskey {
 }
 
 impl Store {
-    /// Notes that `token`, which is valid until `expires_at`, is used. Returns false if it was used before.
+    /// Records the use of `token`, which is valid until `expires_at`. Returns false if it was used before.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -66,7 +66,7 @@ impl Store {
             .await
     }
 
-    /// Uses a factor up for something that the store does not do itself. Returns false if it was used before.
+    /// Consumes a factor for an action outside the store. Returns false if it was used before.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -86,7 +86,7 @@ impl Store {
         .await
     }
 
-    /// The passkeys of a user, the oldest first.
+    /// Returns the passkeys of a user, the oldest first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -99,7 +99,7 @@ impl Store {
         .await
     }
 
-    /// The passkey that an authenticator knows by this identifier, whoever owns it: a log-in by a passkey begins
+    /// Returns the passkey that an authenticator knows by this identifier, of any user: a log-in by a passkey begins
     /// without a user.
     ///
     /// # Errors
@@ -113,12 +113,12 @@ impl Store {
     }
 
     /// Adds a passkey whose registration began at `begun_at`. If it is the user's first factor, `codes` become the
-    /// recovery codes and all sessions of the user end except `keep`. Returns whether it is the first, or `None`, and
-    /// adds nothing, if another factor was added since.
+    /// recovery codes and all sessions of the user end except `keep`. Reports whether it is the first. Returns `None`,
+    /// and adds nothing, if another factor was added since.
     ///
     /// # Errors
-    /// [`StoreError::Full`] if the user has [`MAX_PASSKEYS`], [`StoreError::Taken`] if the credential is registered
-    /// already, [`StoreError::Unavailable`].
+    /// [`StoreError::Full`] if the user has [`MAX_PASSKEYS`], [`StoreError::Taken`] if the credential is already
+    /// registered, [`StoreError::Unavailable`].
     pub async fn add_passkey(
         &self,
         passkey: &StoredPasskey,
@@ -159,11 +159,11 @@ impl Store {
         .await
     }
 
-    /// Uses up a factor and removes a passkey of the user. All sessions of the user end except `keep`. Returns false,
-    /// and does nothing, if the factor has been used already.
+    /// Consumes a factor and removes a passkey of the user. All sessions of the user end except `keep`. Returns false,
+    /// and does nothing, if the factor was used before.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if the user has no such passkey, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the user does not have this passkey, [`StoreError::Unavailable`].
     pub async fn remove_passkey(
         &self,
         (user, keep): (UserId, SessionId),
@@ -188,8 +188,8 @@ impl Store {
         .await
     }
 
-    /// Uses up a passkey and opens a session by it alone, with its first refresh token. Returns false, and does
-    /// nothing, if the passkey was used or removed meanwhile, or the account has been disabled.
+    /// Consumes a passkey and opens a session by it alone, with its first refresh token. Returns false, and does
+    /// nothing, if the passkey was used or removed, or the account was disabled.
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::Unavailable`].

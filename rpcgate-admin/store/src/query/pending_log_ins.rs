@@ -1,4 +1,4 @@
-//! Log-ins whose password was right and whose second factor has not been given yet.
+//! Log-ins with a correct password that wait for the second factor.
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
@@ -20,16 +20,15 @@ use sea_orm::{
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long a log-in waits for its second factor.
+/// The time that a log-in waits for its second factor.
 pub const PENDING_LOG_IN_LIFE: Duration = Duration::from_secs(300);
 
-/// Factors that may be tried for one log-in.
+/// The number of factors that may be tried for one log-in.
 pub const FACTOR_TRIES: u64 = 5;
 
-/// Log-ins of one user that may wait at once; a new one removes the oldest.
+/// The number of log-ins of one user that may wait at once; a new one removes the oldest.
 pub const MAX_PENDING_LOG_INS: u64 = 10;
 
-/// Ends the log-ins of a user that wait for a factor.
 pub(super) async fn end_all(transaction: &DatabaseTransaction, user: Uuid) -> Result<(), StoreError> {
     Entity::delete_many().filter(Column::UserId.eq(user)).exec(transaction).await?;
     Ok(())
@@ -37,8 +36,7 @@ pub(super) async fn end_all(transaction: &DatabaseTransaction, user: Uuid) -> Re
 
 impl Store {
     /// Stores the token of a log-in that waits for a second factor. `verified` is the hash against which the password
-    /// was verified. Returns false, and does nothing, if the hash has changed since, or the account has been
-    /// disabled.
+    /// was verified. Returns false, and does nothing, if the hash has changed since, or the account was disabled.
     ///
     /// # Errors
     /// [`StoreError::Taken`] if a token with this digest exists, [`StoreError::Unavailable`].
@@ -80,7 +78,7 @@ impl Store {
         .await
     }
 
-    /// Whose log-in this is, or `None` if it was finished, has expired, or all its tries are used up.
+    /// Returns the user of this log-in, or `None` if it was finished, has expired, or has no tries left.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -92,13 +90,12 @@ impl Store {
         .await
     }
 
-    /// Counts a try to give the second factor of a log-in, before the factor is verified. Returns false if no try is
-    /// left.
+    /// Counts a try of the second factor of a log-in, before the factor is verified. Returns false if no try is left.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn count_factor_try(&self, token: &Digest, now: Time) -> Result<bool, StoreError> {
-        // Everyone can send any token, so an unknown one must not take a place in the queue of writers.
+        // Anyone can send any token, so an unknown one must not take a slot in the writers' queue.
         let known = async |database: &DatabaseConnection| Ok(alive(token, now).count(database).await?);
         if self.read(known).await? == 0 {
             return Ok(false);
@@ -114,9 +111,9 @@ impl Store {
         .await
     }
 
-    /// Uses up the factor and the log-in with this token, and opens the session with its first refresh token. Returns
-    /// false, and does nothing, if one of the two has been used or has expired, if the password has changed since the
-    /// log-in began, or if the account has been disabled.
+    /// Consumes the factor and the log-in with this token, and opens the session with its first refresh token. Returns
+    /// false, and does nothing, if one of the two was used or has expired, if the password has changed since the log-in
+    /// began, or if the account was disabled.
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::Unavailable`].
@@ -153,7 +150,6 @@ impl Store {
     }
 }
 
-/// The log-in with this token, if it still waits.
 fn alive(token: &Digest, now: Time) -> sea_orm::Select<Entity> {
     Entity::find_by_id(token.bytes())
         .filter(Column::ExpiresAt.gt(moment(now)))

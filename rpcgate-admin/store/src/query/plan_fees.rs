@@ -1,4 +1,4 @@
-//! The fees of plans with the days from which on they hold, so that a month is billed by the fees of its days.
+//! The fees of plans with the days from which they apply, so that a month is billed by the fees of its days.
 
 use super::tier_changes::TenantPlan;
 use super::value::{count, moment, number, time};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const DAY: u64 = 86_400;
 
-/// How long a fee is kept after another one has followed it: longer than any month stays unbilled.
+/// The time that a superseded fee is kept: longer than any month stays unbilled.
 const KEPT: Duration = Duration::from_secs(400 * DAY);
 
 /// A fee of a plan.
@@ -22,10 +22,10 @@ const KEPT: Duration = Duration::from_secs(400 * DAY);
 pub struct PlanFee {
     /// The plan.
     pub plan: TenantPlan,
-    /// The begin of the day (UTC) from which on it holds, until that of the plan's next fee.
+    /// The start of the first day (UTC) on which it applies, until the plan's next fee.
     pub since: Time,
-    /// The fee for a month, in cents; `None` for a plan that has the fee of its base, and for one of the four that has the
-    /// configured fee.
+    /// The fee for a month, in cents. `None` means the fee of the base for a custom plan, and the configured fee for a
+    /// built-in plan.
     pub cents: Option<u64>,
 }
 
@@ -57,7 +57,6 @@ async fn insert(transaction: &DatabaseTransaction, fee: PlanFee) -> Result<(), S
     Ok(())
 }
 
-/// Removes the fees of a plan that no unbilled month can contain.
 async fn prune(transaction: &DatabaseTransaction, plan: TenantPlan, now: Time) -> Result<(), StoreError> {
     let kept = u64::try_from(KEPT.as_micros()).unwrap_or(u64::MAX);
     let oldest = moment(Time::from_micros(now.micros().saturating_sub(kept)));
@@ -69,8 +68,8 @@ async fn prune(transaction: &DatabaseTransaction, plan: TenantPlan, now: Time) -
     Ok(())
 }
 
-/// Records that the fee of a plan is `after` from the day of `now` on, and that it was `before` until then, if nothing else is
-/// recorded. A second change within a day replaces the first one.
+/// Records that the fee of a plan is `after` from the day of `now` on, and that it was `before` until then, if no
+/// earlier fee is recorded. A second change within a day replaces the first one.
 pub(super) async fn record_fee(
     transaction: &DatabaseTransaction,
     plan: TenantPlan,
@@ -101,7 +100,7 @@ pub(super) async fn record_fee(
 }
 
 impl Store {
-    /// The recorded fees of all plans, for each plan the oldest first.
+    /// Returns the recorded fees of all plans, for each plan the oldest first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -113,7 +112,7 @@ impl Store {
         .await
     }
 
-    /// Records the fees of the four plans, in cents, from the day of `now` on. Nothing is written if they are recorded.
+    /// Records the fees of the built-in plans, in cents, from the day of `now` on, unless they are already recorded.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

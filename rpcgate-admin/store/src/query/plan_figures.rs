@@ -1,4 +1,4 @@
-//! The figures that operators have set for the four plans: their rows.
+//! The rows of the figures that operators have set for the built-in plans.
 
 use super::plan_fees::record_fee;
 use super::value::{count, number, unreadable};
@@ -11,7 +11,6 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{DatabaseTransaction, EntityTrait};
 
-/// The figures in a row.
 pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
     let figure = |stored: Option<i64>| stored.map(|stored| count("figure of a plan", stored)).transpose();
     let small = |stored: Option<i64>| {
@@ -47,7 +46,7 @@ pub(super) fn check_figures(tier: Tier, change: &PlanChange) -> Result<(), Store
     row(tier, change).map(drop)
 }
 
-/// Sets the given figures of a plan from `now` on; the others stay as they are.
+/// Sets the given figures of a plan from `now` on; the others stay unchanged.
 pub(super) async fn set_figures(
     transaction: &DatabaseTransaction,
     tier: Tier,
@@ -64,7 +63,7 @@ pub(super) async fn set_figures(
     Ok(())
 }
 
-/// Sets the given figures of a plan from `now` on, and none of the others any more.
+/// Replaces all figures that are set for a plan from `now` on.
 pub(super) async fn replace_figures(
     transaction: &DatabaseTransaction,
     tier: Tier,
@@ -83,13 +82,11 @@ pub(super) async fn replace_figures(
     Ok(())
 }
 
-/// The fee of a plan that operators have set.
 async fn fee_of(transaction: &DatabaseTransaction, tier: Tier) -> Result<Option<u64>, StoreError> {
     let row = Entity::find_by_id(tier.name()).one(transaction).await?;
     Ok(row.map(|row| plan(&row)).transpose()?.and_then(|plan| plan.monthly_fee))
 }
 
-/// The row of a plan, and the columns that are given.
 fn row(tier: Tier, change: &PlanChange) -> Result<(ActiveModel, Vec<Column>), StoreError> {
     let counts = &change.counts;
     let figures = [

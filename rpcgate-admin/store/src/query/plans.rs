@@ -1,4 +1,4 @@
-//! Plans: the figures that operators set.
+//! The figures of plans that operators set.
 
 use super::changes::{NewChange, record};
 use super::live_tenants::live_tenant;
@@ -15,8 +15,8 @@ use rpcgate_core::plan::{Counts, Tier};
 use sea_orm::{DatabaseTransaction, EntityTrait};
 use std::collections::BTreeMap;
 
-/// How many things of each kind a tenant may have: as its plan says, `configured` and overridden by the settings of
-/// operators, and its contracts.
+/// Returns the limits on a tenant's objects of each kind: those of its plan in `configured`, overridden by operators,
+/// and its contracts.
 pub(super) async fn counts(
     transaction: &DatabaseTransaction,
     configured: &Plans,
@@ -34,13 +34,13 @@ pub(super) async fn counts(
     Ok(terms::of_tenant(transaction, tenant, now).await?.plan(plan_of_tenant, now).counts)
 }
 
-/// The error that a tenant has the maximum number of `things`, and the remedy.
+/// Returns the error for a tenant that has the maximum number of `things`, with the remedy.
 pub(super) fn full(max: u32, things: &str, remedy: &str) -> StoreError {
     StoreError::Full(format!("the plan allows {max} {things}: {remedy}, or ask for a larger plan"))
 }
 
 impl Store {
-    /// The limits that operators set, by plan.
+    /// Returns the limits that operators set, by plan.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -52,7 +52,7 @@ impl Store {
         .await
     }
 
-    /// Sets the given figures of a plan; the others stay as they are.
+    /// Sets the given figures of a plan; the others stay unchanged.
     ///
     /// # Errors
     /// [`StoreError::TooLarge`] for a limit beyond 2⁶³ − 1, [`StoreError::Unavailable`].
@@ -69,7 +69,7 @@ impl Store {
         .await
     }
 
-    /// Sets the given figures of a plan, and none of the others any more. Changes that wait for their time stay.
+    /// Replaces all figures that are set for a plan. Scheduled changes stay.
     ///
     /// # Errors
     /// Those of [`put_plan`](Store::put_plan).

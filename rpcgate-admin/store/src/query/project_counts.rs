@@ -1,4 +1,4 @@
-//! How many usable keys and endpoints projects have.
+//! The number of usable keys and endpoints per project.
 
 use super::keys::active;
 use crate::entity::{keys, projects, webhooks};
@@ -9,7 +9,7 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// The numbers of what belongs to a project.
+/// The counts of a project.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ProjectCounts {
     /// Keys that can be used.
@@ -19,7 +19,7 @@ pub struct ProjectCounts {
 }
 
 impl Store {
-    /// The numbers of those of `projects` that belong to the tenant and have any.
+    /// Returns the counts of those of `projects` that belong to the tenant and have any.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -17,13 +17,13 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Deleted projects of a tenant whose rows are kept.
+/// The number of deleted projects per tenant whose rows are kept.
 const DELETED_KEPT: u64 = 1_000;
 
-/// Whether a project has a log of events.
+/// A condition: the project has a log of events.
 pub(super) const HAS_LOG: &str =
     "EXISTS (SELECT 1 FROM project_events WHERE project_events.project_id = projects.id)";
-/// Whether a project has webhooks, deleted or not.
+/// A condition: the project has webhooks, deleted or not.
 const HAS_WEBHOOK: &str = "EXISTS (SELECT 1 FROM webhooks WHERE webhooks.project_id = projects.id)";
 
 /// A project, the unit of metering.
@@ -33,13 +33,13 @@ pub struct Project {
     pub id: ProjectId,
     /// The tenant it belongs to.
     pub tenant: TenantId,
-    /// Its name, for people.
+    /// Its display name.
     pub name: String,
     /// If not empty, only these methods are allowed.
     pub allowed_methods: Vec<String>,
     /// These methods are never allowed.
     pub blocked_methods: Vec<String>,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Time,
 }
 
@@ -58,18 +58,17 @@ impl TryFrom<Model> for Project {
     }
 }
 
-/// A change to a project; fields that are `None` stay as they are.
+/// A change of a project; fields that are `None` stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProjectChange {
     /// Its name.
     pub name: Option<String>,
-    /// The methods that are allowed, if any are listed.
+    /// The methods that are allowed; empty allows all.
     pub allowed_methods: Option<Vec<String>>,
     /// The methods that are never allowed.
     pub blocked_methods: Option<Vec<String>>,
 }
 
-/// Projects that are not deleted.
 pub(super) fn live() -> Select<Entity> {
     Entity::find().filter(Column::DeletedAt.is_null())
 }
@@ -83,7 +82,7 @@ pub(super) async fn expect_live(
     found.map(|row| TenantId(row.tenant_id.as_u128())).ok_or(StoreError::NotFound("project"))
 }
 
-/// Removes deleted projects with all that belongs to them. Their usage stays and refers to them by identifier.
+/// Removes deleted projects and their dependent rows. Their usage stays and refers to them by identifier.
 pub(super) async fn remove(
     transaction: &DatabaseTransaction,
     projects: Vec<Uuid>,
@@ -106,11 +105,11 @@ fn methods(names: &[String]) -> String {
 }
 
 impl Store {
-    /// Adds a project. Gateways are not notified, since it has no keys yet.
+    /// Adds a project. Gateways are not notified, because it has no keys yet.
     ///
     /// # Errors
-    /// [`StoreError::Taken`], [`StoreError::NotFound`] if the tenant does not exist, [`StoreError::Full`] if it has
-    /// as many undeleted projects as its plan allows; [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`], [`StoreError::NotFound`] if the tenant does not exist, [`StoreError::Full`] if the number
+    /// of projects that its plan allows is reached; [`StoreError::Unavailable`].
     pub fn create_project<'a>(&'a self, project: &'a Project) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.write(async |transaction| {
@@ -125,7 +124,7 @@ impl Store {
                     .column(Column::Id)
                     .filter(its)
                     .filter(Column::DeletedAt.is_not_null())
-                    // What may be much is left to the sweep, which removes it in steps.
+                    // Large projects are left to the sweep, which removes them in steps.
                     .filter(Expr::cust(HAS_LOG).not())
                     .filter(Expr::cust(HAS_WEBHOOK).not())
                     .order_by_desc(Column::DeletedAt)
@@ -148,7 +147,7 @@ impl Store {
         })
     }
 
-    /// A tenant's project.
+    /// Returns a tenant's project.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -162,7 +161,7 @@ impl Store {
         .await
     }
 
-    /// The tenant of a project, for operators, who name a project without its tenant.
+    /// Returns the tenant of a project, for operators, who name a project without its tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -174,7 +173,7 @@ impl Store {
         .await
     }
 
-    /// A tenant's projects, oldest first.
+    /// Returns a tenant's projects, the oldest first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -193,8 +192,7 @@ impl Store {
         })
     }
 
-    /// Applies `change` to a tenant's project in one transaction and returns the changed project. Gateways are
-    /// notified of changed method lists.
+    /// Applies `change` to a tenant's project and returns the project. Notifies gateways about changed method lists.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the project is not this tenant's, [`StoreError::Unavailable`].
@@ -250,8 +248,8 @@ impl Store {
         self.update_project(tenant, project, &change, now).await.map(drop)
     }
 
-    /// Deletes a tenant's project: its keys are revoked, its webhooks deleted, and it is no longer found. Its usage stays, and so do the
-    /// rows that say which tenant the usage belongs to.
+    /// Deletes a tenant's project: it is no longer found, its keys are revoked and its webhooks deleted. Its usage
+    /// stays, and so do the rows that give the tenant of the usage.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the project is not this tenant's, [`StoreError::Unavailable`].
@@ -276,7 +274,7 @@ impl Store {
                 .filter(keys::Column::ProjectId.eq(id))
                 .filter(keys::Column::RevokedAt.is_null());
             its_keys.exec(transaction).await?;
-            // Their rows are left to the sweep: there may be many.
+            // The sweep removes their rows, because there may be many.
             let its_webhooks = webhooks::Entity::update_many()
                 .col_expr(webhooks::Column::Active, Expr::value(false))
                 .col_expr(webhooks::Column::DeletedAt, Expr::value(moment(now)))

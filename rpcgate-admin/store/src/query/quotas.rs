@@ -18,18 +18,16 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Quotas that one call returns at most.
 const MOST_QUOTAS: u64 = 200_000;
 
-/// The quota in a row; without a row the project has that of its plan.
+/// Returns the quota in a row; a project without a row has that of its plan.
 ///
-/// A limit may be any `u64`. Its column has 64 bits with a sign, and holds the same bits: limits from 2⁶³ on are negative
+/// A limit may be any `u64`. Its column is a signed 64-bit integer with the same bits: limits from 2⁶³ on are negative
 /// there. No query compares them.
 pub(super) fn quota(row: Option<&Model>, plan: PlanQuota) -> ProjectQuota {
     row.map_or(ProjectQuota::of_plan(plan), own_quota)
 }
 
-/// The quota in a row.
 pub(super) fn own_quota(row: &Model) -> ProjectQuota {
     ProjectQuota {
         cu_per_day: row.cu_per_day.cast_unsigned(),
@@ -39,7 +37,7 @@ pub(super) fn own_quota(row: &Model) -> ProjectQuota {
     }
 }
 
-/// The quota of the projects of a tenant for which none is set. A tenant that does not exist has no projects.
+/// Returns the quota of a tenant's projects without their own. A tenant that does not exist has no projects.
 async fn plan_quota(
     database: &impl ConnectionTrait,
     tenant: TenantId,
@@ -53,7 +51,8 @@ async fn plan_quota(
 }
 
 impl Store {
-    /// The quota of a tenant's project at `now`, with the figures of `plans`, or `None` if the project is not this tenant's.
+    /// Returns the quota of a tenant's project at `now`, with the figures of `plans`, or `None` if the project is not
+    /// this tenant's.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -76,7 +75,7 @@ impl Store {
         .await
     }
 
-    /// The quotas of all projects of a tenant at `now`, with the figures of `plans`, the oldest project first.
+    /// Returns the quotas of all projects of a tenant at `now`, with the figures of `plans`, the oldest project first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -102,7 +101,7 @@ impl Store {
         .await
     }
 
-    /// The quotas that operators have set, by project.
+    /// Returns the quotas that operators have set, by project.
     ///
     /// # Errors
     /// [`StoreError::TooWide`] for more than 200,000, [`StoreError::Unavailable`].
@@ -117,7 +116,7 @@ impl Store {
         .await
     }
 
-    /// The quotas that operators have set for the projects of a tenant.
+    /// Returns the quotas that operators have set for the projects of a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -136,7 +135,7 @@ impl Store {
         .await
     }
 
-    /// Sets all limits of a project's quota. [`ProjectQuota::has_row`] is ignored.
+    /// Sets all limits of a project's quota. Ignores [`ProjectQuota::has_row`].
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the project does not exist, [`StoreError::Unavailable`].
@@ -165,10 +164,10 @@ impl Store {
         .await
     }
 
-    /// Removes a project's quota, so that it has again that of the tenant's contracts or plan.
+    /// Removes a project's quota, so that the quota of the tenant's contracts or plan applies again.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it has none or the project does not exist, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if it has no quota or the project does not exist, [`StoreError::Unavailable`].
     pub async fn delete_quota(&self, project: ProjectId, now: Time) -> Result<(), StoreError> {
         let tenant = self.tenant_of(project).await?.ok_or(StoreError::NotFound("project"))?;
         self.write_settings(Some(tenant), now, async |transaction| {

@@ -10,7 +10,7 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
-/// Stores the only recovery codes that a user has from here on.
+/// Replaces all recovery codes of a user.
 pub(super) async fn replace(
     transaction: &DatabaseTransaction,
     user: UserId,
@@ -27,7 +27,7 @@ pub(super) async fn replace(
 }
 
 impl Store {
-    /// The one of these hashes that is the hash of a user's recovery code.
+    /// Returns the hash among these that belongs to a user's recovery code.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -46,8 +46,8 @@ impl Store {
         Ok(found.and_then(|row| hashes.iter().find(|hash| hash.bytes() == row.hash).copied()))
     }
 
-    /// Uses up a factor and replaces the user's recovery codes. Returns false, and does nothing, if the factor has
-    /// been used already.
+    /// Consumes a factor and replaces the user's recovery codes. Returns false, and does nothing, if the factor was
+    /// used before.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

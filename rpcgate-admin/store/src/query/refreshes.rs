@@ -1,5 +1,5 @@
-//! Refresh tokens. Each is used once. A token that is used again ends its session, because two parties have it then
-//! and it is unknown which of them stole it.
+//! Refresh tokens. Each is used once. A token that is used again ends its session: two parties have it, and one of
+//! them, unknown which, stole it.
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
@@ -15,16 +15,16 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseConnection, EntityTrait, PaginatorTrait, QueryFilter};
 use std::time::Duration;
 
-/// Tokens kept for one session, including used ones. A session with more ends: forgetting its oldest tokens instead
-/// would let a thief flush the evidence of a reuse.
+/// The number of tokens kept for one session, including used ones. A session with more ends: if its oldest tokens were
+/// forgotten instead, a thief could flush the evidence of a reuse.
 const MAX_TOKENS: u64 = 10_000;
 
 /// The lifetimes of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionLifetimes {
-    /// How long it lives after its last renewal.
+    /// The lifetime after the last renewal.
     pub idle: Duration,
-    /// How long it lives in all, however often it is renewed.
+    /// The total lifetime, however often it is renewed.
     pub absolute: Duration,
 }
 
@@ -35,12 +35,13 @@ pub enum Rotation {
     Done(Session, User),
     /// It was used before, so the session of this user has ended.
     Reused(User),
-    /// It is unknown, or has expired, or its session has ended.
+    /// It is unknown or expired, or its session has ended.
     Unknown,
 }
 
 impl Store {
-    /// The session of a refresh token and its user, or `None` if the session has ended or the token has expired.
+    /// Returns the session of a refresh token and its user, or `None` if the session has ended or the token has
+    /// expired.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -60,9 +61,9 @@ impl Store {
         .await
     }
 
-    /// Consumes the refresh token stored under `old` and stores the next one under `new`. The new token and the
-    /// session expire with the earlier of the two `lifetimes`. If `old` was used before, `reused` is added to the
-    /// audit, with the user and tenant filled in.
+    /// Consumes the refresh token stored under `old` and stores the next one under `new`. The new token and the session
+    /// expire with the earlier of the two `lifetimes`. If `old` was used before, adds `reused` to the audit, with the
+    /// user and tenant filled in.
     ///
     /// # Errors
     /// [`StoreError::Taken`] if a token is stored under `new`, [`StoreError::Unavailable`].
@@ -75,7 +76,7 @@ impl Store {
         now: Time,
     ) -> Result<Rotation, StoreError> {
         let is_alive = Column::ExpiresAt.gt(moment(now));
-        // Everyone can send any token, so an unknown one must not take a place in the queue of writers.
+        // Anyone can send any token, so an unknown one must not take a slot in the writers' queue.
         let known = async |database: &DatabaseConnection| {
             Ok(Entity::find_by_id(old.bytes()).filter(is_alive.clone()).count(database).await?)
         };

@@ -24,10 +24,10 @@ use sea_orm::{
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long an account may stay unconfirmed before it is removed.
+/// The time after which an unconfirmed account is removed.
 const UNCONFIRMED_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
-/// How long a solution is kept after it has expired: a request may verify it just before and use it up only
+/// The time that a solution is kept after it has expired: a request may verify it just before and consume it only
 /// afterwards.
 const SOLUTION_GRACE: Duration = Duration::from_secs(10 * 60);
 
@@ -40,10 +40,10 @@ pub struct Registration<'r> {
     pub user: &'r User,
     /// The digest of the token that confirms the address.
     pub confirmation: Digest,
-    /// When that token expires.
+    /// The expiry time of that token.
     pub confirmation_expires_at: Time,
-    /// The digest of the solved challenge and its expiry; `None` if the caller itself makes sure that a solution is
-    /// used only once.
+    /// The digest of the solved challenge and its expiry; `None` if the caller itself ensures that a solution is used
+    /// once.
     pub solved: Option<(Digest, Time)>,
 }
 
@@ -52,21 +52,20 @@ pub struct Registration<'r> {
 pub enum Registered {
     /// Tenant and user were created.
     Done,
-    /// A confirmed account has this address. Nothing was created, and the solution is used up.
+    /// A confirmed account has this address. Nothing was created, and the solution is consumed.
     AddressTaken,
     /// The solution was used before. Nothing was created.
     SolutionUsed,
 }
 
-/// Solutions that can no longer be used.
 pub(super) fn is_stale(now: Time) -> Condition {
     let micros = i64::try_from(SOLUTION_GRACE.as_micros()).unwrap_or(i64::MAX);
     Condition::all().add(solved::Column::ExpiresAt.lte(moment(now) - micros))
 }
 
-/// Removes some accounts that were not confirmed in time, with everything that belongs to them, and returns how many.
-/// Their audit entries stay, and so does an account whose tenant [is in use](in_use). Gateways are not notified: an
-/// unconfirmed account cannot make keys.
+/// Removes some accounts that were not confirmed in time, with their dependent rows, and returns their number. Keeps
+/// their audit entries, and accounts whose tenant [is in use](in_use). Gateways are not notified: an unconfirmed
+/// account cannot make keys.
 pub(super) async fn remove_unconfirmed(
     transaction: &DatabaseTransaction,
     now: Time,
@@ -79,7 +78,7 @@ pub(super) async fn remove_unconfirmed(
         .column(user_rows::Column::TenantId)
         .filter(user_rows::Column::TenantId.is_not_null())
         .filter(user_rows::Column::ConfirmedAt.is_not_null());
-    // A member who never confirmed may go, whatever the tenant of other members owes.
+    // A member who never confirmed can be removed, whatever the tenant of other members owes.
     let may_go = Condition::any()
         .add(user_rows::Column::TenantId.not_in_subquery(used.into_query()))
         .add(user_rows::Column::TenantId.in_subquery(led.into_query()));
@@ -97,8 +96,8 @@ pub(super) async fn remove_unconfirmed(
     remove_accounts(transaction, late.into_tuple().all(transaction).await?).await
 }
 
-/// Of the tenants in a query, those that are not removed with an unconfirmed account: those that owe money, have paid, or
-/// have begun to pay, and those with keys, which a gateway may know.
+/// Matches tenants that are not removed with an unconfirmed account: those that owe money, have paid, or have begun to
+/// pay, and those with keys, which a gateway may know.
 fn in_use() -> Condition {
     let has_keys = Expr::exists(
         keys::Entity::find()
@@ -121,14 +120,14 @@ fn in_use() -> Condition {
         .add(Expr::exists(with_keys))
 }
 
-/// The rows of another table whose `column` names the tenant of the query around.
+/// Selects the rows of another table whose `column` names the outer query's tenant.
 fn of_its_own<E: EntityTrait>(column: E::Column) -> Select<E> {
     let is_its_own = Expr::col((E::default(), column)).equals((tenant_rows::Entity, tenant_rows::Column::Id));
     E::find().select_only().column(column).filter(is_its_own)
 }
 
-/// Removes the unconfirmed account with this address, if there is one: the next person to register or to be invited
-/// may be the one who reads the address's mails. The account's sessions, tokens and password end with it.
+/// Removes the unconfirmed account with this address, with its sessions, tokens and password: the next person to
+/// register or to be invited may be the one who reads the address's mails.
 pub(super) async fn remove_unconfirmed_account(
     transaction: &DatabaseTransaction,
     email: &str,
@@ -142,8 +141,8 @@ pub(super) async fn remove_unconfirmed_account(
     release_addresses(transaction, existing.into_tuple().all(transaction).await?).await
 }
 
-/// Removes accounts whose addresses another account gets. If they cannot be removed, they lose their addresses,
-/// passwords and sessions and stay otherwise, so that the other account never depends on the removal.
+/// Removes accounts whose addresses another account gets. Accounts that cannot be removed lose their addresses,
+/// passwords and sessions, so that the other account never depends on the removal.
 async fn release_addresses(
     transaction: &DatabaseTransaction,
     accounts: Vec<(Uuid, Uuid)>,
@@ -182,7 +181,7 @@ async fn release_addresses(
     Ok(())
 }
 
-/// Removes users, and those of their tenants that have no users left and are not [in use](in_use).
+/// Removes users, and their tenants that have no users left and are not [in use](in_use).
 async fn remove_accounts(
     transaction: &DatabaseTransaction,
     accounts: Vec<(Uuid, Uuid)>,
@@ -220,13 +219,10 @@ async fn remove_accounts(
     Ok(removed)
 }
 
-/// The account that has an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Existing {
     Nobody,
-    /// A user whose address is not confirmed, and its tenant.
     Unconfirmed(Uuid, Uuid),
-    /// An account that keeps the address.
     Confirmed,
 }
 
@@ -244,12 +240,12 @@ impl Existing {
     }
 }
 
-/// What an account has in place of an address while it is created: no address is like this.
+/// Returns the placeholder of an address while an account is created. It differs from all addresses.
 fn stand_in_email(user: UserId) -> String {
     user.to_string()
 }
 
-/// An account like this one, but with identifiers of its own.
+/// Returns an account like this one with different identifiers.
 fn stand_in(tenant: &Tenant, user: &User, now: Time) -> (Tenant, User) {
     let (tenant_id, user_id) = (TenantId(fresh_id(now)), UserId(fresh_id(now)));
     let email = stand_in_email(user_id);
@@ -261,7 +257,7 @@ fn ids_of(tenant: &Tenant, user: &User) -> (Uuid, Uuid) {
     (Uuid::from_u128(user.id.0), Uuid::from_u128(tenant.id.0))
 }
 
-/// Uses a solution, or anything else that is valid once, up and returns whether it was unused.
+/// Consumes a solution, or another one-time value, and reports whether it was unused.
 pub(super) async fn use_solution(
     transaction: &DatabaseTransaction,
     digest: &Digest,
@@ -275,13 +271,13 @@ pub(super) async fn use_solution(
 }
 
 impl Store {
-    /// Creates a tenant, its owner and the token that confirms the owner's address, and adds `entry` to the audit. An
-    /// unconfirmed account with the same address is removed. The solution of the challenge is used up even if the address
-    /// is taken; otherwise one solution would suffice to probe many addresses. Old rows are removed by the sweep alone,
-    /// so a row that cannot be removed fails no registration.
+    /// Creates a tenant, its owner and the token that confirms the owner's address, and adds `entry` to the audit.
+    /// Removes an unconfirmed account with the same address. Consumes the solution of the challenge even if the address
+    /// is taken; otherwise one solution would suffice to probe many addresses. Only the sweep removes old rows, so a
+    /// row that cannot be removed fails no registration.
     ///
-    /// Whether an account has the address must not show in the time that this takes, so the statements are the same in
-    /// all cases: accounts are created under stand-in addresses, one account is removed, and the one that remains gets
+    /// The time that this takes must not reveal if an account has the address, so the statements are the same in all
+    /// cases: accounts are created under placeholder addresses, one account is removed, and the one that remains gets
     /// the address.
     ///
     /// # Errors
@@ -305,7 +301,7 @@ impl Store {
             let mut tokens = vec![(user.id, confirmation)];
             let removed = match existing {
                 Existing::Nobody => {
-                    // There is nothing to remove, so another account is created for it.
+                    // Without an account to remove, another one is created for it.
                     let (other_tenant, other) = stand_in(tenant, user, now);
                     let ids = ids_of(&other_tenant, &other);
                     tokens.push((other.id, Digest::of(&other.email)));

@@ -10,17 +10,16 @@ use sea_orm::{
 /// The part of the old rows that one transaction removes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RemovalBatch {
-    /// Rows at the begin, in the order of their identifiers, that cannot be removed and are left alone.
+    /// The number of rows to skip at the start, by identifier, because they cannot be removed.
     pub(super) skip: u64,
     /// The maximum number of rows to remove.
     pub(super) limit: u64,
-    /// Whether the rows are taken in the order of their identifiers, which [`skip`](Self::skip) needs. Any order is
-    /// faster, and enough while no row is in the way.
+    /// True if the rows are taken in the order of their identifiers, as [`skip`](Self::skip) requires. Any order is
+    /// faster, and suffices while every row can be removed.
     pub(super) is_ordered: bool,
 }
 
 impl RemovalBatch {
-    /// Any `limit` rows.
     pub(super) fn any(limit: u64) -> Self {
         RemovalBatch { skip: 0, limit, is_ordered: false }
     }
@@ -37,7 +36,7 @@ impl RemovalBatch {
     }
 }
 
-/// Removes at most `limit` of the `old` rows and returns how many.
+/// Removes at most `limit` of the `old` rows and returns their number.
 pub(super) async fn remove<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     id: E::Column,
@@ -47,7 +46,7 @@ pub(super) async fn remove<E: EntityTrait>(
     remove_batch::<E>(transaction, id, old, RemovalBatch::any(limit)).await
 }
 
-/// Removes a batch of the `old` rows and returns how many.
+/// Removes a batch of the `old` rows and returns their number.
 pub(super) async fn remove_batch<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     id: E::Column,
@@ -80,12 +79,12 @@ pub(super) async fn remove_batch_of_pairs<E: EntityTrait>(
     Ok(E::delete_many().filter(row.in_subquery(some)).exec(transaction).await?.rows_affected)
 }
 
-/// Removes rows within the transaction of a request that does not depend on it. If a row cannot be removed, for example
-/// because another row refers to it, everything that `work` did is undone, the error is logged, and the transaction
-/// continues. Returns whether `work` succeeded.
+/// Removes rows within the transaction of a request that does not depend on the removal. If a row cannot be removed,
+/// for example because another row refers to it, undoes all of `work`, logs the error, and continues the transaction.
+/// Reports whether `work` succeeded.
 ///
 /// # Errors
-/// [`StoreError::Unavailable`]: then the transaction cannot continue either.
+/// [`StoreError::Unavailable`], after which the transaction cannot continue either.
 pub(super) async fn try_to_remove(
     transaction: &DatabaseTransaction,
     what: &'static str,

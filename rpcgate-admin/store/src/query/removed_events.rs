@@ -1,5 +1,5 @@
-//! Taking back the events of a block that is no longer part of its chain, in transactions that each end within the deadline
-//! of writes, however many projects and endpoints were told.
+//! Takes back the events of a block that is no longer part of its chain, in transactions that each end within the
+//! deadline of writes, regardless of the number of projects and endpoints.
 
 use super::delivery_status::{HELD, WITHHELD};
 use super::matched_events::{BYTES_AT_ONCE, insert_new, taking_back, told_of};
@@ -19,23 +19,22 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Events that one transaction takes back.
 const EVENTS_AT_ONCE: u64 = 200;
 
-/// A place among the events of a block that is being taken back, their places in logs and their deliveries.
+/// A position among the events of a block that is being taken back, their log entries and their deliveries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Position {
-    /// Everything up to this event is done,
+    /// The last finished event.
     event: Option<Uuid>,
-    /// and of the events after it, their places in logs up to this one,
+    /// The last finished log entry of the events after it.
     logged: Option<LogPlace>,
-    /// and once all of them are done, the deliveries up to this one.
+    /// The last finished delivery, once all log entries are finished.
     delivery: Option<Uuid>,
-    /// Whether all places in logs are done.
+    /// True if all log entries are finished.
     is_logged: bool,
 }
 
-/// A place in a log: the event, and the project.
+/// The event and the project of a log entry.
 type LogPlace = (Uuid, Uuid);
 
 /// Takes back the events of a block after a position, and returns the next one; `None` if nothing is left.
@@ -59,7 +58,7 @@ pub(super) async fn take_back_part(
     }
     let mut events = some.all(transaction).await?;
     let mut is_full = events.len() as u64 == EVENTS_AT_ONCE;
-    // At least one, and no more than their bodies allow.
+    // At least one event, within the limit on body bytes.
     let mut bytes = 0;
     let fitting = events.iter().take_while(|event| {
         let is_first = bytes == 0;
@@ -92,7 +91,6 @@ pub(super) async fn take_back_part(
     }
 }
 
-/// Stores the events that take back `events`.
 async fn store_removals(
     transaction: &DatabaseTransaction,
     events: Vec<chain_events::Model>,
@@ -113,8 +111,8 @@ async fn store_removals(
     insert_new(transaction, removals, &[chain_events::Column::Id]).await
 }
 
-/// Stores what takes back `events` in the log of the same projects, up to `most` places after one, and returns the last;
-/// `None` if none is left.
+/// Stores the events that take back `events` in the log of the same projects, for at most `most` log entries after a
+/// position, and returns the last; `None` if nothing is left.
 async fn log_removals(
     transaction: &DatabaseTransaction,
     events: &[Uuid],
@@ -144,8 +142,8 @@ async fn log_removals(
     Ok(last)
 }
 
-/// Makes a delivery of the removal for each delivery of these events after one, and returns the last that was looked at;
-/// `None` if none is left.
+/// Makes a delivery of the removal for each delivery of these events after a position, and returns the last one looked
+/// at; `None` if nothing is left.
 async fn tell_removal(
     transaction: &DatabaseTransaction,
     events: &[Uuid],
@@ -170,7 +168,7 @@ async fn tell_removal(
         let id = taking_back(delivery.id).as_u128();
         let removal = due(id, delivery.webhook_id, taking_back(delivery.event_id), now);
         let subscription_id = delivery.subscription_id;
-        // What takes back an event that was withheld is withheld too: a replay sends both.
+        // The removal of a withheld event is withheld too: a replay sends both.
         let status = if delivery.status == WITHHELD { delivery.status } else { removal.status };
         deliveries::Model { subscription_id, status, ..removal }.into_active_model().reset_all()
     };

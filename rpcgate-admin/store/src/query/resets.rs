@@ -14,22 +14,23 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use std::time::Duration;
 
-/// Second factors that are not older than this may be those of a thief who had a session of the account.
+/// The maximum age of second factors that may belong to a thief who had a session of the account.
 const YOUNG_FACTORS: Duration = Duration::from_secs(7 * 86_400);
 
-/// What a reset keeps. A thief who had a session of the account may have made it, so the default is nothing.
+/// The factors and invitations that a reset keeps. A thief who had a session of the account may have made them, so the
+/// default is nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeptByReset {
     /// Second factors that were added in the last seven days, and the recovery codes.
     pub factors: bool,
-    /// The open invitations that the user made.
+    /// The user's open invitations.
     pub invitations: bool,
 }
 
 impl Store {
-    /// Stores a token with which the user with this address, in any spelling, can set a password; it replaces an
-    /// earlier one. Returns whether such a user exists and is not disabled. `entry` is added to the audit with that
-    /// user and its tenant filled in. Without such a user, equivalent work is done and nothing is kept.
+    /// Stores a token with which the user with this address, in any spelling, can set a password, replacing an earlier
+    /// one. Reports whether the user exists and is not disabled. Adds `entry` to the audit with that user and its
+    /// tenant filled in. Without such a user, does equivalent work and keeps nothing.
     ///
     /// # Errors
     /// [`StoreError::Taken`] if a token with this digest exists, [`StoreError::Unavailable`].
@@ -58,11 +59,10 @@ impl Store {
         .await
     }
 
-    /// Sets the password hash `new` of the user whose token has this digest, and consumes the token. This also
-    /// confirms the user's address, ends a lock, and ends all its
-    /// sessions, access tokens and pending log-ins, and removes what is not `kept`. `entry` is added to the audit with that
-    /// user and its tenant filled in. Returns `None` if there is no such token, it has expired, or operators have
-    /// disabled the user.
+    /// Sets the password hash `new` of the user whose token has this digest, and consumes the token. Also confirms the
+    /// user's address, ends a lock and all its sessions, access tokens and pending log-ins, and removes the factors and
+    /// invitations that are not `kept`. Adds `entry` to the audit with that user and its tenant filled in. Returns
+    /// `None` if the token does not exist or has expired, or if operators have disabled the user.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -100,7 +100,7 @@ impl Store {
                 let micros = now.micros().saturating_sub(YOUNG_FACTORS.as_micros() as u64);
                 factors::remove_younger(transaction, id, Time::from_micros(micros)).await?
             };
-            // All that are open were made in the last seven days, after which an invitation expires.
+            // All open ones were made in the last seven days, because an invitation expires after that.
             let withdraws =
                 !kept.invitations && members::withdraw_invitations(transaction, user.id, &[]).await?;
             attempts::unlock(transaction, &user.email).await?;

@@ -19,14 +19,14 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const MINUTE: u64 = 60;
-/// Deadline of each part. A gateway that starts can serve nothing before, so even a large database must be read.
+/// The deadline of each part. A gateway cannot serve before it has them, so even a large database must be read.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 impl UsageStore {
-    /// The requests counted in the plan windows that contain `now`, and the units charged in the hours that the quota
-    /// covers. Day and hour come from the rollups; the minute is counted from the events that arrived in it.
+    /// Returns the requests counted in the plan windows that contain `now`, and the units charged in the hours that the
+    /// quota covers. Day and hour come from the rollups; the minute is counted from the events that arrived in it.
     ///
-    /// This covers only shipped records, so ship first.
+    /// Covers only shipped records, so ship first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
@@ -48,7 +48,7 @@ impl UsageStore {
         })
     }
 
-    /// Like [`restore`](Self::restore) without the minute, which costs no more than a few sums.
+    /// Like [`restore`](Self::restore) without the minute, at the cost of a few sums.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -59,8 +59,8 @@ impl UsageStore {
         })
     }
 
-    /// An identifier of this database among all databases. `None` for a file, since gateways on other machines have
-    /// files of their own.
+    /// Returns an identifier of this database that is unique among all databases. Returns `None` for a file, because
+    /// gateways on other machines have their own files.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Sql`] from a server that does not allow its users the query.
@@ -79,8 +79,8 @@ impl UsageStore {
         })
     }
 
-    /// The requests of each key in the hour and the day of `now`, as one snapshot. The summed part of the day is read
-    /// from its sums.
+    /// Reads the requests of each key in the hour and the day of `now`, as one snapshot. The summed part of the day
+    /// comes from its sums.
     async fn windows(&self, now: Time) -> Result<BTreeMap<KeyId, [u64; 3]>, StoreError> {
         self.snapshot_within(DEADLINE, async |database| {
             let (first, summed) = (now.day() * DAY, Summed::read(database).await?);
@@ -122,7 +122,7 @@ impl UsageStore {
         .await
     }
 
-    /// The Compute Units charged to each project in the hour of `now` and the 23 before, as one snapshot.
+    /// Reads the Compute Units charged to each project in the hour of `now` and the 23 before, as one snapshot.
     async fn units(&self, now: Time) -> Result<Vec<(ProjectId, u64, u64)>, StoreError> {
         self.snapshot_within(DEADLINE, async |database| {
             let (last, summed) = (now.hour(), Summed::read(database).await?);
@@ -159,7 +159,7 @@ impl UsageStore {
         .await
     }
 
-    /// The blocks that may contain an event of the minute of `now`.
+    /// Returns the blocks that may contain an event of the minute of `now`.
     async fn blocks_of_minute(&self, now: Time) -> Result<Vec<Uuid>, StoreError> {
         self.read(async |database| {
             let first = now.minute() * MINUTE;

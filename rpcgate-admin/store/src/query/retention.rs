@@ -1,4 +1,4 @@
-//! Removes usage that is too old.
+//! Removes old usage.
 
 use super::days;
 use super::sums::LEVELS;
@@ -15,21 +15,19 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Blocks removed per transaction. Each may have a megabyte.
+/// The number of blocks removed per transaction. Each may have a megabyte.
 const BLOCKS: u64 = 16;
 
-/// Rollups removed per transaction.
 const ROLLUPS: u64 = 1_000;
 
 impl UsageStore {
-    /// Removes blocks whose events all arrived before `events_before`, notifications raised before it, and rollups
-    /// and charges of hours that ended by `rollups_before`. It also removes the marks of segments of which only such
-    /// hours were shipped. From then on nothing of those hours is added any more ([`ship`](UsageStore::ship)), so a
-    /// segment that reappears later is not billed again. The work is done in small transactions, so that shipping
-    /// hardly waits; after an error, the finished ones stay.
+    /// Removes blocks whose events all arrived before `events_before`, notifications raised before it, and rollups and
+    /// charges of hours that ended by `rollups_before`. Also removes the marks of segments with only such hours. From
+    /// then on nothing is added to those hours ([`ship`](UsageStore::ship)), so a segment that reappears later is not
+    /// billed again. Uses small transactions, so that shipments hardly wait; after an error, the finished ones stay.
     ///
-    /// On a server, blocks are removed by whole UTC days, once all of the day is before `events_before`. Any program
-    /// may call this at any time; while another program does the work, nothing happens.
+    /// On a server, blocks are removed by whole UTC days, once the whole day is before `events_before`. Any program may
+    /// call this at any time; it does nothing while another program does the work.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -60,7 +58,7 @@ impl UsageStore {
         })
     }
 
-    /// Removes some old blocks and returns how many; zero means that none are left.
+    /// Removes some old blocks and returns their number; zero means that no old blocks are left.
     async fn remove_blocks(&self, before: Time) -> Result<u64, StoreError> {
         if self.database.server().is_some() {
             return self.remove_day(before).await;
@@ -88,7 +86,7 @@ impl UsageStore {
     /// Removes the oldest day that contains blocks, if it is old.
     async fn remove_day(&self, before: Time) -> Result<u64, StoreError> {
         self.remove_old(async |transaction| {
-            // A day without blocks says nothing about the next one.
+            // Later days may have blocks even if this one has none.
             while let Some(day) = days::oldest(transaction, before).await? {
                 let blocks = days::drop_day(transaction, day).await?;
                 if blocks > 0 {
@@ -100,7 +98,7 @@ impl UsageStore {
         .await
     }
 
-    /// Removes the marks of segments of which nothing is billed any more, an hour at a time, and returns how many.
+    /// Removes the marks of segments that are no longer billed, an hour at a time, and returns their number.
     async fn remove_marks(&self, before: Time) -> Result<u64, StoreError> {
         let mut removed = 0;
         loop {
@@ -123,7 +121,7 @@ impl UsageStore {
         }
     }
 
-    /// Removes old rollups, or old sums of a level, and returns how many.
+    /// Removes old rollups, or old sums of a level, and returns their number.
     async fn remove_sums(&self, level: Option<i16>, before: Time) -> Result<u64, StoreError> {
         let mut old = Condition::all().add(Expr::col(Column::Hour).lt(stored(before.hour())));
         if let Some(level) = level {
@@ -141,15 +139,15 @@ impl UsageStore {
     }
 }
 
-/// Removes some of the `old` rows of the rollups or of the sums and returns how many, or `None` if there were none.
+/// Removes some of the `old` rows of the rollups or of the sums and returns their number, or `None` if there were no
+/// such rows.
 async fn remove(
     transaction: &DatabaseTransaction,
     from_sums: bool,
     old: &Condition,
 ) -> Result<Option<u64>, StoreError> {
     let table = || if from_sums { sums::Entity.into_iden() } else { rollups::Entity.into_iden() };
-    // Everything before the row at that distance: a table in the order of its key has no other identifier for its
-    // rows.
+    // Removes everything before the row at that distance: a table in key order has no other row identifier.
     let mut end = Query::select();
     end.columns(KEY_COLUMNS).from(table()).cond_where(old.clone()).offset(ROLLUPS).limit(1);
     for name in KEY_COLUMNS {

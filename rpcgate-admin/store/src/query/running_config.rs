@@ -1,4 +1,4 @@
-//! What a program has in force, from the versions that it has stored.
+//! The configuration that a program has in force, from the versions that it has stored.
 
 use super::config_versions::{ConfigScope, ConfigVersion};
 use crate::{Store, StoreError};
@@ -8,15 +8,14 @@ use rpcgate_core::backend::BoxFuture;
 /// The configuration that a program has in force.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunningConfig {
-    /// The version that it has accepted last.
+    /// The last version that it accepted.
     pub version: ConfigVersion,
-    /// Its settings: those that need a restart are those of the version with which it was started.
+    /// Its settings; those that need a restart come from the version with which it was started.
     pub lines: ConfigLines,
     /// The settings of the version that wait for a restart.
     pub waiting: Vec<String>,
 }
 
-/// The kind of version that a program stores.
 fn source_of(program: ConfigProgram) -> &'static str {
     match program {
         ConfigProgram::Gateway => ConfigScope::Gateway(String::new()).source(),
@@ -31,7 +30,7 @@ impl RunningConfig {
             return RunningConfig { lines: version.lines.clone(), version, waiting: Vec::new() };
         };
         let kept = started.lines.filtered(|key| program.keeps(key));
-        // Fingerprints of another key would look like other secrets.
+        // Fingerprints with different keys cannot be compared.
         let is_comparable = started.fingerprint_key == version.fingerprint_key;
         let kept = if is_comparable { kept } else { kept.without_fingerprints() };
         let live = version.lines.filtered(|key| !program.keeps(key));
@@ -45,8 +44,8 @@ impl RunningConfig {
 }
 
 impl Store {
-    /// What a program has in force: the one at `place`, or else each one on the machine `host`, the one that was changed last
-    /// first.
+    /// Returns the configuration that a program has in force: the one at `place`, or else each one on the machine
+    /// `host`, the last changed one first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! Endpoints, subscriptions and deliveries for tests of what writes and reads them.
+//! Endpoints, subscriptions and deliveries for tests.
 #![expect(clippy::unwrap_used, reason = "a database that cannot be made or used fails its test")]
 
 use super::changes::{NewChange, record};
@@ -26,18 +26,18 @@ use uuid::Uuid;
 pub struct SampleDelivery {
     /// The endpoint.
     pub webhook: WebhookId,
-    /// Its status, as the database has it.
+    /// Its status in the database.
     pub status: String,
     /// The hash of the block of the event.
     pub block_hash: String,
-    /// Whether the event says that the block is no longer in the chain.
+    /// True if the block is no longer in the chain.
     pub removed: bool,
     /// The body.
     pub body: String,
 }
 
 impl Store {
-    /// Adds an endpoint, however many its plan allows.
+    /// Adds an endpoint, regardless of the plan's limit.
     pub async fn add_sample_webhook(&self, id: WebhookId, project: ProjectId, now: Time) {
         let row = webhooks::row(&webhook(id.0, project, "https://example.com", now));
         let write = async |transaction: &DatabaseTransaction| -> Result<(), StoreError> {
@@ -47,7 +47,7 @@ impl Store {
         self.write(write).await.unwrap();
     }
 
-    /// Adds a subscription, however many its plan allows.
+    /// Adds a subscription, regardless of the plan's limit.
     pub async fn add_sample_subscription(&self, subscription: &IndexedSubscription, now: Time) {
         let row = subscriptions::row(&WebhookSubscription {
             id: SubscriptionId(subscription.id),
@@ -74,7 +74,7 @@ impl Store {
         self.write(write).await.unwrap();
     }
 
-    /// Returns all deliveries, in the order of their identifiers.
+    /// Returns all deliveries, by identifier.
     pub async fn sample_deliveries(&self) -> Vec<SampleDelivery> {
         let read = async |database: &DatabaseConnection| -> Result<_, StoreError> {
             // Deliveries first: their events are stored with them or before.
@@ -96,7 +96,7 @@ impl Store {
         self.read(read).await.unwrap()
     }
 
-    /// The number of events in the log of a project.
+    /// Returns the number of events in the log of a project.
     pub async fn sample_log(&self, project: ProjectId) -> u64 {
         let own = project_events::Column::ProjectId.eq(Uuid::from_u128(project.0));
         let count = project_events::Entity::find().filter(own);

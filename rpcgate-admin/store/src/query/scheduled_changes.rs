@@ -1,8 +1,8 @@
-//! Changes of the four plans that take effect later.
+//! Changes of the built-in plans that take effect later.
 //!
-//! Gateways and the management side read them with the settings in force, and apply each at its time by their own clocks. A
-//! change that is due is [settled](Store::settle_plan_changes) afterwards: it becomes a part of what is set for its plan, and
-//! its fee is recorded for the day on which it took effect.
+//! Gateways and the management side read them with the settings in force, and apply each at its time by their own
+//! clocks. A change that has taken effect is [settled](Store::settle_plan_changes) afterwards: it becomes a part of the
+//! figures set for its plan, and its fee is recorded for the day on which it took effect.
 
 use super::changes::{NewChange, record};
 use super::figures::Figures;
@@ -21,17 +21,17 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Changes of a plan that wait for their time, at most.
+/// The maximum number of scheduled changes per plan.
 pub const MAX_SCHEDULED_CHANGES: u64 = 100;
 
-/// A change of one of the four plans that takes effect later.
+/// A change of a built-in plan that takes effect later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScheduledPlanChange {
     /// Its identifier.
     pub id: ScheduledChangeId,
-    /// What changes, and when.
+    /// The change and its time.
     pub change: ScheduledChange,
-    /// When it was made.
+    /// The creation time.
     pub created_at: Time,
 }
 
@@ -47,7 +47,6 @@ impl TryFrom<Model> for ScheduledPlanChange {
     }
 }
 
-/// All of them, in the order in which they take effect.
 fn in_order() -> Select<Entity> {
     Entity::find().order_by_asc(Column::EffectiveAt).order_by_asc(Column::Id)
 }
@@ -56,18 +55,16 @@ fn of(tier: Tier) -> Select<Entity> {
     in_order().filter(Column::Tier.eq(tier.name()))
 }
 
-/// The changes of all plans, in the order in which they take effect.
+/// Returns the changes of all plans, in the order in which they take effect.
 pub(super) async fn all(database: &impl ConnectionTrait) -> Result<Vec<ScheduledChange>, StoreError> {
     let rows = in_order().all(database).await?;
     rows.into_iter().map(|row| Ok(ScheduledPlanChange::try_from(row)?.change)).collect()
 }
 
-/// The rows of a plan's changes, for its version.
 pub(super) async fn rows(database: &impl ConnectionTrait, tier: Tier) -> Result<Vec<Model>, StoreError> {
     Ok(of(tier).all(database).await?)
 }
 
-/// The changes of a plan that are due, in their order.
 pub(super) async fn due(
     transaction: &DatabaseTransaction,
     tier: Tier,
@@ -77,8 +74,7 @@ pub(super) async fn due(
     rows.into_iter().map(ScheduledPlanChange::try_from).collect()
 }
 
-/// Makes the changes of a plan that are due a part of what is set for it, each from its own time on. Returns whether there were
-/// any.
+/// Adds the due changes of a plan to its figures, each from its own time on. Reports whether there were any.
 pub(super) async fn settle(
     transaction: &DatabaseTransaction,
     tier: Tier,
@@ -93,15 +89,15 @@ pub(super) async fn settle(
 }
 
 impl Store {
-    /// Adds a change of a plan that takes effect later. Gateways are notified now, not when it takes effect: they know that
-    /// from what they read now.
+    /// Schedules a change of a plan. Notifies gateways now rather than when it takes effect, because they read its time
+    /// now.
     ///
     /// # Errors
     /// [`StoreError::Full`] if [`MAX_SCHEDULED_CHANGES`] of the plan wait, [`StoreError::TooLarge`] for a figure beyond
     /// 2⁶³ − 1, [`StoreError::Unavailable`].
     pub async fn schedule_plan_change(&self, new: &ScheduledPlanChange, now: Time) -> Result<(), StoreError> {
         let ScheduledChange { from, tier, figures } = new.change;
-        // It must be possible to set it at its time.
+        // It must be possible to apply it later.
         check_figures(tier, &figures)?;
         let row = ActiveModel {
             id: Set(Uuid::from_u128(new.id.0)),
@@ -125,7 +121,7 @@ impl Store {
         .await
     }
 
-    /// The changes of a plan that take effect after `now`, in their order.
+    /// Returns the changes of a plan that take effect after `now`, in order.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -141,10 +137,10 @@ impl Store {
         .await
     }
 
-    /// Withdraws a change of a plan that has not taken effect. Gateways are notified.
+    /// Withdraws a change of a plan that has not taken effect, and notifies gateways.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if no such change of this plan waits, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if this plan has no such pending change, [`StoreError::Unavailable`].
     pub async fn withdraw_plan_change(
         &self,
         tier: Tier,
@@ -164,7 +160,7 @@ impl Store {
         .await
     }
 
-    /// Settles the changes of all plans that are due: what is in force stays the same, and their fees are recorded.
+    /// Settles the due changes of all plans: the figures in force stay the same, and their fees are recorded.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -19,10 +19,10 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// A delivery as the database has it.
+/// A delivery in the database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredDelivery {
-    /// Its status, as the database has it.
+    /// Its status in the database.
     pub status: String,
     /// The number of attempts so far.
     pub attempts: i16,
@@ -32,13 +32,13 @@ pub struct StoredDelivery {
     pub last_status: Option<i16>,
     /// The error of the last attempt.
     pub last_error: Option<String>,
-    /// Whether no more attempts follow.
+    /// True if no more attempts follow.
     pub is_finished: bool,
-    /// The attempts that have ended.
+    /// The ended attempts.
     pub ended: Vec<StoredAttempt>,
 }
 
-/// Number, status, error and answer of an attempt.
+/// The number, status, error and response body of an attempt.
 pub type StoredAttempt = (i16, Option<i16>, Option<String>, Option<Vec<u8>>);
 
 /// An active endpoint without a usable secret.
@@ -59,7 +59,7 @@ pub fn webhook(id: u128, project: ProjectId, url: &str, now: Time) -> Webhook {
 }
 
 impl Store {
-    /// Stores an event with this body, and deliveries of it that are due.
+    /// Stores an event with this body, and due deliveries of it.
     pub async fn seed_deliveries(
         &self,
         body: &[u8],
@@ -93,7 +93,7 @@ impl Store {
         event
     }
 
-    /// A delivery as the database has it.
+    /// Returns a delivery as stored in the database.
     pub async fn stored_delivery(&self, id: DeliveryId) -> StoredDelivery {
         let id = Uuid::from_u128(id.0);
         self.read(async |database| {
@@ -116,7 +116,7 @@ impl Store {
         .unwrap()
     }
 
-    /// The endpoint with this id, of any tenant.
+    /// Returns the endpoint with this id, of any tenant.
     pub async fn any_webhook(&self, id: WebhookId) -> Webhook {
         let found = webhooks::Entity::find_by_id(Uuid::from_u128(id.0));
         let found = self.read(async |database| Ok::<_, StoreError>(found.one(database).await?));
@@ -167,7 +167,7 @@ impl Store {
         .await
     }
 
-    /// Ends a delivery with one more attempt, which has failed.
+    /// Ends a delivery with one more failed attempt.
     pub async fn failed_attempt(
         &self,
         id: DeliveryId,
@@ -209,7 +209,7 @@ impl Store {
         .await
     }
 
-    /// Switches an endpoint off whose deliveries have failed for too long.
+    /// Switches off an endpoint whose deliveries have failed for too long.
     pub async fn mark_disabled(&self, id: WebhookId, now: Time) -> Result<(), StoreError> {
         self.transact(async |transaction| {
             let disabled = webhooks::ActiveModel {

@@ -1,4 +1,4 @@
-//! What all tenants called, by hour and chain.
+//! The calls of all tenants, by hour and chain.
 
 use super::summed::Summed;
 use super::sums::{Dimensions, Level};
@@ -14,15 +14,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Deadline of the query: an operator waits for it, and nothing else does.
+/// The deadline of the query, for which only an operator waits.
 const READ_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The dimensions of calls, whoever made them.
+/// The dimensions of calls of any tenant.
 const CALLS: Dimensions = Dimensions { project: false, key: false, call: true };
 
 impl UsageStore {
-    /// What all tenants called on each chain in each of `hours`, by the number of the hour and the path of the chain:
-    /// requests, errors, hits of the cache and Compute Units. Operators' queries wait for each other like those of a tenant.
+    /// Returns the calls of all tenants on each chain in each of `hours`, by the number of the hour and the path of the
+    /// chain: requests, errors, cache hits and Compute Units. Operators' queries wait for each other like those of a
+    /// tenant.
     ///
     /// # Errors
     /// [`StoreError::Busy`], [`StoreError::Unavailable`].
@@ -56,9 +57,9 @@ impl UsageStore {
     }
 }
 
-/// The hours that are summed for all tenants from the sums, and the others from the rollups.
+/// Reads hours that are summed for all tenants from the sums, and the others from the rollups.
 fn statements(summed: &Summed, hours: &Range<u64>) -> [SelectStatement; 2] {
-    // No tenant is behind this one, so all of every earlier hour is summed.
+    // No tenant has a larger identifier, so every earlier hour is summed completely.
     let (first, end) = (summed.first(), summed.end(TenantId(u128::MAX)));
     let (mut of_sums, mut of_rollups) = (Query::select(), Query::select());
     let code = Level::of(CALLS, 1).map_or(0, |level| level.code);

@@ -1,5 +1,4 @@
-//! The settings of operators that concern everybody: the limits of the four plans, weights, switches of chains, and plans of
-//! their own.
+//! The global settings of operators: the limits of the built-in plans, weights, chain switches, and custom plans.
 
 use super::custom_plans::CustomPlan;
 use super::figures::Figures;
@@ -14,21 +13,20 @@ use rpcgate_core::plan::Tier;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use std::collections::BTreeMap;
 
-/// The settings of operators that concern everybody. A chain that is switched on is as one that has no switch.
+/// The global settings of operators. A chain that is switched on equals one without a switch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ServiceSettings {
-    /// The limits of the four plans, weights, and switches of chains.
+    /// The limits of the built-in plans, weights, and chain switches.
     pub overlay: Overlay,
-    /// Plans of operators' own, by name.
+    /// Custom plans, by name.
     pub custom_plans: BTreeMap<String, CustomPlan>,
 }
 
 impl ServiceSettings {
-    /// The current ones.
     pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Self, StoreError> {
         let mut overlay = overlay::read(database).await?;
         overlay.chains.retain(|_, is_on| !*is_on);
-        // What takes effect later is no setting yet.
+        // Scheduled changes are not settings yet.
         overlay.scheduled.clear();
         let rows = Entity::find().filter(Column::DeletedAt.is_null()).order_by_asc(Column::Id);
         let mut custom_plans = BTreeMap::new();
@@ -39,7 +37,7 @@ impl ServiceSettings {
         Ok(ServiceSettings { overlay, custom_plans })
     }
 
-    /// As lines.
+    /// Returns the settings as lines.
     pub fn lines(&self) -> ConfigLines {
         let mut lines = Vec::new();
         for (tier, change) in &self.overlay.plans {
@@ -65,7 +63,7 @@ impl ServiceSettings {
         lines.into_iter().collect()
     }
 
-    /// Those that [`lines`](ServiceSettings::lines) has written.
+    /// Parses the lines that [`lines`](ServiceSettings::lines) returns.
     ///
     /// # Errors
     /// [`StoreError::Unreadable`] for other lines.

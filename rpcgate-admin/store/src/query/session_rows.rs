@@ -11,7 +11,6 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
-/// Inserts a refresh token of a session.
 pub(super) async fn insert_refresh(
     transaction: &DatabaseTransaction,
     session: SessionId,
@@ -28,12 +27,11 @@ pub(super) async fn insert_refresh(
     done.map(drop).map_err(|error| insert_error(error, "refresh token", "session", Some(("hash", "text"))))
 }
 
-/// Ends a session and its refresh tokens, and returns whether it existed.
+/// Ends a session and its refresh tokens, and reports whether it existed.
 pub(super) async fn end(transaction: &DatabaseTransaction, id: Uuid) -> Result<bool, StoreError> {
     Ok(Entity::delete_by_id(id).exec(transaction).await?.rows_affected > 0)
 }
 
-/// Ends all personal access tokens of a user.
 pub(super) async fn end_access_tokens(
     transaction: &DatabaseTransaction,
     user: UserId,
@@ -43,7 +41,7 @@ pub(super) async fn end_access_tokens(
     Ok(())
 }
 
-/// Ends all sessions of a user except `keep`, and returns how many.
+/// Ends all sessions of a user except `keep`, and returns their number.
 pub(super) async fn end_all(
     transaction: &DatabaseTransaction,
     user: UserId,

@@ -18,7 +18,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Sessions that a user may have at once; a new one removes the oldest.
+/// The number of sessions that a user may have at once; a new one removes the oldest.
 const MAX_SESSIONS: u64 = 100;
 
 /// An active session.
@@ -28,23 +28,23 @@ pub struct Session {
     pub id: SessionId,
     /// The user who logged in.
     pub user: UserId,
-    /// When the user logged in.
+    /// The time of the log-in.
     pub created_at: Time,
-    /// When it was last used, to a few minutes.
+    /// The time of the last use, to a few minutes.
     pub seen_at: Time,
-    /// When it expires, unless it is refreshed before.
+    /// The expiry time, unless it is refreshed before.
     pub expires_at: Time,
     /// The client's address at the log-in.
     pub address: String,
     /// The client's user agent at the log-in.
     pub agent: String,
-    /// What the user has logged in with.
+    /// The credentials of the log-in.
     pub method: LogInMethod,
     /// The client's address at the last use.
     pub seen_address: String,
-    /// When the user has last given a second factor in it.
+    /// The last time when the user gave a second factor in it.
     pub factor_at: Option<Time>,
-    /// When the user has last given the password or a second factor in it; the log-in does not count.
+    /// The last time when the user gave the password or a second factor in it, not counting the log-in.
     pub proved_at: Option<Time>,
 }
 
@@ -58,7 +58,7 @@ impl TryFrom<Model> for Session {
             created_at: time(row.created_at),
             seen_at: time(row.seen_at),
             expires_at: time(row.expires_at),
-            // Sessions that were opened before the last address was kept have none.
+            // Sessions that were opened before the last address was stored do not have it.
             seen_address: if row.seen_address.is_empty() { row.address.clone() } else { row.seen_address },
             address: row.address,
             agent: row.agent,
@@ -69,7 +69,7 @@ impl TryFrom<Model> for Session {
     }
 }
 
-/// The user, if it is not disabled and its stored password hash has the digest `verified`.
+/// Returns the user, if it is not disabled and its stored password hash has the digest `verified`.
 pub(super) async fn log_in_of(
     transaction: &DatabaseTransaction,
     user: Uuid,
@@ -83,7 +83,7 @@ pub(super) async fn log_in_of(
     Ok(found.filter(is_the_same))
 }
 
-/// Inserts a session with its first refresh token, and ends the user's oldest sessions if it has too many.
+/// Inserts a session with its first refresh token, and ends the user's oldest excess sessions.
 pub(super) async fn insert(
     transaction: &DatabaseTransaction,
     session: &Session,
@@ -119,7 +119,6 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// An active session and its user.
 pub(super) async fn live(
     database: &impl ConnectionTrait,
     id: Uuid,
@@ -133,10 +132,9 @@ pub(super) async fn live(
 }
 
 impl Store {
-    /// Opens a session by a password alone, with its first refresh token, which lives as long as the session.
-    /// `verified` is the hash against which the password was verified. Returns false if the hash has changed since,
-    /// the account has been disabled, or the user has got a second factor, so that a log-in that was in progress
-    /// meanwhile opens no session.
+    /// Opens a session by a password alone, with a first refresh token of the same lifetime. `verified` is the hash
+    /// against which the password was verified. Returns false if the hash has changed since, the account was disabled,
+    /// or the user has added a second factor, so that a concurrent log-in opens no session.
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::Unavailable`].
@@ -161,7 +159,7 @@ impl Store {
         .await
     }
 
-    /// A session and its user, or `None` if the session has ended.
+    /// Returns a session and its user, or `None` if the session has ended.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -169,7 +167,7 @@ impl Store {
         self.read(async |database| live(database, Uuid::from_u128(id.0), now).await).await
     }
 
-    /// Notes that the user of a session has given the password in it, and adds `entry` to the audit. Nothing happens if
+    /// Records that the user of a session has given the password in it, and adds `entry` to the audit. Does nothing if
     /// the session has ended.
     ///
     /// # Errors
@@ -190,7 +188,7 @@ impl Store {
         .await
     }
 
-    /// A user's sessions, the newest first.
+    /// Returns a user's sessions, the newest first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -206,7 +204,7 @@ impl Store {
         .await
     }
 
-    /// Notes that a session was used from `address` at `now`, unless it was used from there after `before`.
+    /// Records that a session was used from `address` at `now`, unless it was used from there after `before`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -248,7 +246,7 @@ impl Store {
         .await
     }
 
-    /// Ends all sessions of a user, optionally except one, and returns how many.
+    /// Ends all sessions of a user, optionally except one, and returns their number.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,34 +1,30 @@
-//! How settings of operators are written as lines.
+//! The text form of operators' settings as lines.
 
 use super::figures::{Figure, Figures};
 use rpcgate_config::{moment_text, parse_moment};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Price;
 
-/// The figure that is a price, and is written in US dollars.
+/// The name of the price figure, which is written in US dollars.
 const PRICE: &str = "price_per_cu";
 
-/// A text as a value.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The text of a value.
 pub(super) fn unquoted(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }
 
-/// A time as a value.
 pub(super) fn at(time: Time) -> String {
     quoted(&moment_text(time))
 }
 
-/// The time of a value.
 pub(super) fn time_of(value: &str) -> Option<Time> {
     parse_moment(&unquoted(value)?)
 }
 
-/// The figures that are given, as lines below `table`.
+/// Returns the given figures as lines below `table`.
 pub(super) fn figure_lines(table: &str, figures: &Figures) -> Vec<(String, String)> {
     let given = |figure: Figure| {
         let value = figure.value?;
@@ -39,7 +35,7 @@ pub(super) fn figure_lines(table: &str, figures: &Figures) -> Vec<(String, Strin
     figures.list().into_iter().filter_map(given).collect()
 }
 
-/// Sets the figure with this name to a value. `None` if there is no such figure, or it cannot have the value.
+/// Sets the figure with this name. Returns `None` if it does not exist, or does not permit the value.
 pub(super) fn set_figure(figures: &mut Figures, name: &str, value: &str) -> Option<()> {
     let number = if name == PRICE { Price::from_usd(value.parse().ok()?)?.0 } else { value.parse().ok()? };
     figures.set(name, number).then_some(())

@@ -1,4 +1,4 @@
-//! Writes of operators' settings: each leaves a version.
+//! Writes of operators' settings. Each leaves a version.
 
 use super::audit::Audit;
 use super::config_versions::{ConfigScope, NewVersion, append, newest_text};
@@ -9,7 +9,7 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::DatabaseTransaction;
 
-/// The settings of a scope, as the transaction sees them.
+/// Returns the settings of a scope inside the transaction.
 async fn text(
     transaction: &DatabaseTransaction,
     tenant: Option<TenantId>,
@@ -22,8 +22,8 @@ async fn text(
     Ok(lines.to_string())
 }
 
-/// Does `work`, which changes settings of a scope: what they are after it is a version of its author. The first change also
-/// leaves one of what was before, so that every change can be taken back.
+/// Runs `work`, which changes settings of a scope, and stores the result as a version of its author. The first change
+/// also stores the previous state as a version, so that every change can be undone.
 async fn versioned<T>(
     transaction: &DatabaseTransaction,
     (tenant, now): (Option<TenantId>, Time),
@@ -50,7 +50,7 @@ async fn versioned<T>(
 }
 
 impl Store {
-    /// Like `write`, for settings that concern everybody, or agreements with `tenant`: they get a version.
+    /// Like `write`, for global settings, or agreements with `tenant`, which get a version.
     pub(super) async fn write_settings<T>(
         &self,
         tenant: Option<TenantId>,
@@ -61,7 +61,7 @@ impl Store {
         self.write(async |transaction| versioned(transaction, (tenant, now), author, work).await).await
     }
 
-    /// Like [`write_settings`](Self::write_settings), for a change that adds its own entries to the audit.
+    /// Like [`write_settings`](Self::write_settings), for a change that adds its own audit entries.
     pub(super) async fn transact_settings<T>(
         &self,
         (tenant, now): (Option<TenantId>, Time),
@@ -71,7 +71,7 @@ impl Store {
         self.transact(async |transaction| versioned(transaction, (tenant, now), author, work).await).await
     }
 
-    /// The settings of operators that concern everybody.
+    /// Returns the global settings of operators.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -79,7 +79,7 @@ impl Store {
         self.database.snapshot(async |snapshot| ServiceSettings::read(snapshot).await).await
     }
 
-    /// What operators have agreed with a tenant.
+    /// Returns the agreements of operators with a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

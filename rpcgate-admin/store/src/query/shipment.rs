@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 impl UsageStore {
-    /// The positions up to which a gateway's segments are shipped, from segment `oldest` on. A segment of which
-    /// nothing was shipped has no mark. Marks outlive their segments, so that a segment that reappears, for instance
-    /// from a backup, is recognised for as long as anything shipped from it is billed; then
-    /// [`retain`](UsageStore::retain) removes them.
+    /// Returns the positions up to which a gateway's segments are shipped, from segment `oldest` on. A segment without
+    /// shipped records has no mark. Marks outlive their segments, so that a segment that reappears, for instance from a
+    /// backup, is recognised while anything shipped from it is billed; then [`retain`](UsageStore::retain) removes
+    /// them.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -45,22 +45,22 @@ impl UsageStore {
         })
     }
 
-    /// Stores a shipment in one transaction: adds its rollups and charges to the stored ones, replaces blocks with
-    /// the same id, and moves the marks.
+    /// Stores a shipment in one transaction: adds its rollups and charges to the stored ones, replaces blocks with the
+    /// same id, and moves the marks.
     ///
-    /// Only a limited number of methods is distinguished per project and hour, those that are stored first (contract,
-    /// "Usage"); the others are added up under one name. Usage of hours whose charges [`retain`](UsageStore::retain)
-    /// has removed is not added, because it may come from a segment whose mark was removed with them.
+    /// Distinguishes only a limited number of methods per project and hour, those that are stored first (contract,
+    /// "Usage"); adds the others up under one name. Drops usage of hours whose charges [`retain`](UsageStore::retain)
+    /// has removed, because it may come from a segment whose mark was removed with them.
     ///
     /// # Errors
-    /// [`ShipError::Moved`] if a mark is not where the shipment begins; otherwise a [`StoreError`].
+    /// [`ShipError::Moved`] if a mark is not at the start of the shipment; otherwise a [`StoreError`].
     pub async fn ship(&self, shipment: &Shipment) -> Result<(), ShipError> {
         self.ship_with_allowances(shipment, &BTreeMap::new()).await
     }
 
-    /// Like [`ship`](UsageStore::ship), and also raises the notifications that the shipment makes due. `allowances`
-    /// are the requests that the plans allow all keys of a tenant in a day; what is due to a tenant without an
-    /// allowance here is left to [`remind`](UsageStore::remind).
+    /// Like [`ship`](UsageStore::ship), and also raises the notifications that the shipment makes due. `allowances` are
+    /// the requests per day that the plans allow all keys of a tenant. Notifications of a tenant without an allowance
+    /// here are left to [`remind`](UsageStore::remind).
     ///
     /// # Errors
     /// Those of [`ship`](UsageStore::ship).
@@ -76,7 +76,8 @@ impl UsageStore {
                     for mark in &shipment.marks {
                         advance(transaction, shipment.gateway, mark, shipment.folded.newest.hour()).await?;
                     }
-                    // Read after the marks: if one was removed meanwhile, this shows the hours with which it was removed.
+                    // Read after the marks: if one was removed meanwhile, this shows the hours with which it was
+                    // removed.
                     let summed = Summed::read(transaction).await?;
                     let folded = shipment.folded.since(summed.first());
                     let unknown = match &folded {
@@ -98,7 +99,7 @@ impl UsageStore {
                     Ok::<_, ShipError>((settled, summed))
                 })
                 .await?;
-            // Only after the commit, since rolled-back rows are not stored.
+            // Only after the commit, because rolled-back rows are not stored.
             self.learn(settled);
             self.sum_after(&summed, shipment.folded.newest).await;
             Ok(())
@@ -112,7 +113,7 @@ impl UsageStore {
         }
     }
 
-    /// The rollups. Those for which their tenant has no more rows in the hour are added up without a method.
+    /// Returns the rollups, without a method where their tenant has reached the row limit of the hour.
     async fn bound<'r>(
         &self,
         transaction: &DatabaseTransaction,
@@ -136,7 +137,7 @@ impl UsageStore {
         Ok(rows.bound(rollups))
     }
 
-    /// The methods of a project that are stored separately in an hour.
+    /// Returns the methods of a project that are stored separately in an hour.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -234,7 +235,7 @@ async fn advance(
     }
 }
 
-/// The statement that adds rollups, no two of which share all their key columns.
+/// Returns the statement that adds rollups, which must differ in their key columns.
 fn add(rollups: &[Rollup]) -> Result<InsertStatement, StoreError> {
     use rollups::{Entity, KEY_COLUMNS, counts};
     let mut insert = Query::insert();

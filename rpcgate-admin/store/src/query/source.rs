@@ -1,4 +1,4 @@
-//! The tables from which a usage query is answered: rollups, hourly sums, and sums of UTC days.
+//! The tables that answer a usage query: rollups, hourly sums, and sums of UTC days.
 
 use super::summed::Summed;
 use super::sums::{DAY, Dimensions, Level};
@@ -10,7 +10,6 @@ use sea_orm::sea_query::{Alias, Condition, Expr, ExprTrait, Query, SelectStateme
 use std::ops::Range;
 use uuid::Uuid;
 
-/// The alias of a union of sources.
 const PARTS: &str = "parts";
 
 /// A tenant's rows in one of the tables.
@@ -24,8 +23,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The sources that together contain, exactly once, all that a tenant has used in `hours`, with at least
-    /// `dimensions` distinguished, and single hours if `by_hour`.
+    /// Returns the sources that together contain a tenant's usage in `hours` exactly once, with at least `dimensions`
+    /// distinguished, and single hours if `by_hour`.
     pub(super) fn all(
         summed: &Summed,
         tenant: TenantId,
@@ -41,7 +40,7 @@ impl Source {
         let [mut rollups, mut of_hours, mut of_days] = [None, Level::of(dimensions, 1), by_days].map(source);
         for hour in hours.clone() {
             let day = hour - hour % DAY;
-            // The sums of a day contain the part of it that has been summed.
+            // The sums of a day contain the summed part of it.
             let is_within = day >= from && std::cmp::min(end, day + DAY) <= hours.end;
             if hour < first || hour >= end {
                 rollups.hours.push(hour);
@@ -60,7 +59,7 @@ impl Source {
         sources
     }
 
-    /// A statement over the rows of this source. All tables have the same column names.
+    /// Returns a statement over the rows of this source. All tables have the same column names.
     pub(super) fn select(&self) -> SelectStatement {
         let mut select = Query::select();
         match self.level {
@@ -77,7 +76,6 @@ impl Source {
     }
 }
 
-/// A statement over the union of several statements.
 pub(super) fn union_all(parts: impl IntoIterator<Item = SelectStatement>) -> SelectStatement {
     let mut parts = parts.into_iter();
     let mut select = Query::select();
@@ -130,8 +128,7 @@ mod tests {
     fn hours_that_are_not_summed_come_from_rollups() {
         let nothing = Summed::default();
         assert_eq!(found(&nothing, 0..30, CALLS, false), [(0, list(0..30))]);
-        // The day that is being summed counts as whole as far as it has been summed, if the window contains all of
-        // that.
+        // The day that is being summed counts as whole if the window contains its summed part.
         let summed = Summed::at(30, TenantId(0), 0);
         assert_eq!(found(&summed, 24..36, CALLS, false), [(0, list(30..36)), (4, vec![24])]);
         assert_eq!(found(&summed, 24..29, CALLS, false), [(3, list(24..29))]);

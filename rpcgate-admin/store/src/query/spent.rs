@@ -12,7 +12,7 @@ use sea_orm::{ConnectionTrait, DbErr, QueryResult};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// What a project has used in a window.
+/// The usage of a project in a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spent {
     /// Calls, including refused ones.
@@ -24,7 +24,7 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// The sum of both.
+    /// Returns the sum of both.
     #[must_use]
     pub const fn plus(self, other: Spent) -> Spent {
         Spent {
@@ -36,8 +36,8 @@ impl Spent {
 }
 
 impl UsageStore {
-    /// What each project of a tenant, or only `project`, has used in `window`. Projects without usage are left out;
-    /// deleted ones are included.
+    /// Returns the usage of each project of a tenant, or only of `project`, in `window`. Omits projects without usage;
+    /// includes deleted ones.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], [`StoreError::Busy`].
@@ -71,10 +71,9 @@ impl UsageStore {
     }
 }
 
-/// The counted columns, in the order of [`Spent`].
 const COUNTS: [Column; 3] = [Column::Requests, Column::WindowRequests, Column::BillableUnits];
 
-/// The sums per project: its identifier, and sums that keep the names of their columns.
+/// Selects a project's identifier and the sums, which keep the names of their columns.
 fn sums(mut select: SelectStatement) -> SelectStatement {
     select.column(Column::Project).group_by_col(Column::Project);
     for count in COUNTS {

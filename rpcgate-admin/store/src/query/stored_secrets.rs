@@ -1,4 +1,4 @@
-//! Sealed secrets that are stored for long, so that they can be sealed again when the secret that seals them is replaced.
+//! Sealed secrets in long-term storage, which must be sealed again when the sealing secret is replaced.
 
 use super::value::unreadable;
 use crate::entity::{totp, webhooks};
@@ -8,26 +8,26 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Qu
 use std::fmt;
 use uuid::Uuid;
 
-/// Where sealed secrets are stored for long.
+/// The place of a sealed secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecretPlace {
     /// The authenticator app of a user.
     Totp,
-    /// What signs the deliveries to an endpoint.
+    /// The signing secret of an endpoint.
     Webhook,
-    /// What will replace that.
+    /// The next signing secret of an endpoint.
     NextWebhook,
 }
 
 impl SecretPlace {
-    /// All of them.
+    /// All places.
     pub const ALL: [Self; 3] = [SecretPlace::Totp, SecretPlace::Webhook, SecretPlace::NextWebhook];
 }
 
 /// A sealed secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredSecret {
-    /// Where it is stored.
+    /// The place where it is stored.
     pub place: SecretPlace,
     /// The user or the endpoint.
     pub row: u128,
@@ -42,7 +42,7 @@ impl fmt::Debug for StoredSecret {
 }
 
 impl Store {
-    /// At most `limit` sealed secrets of a place, in the order of their rows, of rows after `after`.
+    /// Returns at most `limit` sealed secrets of a place, by row, of rows after `after`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -80,7 +80,7 @@ impl Store {
         rows.into_iter().map(one).collect()
     }
 
-    /// Replaces the sealed form of a secret, unless it was changed since it was read. Returns whether it did.
+    /// Replaces the sealed form of a secret, unless it has changed since it was read. Reports whether it did.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -16,7 +16,6 @@ use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// Subscriptions that are read at once.
 const MAX_RETURNED: u64 = 1_000;
 
 /// A subscription of an endpoint to events of a chain.
@@ -30,11 +29,11 @@ pub struct WebhookSubscription {
     pub chain: String,
     /// The type of the events.
     pub kind: EventType,
-    /// What the data of an event must have, as the user wrote it.
+    /// The filter on the data of an event, as the user wrote it.
     pub filter: Option<Map<String, Value>>,
-    /// The number of blocks above an event's own that must be there before it is delivered.
+    /// The number of blocks above an event's own that must exist before it is delivered.
     pub confirmations: u32,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Time,
 }
 
@@ -56,12 +55,10 @@ impl TryFrom<Model> for WebhookSubscription {
     }
 }
 
-/// The type of an event in a column.
 pub(super) fn kind(stored: &str) -> Result<EventType, StoreError> {
     stored.parse().map_err(|_| unreadable("event type", stored))
 }
 
-/// The columns of a new subscription.
 pub(super) fn row(subscription: &WebhookSubscription) -> ActiveModel {
     ActiveModel {
         id: Set(Uuid::from_u128(subscription.id.0)),
@@ -69,13 +66,12 @@ pub(super) fn row(subscription: &WebhookSubscription) -> ActiveModel {
         chain: Set(subscription.chain.clone()),
         event_type: Set(subscription.kind.name().into()),
         filter: Set(subscription.filter.clone().map(|filter| Value::Object(filter).to_string())),
-        // No more than an `i32` holds are ever asked for.
+        // The API accepts no more than an `i32` holds.
         confirmations: Set(i32::try_from(subscription.confirmations).unwrap_or(i32::MAX)),
         created_at: Set(moment(subscription.created_at)),
     }
 }
 
-/// The subscriptions of a tenant whose endpoints are not deleted.
 fn of_tenant(tenant: TenantId) -> Select<Entity> {
     of_tenants_webhooks(Entity::find().inner_join(webhooks::Entity), tenant)
 }
@@ -84,8 +80,8 @@ impl Store {
     /// Adds a subscription to an endpoint of a tenant.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if the endpoint is not this tenant's, [`StoreError::Full`] if it has as many
-    /// subscriptions as the plan allows, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the endpoint is not this tenant's, [`StoreError::Full`] if the number of
+    /// subscriptions that the plan allows is reached, [`StoreError::Unavailable`].
     pub async fn create_subscription(
         &self,
         tenant: TenantId,
@@ -108,8 +104,8 @@ impl Store {
         .await
     }
 
-    /// The subscriptions of a tenant's endpoint, the oldest first, starting behind `after` in this order: at most `limit`,
-    /// and at most 1,000. Empty for another tenant's endpoint.
+    /// Returns the subscriptions of a tenant's endpoint, the oldest first, starting after `after`: at most `limit`, and
+    /// at most 1,000. Returns nothing for another tenant's endpoint.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -134,7 +130,7 @@ impl Store {
         .await
     }
 
-    /// A subscription of a tenant.
+    /// Returns a subscription of a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -150,7 +146,7 @@ impl Store {
         .await
     }
 
-    /// Deletes a subscription of a tenant. What it has matched already is still delivered.
+    /// Deletes a subscription of a tenant. Events that it has already matched are still delivered.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].

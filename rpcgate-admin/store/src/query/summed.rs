@@ -1,11 +1,10 @@
-//! How far the rollups have been added to the sums, so that a month of a large tenant is read from a few thousand
-//! rows.
+//! The position up to which rollups were added to the sums, so that a month of a large tenant is read from a few
+//! thousand rows.
 //!
-//! Rollups of hours that have ended are added to the sums after shipments, a few thousand at a time. The position
-//! reached is stored in the database: what is shipped later for an hour before it is added to the sums in the same
-//! transaction. So at any moment the sums, together with the rollups that are not in them yet, contain exactly what
-//! all rollups contain. Only speed depends on the position; a database from before sums existed catches up shipment
-//! by shipment.
+//! Rollups of hours that have ended are added to the sums after shipments, a few thousand at a time. The position is
+//! stored in the database: a later shipment for an hour before it is added to the sums in the same transaction. At any
+//! moment the sums, together with the rollups that are not in them yet, contain exactly what all rollups contain. Only
+//! speed depends on the position; a database from before sums existed catches up shipment by shipment.
 
 use super::sums::{DAY, LEVELS};
 use super::usage_rows::stored;
@@ -22,28 +21,27 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Rollups added per transaction, unless one key has more of them in an hour: few enough that shipments hardly wait.
+/// The number of rollups added per transaction, unless one key has more of them in an hour: few enough that shipments
+/// hardly wait.
 const STEP: u64 = 2_048;
 
-/// How long the rollups of an ended hour are left alone, because other gateways may still ship some.
+/// The time that the rollups of an ended hour are left alone, because other gateways may still ship some.
 const GRACE: Duration = Duration::from_secs(300);
 
-/// The pause after a failed step.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// The position up to which rollups are summed, hours first, and the hour from which on they are kept.
+/// The position up to which rollups are summed, hours first, and the first hour for which they are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Summed {
     hour: u64,
     tenant: TenantId,
-    /// Of the tenant's rollups of the hour, those of the keys before this one are summed too.
+    /// The key before which this tenant's rollups of the hour are summed too.
     project: ProjectId,
     key: KeyId,
     first: u64,
 }
 
 impl Summed {
-    /// Reads the current position.
     pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Self, StoreError> {
         let Some(row) = Entity::find().one(database).await? else { return Ok(Summed::default()) };
         Ok(Summed {
@@ -60,24 +58,24 @@ impl Summed {
         Summed { hour, tenant, project: ProjectId(0), key: KeyId(0), first }
     }
 
-    /// The same, with the position inside the tenant's hour.
+    /// Returns the same position moved inside the tenant's hour.
     #[cfg(test)]
     pub(super) const fn within(self, project: ProjectId, key: KeyId) -> Self {
         Summed { project, key, ..self }
     }
 
-    /// The day whose sums contain only a part of an hour of the tenant.
+    /// Returns the day whose sums contain only a part of an hour of the tenant.
     pub(super) fn partial_day(&self, tenant: TenantId) -> Option<u64> {
         let is_partial = self.tenant == tenant && (self.project, self.key) != (ProjectId(0), KeyId(0));
         is_partial.then_some(self.hour - self.hour % DAY)
     }
 
-    /// The first position that is not summed.
+    /// Returns the first position that is not summed.
     fn begin(&self) -> (u64, Position) {
         (self.hour, [self.tenant.0, self.project.0, self.key.0].map(Uuid::from_u128))
     }
 
-    /// The rollups that are not in the sums.
+    /// Matches the rollups that are not in the sums.
     pub(super) fn rest(&self) -> Condition {
         let (hour, begin) = self.begin();
         // The hour is compared separately as well, so that the index is used.
@@ -86,23 +84,23 @@ impl Summed {
             .add(position_columns().gte(position(hour, begin)))
     }
 
-    /// The first hour of a tenant that is not completely summed.
+    /// Returns the first hour of a tenant that is not completely summed.
     pub(super) fn end(&self, tenant: TenantId) -> u64 {
         if tenant.0 < self.tenant.0 { self.hour.saturating_add(1) } else { self.hour }
     }
 
-    /// The first hour of which not all rollups of all tenants are summed.
+    /// Returns the first hour that is not completely summed for all tenants.
     pub(super) const fn whole_until(&self) -> u64 {
         self.hour
     }
 
-    /// The first hour for which sums are kept. Some rollups before it may have been removed while the sums of their
-    /// day still contain them.
+    /// Returns the first hour for which sums are kept. Some rollups before it may have been removed while the sums of
+    /// their day still contain them.
     pub(super) const fn first(&self) -> u64 {
         self.first
     }
 
-    /// Adds those of `rollups`, which have just been stored, that belong to hours that are summed already.
+    /// Adds newly stored `rollups` of hours that are already summed.
     pub(super) async fn add(
         &self,
         transaction: &DatabaseTransaction,
@@ -135,10 +133,9 @@ impl Summed {
     }
 }
 
-/// Tenant, project and key.
 type Position = [Uuid; 3];
 
-/// Hour, tenant, project and key of a rollup as one value, in the order of storage.
+/// Returns hour, tenant, project and key of a rollup as one value, in the order of storage.
 fn position_columns() -> Expr {
     Expr::tuple([Column::Hour, Column::Tenant, Column::Project, Column::Key].map(Expr::col))
 }
@@ -152,7 +149,7 @@ fn read_position(row: &QueryResult) -> Result<(u64, Position), StoreError> {
     Ok((count("hour", row.try_get_by_index(0)?)?, ids))
 }
 
-/// The position after all rollups of a key in an hour.
+/// Returns the position after all rollups of a key in an hour.
 fn after((hour, [tenant, project, key]): (u64, Position)) -> (u64, Position) {
     let next = |id: Uuid| id.as_u128().checked_add(1).map(Uuid::from_u128);
     let nil = Uuid::nil();
@@ -165,8 +162,7 @@ fn after((hour, [tenant, project, key]): (u64, Position)) -> (u64, Position) {
 }
 
 impl UsageStore {
-    /// Makes a step after a shipment that read this position, if one is due. It is not a part of the shipment, which
-    /// is stored whatever happens here.
+    /// Makes a step after a shipment that read this position, if one is due. A failure does not affect the shipment.
     pub(super) async fn sum_after(&self, summed: &Summed, newest: Time) {
         let over = Time::from_micros(newest.micros().saturating_sub(GRACE.as_micros() as u64)).hour();
         let micros = newest.micros();
@@ -181,7 +177,7 @@ impl UsageStore {
         }
     }
 
-    /// Adds some rollups of hours before `over` to the sums: `rows`, unless one key has more in an hour. Returns
+    /// Adds at most `rows` rollups of hours before `over` to the sums, or more if one key has more in an hour. Reports
     /// whether more may be left.
     pub(crate) async fn sum(&self, over: u64, rows: u64) -> Result<bool, StoreError> {
         self.write(async |transaction| {

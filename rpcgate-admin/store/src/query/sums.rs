@@ -1,4 +1,4 @@
-//! Levels of sums: the dimensions that each distinguishes, and how rollups are added to it.
+//! Levels of sums: the dimensions that each distinguishes, and the addition of rollups.
 
 use super::usage_rows::{ROWS, statement_error, stored, values};
 use crate::StoreError;
@@ -21,12 +21,12 @@ pub(super) const DAY: u64 = 24;
 pub(super) struct Dimensions {
     pub(super) project: bool,
     pub(super) key: bool,
-    /// Chain, method, transport, status.
+    /// Chain, method, transport and status.
     pub(super) call: bool,
 }
 
 impl Dimensions {
-    /// The dimensions that a query needs.
+    /// Returns the dimensions that a query needs.
     pub(super) fn of(only: &Only, groups: &[Group]) -> Self {
         let by = |group| groups.contains(&group);
         Dimensions {
@@ -62,14 +62,14 @@ impl Dimensions {
 pub(super) struct Level {
     /// Its code in the database, which must never change.
     pub(super) code: i16,
-    /// Hours per row: one, or those of a UTC day.
+    /// The hours per row: one, or those of a UTC day.
     hours: u64,
     dimensions: Dimensions,
 }
 
 const CALLS: Dimensions = Dimensions { project: false, key: false, call: true };
 
-/// The levels. Of several that can answer a query, the first has the fewest rows.
+/// The levels, ordered by the number of rows: the first that can answer a query has the fewest.
 pub(super) static LEVELS: [Level; 5] = [
     Level { code: 1, hours: 1, dimensions: Dimensions::PROJECTS },
     Level { code: 2, hours: DAY, dimensions: Dimensions::PROJECTS },
@@ -82,12 +82,12 @@ pub(super) static LEVELS: [Level; 5] = [
 const FIRST: &str = "first_hour";
 
 impl Level {
-    /// The level that answers queries by `dimensions` in steps of this many hours.
+    /// Returns the level that answers queries by `dimensions` in steps of this many hours.
     pub(super) fn of(dimensions: Dimensions, hours: u64) -> Option<&'static Level> {
         LEVELS.iter().find(|level| level.hours == hours && level.dimensions.includes(dimensions))
     }
 
-    /// Adds rollups to this level. They must be in the order of storage.
+    /// Adds rollups in the order of storage to this level.
     pub(super) async fn add(
         &self,
         transaction: &DatabaseTransaction,
@@ -118,7 +118,7 @@ impl Level {
         Ok(())
     }
 
-    /// The row of this level to which a rollup is added, with the rollup's counts alone.
+    /// Returns the row of this level to which a rollup is added, with the rollup's counts alone.
     fn row(&self, rollup: &Rollup) -> Rollup {
         let Dimensions { project, key, call } = self.dimensions;
         let text = |name: &String| if call { name.clone() } else { String::new() };
@@ -137,15 +137,14 @@ impl Level {
         }
     }
 
-    /// The same for all rollups that match `condition`, in the order of the columns.
+    /// Selects the same rows for all rollups that match `condition`, in the order of the columns.
     fn rows(&self, condition: Condition) -> SelectStatement {
         let mut rows = Query::select();
         let hour = || Expr::col(Column::Hour);
         rows.from(rollups::Entity).cond_where(condition).expr(Expr::value(self.code));
         for name in KEY_COLUMNS {
             match name {
-                // Grouped by its alias: PostgreSQL treats two parameters as different even if they have the same
-                // value.
+                // Grouped by its alias: PostgreSQL treats two parameters as different even if they have the same value.
                 Column::Hour => {
                     rows.expr_as(hour().sub(hour().modulo(stored(self.hours))), Alias::new(FIRST));
                     rows.group_by_col(Alias::new(FIRST))
@@ -164,7 +163,6 @@ impl Level {
         rows
     }
 
-    /// The beginning of a statement that adds rows to this level.
     fn insert(&self) -> InsertStatement {
         let names =
             || [sums::Column::Level.into_iden()].into_iter().chain(KEY_COLUMNS.map(IntoIden::into_iden));

@@ -26,92 +26,91 @@ use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryO
 use std::fmt;
 use std::time::Duration;
 
-/// Rows removed per transaction.
 const STEP: u64 = 500;
 
-/// Rows of one kind that a sweep leaves alone, because they cannot be removed, before it gives up the kind.
+/// The number of rows of one kind that a sweep skips, because they cannot be removed, before it gives up the kind.
 const MAX_STUCK: u64 = 100;
 
-/// How long audit entries and read marks are kept: as long as the usage of the same time.
+/// The time that audit entries and read marks are kept, the same as for usage.
 const AUDIT_KEPT: Duration = Duration::from_secs(400 * 86_400);
 
-/// How long revoked or expired keys and deleted projects are kept, so that people can look up recent ones.
+/// The time that revoked or expired keys and deleted projects are kept, so that people can look up recent ones.
 const ENDED_KEPT: Duration = Duration::from_secs(90 * 86_400);
 
 /// The numbers of removed rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
-    /// Tokens that would have confirmed an address.
+    /// Unused tokens that confirm an address.
     pub confirmations: u64,
-    /// Tokens that would have set a password or changed an address.
+    /// Unused tokens that set a password or change an address.
     pub mail_tokens: u64,
     /// Invitations.
     pub invitations: u64,
-    /// Log-ins whose second factor was not given.
+    /// Log-ins without a second factor.
     pub pending_log_ins: u64,
     /// Sessions.
     pub sessions: u64,
     /// Refresh tokens of sessions that continue.
     pub refreshes: u64,
-    /// Attempts that counted for a lock.
+    /// Attempts that counted towards a lock.
     pub attempts: u64,
     /// Solved challenges.
     pub solved: u64,
-    /// Users that were not confirmed, with their tenants.
+    /// Unconfirmed users, with their tenants.
     pub accounts: u64,
     /// Audit entries.
     pub audit: u64,
     /// Changes that every gateway has read.
     pub changes: u64,
-    /// Marks of notifications that users have read.
+    /// Marks of read notifications.
     pub reads: u64,
-    /// Keys that were revoked or had expired.
+    /// Revoked or expired keys.
     pub keys: u64,
-    /// Projects that were deleted.
+    /// Deleted projects.
     pub projects: u64,
-    /// Tenants that were deleted, of which nothing is left but invoices.
+    /// Deleted tenants, except for their invoices.
     pub tenants: u64,
-    /// Requests for another plan that were decided.
+    /// Decided requests for another plan.
     pub limit_requests: u64,
-    /// Files whose upload broke off.
+    /// Files with an incomplete upload.
     pub ticket_attachments: u64,
-    /// Contracts that ended.
+    /// Ended contracts.
     pub contracts: u64,
-    /// Plans of operators' own that were deleted.
+    /// Deleted custom plans.
     pub custom_plans: u64,
-    /// Personal access tokens that expired.
+    /// Expired personal access tokens.
     pub access_tokens: u64,
     /// Answers to requests with an idempotency key.
     pub answers: u64,
-    /// Payments that were begun long ago.
+    /// Old checkouts.
     pub checkouts: u64,
-    /// Changes of plans that are too old to be billed.
+    /// Plan changes that are too old to be billed.
     pub tier_changes: u64,
-    /// Explanations that were asked for.
+    /// Requests for explanations.
     pub explanations: u64,
-    /// Devices from which nobody has logged in for long.
+    /// Devices without a recent log-in.
     pub devices: u64,
-    /// Notifications that the management side has raised.
+    /// Notifications of the management side.
     pub notices: u64,
-    /// Marks of notifications that were mailed.
+    /// Marks of mailed notifications.
     pub mailed_notifications: u64,
     /// Versions of configurations.
     pub config_versions: u64,
 }
 
-/// A part of a sweep that could not be finished.
+/// An unfinished part of a sweep.
 #[derive(Debug)]
 pub struct FailedStep {
-    /// The rows that it removes, as [`Swept`] names them.
+    /// The rows that it removes, as named in [`Swept`].
     pub step: &'static str,
     /// The error of the last row that could not be removed.
     pub error: StoreError,
 }
 
-/// The parts of a sweep that could not be finished; all others were.
+/// The error for the unfinished parts of a sweep; all others were finished.
 #[derive(Debug)]
 pub struct SweepFailed {
-    /// What could not be finished.
+    /// The unfinished parts.
     pub steps: Vec<FailedStep>,
 }
 
@@ -127,17 +126,16 @@ impl std::error::Error for SweepFailed {}
 /// The removal of a batch of rows, which returns their number.
 type Removal<'t> = BoxFuture<'t, Result<u64, StoreError>>;
 
-/// The steps of a sweep that have run.
 struct Sweep<'s> {
     store: &'s Store,
     failed: Vec<FailedStep>,
-    /// Whether another program sweeps, which does the rest.
+    /// True if another program sweeps and does the rest.
     is_left: bool,
 }
 
 impl Sweep<'_> {
     /// Removes rows by `remove`, batch by batch, until a batch is not full. If a batch fails, smaller ones find the row
-    /// that is in the way, which is then left alone. So one row delays no other, neither of its kind nor of the next.
+    /// that is in the way and skip it, so that one row delays no other of any kind.
     async fn step(
         &mut self,
         step: &'static str,
@@ -175,7 +173,6 @@ impl Sweep<'_> {
         self.failed.extend(last_error.map(|error| FailedStep { step, error }));
     }
 
-    /// A [`step`](Self::step) that removes all `old` rows of a table.
     async fn table<E: EntityTrait>(
         &mut self,
         step: &'static str,
@@ -189,8 +186,8 @@ impl Sweep<'_> {
         .await;
     }
 
-    /// Removes what is left of deleted tenants, and returns how many of them were finished. A tenant that cannot be
-    /// removed is left alone, like a row of another step.
+    /// Removes the rest of deleted tenants, and counts the finished ones. Skips a tenant that cannot be removed, like a
+    /// row of another step.
     async fn deleted_tenants(&mut self, removed: &mut u64) {
         let mut batch = RemovalBatch { skip: 0, limit: STEP, is_ordered: true };
         let mut last_error = None;
@@ -218,13 +215,13 @@ impl Sweep<'_> {
 }
 
 impl Store {
-    /// Removes expired rows: sessions and tokens, attempts that no longer lock anything, used solutions, accounts
-    /// not confirmed within 7 days, what is left of deleted tenants, audit entries and read marks after 400 days, changes and broken-off uploads after an hour. The work is
-    /// done in small transactions, so that other writes hardly wait; after an error, the finished ones stay.
+    /// Removes expired rows: sessions and tokens, attempts that no longer lock anything, used solutions, accounts not
+    /// confirmed within 7 days, the rest of deleted tenants, audit entries and read marks after 400 days, changes and
+    /// incomplete uploads after an hour. Uses small transactions, so that other writes hardly wait; after an error, the
+    /// finished ones stay.
     ///
-    /// Each kind of rows is removed on its own: a row that cannot be removed keeps neither the other rows of its kind
-    /// nor those of other kinds. Any program may call this at any time; while another program does the work, this one
-    /// stops.
+    /// Each kind of rows is removed independently: a row that cannot be removed blocks no other. Any program may call
+    /// this at any time; it stops if another program does the work.
     ///
     /// # Errors
     /// [`SweepFailed`] lists the kinds of rows that could not all be removed.
@@ -253,12 +250,10 @@ impl Store {
     }
 }
 
-/// The rows whose `expires_at` has passed at `now`.
 fn over(now: Time, expires_at: impl Fn(i64) -> Expr) -> Condition {
     Condition::all().add(expires_at(moment(now)))
 }
 
-/// Removes what log-ins leave behind.
 async fn sweep_log_ins(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     let unused = over(now, |now| confirmations::Column::ExpiresAt.lte(now));
     let user = confirmations::Column::UserId;
@@ -287,7 +282,6 @@ async fn sweep_log_ins(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     sweep.table::<devices::Entity>("devices", &mut swept.devices, devices::Column::Digest, forgotten).await;
 }
 
-/// Removes accounts that were not confirmed in time.
 async fn sweep_accounts(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     sweep
         .step("accounts", &mut swept.accounts, |transaction, batch| {
@@ -296,7 +290,7 @@ async fn sweep_accounts(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
         .await;
 }
 
-/// Removes records of what has happened, after the time for which they are kept.
+/// Removes records of past events, after their retention time.
 async fn sweep_records(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     let kept = i64::try_from(AUDIT_KEPT.as_micros()).unwrap_or(i64::MAX);
     let past = over(now, |now| audit::Column::At.lte(now - kept));
@@ -335,7 +329,7 @@ async fn sweep_records(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     sweep.table::<stored_versions::Entity>("config_versions", versions, number, old).await;
 }
 
-/// Removes what has ended: plans, contracts, keys, projects and tenants.
+/// Removes ended plans, contracts, keys, projects and tenants.
 async fn sweep_ended(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     let (deleted, old) = (&mut swept.custom_plans, custom_plans::are_old(now));
     sweep.table::<stored_plans::Entity>("custom_plans", deleted, stored_plans::Column::Id, old).await;
@@ -352,7 +346,6 @@ async fn sweep_ended(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     sweep.deleted_tenants(&mut swept.tenants).await;
 }
 
-/// Removes projects that were deleted before `then`.
 async fn remove_deleted_projects(
     transaction: &DatabaseTransaction,
     then: Time,
@@ -376,7 +369,7 @@ mod tests {
     use crate::server::AdvisoryLock;
     use crate::testing::TestDatabase;
 
-    /// Enough for a server that answers, on a loaded machine too.
+    /// Long enough on a loaded machine too.
     const ENOUGH: Duration = Duration::from_secs(60);
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! What operators have agreed with a tenant: its contracts, and the quotas of its projects.
+//! The agreements of operators with a tenant: its contracts, and the quotas of its projects.
 
 use super::contracts::TenantContract;
 use super::figures::Figures;
@@ -16,7 +16,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// What operators have agreed with a tenant. Contracts that have ended are history of their own.
+/// The agreements of operators with a tenant, without contracts that have ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TenantAgreements {
     /// Contracts that have not ended.
@@ -26,7 +26,6 @@ pub struct TenantAgreements {
 }
 
 impl TenantAgreements {
-    /// Those of a tenant at `now`.
     pub(super) async fn read(
         database: &impl ConnectionTrait,
         tenant: TenantId,
@@ -54,7 +53,7 @@ impl TenantAgreements {
         Ok(agreements)
     }
 
-    /// As lines.
+    /// Returns the agreements as lines.
     pub fn lines(&self) -> ConfigLines {
         let mut lines = Vec::new();
         for (id, contract) in &self.contracts {
@@ -79,7 +78,7 @@ impl TenantAgreements {
         lines.into_iter().collect()
     }
 
-    /// Those of `tenant` that [`lines`](TenantAgreements::lines) has written.
+    /// Parses the lines of `tenant` that [`lines`](TenantAgreements::lines) returns.
     ///
     /// # Errors
     /// [`StoreError::Unreadable`] for other lines.

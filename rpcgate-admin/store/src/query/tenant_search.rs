@@ -1,8 +1,7 @@
-//! Finding tenants by what an operator knows of them: a part of the name, the owner's address, or the beginning of the
-//! identifier.
+//! Search of tenants by a part of the name, the owner's address, or the beginning of the identifier.
 //!
-//! Addresses and identifiers are looked up by their indexes. Names are compared one by one, in the order of identifiers and so
-//! many in one call, since no index that both databases have knows the middle of a text.
+//! Addresses and identifiers are looked up by their indexes. Names are compared one by one, by identifier and in
+//! limited number per call, because neither database has an index for the middle of a text.
 
 use super::live_tenants::live_tenants;
 use super::tenants::{Tenant, TenantFilter, on_plan};
@@ -17,25 +16,24 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use uuid::Uuid;
 
-/// Names that one call compares, at most.
+/// The maximum number of names that one call compares.
 const MAX_COMPARED: u64 = 20_000;
 
-/// Hexadecimal digits from which on a text may be the beginning of an identifier.
+/// The minimum number of hexadecimal digits for the beginning of an identifier.
 const MIN_DIGITS: usize = 8;
 
-/// Hexadecimal digits of an identifier.
 const DIGITS: usize = 32;
 
-/// Tenants that were found.
+/// The result of a search.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FoundTenants {
-    /// Them, by ascending identifier.
+    /// The tenants by ascending identifier.
     pub tenants: Vec<Tenant>,
-    /// Behind which to go on, if there may be more.
+    /// The tenant after which to continue, if there may be more.
     pub next: Option<TenantId>,
 }
 
-/// The identifiers that begin with a text, if it can be the beginning of one: with or without hyphens, in any case.
+/// Returns the range of identifiers that begin with a text, with or without hyphens, in any case.
 fn identifiers(text: &str) -> Option<RangeInclusive<u128>> {
     let digits: String = text.chars().filter(|c| *c != '-').collect();
     let missing = DIGITS.checked_sub(digits.len()).filter(|_| digits.len() >= MIN_DIGITS)?;
@@ -46,8 +44,8 @@ fn identifiers(text: &str) -> Option<RangeInclusive<u128>> {
     Some(bound("0")?..=bound("f")?)
 }
 
-/// Names that contain a text, in any case. SQLite knows upper and lower case of ASCII alone, so other letters are compared as
-/// they are typed, all small, all capital, and with a capital first.
+/// Matches names that contain a text, in any case. SQLite only knows the case of ASCII letters, so other letters are
+/// compared as typed, in lower case, in upper case, and capitalised.
 fn is_named(text: &str) -> Condition {
     let (small, capital) = (text.to_lowercase(), text.to_uppercase());
     let first: String = text.chars().take(1).flat_map(char::to_uppercase).collect();
@@ -62,7 +60,7 @@ fn is_named(text: &str) -> Condition {
     any
 }
 
-/// Those of `wanted` behind `after`, at most `limit`.
+/// Returns at most `limit` of the `wanted` tenants after `after`.
 async fn page_of(
     database: &impl ConnectionTrait,
     wanted: Select<Entity>,
@@ -81,9 +79,9 @@ async fn page_of(
 }
 
 impl Store {
-    /// Finds tenants that match `filter`, by the address of an owner, by an identifier that begins with `text`, or else by a
-    /// name that contains it, by ascending identifier from behind `after` on: at most `limit`. If it has compared many names
-    /// it stops, and [`FoundTenants::next`] says where to go on.
+    /// Finds tenants that match `filter`, by the address of an owner, by an identifier that begins with `text`, or else
+    /// by a name that contains it: at most `limit`, by ascending identifier, starting after `after`. Stops after
+    /// comparing many names; [`FoundTenants::next`] is then the position to continue from.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -18,7 +18,6 @@ use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-/// Tenants that one call returns at most.
 const MAX_RETURNED: u64 = 1_000;
 
 /// An organisation, which pays for its usage.
@@ -26,15 +25,15 @@ const MAX_RETURNED: u64 = 1_000;
 pub struct Tenant {
     /// Its identifier.
     pub id: TenantId,
-    /// Its name, for people.
+    /// Its display name.
     pub name: String,
     /// Its plan, or the base of its plan.
     pub tier: Tier,
-    /// The plan of an operator's own that it is on.
+    /// Its custom plan.
     pub custom_plan: Option<CustomPlanId>,
-    /// Whether its calls are refused.
+    /// True if its calls are refused.
     pub suspended: bool,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Time,
 }
 
@@ -54,33 +53,33 @@ impl TryFrom<Model> for Tenant {
 }
 
 impl Tenant {
-    /// Its plan.
+    /// Returns its plan.
     pub const fn plan(&self) -> TenantPlan {
         TenantPlan { tier: self.tier, custom: self.custom_plan }
     }
 }
 
-/// Which tenants to list: those that match all given fields.
+/// The filter of a list of tenants. A tenant must match all given fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TenantFilter {
-    /// Only tenants on this plan: those on a plan of an operator's own are not on its base.
+    /// The plan. Tenants on a custom plan are not on its base.
     pub plan: Option<TenantPlan>,
-    /// Only tenants whose calls are refused, or only those whose calls are served.
+    /// True for tenants whose calls are refused, false for the others.
     pub suspended: Option<bool>,
 }
 
-/// A change to a tenant; fields that are `None` stay as they are.
+/// A change of a tenant; fields that are `None` stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TenantChange {
     /// Its name.
     pub name: Option<String>,
-    /// One of the four plans, which takes the place of one of an operator's own.
+    /// One of the built-in plans, which replaces a custom one.
     pub tier: Option<Tier>,
-    /// A plan of an operator's own; `tier` is not used then.
+    /// A custom plan, which takes precedence over `tier`.
     pub custom_plan: Option<CustomPlanId>,
-    /// Whether its calls are refused.
+    /// True if its calls are refused.
     pub suspended: Option<bool>,
-    /// All its particulars for invoices.
+    /// All its details for invoices.
     pub billing: Option<BillingParty>,
 }
 
@@ -88,7 +87,6 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -
     insert_all(transaction, std::slice::from_ref(tenant)).await
 }
 
-/// Inserts tenants, at least one.
 pub(super) async fn insert_all(
     transaction: &DatabaseTransaction,
     tenants: &[Tenant],
@@ -111,7 +109,6 @@ pub(super) async fn insert_all(
     done.map(drop).map_err(|error| insert_error(error, "tenant", "tenant", None))
 }
 
-/// Tenants on `plan`.
 pub(super) fn on_plan(plan: TenantPlan) -> Condition {
     match plan.custom_column() {
         Some(custom) => Condition::all().add(Column::CustomPlanId.eq(custom)),
@@ -120,7 +117,7 @@ pub(super) fn on_plan(plan: TenantPlan) -> Condition {
 }
 
 impl Store {
-    /// Adds a tenant. Gateways are not notified, since it has no keys yet.
+    /// Adds a tenant. Gateways are not notified, because it has no keys yet.
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::Unavailable`].
@@ -128,7 +125,7 @@ impl Store {
         Box::pin(async move { self.write(async |transaction| insert(transaction, tenant).await).await })
     }
 
-    /// A tenant.
+    /// Returns a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -140,8 +137,8 @@ impl Store {
         .await
     }
 
-    /// Lists tenants that match `filter` by ascending identifier, starting behind `after` if it is given: at most
-    /// `limit`, and at most 1,000.
+    /// Lists tenants that match `filter` by ascending identifier, starting after `after` if given: at most `limit`, and
+    /// at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -163,11 +160,11 @@ impl Store {
         .await
     }
 
-    /// Applies `change` in one transaction and returns the changed tenant. Gateways are notified of everything
-    /// but the name and the particulars for invoices.
+    /// Applies `change` and returns the changed tenant. Notifies gateways of all changes but those of the name and the
+    /// details for invoices.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] of the tenant or the plan, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] for the tenant or the plan, [`StoreError::Unavailable`].
     pub async fn update_tenant(
         &self,
         id: TenantId,
@@ -196,7 +193,7 @@ impl Store {
                 move_to(transaction, id, after, now).await?;
             }
             if change.suspended.is_some() {
-                // The operator has decided, so a payment changes nothing any more.
+                // The operator has decided, so a payment no longer changes it.
                 forget_suspension(transaction, id).await?;
             }
             if change.name.is_some() || change.suspended.is_some() || billing.is_some() {
@@ -211,7 +208,7 @@ impl Store {
         .await
     }
 
-    /// What invoices say about a tenant in addition to its name.
+    /// Returns the invoice details of a tenant in addition to its name.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -225,7 +222,7 @@ impl Store {
         .await
     }
 
-    /// Whether the members of a tenant need a second factor.
+    /// Reports whether the members of a tenant need a second factor.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -265,7 +262,7 @@ impl Store {
         })
     }
 
-    /// Suspends a tenant: all calls with its keys are refused from now on.
+    /// Suspends a tenant: all calls with its keys are refused from then on.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].

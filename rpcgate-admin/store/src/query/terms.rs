@@ -1,4 +1,4 @@
-//! What a tenant has in place of the figures of its tier, now and later.
+//! The figures that override those of a tenant's tier, now and later.
 
 use super::contracts::{self, TenantContract};
 use super::custom_plans::{self, CustomPlan};
@@ -14,17 +14,18 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// What a tenant has in place of the figures of its tier, now and later. It holds everything that is needed to know that at
-/// any later time without the database.
+/// The figures that override those of a tenant's tier, now and later. They can be evaluated at any later time without
+/// the database.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Terms {
-    /// The plan of an operator's own, and its figures.
+    /// The custom plan, and its figures.
     plan: Option<(CustomPlanId, Figures)>,
-    /// Of the contracts that have not ended, the oldest first. Gateways keep this for each key, so it has no notes.
+    /// The periods of contracts that have not ended, the oldest first. Gateways keep this for each key, so it has no
+    /// notes.
     periods: Vec<Period>,
 }
 
-/// The part of a contract that decides about figures.
+/// The part of a contract that determines figures.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Period {
     figures: Figures,
@@ -33,8 +34,8 @@ struct Period {
 }
 
 impl Terms {
-    /// The terms of a tenant on `plan`, if that is one of an operator's own, with `contracts`, the oldest first, from `now`
-    /// on.
+    /// Returns the terms of a tenant on `plan`, if that is a custom plan, with `contracts`, the oldest first, from
+    /// `now` on.
     pub fn of(plan: Option<&CustomPlan>, contracts: Vec<TenantContract>, now: Time) -> Self {
         let open = contracts.into_iter().filter(|contract| !contract.has_ended(now));
         let period = |TenantContract { figures, from, until, .. }| Period { figures, from, until };
@@ -42,18 +43,18 @@ impl Terms {
         Terms { plan, periods: open.map(period).collect() }
     }
 
-    /// Whether the tenant has the figures of its tier now, and at any later time.
+    /// Reports whether the tenant has the figures of its tier now, and at any later time.
     pub fn is_empty(&self) -> bool {
         self.plan.is_none() && self.periods.is_empty()
     }
 
-    /// The plan of an operator's own, if the tenant is on one.
+    /// Returns the custom plan, if the tenant is on one.
     pub fn custom_plan(&self) -> Option<CustomPlanId> {
         self.plan.map(|(id, _)| id)
     }
 
-    /// The figures in force. Those of contracts prevail over those of the plan; of several contracts that set the same, the
-    /// one that was made last prevails.
+    /// Returns the figures in force. Those of contracts override those of the plan; of several contracts that set the
+    /// same figure, the last made one prevails.
     pub fn figures(&self, now: Time) -> Figures {
         let is_on = |period: &&Period| period.from <= now && period.until.is_none_or(|until| now < until);
         let in_force = self.periods.iter().filter(is_on);
@@ -61,31 +62,30 @@ impl Terms {
         in_force.fold(own, |below, period| period.figures.over(&below))
     }
 
-    /// When the figures in force may change next without anything else being written.
+    /// Returns the next time when the figures in force may change without another write.
     pub fn next_bound(&self, now: Time) -> Option<Time> {
         let bounds = self.periods.iter().flat_map(|period| [Some(period.from), period.until]);
         bounds.flatten().filter(|bound| *bound > now).min()
     }
 
-    /// The plan of a tenant whose tier has the figures of `plan`.
+    /// Returns the plan of a tenant whose tier has the figures of `plan`.
     pub fn plan(&self, plan: Plan, now: Time) -> Plan {
         self.figures(now).plan(plan)
     }
 
-    /// The same if the plan of an operator's own had these figures.
+    /// Returns the same terms with these figures for the custom plan.
     #[must_use]
     pub fn with_plan_figures(&self, figures: Figures) -> Terms {
         Terms { plan: self.plan.map(|(id, _)| (id, figures)), periods: self.periods.clone() }
     }
 
-    /// The same on another plan: one of operators' own, or one of the four.
+    /// Returns the same terms on another custom plan, or on a built-in plan.
     #[must_use]
     pub fn on_plan(&self, plan: Option<&CustomPlan>) -> Terms {
         Terms { plan: plan.map(|plan| (plan.id, plan.figures)), periods: self.periods.clone() }
     }
 }
 
-/// The terms of a tenant.
 pub(super) async fn of_tenant(
     database: &impl ConnectionTrait,
     tenant: TenantId,
@@ -95,7 +95,7 @@ pub(super) async fn of_tenant(
     Ok(Terms::of(plan.as_ref(), contracts::of_tenant(database, tenant).await?, now))
 }
 
-/// The terms of a tenant of which it is known on which plan of an operator's own it is.
+/// Returns the terms of a tenant whose custom plan is known.
 pub(super) async fn of_tenant_on(
     database: &impl ConnectionTrait,
     tenant: TenantId,
@@ -109,7 +109,7 @@ pub(super) async fn of_tenant_on(
     Ok(Terms::of(plan.as_ref(), contracts::of_tenant(database, tenant).await?, now))
 }
 
-/// The terms of several tenants. Tenants without any are left out.
+/// Returns the terms of several tenants. Omits tenants without any.
 pub(super) async fn of_tenants(
     database: &impl ConnectionTrait,
     tenants: &[Uuid],
@@ -139,14 +139,13 @@ pub(super) async fn of_tenants(
     Ok(all.into_iter().map(of).collect())
 }
 
-/// Tenants that one call returns at most.
 const MOST_TENANTS: u64 = 100_000;
 
-/// Tenants that are read before other tasks have their turn: about a millisecond.
+/// The number of tenants that are read before other tasks run: about a millisecond.
 const TENANTS_AT_ONCE: usize = 4_096;
 
 impl Store {
-    /// All tenants by ascending identifier, and what each has in place of the figures of its tier.
+    /// Returns all tenants by ascending identifier, with the figures that override those of their tiers.
     ///
     /// # Errors
     /// [`StoreError::TooWide`] for more than 100,000, [`StoreError::Unavailable`].
@@ -184,7 +183,7 @@ impl Store {
         Ok(all)
     }
 
-    /// What a tenant has in place of the figures of its tier.
+    /// Returns the figures that override those of a tenant's tier.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

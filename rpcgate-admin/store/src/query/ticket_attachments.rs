@@ -1,8 +1,7 @@
 //! Files that are attached to support tickets.
 //!
-//! The content is stored in chunks, each in a transaction of its own, so that a large file neither misses the deadline
-//! of a call nor keeps other writes waiting. A file counts from its first chunk on but is shown only when it is
-//! complete.
+//! The content is stored in chunks, each in its own transaction, so that a large file neither misses the deadline of a
+//! call nor delays other writes. A file counts from its first chunk on but is shown only when complete.
 
 use super::id::{TicketAttachmentId, TicketId, UserId};
 use super::named::named_values;
@@ -22,24 +21,24 @@ use sea_orm::{
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Bytes of a chunk: little enough for one statement, and for the memory of whoever downloads a file.
+/// The size of a chunk in bytes, which fits into one statement and into a downloader's memory.
 const CHUNK: usize = 256 << 10;
 
-/// How long an upload that broke off is kept, so that one that is still running is never removed.
+/// The time that an incomplete upload is kept, so that a running one is never removed.
 const INCOMPLETE_KEPT: Duration = Duration::from_secs(3_600);
 
-/// The kind of a file, as its content tells. Other kinds are not stored.
+/// The kind of a file, detected from its content. Other kinds are not stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AttachmentKind {
-    /// A picture in the Portable Network Graphics format.
+    /// A PNG picture.
     Png,
-    /// A photograph.
+    /// A JPEG photograph.
     Jpeg,
-    /// A picture in the Graphics Interchange Format.
+    /// A GIF picture.
     Gif,
-    /// A picture in the WebP format.
+    /// A WebP picture.
     Webp,
-    /// A document in the Portable Document Format.
+    /// A PDF document.
     Pdf,
     /// A ZIP archive.
     Zip,
@@ -57,9 +56,9 @@ pub enum AttachmentKind {
     SevenZip,
     /// A packet capture (pcap or pcapng).
     Capture,
-    /// Text in UTF-8, which may have the escapes of a terminal.
+    /// Text in UTF-8, which may have terminal escapes.
     Text,
-    /// Text in a coding of one byte for each character, such as ISO 8859-1.
+    /// Text in a single-byte encoding, such as ISO 8859-1.
     ByteText,
 }
 
@@ -83,7 +82,7 @@ impl AttachmentKind {
         AttachmentKind::ByteText,
     ];
 
-    /// Its name in the database and on the wire.
+    /// Returns its name in the database and on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             AttachmentKind::Png => "png",
@@ -116,15 +115,15 @@ pub struct TicketAttachment {
     pub ticket: TicketId,
     /// The user who attached it.
     pub user: UserId,
-    /// Whether that user is an operator.
+    /// True if that user is an operator.
     pub by_operator: bool,
-    /// Its name, for people.
+    /// Its display name.
     pub name: String,
-    /// What its content is.
+    /// The kind of its content.
     pub kind: AttachmentKind,
     /// The length of its content, in bytes.
     pub bytes: u64,
-    /// When its upload began.
+    /// The start of its upload.
     pub created_at: Time,
 }
 
@@ -146,18 +145,18 @@ impl TryFrom<Model> for TicketAttachment {
 }
 
 impl TicketAttachment {
-    /// The number of chunks of its content.
+    /// Returns the number of chunks of its content.
     pub const fn chunks(&self) -> u64 {
         self.bytes.div_ceil(CHUNK as u64)
     }
 }
 
-/// How much may be attached.
+/// The limits on attachments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttachmentBounds {
-    /// Files of one ticket.
+    /// The number of files of one ticket.
     pub per_ticket: u64,
-    /// Bytes of all files of a tenant.
+    /// The bytes of all files of a tenant.
     pub bytes_per_tenant: u64,
 }
 
@@ -170,7 +169,6 @@ fn of_tenant(tenant: TenantId) -> Select<Entity> {
     Entity::find().inner_join(tickets::Entity).filter(its)
 }
 
-/// Uploads that broke off.
 pub(super) fn is_broken_off(now: Time) -> Condition {
     let micros = i64::try_from(INCOMPLETE_KEPT.as_micros()).unwrap_or(i64::MAX);
     Condition::all()
@@ -190,7 +188,7 @@ async fn expect_room(
     if of(ticket).count(transaction).await? >= per_ticket {
         return Err(StoreError::Full(format!("at most {per_ticket} files can be attached to a ticket")));
     }
-    // PostgreSQL adds up to a type of its own.
+    // PostgreSQL's sum of bigints is a numeric.
     let sum = of_tenant(tenant).select_only().column_as(Column::Bytes.sum().cast_as("bigint"), "sum");
     let sum: Option<Option<i64>> = sum.into_tuple().one(transaction).await?;
     let stored = count("length of files", sum.flatten().unwrap_or_default())?;
@@ -232,8 +230,8 @@ impl Store {
             .await
     }
 
-    /// Attaches a file with this `content` to a tenant's ticket, and returns the ticket. If this fails or is given up
-    /// midway, nothing of the file is shown, and its chunks are removed by the next sweep after an hour.
+    /// Attaches a file with this `content` to a tenant's ticket, and returns the ticket. After a failure or
+    /// cancellation midway, no part of the file is shown, and the sweep removes its chunks after an hour.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the ticket is not this tenant's, [`StoreError::WrongState`] if it is closed,
@@ -258,7 +256,7 @@ impl Store {
             stored_at: Set(None),
             operator: Set(attachment.by_operator),
         };
-        // Until the file is complete, the run of an idempotency key has had no effect: it may be tried again.
+        // An incomplete file is no effect of a run of an idempotency key, which may be retried.
         let parts = self.without_run();
         parts
             .transact(async |transaction| {
@@ -293,7 +291,7 @@ impl Store {
         .await
     }
 
-    /// The files of a tenant's ticket, the oldest first; empty for another tenant's ticket.
+    /// Returns the files of a tenant's ticket, the oldest first; nothing for another tenant's ticket.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -306,7 +304,7 @@ impl Store {
         self.read(async |database| in_order(database, its).await).await
     }
 
-    /// The files of a ticket of any tenant, the oldest first.
+    /// Returns the files of a ticket of any tenant, the oldest first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -317,10 +315,10 @@ impl Store {
         self.read(async |database| in_order(database, of(ticket)).await).await
     }
 
-    /// One chunk of a file, counted from zero.
+    /// Returns one chunk of a file, counted from zero.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if the file has been removed or has no such chunk, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the file was removed or the chunk does not exist, [`StoreError::Unavailable`].
     pub async fn attachment_chunk(
         &self,
         attachment: &TicketAttachment,

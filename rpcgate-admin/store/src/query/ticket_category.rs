@@ -2,12 +2,12 @@
 
 use super::named::named_values;
 
-/// What a ticket is about.
+/// The category of a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TicketCategory {
     /// A question about the service.
     Question,
-    /// Something does not work.
+    /// A malfunction.
     Problem,
     /// Bills and payments.
     Billing,
@@ -30,7 +30,7 @@ impl TicketCategory {
         TicketCategory::Other,
     ];
 
-    /// Its name in the database and on the wire.
+    /// Returns its name in the database and on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             TicketCategory::Question => "question",

@@ -19,10 +19,9 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Comments that one call returns at most.
 const MAX_RETURNED: u64 = 1_000;
 
-/// Comments of one ticket by members of the tenant, and as many by operators, at most.
+/// The maximum number of comments of one ticket by members of the tenant, and also by operators.
 const MAX_PER_TICKET: u64 = 200;
 
 /// A comment on a ticket.
@@ -32,15 +31,15 @@ pub struct TicketComment {
     pub id: TicketCommentId,
     /// The ticket.
     pub ticket: TicketId,
-    /// The user who wrote it.
+    /// The author.
     pub user: UserId,
-    /// Whether that user is an operator.
+    /// True if the author is an operator.
     pub by_operator: bool,
-    /// Whether only operators see it.
+    /// True if only operators see it.
     pub internal: bool,
     /// The text.
     pub text: String,
-    /// When it was written.
+    /// The time when it was written.
     pub created_at: Time,
 }
 
@@ -62,7 +61,7 @@ fn of(ticket: TicketId) -> Select<Entity> {
     Entity::find().filter(Column::TicketId.eq(Uuid::from_u128(ticket.0)))
 }
 
-/// Stores a comment. Its bytes count, whoever wrote it.
+/// Stores a comment and counts its bytes.
 async fn insert(transaction: &DatabaseTransaction, comment: &TicketComment) -> Result<(), StoreError> {
     let row = ActiveModel {
         id: Set(Uuid::from_u128(comment.id.0)),
@@ -78,7 +77,7 @@ async fn insert(transaction: &DatabaseTransaction, comment: &TicketComment) -> R
     add(transaction, Uuid::from_u128(comment.ticket.0), length_of([comment.text.as_str()])).await
 }
 
-/// Checks that a ticket may have one more comment of an operator, or of a member. Both are counted apart, so that
+/// Checks that a ticket may have one more comment of an operator, or of a member. They are counted separately, so that
 /// neither side can silence the other.
 async fn expect_room(
     transaction: &DatabaseTransaction,
@@ -93,8 +92,8 @@ async fn expect_room(
     Err(StoreError::Full(text))
 }
 
-/// Answers every ticket that is linked to a request for another plan and not closed with the decision about it, as a
-/// comment of the operator who decided.
+/// Answers every open ticket that is linked to a request for another plan with its decision, as a comment of the
+/// deciding operator.
 pub(super) async fn answer_linked(
     transaction: &DatabaseTransaction,
     request: &LimitRequest,
@@ -139,12 +138,12 @@ async fn oldest(
 }
 
 impl Store {
-    /// Adds a comment of a member to the tenant's ticket, which waits for an operator again, and returns the ticket. If the
-    /// texts of all tickets and comments of the tenant would be longer than 64 MiB, its oldest closed tickets are removed.
+    /// Adds a comment of a member to the tenant's ticket, which waits for an operator again, and returns the ticket. If
+    /// the texts of all tickets and comments of the tenant exceed 64 MiB, removes its oldest closed tickets.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the ticket is not this tenant's, [`StoreError::WrongState`] if it is closed,
-    /// [`StoreError::Full`] if members have written 200 comments on it, or the tickets that are not closed leave no room;
+    /// [`StoreError::Full`] if members have written 200 comments on it, or if the open tickets exceed the limit;
     /// [`StoreError::Unavailable`].
     pub async fn add_ticket_comment(
         &self,
@@ -162,11 +161,11 @@ impl Store {
     }
 
     /// Adds a comment of an operator to a ticket of any tenant and returns the ticket. With a comment that the tenant
-    /// sees, the ticket gets `status`; an internal one leaves no trace that the tenant could see. It is accepted even if the
-    /// tenant has no room for a text, so that a tenant cannot keep operators from answering.
+    /// sees, the ticket gets `status`; an internal one leaves no trace that the tenant could see. Ignores the tenant's
+    /// limit on texts, so that a tenant cannot keep operators from answering.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::WrongState`] for a comment that the tenant would see on a closed ticket,
+    /// [`StoreError::NotFound`], [`StoreError::WrongState`] for a visible comment on a closed ticket,
     /// [`StoreError::Full`] if operators have written 200 comments on it, [`StoreError::Unavailable`].
     pub async fn answer_ticket(
         &self,
@@ -188,8 +187,8 @@ impl Store {
         .await
     }
 
-    /// The comments on a tenant's ticket that the tenant may see, the oldest first, starting behind `after` in this
-    /// order: at most `limit`, and at most 1,000. Empty for another tenant's ticket.
+    /// Returns the comments on a tenant's ticket that the tenant may see, the oldest first, starting after `after`: at
+    /// most `limit`, and at most 1,000. Returns nothing for another tenant's ticket.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -207,7 +206,8 @@ impl Store {
         self.read(async |database| oldest(database, visible, after, limit).await).await
     }
 
-    /// All comments on a ticket of any tenant, in the order and number of [`ticket_comments`](Store::ticket_comments).
+    /// Returns all comments on a ticket of any tenant, in the order and number of
+    /// [`ticket_comments`](Store::ticket_comments).
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

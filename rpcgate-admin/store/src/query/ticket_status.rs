@@ -5,11 +5,11 @@ use super::named::named_values;
 /// The status of a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TicketStatus {
-    /// It waits for an operator.
+    /// Waits for an operator.
     Open,
-    /// An operator has answered; it waits for the tenant.
+    /// Answered by an operator; waits for the tenant.
     Answered,
-    /// It is done.
+    /// Done.
     Closed,
 }
 
@@ -17,7 +17,7 @@ impl TicketStatus {
     /// All statuses.
     pub const ALL: [TicketStatus; 3] = [TicketStatus::Open, TicketStatus::Answered, TicketStatus::Closed];
 
-    /// Its name in the database and on the wire.
+    /// Returns its name in the database and on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             TicketStatus::Open => "open",

@@ -1,7 +1,7 @@
-//! How much text the tickets of a tenant hold together.
+//! The limit on the text of a tenant's tickets.
 //!
-//! The numbers of tickets and comments are bounded, but their product is gigabytes. So each ticket knows the bytes of its
-//! subject, its text and its comments, and what a tenant holds is a sum over its tickets, of which an index has all.
+//! The numbers of tickets and comments are limited, but their product is gigabytes. Each ticket therefore stores the
+//! bytes of its subject, its text and its comments, and a tenant's total is a sum that an index covers.
 
 use super::ticket_status::TicketStatus;
 use super::value::{count, number};
@@ -12,33 +12,32 @@ use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use uuid::Uuid;
 
-/// Bytes of the texts of a tenant's tickets and of all comments on them, at most: years of honest correspondence (64 KiB
-/// for each of 1,000 tickets), and little enough that no tenant fills the database by writing.
+/// The maximum bytes of a tenant's tickets and their comments: years of honest correspondence (64 KiB for each of 1,000
+/// tickets), and little enough that no tenant fills the database by writing.
 const MAX_TEXT: u64 = 64 << 20;
 
-/// Closed tickets that are looked at to make room, at most: those of which a tenant keeps the newest.
+/// The maximum number of closed tickets to look at: the number that a tenant keeps.
 const MAX_REMOVED: u64 = 1_000;
 
 fn of(tenant: TenantId) -> Select<Entity> {
     Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
 }
 
-/// The bytes of a new text, as they are counted.
 pub(super) fn length_of<'t>(texts: impl IntoIterator<Item = &'t str>) -> u64 {
     texts.into_iter().map(|text| text.len() as u64).sum()
 }
 
-/// Makes room for `bytes` of text that a member of the tenant writes. If too much is stored, the oldest closed tickets are
-/// removed with everything that belongs to them, as they are if there are too many of them; open ones never are.
+/// Ensures that a member of the tenant may write `bytes` of text. If too much is stored, removes the oldest closed
+/// tickets with their dependent rows; never removes open ones.
 ///
 /// # Errors
-/// [`StoreError::Full`] if the tickets that are not closed leave no room, [`StoreError::Unavailable`].
+/// [`StoreError::Full`] if the open tickets exceed the limit, [`StoreError::Unavailable`].
 pub(super) async fn make_room(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
     bytes: u64,
 ) -> Result<(), StoreError> {
-    // PostgreSQL adds up to a type of its own.
+    // PostgreSQL's sum of bigints is a numeric.
     let sum = of(tenant).select_only().column_as(Column::TextBytes.sum().cast_as("bigint"), "sum");
     let sum: Option<Option<i64>> = sum.into_tuple().one(transaction).await?;
     let stored = count("length of texts", sum.flatten().unwrap_or_default())?;
@@ -73,7 +72,6 @@ pub(super) async fn make_room(
     Ok(())
 }
 
-/// Counts `bytes` of text that were added to a ticket.
 pub(super) async fn add(
     transaction: &DatabaseTransaction,
     ticket: Uuid,

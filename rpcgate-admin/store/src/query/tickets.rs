@@ -20,25 +20,25 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Tickets that one call returns at most.
 const MAX_RETURNED: u64 = 1_000;
 
-/// Closed tickets of a tenant that are kept: those created last.
+/// The number of closed tickets kept per tenant: those created last.
 const CLOSED_KEPT: u64 = 1_000;
 
-/// Closed tickets that are removed at once, at most. Each new ticket makes at most one of them superfluous.
+/// The maximum number of closed tickets that are removed at once. Each new ticket makes at most one of them
+/// superfluous.
 const REMOVED_AT_ONCE: u64 = 2;
 
 const IS_CLOSED: StoreError = StoreError::WrongState("the ticket is closed: reopen it first");
 
-/// How satisfied a tenant is with the support that it got on a closed ticket.
+/// A tenant's rating of the support on a closed ticket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Satisfaction {
-    /// From 1, very bad, to 5, very good.
+    /// The rating from 1, very bad, to 5, very good.
     pub rating: u8,
-    /// The reason, if one was given.
+    /// The reason, if given.
     pub text: Option<String>,
-    /// When it was given.
+    /// The time of the rating.
     pub rated_at: Time,
 }
 
@@ -47,27 +47,27 @@ pub struct Satisfaction {
 pub struct SupportTicket {
     /// Its identifier.
     pub id: TicketId,
-    /// The tenant whose ticket it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// The user who wrote it.
+    /// The author.
     pub user: UserId,
-    /// What it is about.
+    /// The category.
     pub category: TicketCategory,
     /// Its status.
     pub status: TicketStatus,
-    /// One line.
+    /// The subject, one line.
     pub subject: String,
     /// The text.
     pub text: String,
-    /// The request for another plan that it is linked to.
+    /// The linked request for another plan.
     pub limit_request: Option<LimitRequestId>,
     /// The tenant's satisfaction.
     pub satisfaction: Option<Satisfaction>,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Time,
-    /// When its status, its comments that the tenant sees, or its files last changed.
+    /// The last change of its status, its visible comments, or its files.
     pub updated_at: Time,
-    /// When it was closed, if it is.
+    /// The time when it was closed, if it is.
     pub closed_at: Option<Time>,
 }
 
@@ -98,12 +98,12 @@ impl TryFrom<Model> for SupportTicket {
     }
 }
 
-/// Which tickets to list; fields that are `None` do not matter.
+/// The filter of a list of tickets; `None` matches all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TicketFilter {
-    /// Only tickets with this status.
+    /// The status.
     pub status: Option<TicketStatus>,
-    /// Only tickets of this category.
+    /// The category.
     pub category: Option<TicketCategory>,
 }
 
@@ -112,7 +112,8 @@ pub struct TicketFilter {
 pub enum TicketLimitRequest<'a> {
     /// The pending request of the tenant.
     Pending,
-    /// The pending request of the tenant if it is for the same plan, or this new one, which the audit entry is about.
+    /// The pending request of the tenant if it is for the same plan, or else this new one, which the audit entry
+    /// records.
     New(&'a LimitRequest, &'a Audit),
 }
 
@@ -120,7 +121,6 @@ fn of(tenant: TenantId) -> Select<Entity> {
     Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
 }
 
-/// A tenant's ticket.
 pub(super) async fn one(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
@@ -130,7 +130,6 @@ pub(super) async fn one(
     SupportTicket::try_from(found.ok_or(StoreError::NotFound("ticket"))?)
 }
 
-/// A tenant's ticket, which is not closed.
 pub(super) async fn one_open(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
@@ -140,7 +139,6 @@ pub(super) async fn one_open(
     if ticket.status == TicketStatus::Closed { Err(IS_CLOSED) } else { Ok(ticket) }
 }
 
-/// A ticket of any tenant.
 pub(super) async fn of_any_tenant(
     transaction: &DatabaseTransaction,
     id: TicketId,
@@ -149,7 +147,7 @@ pub(super) async fn of_any_tenant(
     SupportTicket::try_from(found.ok_or(StoreError::NotFound("ticket"))?)
 }
 
-/// Gives a ticket a status, which counts as a change at `now`, and returns it as it is then.
+/// Sets the status of a ticket, which counts as a change at `now`, and returns the ticket.
 pub(super) async fn set_status(
     transaction: &DatabaseTransaction,
     ticket: SupportTicket,
@@ -170,7 +168,6 @@ pub(super) async fn set_status(
     Ok(SupportTicket { status, updated_at: now, closed_at, ..ticket })
 }
 
-/// Checks that a tenant may have one more ticket that is not closed.
 async fn expect_room(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
@@ -185,7 +182,7 @@ async fn expect_room(
     )))
 }
 
-/// Removes the oldest closed tickets of a tenant that has too many, with everything that belongs to them.
+/// Removes the oldest excess closed tickets of a tenant, with their dependent rows.
 async fn remove_old(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<(), StoreError> {
     let closed = Column::Status.eq(TicketStatus::Closed.name());
     let too_many = of(tenant)
@@ -251,14 +248,14 @@ async fn newest(
 }
 
 impl Store {
-    /// Adds a ticket, linked to `limit_request` if one is given, and returns it with its link. A tenant has at most
-    /// `max_open` tickets that are not closed; of its closed tickets only the newest 1,000 are kept, and fewer if the texts
-    /// of all tickets and comments are longer than 64 MiB together.
+    /// Adds a ticket, linked to `limit_request` if given, and returns it with its link. A tenant has at most `max_open`
+    /// open tickets. Of its closed tickets only the newest 1,000 are kept, and fewer if the texts of all tickets and
+    /// comments exceed 64 MiB.
     ///
     /// # Errors
-    /// [`StoreError::Full`] beyond `max_open`, and beyond 64 MiB of text in tickets that are not closed; [`StoreError::NotFound`] if the tenant does not exist, or has no pending
-    /// request to link to; [`StoreError::Taken`] if its pending request is for another plan than the new one;
-    /// [`StoreError::Unavailable`].
+    /// [`StoreError::Full`] beyond `max_open`, and beyond 64 MiB of text in open tickets; [`StoreError::NotFound`] if
+    /// the tenant does not exist, or has no pending request to link to; [`StoreError::Taken`] if its pending request is
+    /// for another plan than the new one; [`StoreError::Unavailable`].
     pub async fn create_ticket(
         &self,
         ticket: SupportTicket,
@@ -298,8 +295,8 @@ impl Store {
         .await
     }
 
-    /// A tenant's tickets that `filter` matches, the newest first, starting behind `before` in this order: at most
-    /// `limit`, and at most 1,000.
+    /// Returns a tenant's tickets that match `filter`, the newest first, starting after `before`: at most `limit`, and
+    /// at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -328,7 +325,7 @@ impl Store {
         self.read(async |database| newest(database, select, filter, before, limit).await).await
     }
 
-    /// A tenant's ticket.
+    /// Returns a tenant's ticket.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -340,7 +337,7 @@ impl Store {
         .await
     }
 
-    /// A ticket of any tenant.
+    /// Returns a ticket of any tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -352,7 +349,7 @@ impl Store {
         .await
     }
 
-    /// The tickets that are linked to a request for another plan, the newest first: at most 1,000.
+    /// Returns the tickets that are linked to a request for another plan, the newest first: at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -386,8 +383,7 @@ impl Store {
         .await
     }
 
-    /// Opens a tenant's closed ticket again and returns it. The tenant has at most `max_open` tickets that are not
-    /// closed.
+    /// Reopens a tenant's closed ticket and returns it. The tenant has at most `max_open` open tickets.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the ticket is not this tenant's, [`StoreError::WrongState`] if it is not closed,
@@ -410,8 +406,7 @@ impl Store {
         .await
     }
 
-    /// Stores the tenant's satisfaction with a closed ticket, once each time that the ticket was closed, and returns
-    /// the ticket.
+    /// Stores the tenant's rating of a closed ticket, once for each closing, and returns the ticket.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the ticket is not this tenant's, [`StoreError::WrongState`] if it is not closed or
@@ -441,8 +436,8 @@ impl Store {
         .await
     }
 
-    /// Gives a ticket of any tenant a status, for operators. Returns the ticket, and whether that changed it: one that has
-    /// the status is left as it is, without an audit entry.
+    /// Sets the status of a ticket of any tenant, for operators. Returns the ticket, and whether this changed it. An
+    /// unchanged ticket gets no audit entry.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].

@@ -17,9 +17,9 @@ use uuid::Uuid;
 /// The plan of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TenantPlan {
-    /// The plan, or the base of the plan of an operator's own.
+    /// The built-in plan, or the base of the custom plan.
     pub tier: Tier,
-    /// The plan of an operator's own, if it is on one.
+    /// The custom plan, if the tenant is on one.
     pub custom: Option<CustomPlanId>,
 }
 
@@ -43,11 +43,11 @@ impl TenantPlan {
 /// A change of a tenant's plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TierChange {
-    /// When it took effect.
+    /// The time when it took effect.
     pub at: Time,
     /// The plan before.
     pub before: TenantPlan,
-    /// The plan since then.
+    /// The plan after.
     pub after: TenantPlan,
 }
 
@@ -63,7 +63,7 @@ impl TryFrom<&Model> for TierChange {
     }
 }
 
-/// Moves a tenant to a plan in a transaction, with an entry in its history, and notifies the gateways.
+/// Moves a tenant to a plan, adds an entry to its history, and notifies the gateways.
 pub(super) async fn move_to(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
@@ -94,7 +94,7 @@ pub(super) async fn move_to(
 }
 
 impl Store {
-    /// The changes of a tenant's plan at `from` and later, in their order.
+    /// Returns the changes of a tenant's plan at `from` and later, in order.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

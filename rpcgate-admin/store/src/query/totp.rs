@@ -20,7 +20,7 @@ use uuid::Uuid;
 pub struct StoredTotp {
     /// Its secret, encrypted.
     pub sealed: Vec<u8>,
-    /// When a first code was given; until then it is no factor.
+    /// The time when a first code was given; until then it is no factor.
     pub activated_at: Option<Time>,
 }
 
@@ -37,7 +37,7 @@ impl From<Model> for StoredTotp {
 }
 
 impl Store {
-    /// The authenticator app of a user.
+    /// Returns the authenticator app of a user.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -49,8 +49,8 @@ impl Store {
         .await
     }
 
-    /// Stores the secret of an app that is not activated yet, in place of an earlier one that was not activated.
-    /// Returns false, and does nothing, if an app is activated.
+    /// Stores the secret of an app that is not activated yet, replacing an earlier one that was not activated. Returns
+    /// false, and does nothing, if an app is activated.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -82,9 +82,9 @@ impl Store {
         .await
     }
 
-    /// Activates the app with this secret by a code of `step`, which is used up, and stores new recovery codes. All
-    /// sessions of the user end except `keep`. Returns false, and does nothing, if another secret was stored
-    /// meanwhile, or the app is activated already.
+    /// Activates the app with this secret by a code of `step`, which is consumed, and stores new recovery codes. All
+    /// sessions of the user end except `keep`. Returns false, and does nothing, if another secret was stored meanwhile,
+    /// or the app is already activated.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -114,8 +114,8 @@ impl Store {
         .await
     }
 
-    /// Uses up a factor and removes the authenticator app. All sessions of the user end except `keep`. Returns false,
-    /// and does nothing, if the factor has been used already, or no app is activated.
+    /// Consumes a factor and removes the authenticator app. All sessions of the user end except `keep`. Returns false,
+    /// and does nothing, if the factor was used before, or no app is activated.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,5 +1,5 @@
-//! Payments that completed nothing, because they fit no checkout or nothing that is still to be paid. Operators return them
-//! or settle the invoice by hand.
+//! Payments that completed nothing, because they match no checkout or nothing that is still unpaid. Operators return
+//! them or settle the invoice by hand.
 
 use super::audit::{Audit, append};
 use super::id::CheckoutId;
@@ -15,9 +15,8 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Payments that are kept, at most. The oldest are removed.
+/// The number of payments that are kept; the oldest are removed.
 const MAX_KEPT: u64 = 10_000;
-/// Payments that one call returns, at most.
 const MAX_RETURNED: u64 = 1_000;
 
 /// A payment that completed nothing.
@@ -27,26 +26,26 @@ pub struct UnmatchedPayment {
     pub id: u128,
     /// The provider's identifier.
     pub session: String,
-    /// When it was reported.
+    /// The time of the report.
     pub received_at: Time,
     /// The checkout that it names, if it exists.
     pub checkout: Option<CheckoutId>,
     /// The tenant of the checkout.
     pub tenant: Option<TenantId>,
-    /// The invoice that the checkout is for.
+    /// The invoice of the checkout.
     pub invoice: Option<InvoiceNumber>,
-    /// The amount in hundredths of the currency: all of it, or what was paid beyond the debt.
+    /// The amount in hundredths of the currency: all of it, or the part beyond the debt.
     pub cents: u64,
     /// The currency.
     pub currency: Option<String>,
-    /// The provider's word for what the customer did.
+    /// The provider's word for the action of the customer.
     pub mode: Option<String>,
-    /// Why it completed nothing.
+    /// The reason why it completed nothing.
     pub reason: String,
 }
 
 impl UnmatchedPayment {
-    /// Its amount for people, as in `48.99 usd`.
+    /// Returns its amount as text, as in `48.99 usd`.
     pub fn amount(&self) -> String {
         let currency = self.currency.as_deref().unwrap_or("of an unknown currency");
         format!("{}.{:02} {currency}", self.cents / 100, self.cents % 100)
@@ -73,7 +72,7 @@ impl TryFrom<Model> for UnmatchedPayment {
     }
 }
 
-/// Records a payment with an entry in the audit, and returns whether it was not recorded before.
+/// Records a payment with an audit entry, and reports whether it is new.
 pub(super) async fn record(
     transaction: &DatabaseTransaction,
     payment: &UnmatchedPayment,
@@ -96,7 +95,7 @@ pub(super) async fn record(
         tenant_id: Set(payment.tenant.map(|id| Uuid::from_u128(id.0))),
         invoice_year: Set(invoice.map(|(year, _)| year)),
         invoice_serial: Set(invoice.map(|(_, serial)| serial)),
-        // A report is not refused because of its amount: the provider would send it for ever.
+        // A report is never refused because of its amount: the provider would resend it for ever.
         cents: Set(i64::try_from(payment.cents).unwrap_or(i64::MAX)),
         currency: Set(payment.currency.clone()),
         mode: Set(payment.mode.clone()),
@@ -129,7 +128,7 @@ impl Store {
         .await
     }
 
-    /// The number of payments that completed nothing and were reported at `since` or later.
+    /// Returns the number of payments that completed nothing and were reported at `since` or later.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -28,9 +28,8 @@ impl UsageStore {
     /// Answers a usage query from one snapshot.
     ///
     /// # Errors
-    /// [`StoreError::TooWide`] says how to narrow the query; [`StoreError::Busy`] if the tenant runs too many queries
-    /// at a time;
-    /// [`StoreError::Unavailable`].
+    /// [`StoreError::TooWide`] with advice to narrow the query; [`StoreError::Busy`] if the tenant runs too many
+    /// queries at a time; [`StoreError::Unavailable`].
     pub async fn usage(&self, ask: &UsageAsk) -> Result<UsageView, StoreError> {
         let permit = self.permits.acquire(ask.tenant()).await?;
         let Bounds { large, max } = self.bounds.grouped_by(ask.group_by().len());
@@ -82,7 +81,6 @@ impl UsageStore {
     }
 }
 
-/// A column by which rows are grouped.
 #[derive(Clone, Copy)]
 enum GroupColumn {
     Column(Column),
@@ -90,7 +88,7 @@ enum GroupColumn {
 }
 
 impl GroupColumn {
-    /// The columns of a query, in the order of its groups.
+    /// Returns the columns of a query, in the order of its groups.
     fn all(ask: &UsageAsk) -> Vec<GroupColumn> {
         let mut names = Vec::new();
         for group in ask.group_by() {
@@ -115,7 +113,6 @@ impl GroupColumn {
         matches!(self, GroupColumn::Day | GroupColumn::Column(Column::Hour))
     }
 
-    /// Its alias in the statement.
     fn iden(self) -> DynIden {
         match self {
             GroupColumn::Column(column) => column.into_iden(),
@@ -124,19 +121,19 @@ impl GroupColumn {
     }
 }
 
-/// The statement of a query: its sources and the columns of its rows, the metrics first and then the group columns.
+/// A query: its sources and the columns of its rows, the metrics first and then the group columns.
 struct ViewQuery<'a> {
     ask: &'a UsageAsk,
     sources: Vec<Source>,
     names: Vec<GroupColumn>,
-    /// Whether each row is of one method, so that the bytes of ended streams are in rows of their own and may be
-    /// shown. Otherwise they are left out, because they repeat what other rows contain (specification, "Meaning of
+    /// True if each row is of one method, so that the bytes of ended streams have separate rows and may be shown.
+    /// Otherwise they are omitted, because they repeat the content of other rows (specification, "Meaning of
     /// counters").
     by_method: bool,
 }
 
 impl<'a> ViewQuery<'a> {
-    /// A single row with the totals of the query.
+    /// Creates a query for a single row with the totals.
     fn totals(ask: &'a UsageAsk, summed: &Summed) -> Self {
         let names = Dimensions::of(ask.part(), &[]);
         let sources = Source::all(summed, ask.tenant(), &ask.window().hours(), names, false);
@@ -151,8 +148,8 @@ impl<'a> ViewQuery<'a> {
         ViewQuery { ask, sources, names: GroupColumn::all(ask), by_method }
     }
 
-    /// All rows, in any order. Rows of several sources are summed within each source first, since the sources have
-    /// the many rows.
+    /// Selects all rows, in any order. Rows of several sources are summed within each source first, because the sources
+    /// have the many rows.
     fn all(&self) -> SelectStatement {
         if let [only] = &self.sources[..] {
             return self.of(only, false);
@@ -167,8 +164,8 @@ impl<'a> ViewQuery<'a> {
         select
     }
 
-    /// One more row than may be shown, to detect truncation; the newest hours or days come first if rows are grouped
-    /// by them.
+    /// Selects one more row than may be shown, to detect truncation; the newest hours or days come first if rows are
+    /// grouped by them.
     fn first(&self) -> SelectStatement {
         let mut select = self.all();
         let (times, others): (Vec<&GroupColumn>, Vec<&GroupColumn>) =
@@ -188,7 +185,7 @@ impl<'a> ViewQuery<'a> {
         select
     }
 
-    /// The rows of one source; the metrics keep their own names if `named`.
+    /// Selects the rows of one source; the metrics keep their own names if `named`.
     fn of(&self, source: &Source, named: bool) -> SelectStatement {
         let mut select = source.select();
         select.cond_where(filter(self.ask));
@@ -226,7 +223,7 @@ fn sum(value: Expr) -> Expr {
     value.sum().cast_as("bigint")
 }
 
-/// The filter of a query on the rows of its tenant.
+/// Returns the filter of a query on the rows of its tenant.
 fn filter(ask: &UsageAsk) -> Condition {
     let only = ask.part();
     let is = |column: Column| Expr::col(column);
@@ -238,7 +235,7 @@ fn filter(ask: &UsageAsk) -> Condition {
         .add_option(only.transport.map(|transport| is(Column::Transport).eq(transport_code(transport))))
 }
 
-/// The metrics in a row, starting at column `at`.
+/// Reads the metrics in a row, starting at column `at`.
 fn metrics(row: &QueryResult, at: usize) -> Result<Metrics, StoreError> {
     let mut values = [0; Metrics::COUNT];
     for (index, value) in values.iter_mut().enumerate() {
@@ -288,7 +285,7 @@ fn read(ask: &UsageAsk, row: &QueryResult) -> Result<UsageRow, StoreError> {
     Ok(UsageRow { cells, metrics: metrics(row, 0)? })
 }
 
-/// The arrival of the oldest event that is kept of a tenant, or of one of its projects.
+/// Returns the arrival of the oldest kept event of a tenant, or of one of its projects.
 pub(super) async fn history_from(
     database: &DatabaseTransaction,
     tenant: TenantId,
@@ -320,7 +317,6 @@ mod tests {
     use sea_orm::{DbBackend, Statement, StatementBuilder};
     use tempfile::TempDir;
 
-    /// SQLite's query plan for a statement.
     async fn plan(store: &UsageStore, select: &SelectStatement) -> String {
         let statement = StatementBuilder::build(select, &DbBackend::Sqlite);
         let explain = Statement { sql: format!("EXPLAIN QUERY PLAN {}", statement.sql), ..statement };

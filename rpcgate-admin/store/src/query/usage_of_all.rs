@@ -1,4 +1,4 @@
-//! The usage of all tenants in some days, as a what-if of operators needs it: the units of projects and of some methods,
+//! The usage of all tenants in some days, for operators' what-if analyses: the units of projects and of some methods,
 //! and the requests of those keys that come near the windows in question.
 //!
 //! The time of a query depends on the number of tenants, projects and keys and hardly on their requests: days come from
@@ -23,16 +23,15 @@ use std::ops::Range;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Deadline of a query: an operator waits for it, and nothing else does.
+/// The deadline of a query, for which only an operator waits.
 const QUERY_DEADLINE: Duration = Duration::from_secs(15);
 
-/// Rows that are read before other tasks have their turn: less than a millisecond.
+/// The number of rows that are read before other tasks run: less than a millisecond.
 const ROWS_AT_ONCE: usize = 4_096;
 
 /// The alias of the first hour of a row, which must differ from all column names.
 const FIRST: &str = "first_hour";
 
-/// The alias of the rows that point to hours.
 const BUSY: &str = "busy";
 
 /// The status of a call that the windows refused.
@@ -45,7 +44,7 @@ impl UsageStore {
     /// Reads the usage of all tenants from one snapshot.
     ///
     /// # Errors
-    /// [`StoreError::TooWide`] for more rows than this is made for, [`StoreError::Busy`], [`StoreError::Unavailable`].
+    /// [`StoreError::TooWide`] for too many rows, [`StoreError::Busy`], [`StoreError::Unavailable`].
     pub async fn usage_of_all(&self, ask: &UsageOfAllAsk) -> Result<UsageOfAll, StoreError> {
         let most = self.bounds.max;
         self.for_operator(async |database| {
@@ -68,7 +67,7 @@ impl UsageStore {
         .await
     }
 
-    /// The units of some projects, and their calls of some methods, in each of `hours`, from one snapshot.
+    /// Returns the units of some projects, and their calls of some methods, in each of `hours`, from one snapshot.
     ///
     /// # Errors
     /// Those of [`usage_of_all`](UsageStore::usage_of_all).
@@ -94,7 +93,7 @@ impl UsageStore {
         .await
     }
 
-    /// Runs a large query of an operator, whose queries wait for each other like those of a tenant.
+    /// Runs a large query of an operator. Operators' queries wait for each other like those of a tenant.
     pub(super) async fn for_operator<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
@@ -105,17 +104,15 @@ impl UsageStore {
     }
 }
 
-/// The queries of a snapshot.
 pub(super) struct AllQuery {
     pub(super) summed: Summed,
     pub(super) hours: Range<u64>,
-    /// The tenant, if only one is asked about.
+    /// The tenant, for a query about one.
     pub(super) only: Option<TenantId>,
-    /// Rows of an answer, at most.
+    /// The maximum number of rows of a result.
     pub(super) most: u64,
 }
 
-/// A named sum.
 pub(super) type NamedSum = (&'static str, Expr);
 
 impl AllQuery {
@@ -145,7 +142,8 @@ impl AllQuery {
         self.rows(database, select, read_key).await
     }
 
-    /// A key's hour is above the floor only if its project's is, which the sums of hours know.
+    /// Reads the keys by hour. A key's hour is above the floor only if its project's is, which the sums of hours
+    /// contain.
     async fn key_hours(
         &self,
         database: &DatabaseTransaction,
@@ -156,7 +154,7 @@ impl AllQuery {
         busy.cond_where(its.clone());
         let all = Expr::col(Column::WindowRequests).add(Expr::col(Column::Rejected));
         busy.and_having(Func::sum(all).gt(stored(keys.above_in_hour)));
-        // The hours to which these rows point are of these tenants alone.
+        // These rows point to hours of these tenants alone.
         let parts = self.by_hour(busy, &Condition::all(), &its, &KEY_COLUMNS, &key_sums());
         let select = above(whole(parts, &KEY_COLUMNS, &key_sums()), keys.above_in_hour);
         self.rows(database, select, read_key).await
@@ -190,7 +188,7 @@ impl AllQuery {
         self.rows(database, whole(parts, &METHOD_COLUMNS, &method_sums()), read_method).await
     }
 
-    /// The sums of a level, of hours that are summed for all tenants if the level is one of hours.
+    /// Selects the sums of a level. Sums by the hour cover only hours that are summed for all tenants.
     pub(super) fn sums(&self, dimensions: Dimensions, hours: u64) -> SelectStatement {
         let end = if hours == 1 {
             std::cmp::min(self.hours.end, self.summed.whole_until())
@@ -207,8 +205,9 @@ impl AllQuery {
         select
     }
 
-    /// Rows whose first hour is in `hours`, which go in steps of so many. Of one tenant they are listed one by one: each of
-    /// them, together with the tenant, is one range of the table, while a range of hours has the rows of all tenants.
+    /// Matches rows whose first hour is in `hours`, in steps of `step` hours. For one tenant, the hours are listed one
+    /// by one: each of them, together with the tenant, is one range of the table, while a range of hours has the rows
+    /// of all tenants.
     fn within(&self, hours: Range<u64>, step: u64) -> Condition {
         let Some(only) = self.only else {
             return Condition::all()
@@ -221,7 +220,7 @@ impl AllQuery {
             .add(Expr::col(Column::Tenant).eq(Uuid::from_u128(only.0)))
     }
 
-    /// The rollups of hours that are not summed for all tenants.
+    /// Selects the rollups of hours that are not summed for all tenants.
     pub(super) fn unsummed_hours(&self) -> SelectStatement {
         let first = std::cmp::max(self.hours.start, self.summed.whole_until());
         let mut select = Query::select();
@@ -229,7 +228,7 @@ impl AllQuery {
         select
     }
 
-    /// By day, from the sums of days and the rollups that are not in them yet.
+    /// Selects rows by day, from the sums of days and the rollups that are not in them yet.
     pub(super) fn by_day(
         &self,
         dimensions: Dimensions,
@@ -246,7 +245,7 @@ impl AllQuery {
             .into()
     }
 
-    /// The hours of projects that are summed for all tenants.
+    /// Selects the hours of projects that are summed for all tenants.
     fn summed_hours(&self) -> SelectStatement {
         let mut busy = self.sums(Dimensions::PROJECTS, 1);
         for (column, alias) in BUSY_COLUMNS {
@@ -255,7 +254,8 @@ impl AllQuery {
         busy
     }
 
-    /// By hour, from the rollups to which `busy` points and those of hours that are not summed yet, with a condition for each.
+    /// Selects rows by hour, from the rollups to which `busy` points and those of hours that are not summed yet, with a
+    /// condition for each.
     fn by_hour(
         &self,
         busy: SelectStatement,
@@ -303,7 +303,7 @@ impl AllQuery {
         Ok(all)
     }
 
-    /// The first rows, as many as there may be.
+    /// Reads the rows, up to the maximum number.
     pub(super) async fn first_rows<T>(
         &self,
         database: &DatabaseTransaction,
@@ -320,8 +320,8 @@ const KEY_COLUMNS: [Column; 2] = [Column::Tenant, Column::Key];
 const BUSY_COLUMNS: [(Column, &str); 3] =
     [(Column::Hour, "busy_hour"), (Column::Tenant, "busy_tenant"), (Column::Project, "busy_project")];
 
-/// Calls and units of a method. A call of a free method is not marked as charged, so its rows count those that would be:
-/// all but refused ones.
+/// Returns the calls and units of a method. A call of a free method is not marked as charged, so its rows count the
+/// calls that would be: all but refused ones.
 fn method_sums() -> [NamedSum; 2] {
     let [requests, rejected] = [Column::Requests, Column::Rejected].map(Expr::col);
     let is_decided = Condition::any()
@@ -332,14 +332,13 @@ fn method_sums() -> [NamedSum; 2] {
     [("all_calls", calls.into()), ("all_units", Expr::col(Column::BillableUnits))]
 }
 
-/// Requests of a key that were admitted, and calls that were refused.
+/// Returns the requests of a key that were admitted, and its refused calls.
 fn key_sums() -> [NamedSum; 2] {
     let is_limited = Expr::col(Column::Status).eq(RATE_LIMITED);
     let refused = Expr::case(is_limited, Expr::col(Column::Rejected)).finally(0i64);
     [("all_admitted", Expr::col(Column::WindowRequests)), ("all_refused", refused.into())]
 }
 
-/// Rows of these methods.
 fn are_of(methods: &[(String, String)]) -> Condition {
     let mut any = Condition::any();
     for (chain, method) in methods {
@@ -351,7 +350,8 @@ fn are_of(methods: &[(String, String)]) -> Condition {
     Condition::all().add(any)
 }
 
-/// The columns of a part: its first hour, in steps of so many hours, then `columns`, then the sums by their names.
+/// Selects the columns of a part: its first hour, in steps of `step` hours, then `columns`, then the sums by their
+/// names.
 pub(super) fn part_of(
     mut select: SelectStatement,
     step: u64,
@@ -372,7 +372,6 @@ pub(super) fn part_of(
     select
 }
 
-/// The sum of the parts.
 fn whole(parts: Vec<SelectStatement>, columns: &[Column], named: &[NamedSum]) -> SelectStatement {
     let mut select = union_all(parts);
     select.column(Alias::new(FIRST)).group_by_col(Alias::new(FIRST));
@@ -385,7 +384,7 @@ fn whole(parts: Vec<SelectStatement>, columns: &[Column], named: &[NamedSum]) ->
     select
 }
 
-/// Only keys whose requests, admitted and refused, are more than `floor`.
+/// Keeps only keys whose requests, admitted and refused, exceed `floor`.
 fn above(mut select: SelectStatement, floor: u64) -> SelectStatement {
     let [admitted, refused] = key_sums().map(|(name, _)| Expr::col(Alias::new(name)));
     select.and_having(Func::sum(admitted.add(refused)).gt(stored(floor)));

@@ -6,11 +6,11 @@ use rpcgate_core::usage::Rollup;
 use sea_orm::sea_query::Expr;
 use uuid::Uuid;
 
-/// Rows per statement. Few enough for every database's limit of variables (SQLite accepts 32,766, and a rollup takes
-/// 23), and constant where there are enough rows, so that statements are prepared only once.
+/// The number of rows per statement. It fits the databases' limits of variables (SQLite accepts 32,766, and a rollup
+/// takes 23), and is constant where there are enough rows, so that statements are prepared only once.
 pub(super) const ROWS: usize = 256;
 
-/// The values of a row: its key columns, then its counts.
+/// Returns the values of a row: its key columns, then its counts.
 pub(super) fn values(rollup: &Rollup) -> impl Iterator<Item = Expr> {
     let names: [Expr; 9] = [
         stored(rollup.hour).into(),
@@ -27,7 +27,7 @@ pub(super) fn values(rollup: &Rollup) -> impl Iterator<Item = Expr> {
     names.into_iter().chain(counts.map(|value| stored(value).into()))
 }
 
-/// The column value of a sum. Sums beyond 2⁶³ − 1 are not reached within an hour.
+/// Returns the column value of a sum. Sums beyond 2⁶³ − 1 are not reached within an hour.
 pub(super) fn stored(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -40,7 +40,7 @@ impl Role {
     /// All roles, in ascending order of permissions.
     pub const ALL: [Role; 5] = [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner];
 
-    /// Its name, in the API and in the database.
+    /// Returns its name in the API and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
@@ -58,7 +58,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// A text that is not the name of any value of the type.
+/// The error for a text that names no value of the type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no such {0}")]
 pub struct UnknownName(pub &'static str);
@@ -80,32 +80,32 @@ pub struct User {
     pub tenant: Option<TenantId>,
     /// The address for logging in, in lower case when read back.
     pub email: String,
-    /// Its name, for people.
+    /// Its display name.
     pub name: String,
-    /// Its role in its tenant. Has no meaning for an operator.
+    /// Its role in its tenant, which has no meaning for an operator.
     pub role: Role,
-    /// The hash of its password in PHC string format; without one, the user cannot log in with a password.
+    /// The hash of its password in PHC string format; without it, the user cannot log in with a password.
     pub password: Option<String>,
-    /// When the user proved to own the address.
+    /// The time when the address was confirmed.
     pub confirmed_at: Option<Time>,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Time,
 }
 
 impl User {
-    /// Whether the user is an operator, who belongs to no tenant and manages all of them.
+    /// Reports whether the user is an operator, who belongs to no tenant and manages all of them.
     pub fn is_operator(&self) -> bool {
         self.tenant.is_none()
     }
 
-    /// The name of its role, or `operator`.
+    /// Returns the name of its role, or `operator`.
     pub fn role_name(&self) -> &'static str {
         if self.is_operator() { "operator" } else { self.role.as_str() }
     }
 }
 
 impl fmt::Debug for User {
-    /// Leaves out the password's hash.
+    /// Omits the password's hash.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("User")
             .field("id", &self.id)
@@ -136,7 +136,7 @@ impl TryFrom<Model> for User {
     }
 }
 
-/// The form in which an address is stored and looked up.
+/// Returns the form in which an address is stored and looked up.
 pub(super) fn stored_email(email: &str) -> String {
     email.to_lowercase()
 }
@@ -145,7 +145,6 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, user: &User) -> Re
     insert_all(transaction, std::slice::from_ref(user)).await
 }
 
-/// Inserts users, at least one.
 pub(super) async fn insert_all(transaction: &DatabaseTransaction, users: &[User]) -> Result<(), StoreError> {
     let rows = users.iter().map(|user| ActiveModel {
         id: Set(Uuid::from_u128(user.id.0)),
@@ -163,7 +162,7 @@ pub(super) async fn insert_all(transaction: &DatabaseTransaction, users: &[User]
     done.map(drop).map_err(|error| insert_error(error, "user", "tenant", unique))
 }
 
-/// Replaces one password hash by another and returns whether the old one was still stored.
+/// Replaces one password hash by another and reports whether the old one was still stored.
 async fn replace_password(
     transaction: &DatabaseTransaction,
     id: UserId,
@@ -187,7 +186,7 @@ impl Store {
         Box::pin(async move { self.write(async |transaction| insert(transaction, user).await).await })
     }
 
-    /// A user.
+    /// Returns a user.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -201,7 +200,7 @@ impl Store {
         })
     }
 
-    /// Those of these users who are operators.
+    /// Returns the operators among these users.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -221,7 +220,7 @@ impl Store {
         .await
     }
 
-    /// The user with this address, in any spelling.
+    /// Returns the user with this address, in any spelling.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -252,7 +251,7 @@ impl Store {
         .await
     }
 
-    /// Sets a user's password hash, whatever it was before, ends all its sessions, and invalidates its mailed tokens.
+    /// Sets a user's password hash, ends all its sessions, and invalidates its mailed tokens.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -272,7 +271,7 @@ impl Store {
         })
     }
 
-    /// Replaces the hash `verified` by `new`, a hash of the same password; nothing else changes. Returns false, and
+    /// Replaces the hash `verified` by `new`, a hash of the same password, without other effects. Returns false, and
     /// does nothing, if the password has changed since or the user does not exist.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::{DbErr, SqlErr};
 
-/// The column value of a time. Times beyond the year 294247 become the latest that a column can hold.
+/// Returns the column value of a time. Times beyond the year 294247 become the latest that a column can hold.
 pub(crate) fn moment(time: Time) -> i64 {
     i64::try_from(time.micros()).unwrap_or(i64::MAX)
 }
@@ -15,7 +15,7 @@ pub(crate) fn time(stored: i64) -> Time {
     Time::from_micros(u64::try_from(stored).unwrap_or_default())
 }
 
-/// The column value of a count. Columns hold at most 2⁶³ − 1, and a larger count is refused rather than truncated.
+/// Returns the column value of a count. Columns hold at most 2⁶³ − 1; a larger count is refused rather than truncated.
 pub(crate) fn number(what: &'static str, value: u64) -> Result<i64, StoreError> {
     i64::try_from(value).map_err(|_| StoreError::TooLarge(what))
 }
@@ -28,7 +28,6 @@ pub(crate) fn tier(stored: &str) -> Result<Tier, StoreError> {
     stored.parse().map_err(|_| unreadable("tier", stored))
 }
 
-/// A JSON array of names.
 pub(super) fn list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     serde_json::Value::from_iter(names).to_string()
 }
@@ -46,7 +45,7 @@ pub(super) fn unreadable(what: &'static str, value: impl ToString) -> StoreError
 }
 
 /// Interprets a failed insert: its `parent` does not exist, or a `what` with the same id exists, or one with the same
-/// value in `unique`, a column and its name for people.
+/// value in `unique`, a column and its display name.
 pub(super) fn insert_error(
     error: DbErr,
     what: &'static str,
@@ -56,7 +55,7 @@ pub(super) fn insert_error(
     match error.sql_err() {
         Some(SqlErr::ForeignKeyConstraintViolation(_)) => StoreError::NotFound(parent),
         // The error names the column, or an index that is named after it. PostgreSQL names the columns separately,
-        // since it names a primary key after its table.
+        // because it names a primary key after its table.
         Some(SqlErr::UniqueConstraintViolation(text)) => {
             let columns = columns_of(&error).unwrap_or_default();
             let is_it = |column: &str| text.contains(column) || columns.contains(column);

@@ -1,4 +1,4 @@
-//! Versions of what several people change, so that nobody overwrites a change of another without knowing it.
+//! Versions of objects that several people change, so that no user unknowingly overwrites the change of another.
 
 use super::id::{ContractId, UserId, WebhookId};
 use super::live_tenants::live_tenants;
@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use uuid::Uuid;
 
-/// Something that several people change.
+/// An object that several people change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Versioned {
     /// A tenant.
     Tenant(TenantId),
     /// A member of a tenant.
     Member(TenantId, UserId),
-    /// What a user says about itself: its name.
+    /// The profile of a user: its name.
     Profile(UserId),
     /// A project of a tenant.
     Project(TenantId, ProjectId),
@@ -34,37 +34,36 @@ pub enum Versioned {
     Quota(ProjectId),
     /// A contract with a tenant.
     Contract(TenantId, ContractId),
-    /// A plan of an operator's own.
+    /// A custom plan.
     CustomPlan(CustomPlanId),
-    /// The limits of a plan that operators set, as they are at this time.
+    /// The limits of a plan that operators set, at this time.
     Plan(Tier, Time),
-    /// The weight of a chain's method that operators set.
+    /// The operators' weight of a chain's method.
     Weight(String, String),
-    /// All weights of a chain's methods that operators set.
+    /// All operators' weights of a chain's methods.
     Weights(String),
     /// The switch of a chain, by its path.
     Chain(String),
 }
 
-/// A version: the same as long as nothing is changed. It is derived from the contents, so what is changed back has
-/// its former version again.
+/// A version, derived from the contents: it changes with them, and an object that is changed back has its former
+/// version again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Version(pub [u8; 16]);
 
 impl Version {
-    /// The version of what consists of these fields.
     fn of(fields: &impl fmt::Debug) -> Self {
         let mut version = [0; 16];
         version.copy_from_slice(&KeyHash::of(&format!("{fields:?}")).0[..16]);
         Version(version)
     }
 
-    /// The version of the profile of a user with this name.
+    /// Returns the version of the profile of a user with this name.
     pub fn of_profile(user: UserId, name: &str) -> Self {
         Version::of(&(user, name))
     }
 
-    /// The version of a member, which a new password does not change.
+    /// Returns the version of a member, which a new password does not change.
     fn of_member(row: &users::Model) -> Self {
         Version::of(&(row.id, row.tenant_id, &row.email, &row.name, &row.role, row.confirmed_at))
     }
@@ -79,14 +78,14 @@ impl fmt::Debug for Version {
 /// The condition of a write: the version must be one of these.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expected {
-    /// What must have the version.
+    /// The object.
     pub of: Versioned,
-    /// The versions that are accepted.
+    /// The accepted versions.
     pub versions: Vec<Version>,
 }
 
-/// The current version, or `None` of what does not exist. A quota, a plan, a weight or a switch always exists: as long as
-/// nobody has set it, it is the default.
+/// Returns the current version, or `None` for an object that does not exist. A quota, a plan, a weight or a switch
+/// always exists, with the default if it was never set.
 async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Option<Version>, StoreError> {
     let uuid = |id: u128| Uuid::from_u128(id);
     Ok(match of {
@@ -111,7 +110,7 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
         }
         Versioned::Webhook(tenant, id) => {
             let row = super::webhooks::of_tenant(*tenant).filter(webhooks::Column::Id.eq(uuid(id.0)));
-            // Not what deliveries change.
+            // Excludes the columns that deliveries change.
             row.one(database).await?.map(|row| {
                 let secrets = (row.secret, row.next_secret, row.next_secret_at);
                 Version::of(&(row.id, row.url, row.active, row.standard_headers, secrets))
@@ -135,7 +134,7 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
             Some(match scheduled_changes::rows(database, *tier).await? {
                 none if none.is_empty() => Version::of(&row),
                 scheduled => {
-                    // A change that has become due is another content, also before it is settled.
+                    // A scheduled change counts from its time on, even before it is settled.
                     let due = scheduled.iter().filter(|change| change.effective_at <= moment(*now)).count();
                     Version::of(&(row, scheduled, due))
                 }
@@ -155,8 +154,8 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
     })
 }
 
-/// Checks the condition of a write in its own transaction. What does not exist is left to the write, which knows what
-/// to say about it.
+/// Checks the condition of a write in its own transaction. An object that does not exist is left to the write, which
+/// reports it.
 pub(crate) async fn check(transaction: &DatabaseTransaction, expected: &Expected) -> Result<(), StoreError> {
     match current(transaction, &expected.of).await? {
         Some(version) if !expected.versions.contains(&version) => Err(StoreError::Changed),
@@ -165,12 +164,12 @@ pub(crate) async fn check(transaction: &DatabaseTransaction, expected: &Expected
 }
 
 impl Store {
-    /// This store, but each of its writes is refused with [`StoreError::Changed`] unless `expected` holds.
+    /// Returns this store, but each of its writes is refused with [`StoreError::Changed`] unless `expected` holds.
     pub fn expecting(&self, expected: Expected) -> Store {
         Store { expected: Some(expected.into()), ..self.clone() }
     }
 
-    /// The current version, or `None` of what does not exist.
+    /// Returns the current version, or `None` for an object that does not exist.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -178,7 +177,7 @@ impl Store {
         self.read(async |database| current(database, of).await).await
     }
 
-    /// The versions of all members of a tenant, in one query.
+    /// Returns the versions of all members of a tenant, in one query.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -191,7 +190,7 @@ impl Store {
         .await
     }
 
-    /// The versions of the quotas of all projects of a tenant.
+    /// Returns the versions of the quotas of all projects of a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

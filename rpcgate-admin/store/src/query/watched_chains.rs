@@ -1,5 +1,4 @@
-//! Which watcher follows which chain, for as long as its lease lasts, and the phase of the chain's health that was told of
-//! last.
+//! The leases of watchers on chains, and the last reported health phase of each chain.
 
 use super::chain_shares::ChainShares;
 use super::matched_events::{AT_ONCE, EventRows, MatchedEvent, event_ids, parts, store};
@@ -16,29 +15,29 @@ use std::collections::HashMap;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A watcher's lease of a chain, on which every write of it about the chain depends and which each prolongs.
+/// A watcher's lease of a chain. Each write of the watcher about the chain requires the lease and renews it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WatchLease<'l> {
     /// The chain.
     pub chain: &'l str,
     /// The watcher's identifier, a UUID.
     pub watcher: u128,
-    /// How long the lease lasts from each write on.
+    /// The duration of the lease from each write on.
     pub lease: Duration,
 }
 
-/// Whether a watcher could write about its chain.
+/// The outcome of a write of a watcher about its chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum WatchOutcome {
-    /// It could.
+    /// It was made.
     Done,
-    /// Another watcher follows the chain by now, or may: this one has to stop.
+    /// Another watcher follows the chain, or may: this one must stop.
     LeaseLost,
 }
 
-/// Whether the watcher holds the lease, which is prolonged if it does. A lease that has run out is still its own until
-/// another takes it.
+/// Renews the lease if the watcher holds it, and reports whether it does. An expired lease still belongs to its watcher
+/// until another takes it.
 pub(super) async fn hold(
     transaction: &DatabaseTransaction,
     lease: &WatchLease<'_>,
@@ -53,8 +52,8 @@ pub(super) async fn hold(
 }
 
 impl Store {
-    /// Prolongs the leases that `watcher` holds on `chains`, and takes up to `most` of those that nobody holds, save what is beyond
-    /// its share and for another watcher. Returns the chains that it holds now.
+    /// Renews the leases that `watcher` holds on `chains`, and takes at most `most` free ones, except those beyond its
+    /// share that another watcher should take. Returns the chains that it holds.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -133,7 +132,7 @@ impl Store {
         .await
     }
 
-    /// The chains of which it is stored how far they were followed.
+    /// Returns the chains with a stored position.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -146,7 +145,7 @@ impl Store {
         .await
     }
 
-    /// The phase of a chain's health that was told of last; `None` if none was known yet.
+    /// Returns the last reported health phase of a chain; `None` if it was never known.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], [`StoreError::Unreadable`].
@@ -159,10 +158,10 @@ impl Store {
         .await
     }
 
-    /// Stores that a chain is in this phase now, with the events that tell of it. `block` is the last one that is known.
+    /// Stores the health phase of a chain, with the events that report it. `block` is the last known one.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]: then the events may be stored in part, and telling again may repeat them.
+    /// [`StoreError::Unavailable`], after which the events may be stored in part, and a retry may repeat them.
     pub async fn tell_phase(
         &self,
         lease: &WatchLease<'_>,

@@ -1,7 +1,7 @@
-//! Replays: new deliveries of what an endpoint was sent before, or what was withheld from it.
+//! Replays: new deliveries of events that an endpoint was sent before, or that were withheld from it.
 //!
-//! A request for a replay stores what is to be repeated; the deliveries are made afterwards, [`STEP`] in a transaction, so
-//! that no replay holds back other writes, however many deliveries it repeats and however slow the database is.
+//! A request for a replay stores its range; the deliveries are made afterwards, [`STEP`] in a transaction, so that no
+//! replay delays other writes, regardless of its size and the speed of the database.
 
 use super::delivery_status::{DeliveryStatus, WITHHELD};
 use super::id::WebhookId;
@@ -24,20 +24,19 @@ use std::ops::Range;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Deliveries that one replay may repeat.
+/// The number of deliveries that one replay may repeat.
 pub const MAX_REPLAYED: u64 = 10_000;
 
-/// Deliveries that one transaction makes.
+/// The number of deliveries that one transaction makes.
 pub(super) const STEP: u64 = 500;
 
-/// A delivery has the time of its event in the project's log, or in the one of a removed block a time near it. This bounds what
-/// is looked at by the index of the deliveries.
+/// The maximum distance between the times of a delivery and of its event in the project's log, which are equal except
+/// for a removed block. It bounds the range that is read from the index of the deliveries.
 const SLACK: i64 = 3_600_000_000;
 
-/// Why a delivery that was withheld has ended.
+/// The stored error of a withheld delivery that has ended.
 const REPLAYED: &str = "too many deliveries of the endpoint waited: a replay sends this event";
 
-/// A delivery that is repeated.
 #[derive(Clone, Debug)]
 struct ReplaySource {
     id: Uuid,
@@ -47,11 +46,11 @@ struct ReplaySource {
     created_at: i64,
 }
 
-/// What an endpoint of a project was sent, or what was withheld from it, of the events of the project's log that were stored
-/// in this time.
+/// Selects the deliveries of an endpoint, sent or withheld, for the events of the project's log that were stored in
+/// this time.
 ///
-/// The time is looked up for each delivery, which takes as long for the last one as for the first. A join may compare each
-/// delivery with each event of the log: PostgreSQL plans it like that as long as it has no statistics of these rows.
+/// The time is looked up for each delivery, which takes as long for the last one as for the first. A join may compare
+/// each delivery with each event of the log: PostgreSQL plans it like that while it has no statistics of these rows.
 fn sources(webhook: Uuid, project: Uuid, stored: &Range<i64>) -> Select<Entity> {
     use project_events::Column::{CreatedAt, EventId, ProjectId};
     use sea_orm::sea_query::ExprTrait;
@@ -70,7 +69,7 @@ fn sources(webhook: Uuid, project: Uuid, stored: &Range<i64>) -> Select<Entity> 
         .filter(Expr::from(stored_at).between(stored.start, stored.end.saturating_sub(1)))
 }
 
-/// Those of these sources whose events the sweep has not removed meanwhile.
+/// Returns the sources whose events the sweep has not removed meanwhile.
 async fn still_stored(
     transaction: &DatabaseTransaction,
     some: &[ReplaySource],
@@ -84,7 +83,6 @@ async fn still_stored(
     Ok(some.iter().filter(|source| found.contains(&source.event)).cloned().collect())
 }
 
-/// Makes the deliveries of a step.
 async fn repeat(
     transaction: &DatabaseTransaction,
     webhook: Uuid,
@@ -117,7 +115,7 @@ async fn repeat(
     Ok(())
 }
 
-/// The oldest replay, its endpoint's project, and the deliveries that its next step repeats.
+/// The oldest replay, and the deliveries that its next step repeats.
 type NextStep = (webhook_replays::Model, Vec<ReplaySource>);
 
 async fn next_step(database: &DatabaseConnection) -> Result<Option<NextStep>, StoreError> {
@@ -160,9 +158,9 @@ impl Store {
 }
 
 impl Store {
-    /// Stores that what was sent to an endpoint of a tenant, or withheld from it, is to be sent again: of the events of the
-    /// project's log that were stored in this time, up to now. Returns the number of deliveries that
-    /// [`make_replays`](Self::make_replays) will make; for none nothing is stored.
+    /// Stores a request to send the events of an endpoint again, delivered or withheld: those of the project's log that
+    /// were stored in this time, up to now. Returns the number of deliveries that [`make_replays`](Self::make_replays)
+    /// will make; stores nothing for zero.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the endpoint is not this tenant's, [`StoreError::WrongState`] if it is switched off,
@@ -175,7 +173,7 @@ impl Store {
         stored: Range<Time>,
         now: Time,
     ) -> Result<u64, StoreError> {
-        // Events that come later are delivered once, by themselves.
+        // Later events are delivered once, without the replay.
         let until = stored.end.min(now.plus(Duration::from_micros(1)));
         let stored = moment(stored.start)..moment(until);
         let count = async |database: &DatabaseConnection| -> Result<u64, StoreError> {
@@ -215,13 +213,13 @@ impl Store {
         .await
     }
 
-    /// Makes up to 500 deliveries of the oldest replay, in one transaction, and returns whether there may be more. Any
+    /// Makes up to 500 deliveries of the oldest replay, in one transaction, and reports whether there may be more. Any
     /// number of programs may call this: each step is done once.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn make_replays(&self, now: Time) -> Result<bool, StoreError> {
-        // Found before the transaction begins, which other writes wait for.
+        // Read before the transaction begins, because other writes wait for it.
         let Some((replay, some)) = self.read(next_step).await? else { return Ok(false) };
         self.transact(async |transaction| {
             let stored = webhook_replays::Entity::find_by_id(replay.id).lock(LockType::Update);

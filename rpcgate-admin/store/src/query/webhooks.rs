@@ -27,25 +27,25 @@ const SWITCHED_OFF: StoreError = StoreError::WrongState("the webhook is switched
 pub struct Webhook {
     /// Its identifier.
     pub id: WebhookId,
-    /// The project that it belongs to.
+    /// Its project.
     pub project: ProjectId,
-    /// Where deliveries go.
+    /// The URL of its deliveries.
     pub url: String,
-    /// The secret that signs, sealed.
+    /// The signing secret, sealed.
     pub secret: Vec<u8>,
-    /// The secret that replaces it, sealed, and when it signs alone; until then both sign.
+    /// The secret that replaces it, sealed, and the time from which it signs alone; until then both sign.
     pub next_secret: Option<(Vec<u8>, Time)>,
-    /// Whether events are delivered.
+    /// True if events are delivered.
     pub active: bool,
-    /// Whether deliveries have the headers of Standard Webhooks too.
+    /// True if deliveries also have the headers of Standard Webhooks.
     pub standard_headers: bool,
-    /// Since when no delivery has succeeded; `None` while the last one did.
+    /// The start of the period without a successful delivery; `None` while the last one succeeded.
     pub failing_since: Option<Time>,
-    /// When it was switched off because its deliveries had failed for too long.
+    /// The time when it was switched off because its deliveries had failed for too long.
     pub disabled_at: Option<Time>,
-    /// When it was created.
+    /// The creation time.
     pub created_at: Time,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated_at: Time,
 }
 
@@ -67,14 +67,14 @@ impl From<Model> for Webhook {
     }
 }
 
-/// A change to an endpoint; fields that are `None` stay as they are.
+/// A change of an endpoint; fields that are `None` stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WebhookChange {
-    /// Where deliveries go.
+    /// The URL of its deliveries.
     pub url: Option<String>,
-    /// Whether events are delivered.
+    /// True if events are delivered.
     pub active: Option<bool>,
-    /// Whether deliveries have the headers of Standard Webhooks too.
+    /// True if deliveries also have the headers of Standard Webhooks.
     pub standard_headers: Option<bool>,
 }
 
@@ -83,16 +83,15 @@ pub struct WebhookChange {
 pub struct SealedSecrets {
     /// The one that signs.
     pub secret: Vec<u8>,
-    /// The one that replaces it, and when it signs alone.
+    /// The one that replaces it, and the time from which it signs alone.
     pub next: Option<(Vec<u8>, Time)>,
 }
 
-/// The endpoints of a tenant that are not deleted.
 pub(super) fn of_tenant(tenant: TenantId) -> Select<Entity> {
     of_tenants_webhooks(Entity::find(), tenant)
 }
 
-/// Those of some rows, joined with their endpoints, whose endpoints belong to a tenant and are not deleted.
+/// Restricts rows that are joined with their endpoints to undeleted endpoints of a tenant.
 pub(super) fn of_tenants_webhooks<E: EntityTrait>(some: Select<E>, tenant: TenantId) -> Select<E> {
     some.join(JoinType::InnerJoin, Relation::Project.def())
         .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
@@ -100,7 +99,6 @@ pub(super) fn of_tenants_webhooks<E: EntityTrait>(some: Select<E>, tenant: Tenan
         .filter(Column::DeletedAt.is_null())
 }
 
-/// The endpoint of a tenant with this id.
 pub(super) async fn expect(
     database: &impl ConnectionTrait,
     tenant: TenantId,
@@ -110,7 +108,7 @@ pub(super) async fn expect(
     found.ok_or(UNKNOWN)
 }
 
-/// The endpoint of a tenant with this id, which must be switched on.
+/// Returns the endpoint of a tenant with this id, which must be switched on.
 pub(super) async fn expect_active(
     database: &impl ConnectionTrait,
     tenant: TenantId,
@@ -120,7 +118,7 @@ pub(super) async fn expect_active(
     if found.active { Ok(found) } else { Err(SWITCHED_OFF) }
 }
 
-/// Tells watchers, and other hosts, that the endpoints or subscriptions of a project are others.
+/// Notifies watchers and other hosts that the endpoints or subscriptions of a project have changed.
 pub(super) async fn record_change(
     transaction: &DatabaseTransaction,
     project: Uuid,
@@ -129,7 +127,6 @@ pub(super) async fn record_change(
     record(transaction, NewChange::Project(ProjectId(project.as_u128())), now).await
 }
 
-/// The columns of a new endpoint.
 pub(super) fn row(webhook: &Webhook) -> ActiveModel {
     let (next_secret, next_secret_at) = webhook.next_secret.clone().unzip();
     ActiveModel {
@@ -149,7 +146,6 @@ pub(super) fn row(webhook: &Webhook) -> ActiveModel {
     }
 }
 
-/// Writes `columns` of an endpoint and returns what is stored then.
 async fn update(
     transaction: &DatabaseTransaction,
     row: &Model,
@@ -167,8 +163,8 @@ impl Store {
     /// Adds an endpoint to a project of a tenant.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if the project is not this tenant's, [`StoreError::Full`] if it has as many endpoints as
-    /// the plan allows, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the project is not this tenant's, [`StoreError::Full`] if the number of endpoints
+    /// that the plan allows is reached, [`StoreError::Unavailable`].
     pub async fn create_webhook(
         &self,
         tenant: TenantId,
@@ -193,7 +189,7 @@ impl Store {
         .await
     }
 
-    /// An endpoint of a tenant.
+    /// Returns an endpoint of a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -205,7 +201,7 @@ impl Store {
         .await
     }
 
-    /// The endpoints of a tenant's project, the oldest first; empty for another tenant's project.
+    /// Returns the endpoints of a tenant's project, the oldest first; nothing for another tenant's project.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -220,8 +216,8 @@ impl Store {
         .await
     }
 
-    /// Applies `change` to an endpoint of a tenant and returns it as it is then. An endpoint that is switched on, or gets
-    /// another URL, is no longer one that fails.
+    /// Applies `change` to an endpoint of a tenant and returns it. An endpoint that is switched on, or gets another
+    /// URL, no longer counts as failing.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].
@@ -250,7 +246,7 @@ impl Store {
         .await
     }
 
-    /// Replaces the secrets of an endpoint, as it was when they were made.
+    /// Replaces the secrets of an endpoint, if they are still those of `webhook`.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it is not `tenant`'s, [`StoreError::WrongState`] if its secrets have been replaced
@@ -280,8 +276,8 @@ impl Store {
         .await
     }
 
-    /// Deletes an endpoint of a tenant: it is no longer found, and nothing is sent to it. Its subscriptions and
-    /// deliveries are removed by the next sweep, since there may be many.
+    /// Deletes an endpoint of a tenant: it is no longer found, and nothing is sent to it. The next sweep removes its
+    /// subscriptions and deliveries, because there may be many.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].

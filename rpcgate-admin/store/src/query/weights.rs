@@ -1,4 +1,4 @@
-//! Weights of methods in Compute Units that operators set.
+//! The operators' weights of methods, in Compute Units.
 
 use super::audit::{self, Audit};
 use super::changes::{NewChange, record};
@@ -28,7 +28,7 @@ async fn put(
 }
 
 impl Store {
-    /// The weight of a chain's method, if operators have set it.
+    /// Returns the weight of a chain's method, if operators have set it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -40,7 +40,7 @@ impl Store {
         .await
     }
 
-    /// The weights that operators have set for methods of a chain.
+    /// Returns the weights that operators have set for methods of a chain.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -64,7 +64,7 @@ impl Store {
         .await
     }
 
-    /// Sets the weights of methods of a chain, each with its own entry in the audit: all of them or none.
+    /// Sets the weights of methods of a chain in one transaction, each with its own audit entry.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -85,10 +85,10 @@ impl Store {
         .await
     }
 
-    /// Removes a weight, so that the configured one holds again.
+    /// Removes a weight, so that the configured one applies again.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if none was set, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if it was not set, [`StoreError::Unavailable`].
     pub async fn delete_weight(&self, chain: &str, method: &str, now: Time) -> Result<(), StoreError> {
         self.write_settings(None, now, async |transaction| {
             let set = (chain.to_owned(), method.to_owned());

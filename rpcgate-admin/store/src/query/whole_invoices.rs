@@ -8,7 +8,7 @@ use rpcgate_core::caller::TenantId;
 use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 
-/// An invoice with everything that belongs to it.
+/// An invoice with its lines and credit notes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WholeInvoice {
     /// The invoice.
@@ -29,7 +29,7 @@ async fn whole(database: &impl ConnectionTrait, invoice: Invoice) -> Result<Whol
 }
 
 impl Store {
-    /// An invoice of a tenant, with its lines and credit notes.
+    /// Returns an invoice of a tenant, with its lines and credit notes.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -42,7 +42,7 @@ impl Store {
         Ok(found.filter(|found| found.invoice.tenant == tenant))
     }
 
-    /// An invoice of any tenant, with its lines and credit notes.
+    /// Returns an invoice of any tenant, with its lines and credit notes.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! Usage queries that would read too many rows to be answered in time, and how to narrow them.
+//! Usage queries that would read too many rows to be answered in time, and advice to narrow them.
 //!
 //! The cost of a query is the number of rows that it adds up. They are counted first, up to a bound, which is some
 //! thirty times cheaper than grouping them.
@@ -12,7 +12,7 @@ use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Asterisk, Expr, ExprTrait, Query};
 use uuid::Uuid;
 
-/// Whether answering `ask` reads more than `max` rows of `sources`.
+/// Reports whether answering `ask` reads more than `max` rows of `sources`.
 pub(super) async fn reads_more(
     database: &impl ConnectionTrait,
     ask: &UsageAsk,
@@ -21,7 +21,7 @@ pub(super) async fn reads_more(
 ) -> Result<bool, StoreError> {
     let mut left = max;
     for source in sources {
-        // Rows of other projects are not read; all others are, whatever the other filters.
+        // Only the filter by project reduces the rows that are read.
         let project = ask.part().project.map(|project| Uuid::from_u128(project.0));
         let mut rows = source.select();
         rows.column(Column::Hour)
@@ -39,7 +39,7 @@ pub(super) async fn reads_more(
     Ok(false)
 }
 
-/// The error text for a query that would read more than `max` rows.
+/// Returns the error text for a query that would read more than `max` rows.
 pub(super) fn advice(ask: &UsageAsk, max: u64) -> String {
     let dimensions = Dimensions::of(ask.part(), ask.group_by());
     let hours = ask.window().hours().count();

@@ -1,4 +1,4 @@
-//! Endpoints from which events are withheld, because too many of their deliveries wait, and whose users are notified.
+//! Endpoints from which events are withheld because too many of their deliveries wait. Their users are notified.
 
 use super::delivery_ends::later;
 use super::id::WebhookId;
@@ -14,10 +14,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Rows of one insert.
 const ROWS: usize = 500;
 
-/// Notes that events of these endpoints are withheld, so that their users are notified.
+/// Records that events of these endpoints are withheld, so that their users are notified.
 pub(super) async fn note_withheld(
     transaction: &DatabaseTransaction,
     webhooks: BTreeSet<Uuid>,
@@ -41,8 +40,8 @@ pub(super) async fn note_withheld(
 }
 
 impl Store {
-    /// The tenant and the URL of an endpoint from which events are withheld, if its users are to be notified: once in
-    /// `pause`.
+    /// Returns the tenant and URL of an endpoint from which events are withheld, if its users must be notified: once
+    /// per `pause`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -60,7 +59,8 @@ impl Store {
         .await
     }
 
-    /// Endpoints from which events are withheld and whose users were not notified within `pause`: at most `limit`.
+    /// Returns endpoints from which events are withheld and whose users were not notified within `pause`: at most
+    /// `limit`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

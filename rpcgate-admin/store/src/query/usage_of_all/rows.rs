@@ -1,4 +1,4 @@
-//! What is asked about the usage of all tenants, and the rows of the answer.
+//! The query for the usage of all tenants, and the rows of its result.
 
 use crate::entity::rollups::Column;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
@@ -8,46 +8,47 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use uuid::Uuid;
 
-/// What to read.
+/// The query for the usage of all tenants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UsageOfAllAsk {
-    /// The hours by their numbers. The first is that of a UTC midnight.
+    /// The hours by their numbers. The first begins at a UTC midnight.
     pub hours: Range<u64>,
     /// The methods whose calls are counted, each with its chain.
     pub methods: Vec<(String, String)>,
-    /// The keys that are listed; without it, none is.
+    /// The keys to list; `None` lists no keys.
     pub keys: Option<KeysAsk>,
-    /// The tenant, if only one is asked about.
+    /// The tenant, for a query about one.
     pub only: Option<TenantId>,
 }
 
-/// Which keys are listed: those that come near windows in question, of the tenants whose windows those are.
+/// The filter of the listed keys: those near the windows in question, of the tenants with these windows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeysAsk {
     /// The requests in an hour above which a key is listed.
     pub above_in_hour: u64,
     /// The requests in a day above which a key is listed.
     pub above_in_day: u64,
-    /// Whose keys.
+    /// The tenants of the keys.
     pub of: TenantSet,
 }
 
-/// Some tenants of all. A list has at most [`TenantSet::MAX`].
+/// A subset of the tenants. A list has at most [`TenantSet::MAX`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TenantSet {
-    /// All of them.
+    /// All tenants.
     All,
-    /// These.
+    /// Only these tenants.
     Only(Vec<TenantId>),
-    /// All but these.
+    /// All tenants except these.
     Except(Vec<TenantId>),
 }
 
 impl TenantSet {
-    /// Tenants of a list. A statement has the list several times, and SQLite takes 32,766 parameters.
+    /// The maximum number of tenants in a list. A statement has the list several times, and SQLite takes 32,766
+    /// parameters.
     pub const MAX: usize = 5_000;
 
-    /// The set of the tenants that are in question, or at least of them, if both they and the others are too many for a list.
+    /// Returns the set of the tenants in question, or a superset if both they and the others are too many for a list.
     pub fn of(in_question: Vec<TenantId>, others: Vec<TenantId>) -> Self {
         if in_question.len() <= TenantSet::MAX {
             TenantSet::Only(in_question)
@@ -58,7 +59,6 @@ impl TenantSet {
         }
     }
 
-    /// The rows of these tenants.
     pub(super) fn condition(&self) -> Condition {
         let ids = |tenants: &[TenantId]| -> Vec<Uuid> {
             tenants.iter().map(|tenant| Uuid::from_u128(tenant.0)).collect()
@@ -99,7 +99,7 @@ pub struct MethodUse {
     pub chain: String,
     /// The method.
     pub method: String,
-    /// Calls that were charged, and those that would have been if the method had not been free.
+    /// Calls that were charged, including those of a free method that would have been.
     pub calls: u64,
     /// Compute Units charged.
     pub units: u64,
@@ -131,6 +131,6 @@ pub struct UsageOfAll {
     pub key_hours: Vec<KeyUse>,
     /// The keys above the floor of the day, by day.
     pub key_days: Vec<KeyUse>,
-    /// What was charged to the tenants, at the prices of the time.
+    /// The amounts charged to the tenants, at the prices of the time.
     pub charged: BTreeMap<TenantId, Amount>,
 }
