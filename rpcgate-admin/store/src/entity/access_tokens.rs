@@ -15,7 +15,6 @@ pub(crate) struct Model {
     pub(crate) created_at: i64,
     pub(crate) expires_at: i64,
     pub(crate) used_at: Option<i64>,
-    /// The client's address at the last use.
     pub(crate) used_from: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Passwords that were tried and not found to be right.
+//! Passwords that were tried and not confirmed as correct.
 
 use sea_orm::entity::prelude::*;
 

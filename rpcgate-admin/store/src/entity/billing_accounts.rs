@@ -1,4 +1,4 @@
-//! How far each tenant has been billed, and whether it is suspended because of a debt.
+//! The billing position of each tenant, and its suspension because of a debt.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,9 +7,10 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) tenant_id: Uuid,
-    /// The beginning of the first month that is not closed.
+    /// The start of the first month that is not closed.
     pub(crate) closed_until: i64,
-    /// When it was suspended because of a debt. Null after a payment, or after an operator decided about the suspension.
+    /// The time of a suspension because of a debt. Null after a payment, or after an operator decided about the
+    /// suspension.
     pub(crate) suspended_at: Option<i64>,
 }
 

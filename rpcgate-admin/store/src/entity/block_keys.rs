@@ -1,4 +1,4 @@
-//! The keys whose events a block contains, and when those arrived.
+//! The keys whose events a block contains, with the arrival of these events.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Events that were matched by a subscription, and test events: the log of events.
+//! The log of events: those that a subscription matched, and test events.
 
 use sea_orm::entity::prelude::*;
 
@@ -11,9 +11,8 @@ pub(crate) struct Model {
     pub(crate) event_type: String,
     pub(crate) block_num: i64,
     pub(crate) block_hash: String,
-    /// Whether it takes back an earlier event, whose block is no longer part of the chain.
+    /// True if it takes back an earlier event, whose block is no longer part of the chain.
     pub(crate) removed: bool,
-    /// The exact body of its deliveries.
     pub(crate) body: Vec<u8>,
     pub(crate) created_at: i64,
 }

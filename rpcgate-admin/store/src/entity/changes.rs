@@ -1,4 +1,4 @@
-//! The change feed. Numbers rise in the order of commits, and none is used twice.
+//! The change feed. Numbers rise in the order of commits and are never reused.
 
 use sea_orm::entity::prelude::*;
 

@@ -12,15 +12,14 @@ pub(crate) struct Model {
     pub(crate) invoice_year: Option<i32>,
     pub(crate) invoice_serial: Option<i64>,
     pub(crate) tier: Option<String>,
-    /// The amount to be paid, in cents.
     pub(crate) cents: i64,
     /// The provider's page; null until the provider has answered.
     pub(crate) url: Option<String>,
     pub(crate) created_at: i64,
     pub(crate) completed_at: Option<i64>,
-    /// Whether nothing can be paid on the page any more.
+    /// True if nothing can be paid on the page any more.
     pub(crate) is_over: bool,
-    /// The plan of an operator's own to move to, whose base is `tier`.
+    /// The custom plan to move to, whose base is `tier`.
     pub(crate) custom_plan_id: Option<Uuid>,
     /// The provider's identifier of the payment; null until the provider has answered.
     pub(crate) session: Option<String>,

@@ -7,26 +7,26 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key)]
     pub(crate) number: i64,
-    /// What the text is about: `settings`, `tenant`, `gateway` or `management`.
+    /// The subject of the text: `settings`, `tenant`, `gateway` or `management`.
     pub(crate) source: String,
-    /// Which of them, if there are several.
+    /// The identifier of the subject within its kind.
     pub(crate) place: String,
     /// The machine of a program, or empty.
     pub(crate) host: String,
-    /// The tenant whose settings they are, with which the row is removed.
+    /// The tenant of the settings. The row is removed with it.
     pub(crate) tenant_id: Option<Uuid>,
     pub(crate) at: i64,
-    /// When a program last had this text.
+    /// The time when a program last had this text.
     pub(crate) seen_at: i64,
     pub(crate) user_id: Option<Uuid>,
-    /// Where the change came from.
+    /// The origin of the change.
     pub(crate) who: String,
     /// The settings, one on each line, without secrets.
     #[sea_orm(column_type = "Text")]
     pub(crate) text: String,
-    /// Identifies the key of the fingerprints in the text, or is empty.
+    /// The identifier of the key of the fingerprints in the text, or empty.
     pub(crate) fingerprint_key: String,
-    /// The version with which the program was started that has this one.
+    /// The version with which the program that has this one was started.
     pub(crate) started: Option<i64>,
 }
 

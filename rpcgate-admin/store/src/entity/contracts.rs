@@ -1,4 +1,4 @@
-//! Figures that a tenant has in place of its plan's, for a time.
+//! Figures that override those of a tenant's plan for a period.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,7 +9,6 @@ pub(crate) struct Model {
     pub(crate) id: Uuid,
     pub(crate) tenant_id: Uuid,
     pub(crate) starts_at: i64,
-    /// Null if it has no end.
     pub(crate) ends_at: Option<i64>,
     /// A JSON object with the given figures by their names.
     #[sea_orm(column_type = "Text")]

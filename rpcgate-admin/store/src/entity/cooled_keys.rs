@@ -1,5 +1,5 @@
-//! Keys whose limits a gateway has scaled down, according to its last report. The tenant is first in the key because
-//! tenants query the table; an index by gateway serves the next report.
+//! Keys with limits that a gateway has scaled down, according to its last report. The tenant is first in the key
+//! because tenants query the table; an index by gateway serves the next report.
 
 use sea_orm::entity::prelude::*;
 

@@ -5,7 +5,6 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
 #[sea_orm(table_name = "credit_notes")]
 pub(crate) struct Model {
-    /// The year of its date.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) year: i32,
     /// Its number within the year, from 1 without gaps.

@@ -1,4 +1,4 @@
-//! Plans of operators' own.
+//! Custom plans.
 
 use sea_orm::entity::prelude::*;
 
@@ -8,14 +8,14 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
     pub(crate) name: String,
-    /// The plan whose figures it has where it has none of its own.
+    /// The built-in plan that supplies the other figures.
     pub(crate) base_tier: String,
     pub(crate) visible: bool,
     /// A JSON object with the given figures by their names.
     #[sea_orm(column_type = "Text")]
     pub(crate) figures: String,
     pub(crate) created_at: i64,
-    /// Invoices need a plan for some time after it was deleted.
+    /// Invoices need a plan for some time after its deletion.
     pub(crate) deleted_at: Option<i64>,
 }
 

@@ -14,12 +14,11 @@ pub(crate) struct Model {
     /// `held` until the block has its confirmations, `pending`, `delivered` or `failed`.
     pub(crate) status: String,
     pub(crate) replay: bool,
-    /// Attempts that have ended.
     pub(crate) attempts: i16,
-    /// When the next attempt is due. Who claims the delivery moves it by the length of the lease.
+    /// The due time of the next attempt. A claim moves it by the length of the lease.
     pub(crate) due_at: i64,
-    /// Whether it is in line for a claim, if it is pending. One that is claimed, or due at a later time, is not until a claim finds
-    /// that it is due.
+    /// True if a claim can take it. A claimed delivery, or one that is due later, is not ready until a claim finds that
+    /// it is due.
     pub(crate) ready: bool,
     /// The chain whose height is awaited; null unless `held`.
     pub(crate) held_chain: Option<String>,

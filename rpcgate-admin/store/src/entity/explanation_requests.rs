@@ -1,4 +1,4 @@
-//! Requests whose explanation somebody has asked for, and the answers of gateways. A row lives for a minute.
+//! Requests to explain another request, and the answers of gateways. A row lives for a minute.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,14 +7,14 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    /// The request that is to be explained.
+    /// The request to explain.
     pub(crate) request: Uuid,
-    /// The tenant of the user who asks; `None` for an operator.
+    /// The tenant of the asking user; null for an operator.
     pub(crate) tenant_id: Option<Uuid>,
     pub(crate) asked_at: i64,
-    /// The tenant whose request it is, once a gateway has answered.
+    /// The tenant of the explained request, once a gateway has answered.
     pub(crate) owner_id: Option<Uuid>,
-    /// A JSON object, once a gateway has answered; nothing, if there is no owner and nobody waits any more.
+    /// A JSON object, once a gateway has answered. Empty without an owner if the search has ended.
     pub(crate) answer: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The newest blocks of each chain that were followed; the highest is where following continues.
+//! The newest followed blocks of each chain; following continues at the highest.
 
 use sea_orm::entity::prelude::*;
 
@@ -13,10 +13,10 @@ pub(crate) struct Model {
     pub(crate) parent: String,
     pub(crate) timestamp: i64,
     pub(crate) place: String,
-    /// `whole`; `appending` while its deliveries are being made, `leaving` while they are being taken back: these may take
-    /// several transactions.
+    /// `whole`, `appending` while its deliveries are being made, or `leaving` while they are being taken back. Both may
+    /// take several transactions.
     pub(crate) state: String,
-    /// When it was appended, which no other block of the chain was: its events have this time.
+    /// The time when it was appended, unique among the blocks of the chain; its events have this time.
     pub(crate) appended_at: i64,
 }
 

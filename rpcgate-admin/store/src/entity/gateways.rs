@@ -8,7 +8,6 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
     pub(crate) seen_at: i64,
-    /// A JSON array.
     pub(crate) nodes: String,
 }
 

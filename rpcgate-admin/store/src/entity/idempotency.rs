@@ -10,17 +10,15 @@ pub(crate) struct Model {
     pub(crate) owner: Uuid,
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) key: Vec<u8>,
-    /// The digest of the request.
     pub(crate) request: Vec<u8>,
-    /// Identifies the run that answers the request.
+    /// The run that answers the request.
     pub(crate) run: Uuid,
     pub(crate) started_at: i64,
     pub(crate) expires_at: i64,
-    /// Whether a write of the run was committed.
+    /// True if a write of the run was committed.
     pub(crate) carried_out: bool,
-    /// The status of the answer, once there is one.
     pub(crate) status: Option<i32>,
-    /// The answer, encrypted; missing if it was too large to be kept.
+    /// The encrypted answer; null if it was too large.
     pub(crate) answer: Option<Vec<u8>>,
 }
 

@@ -8,7 +8,6 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
     pub(crate) tenant_id: Uuid,
-    /// The user who invited.
     pub(crate) user_id: Uuid,
     pub(crate) email: String,
     pub(crate) role: String,

@@ -12,21 +12,21 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) position: i32,
     pub(crate) tenant_id: Uuid,
-    /// The beginning of the month that it is about, which is not the invoice's for usage that arrived late.
+    /// The start of its month, which differs from the invoice's for usage that arrived late.
     pub(crate) month: i64,
     /// `plan` or `usage`.
     pub(crate) kind: String,
     /// Empty for a plan.
     pub(crate) chain: String,
     pub(crate) tier: String,
-    /// Of a Compute Unit, or of a plan for a whole month, in 10⁻¹² US dollars.
+    /// The price of a Compute Unit, or of a plan for a whole month, in 10⁻¹² US dollars.
     pub(crate) price: i64,
     pub(crate) calls: i64,
     /// Compute Units, or seconds of a plan.
     pub(crate) units: i64,
-    /// In 10⁻¹² US dollars. It is a text because it can exceed a `bigint`.
+    /// The amount in 10⁻¹² US dollars, as text because it can exceed a `bigint`.
     pub(crate) amount: String,
-    /// The name of a plan of an operator's own.
+    /// The name of a custom plan.
     pub(crate) custom_plan: Option<String>,
 }
 

@@ -1,11 +1,10 @@
-//! Invoices. An index allows each tenant one for a period.
+//! Invoices. An index allows each tenant one invoice per period.
 
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
 #[sea_orm(table_name = "invoices")]
 pub(crate) struct Model {
-    /// The year of its date.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) year: i32,
     /// Its number within the year, from 1 without gaps.
@@ -26,15 +25,14 @@ pub(crate) struct Model {
     pub(crate) tax_basis_points: i32,
     pub(crate) tax_cents: i64,
     pub(crate) total_cents: i64,
-    /// The sum of its credit notes.
     pub(crate) credited_cents: i64,
     pub(crate) settled_at: Option<i64>,
     pub(crate) note: Option<String>,
-    /// Whether the mail about it has been handed over.
+    /// True if the mail about it was queued.
     pub(crate) announced: bool,
-    /// The number of reminders that have been handed over.
+    /// The number of reminders that were queued.
     pub(crate) reminders: i32,
-    /// When its tenant was suspended because of it.
+    /// The time when its tenant was suspended because of it.
     pub(crate) suspended_at: Option<i64>,
     /// The lines of the customer's address, a JSON array.
     pub(crate) customer_address: String,

@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
 #[sea_orm(table_name = "known_devices")]
 pub(crate) struct Model {
-    /// Of the user and what identifies the device.
+    /// The digest of the user and the text that identifies the device.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) digest: Vec<u8>,
     pub(crate) user_id: Uuid,

@@ -16,7 +16,7 @@ pub(crate) struct Model {
     pub(crate) created_at: i64,
     pub(crate) reviewed_at: Option<i64>,
     pub(crate) reviewer_id: Option<Uuid>,
-    /// The requested plan, if it is one of an operator's own, whose base is `requested_tier`.
+    /// The requested custom plan, whose base is `requested_tier`.
     pub(crate) custom_plan_id: Option<Uuid>,
 }
 

@@ -1,4 +1,4 @@
-//! The notifications whose mails were written. A row is written in the transaction that writes the mails.
+//! The notifications whose mails were written, in the same transaction.
 
 use sea_orm::entity::prelude::*;
 

@@ -9,7 +9,7 @@ pub(crate) struct Model {
     pub(crate) gateway: Uuid,
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) segment: Uuid,
-    /// In bytes from the segment's start.
+    /// The position in bytes from the segment's start.
     pub(crate) position: i64,
     /// The last UTC hour of anything shipped from it.
     pub(crate) hour: i64,

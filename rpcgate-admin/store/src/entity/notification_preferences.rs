@@ -1,4 +1,4 @@
-//! What users want to be told of, where it differs from what they are told by default.
+//! The notification preferences of users that differ from the defaults.
 
 use sea_orm::entity::prelude::*;
 

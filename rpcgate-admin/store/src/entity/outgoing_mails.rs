@@ -7,16 +7,15 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    /// The digest of the recipient's address.
     pub(crate) recipient: Vec<u8>,
     /// Sealed, because mails contain tokens.
     pub(crate) content: Vec<u8>,
-    /// How often a sender has claimed it.
+    /// The number of claims.
     pub(crate) tries: i32,
     pub(crate) created_at: i64,
-    /// When a sender may claim it.
+    /// The time from which a sender may claim it.
     pub(crate) due_at: i64,
-    /// When it is given up.
+    /// The time when it is given up.
     pub(crate) expires_at: i64,
 }
 

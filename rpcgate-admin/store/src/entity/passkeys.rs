@@ -13,7 +13,7 @@ pub(crate) struct Model {
     pub(crate) name: String,
     /// The public key with its counter, as JSON.
     pub(crate) passkey: String,
-    /// How often the row was written: a write expects the number that it has read.
+    /// The number of writes of the row. A write expects the number that it has read.
     pub(crate) uses: i64,
     pub(crate) created_at: i64,
     pub(crate) used_at: Option<i64>,

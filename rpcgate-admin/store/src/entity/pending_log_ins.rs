@@ -1,4 +1,4 @@
-//! Log-ins whose password was right and whose second factor has not been given yet, by the hash of their token.
+//! Log-ins with a correct password that wait for the second factor, by the hash of their token.
 
 use sea_orm::entity::prelude::*;
 
@@ -10,7 +10,7 @@ pub(crate) struct Model {
     pub(crate) user_id: Uuid,
     /// The digest of the stored password hash that matched the password.
     pub(crate) password: Vec<u8>,
-    /// The factors that were tried.
+    /// The number of tried factors.
     pub(crate) tries: i64,
     pub(crate) created_at: i64,
     pub(crate) expires_at: i64,

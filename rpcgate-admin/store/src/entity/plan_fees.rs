@@ -1,4 +1,4 @@
-//! The fees of plans and the times since which they hold.
+//! The fees of plans and the times from which they apply.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,11 +9,11 @@ pub(crate) struct Model {
     pub(crate) number: i64,
     /// The plan, or the base of the plan.
     pub(crate) tier: String,
-    /// The plan, if it is one of an operator's own.
+    /// The plan, if it is a custom plan.
     pub(crate) custom_plan_id: Option<Uuid>,
-    /// The begin of the day from which on the fee holds.
+    /// The start of the first day on which the fee applies.
     pub(crate) since: i64,
-    /// For a month; null for a plan that has the fee of its base, or the configured one.
+    /// The fee for a month; null for the fee of the base, or the configured one.
     pub(crate) cents: Option<i64>,
 }
 

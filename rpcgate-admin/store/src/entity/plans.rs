@@ -11,14 +11,14 @@ pub(crate) struct Model {
     pub(crate) per_hour: Option<i64>,
     pub(crate) per_day: Option<i64>,
     pub(crate) heavy_per_minute: Option<i64>,
-    /// In 10⁻¹² US dollars.
+    /// The price in 10⁻¹² US dollars.
     pub(crate) price: Option<i64>,
     pub(crate) projects: Option<i64>,
     pub(crate) keys_per_project: Option<i64>,
     pub(crate) members: Option<i64>,
     pub(crate) webhooks_per_project: Option<i64>,
     pub(crate) subscriptions_per_webhook: Option<i64>,
-    /// The column keeps its first name: a gateway of an earlier version could not read its plans after a new one.
+    /// The column keeps its first name: a gateway of an earlier version could not read its plans if it were renamed.
     #[sea_orm(column_name = "streams_per_project")]
     pub(crate) ws_connections: Option<i64>,
     pub(crate) ws_connections_per_key: Option<i64>,

@@ -1,4 +1,4 @@
-//! Which projects an event was matched for.
+//! The projects that an event was matched for.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Quotas that operators granted to projects. A project without a row has the default ceiling.
 //!
-//! The limits are unsigned numbers of 64 bits, stored with the same bits: those from 2⁶³ on are negative here.
+//! The limits are unsigned 64-bit integers, stored with the same bits: those from 2⁶³ on are negative here.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Recovery codes that have not been used, by their hash.
+//! Unused recovery codes, by their hash.
 
 use sea_orm::entity::prelude::*;
 

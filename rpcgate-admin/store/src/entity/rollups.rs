@@ -1,5 +1,5 @@
-//! Usage by the hour: one row per UTC hour and combination of the key columns. The hour is first in the key, since
-//! all writes are in the newest hours and removal is at the other end.
+//! Usage by the hour: one row per UTC hour and combination of the key columns. The hour is first in the key, because
+//! all writes are in the newest hours and removals in the oldest.
 
 use rpcgate_core::usage::Metrics;
 use sea_orm::Iterable;
@@ -41,7 +41,7 @@ macro_rules! model {
 
 rpcgate_core::usage_metrics!(model);
 
-/// The columns of the metrics, in the order of [`Metrics::NAMES`].
+/// Returns the columns of the metrics, in the order of [`Metrics::NAMES`].
 pub(crate) fn metric_columns() -> impl Iterator<Item = Column> {
     Column::iter().filter(|column| Metrics::NAMES.contains(&column.as_str()))
 }
@@ -59,7 +59,7 @@ pub(crate) const KEY_COLUMNS: [Column; 9] = [
     Column::Stream,
 ];
 
-/// The columns to which shipments add.
+/// Returns the columns to which shipments add.
 pub(crate) fn counts() -> impl Iterator<Item = Column> {
     metric_columns().chain([Column::WindowRequests])
 }

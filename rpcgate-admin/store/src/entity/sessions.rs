@@ -13,13 +13,13 @@ pub(crate) struct Model {
     pub(crate) expires_at: i64,
     pub(crate) address: String,
     pub(crate) agent: String,
-    /// What the user has logged in with.
+    /// The credentials of the log-in.
     pub(crate) method: String,
     /// The client's address at the last use.
     pub(crate) seen_address: String,
-    /// When the user has last given a second factor in it.
+    /// The last time when the user gave a second factor in it.
     pub(crate) factor_at: Option<i64>,
-    /// When the user has last given the password or a second factor in it.
+    /// The last time when the user gave the password or a second factor in it.
     pub(crate) proved_at: Option<i64>,
 }
 

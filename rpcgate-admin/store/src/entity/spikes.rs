@@ -1,4 +1,4 @@
-//! The last spike of which a tenant was notified. The transaction that moves it raises the next notification.
+//! The last spike that each tenant was notified about. The transaction that moves it raises the next notification.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,7 +7,6 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) tenant: Uuid,
-    /// The number of the minute since 1970.
     pub(crate) minute: i64,
 }
 

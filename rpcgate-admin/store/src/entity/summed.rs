@@ -9,13 +9,13 @@ pub(crate) struct Model {
     pub(crate) id: i16,
     /// All rollups of hours before this one are in the sums.
     pub(crate) hour: i64,
-    /// Of this hour, those of the tenants before this one.
+    /// The tenant before which the rollups of this hour are in the sums.
     pub(crate) tenant: Uuid,
-    /// Of this tenant, those of the projects before this one; null means none.
+    /// The project before which the rollups of this tenant are in the sums; null for none of them.
     pub(crate) project: Option<Uuid>,
-    /// Of this project, those of the keys before this one; null means none.
+    /// The key before which the rollups of this project are in the sums; null for none of them.
     pub(crate) key: Option<Uuid>,
-    /// Sums are kept from this hour on; older rollups may have been removed.
+    /// The first hour with sums; older rollups may have been removed.
     pub(crate) first: i64,
 }
 

@@ -11,15 +11,15 @@ pub(crate) struct Model {
     pub(crate) tier: String,
     pub(crate) suspended: bool,
     pub(crate) created_at: i64,
-    /// Whether its members need a second factor.
+    /// True if its members need a second factor.
     pub(crate) requires_factor: bool,
-    /// The plan of an operator's own that it is on, whose base is `tier`.
+    /// Its custom plan, whose base is `tier`.
     pub(crate) custom_plan_id: Option<Uuid>,
-    /// When it was deleted, after which nothing but the sweep works with it.
+    /// The time of its deletion, after which only the sweep uses it.
     pub(crate) deleted_at: Option<i64>,
-    /// Whether it was deleted and nothing is left of it but its invoices.
+    /// True if it was deleted and only its invoices are left.
     pub(crate) is_empty: bool,
-    /// The name on invoices, if it is another one.
+    /// The name on invoices, if it differs.
     pub(crate) billing_name: Option<String>,
     /// The lines of the address on invoices, a JSON array.
     pub(crate) billing_address: String,

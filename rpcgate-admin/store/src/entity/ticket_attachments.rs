@@ -13,9 +13,9 @@ pub(crate) struct Model {
     pub(crate) kind: String,
     pub(crate) bytes: i64,
     pub(crate) created_at: i64,
-    /// When the whole content was stored; until then the file is not shown.
+    /// The time when the whole content was stored; until then the file is not shown.
     pub(crate) stored_at: Option<i64>,
-    /// Whether an operator attached it.
+    /// True if an operator attached it.
     pub(crate) operator: bool,
 }
 

@@ -7,7 +7,6 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) attachment_id: Uuid,
-    /// Counted from zero.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) number: i32,
     pub(crate) content: Vec<u8>,

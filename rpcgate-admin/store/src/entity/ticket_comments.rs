@@ -9,9 +9,9 @@ pub(crate) struct Model {
     pub(crate) id: Uuid,
     pub(crate) ticket_id: Uuid,
     pub(crate) user_id: Uuid,
-    /// Whether an operator wrote it.
+    /// True if an operator wrote it.
     pub(crate) operator: bool,
-    /// Whether only operators see it.
+    /// True if only operators see it.
     pub(crate) internal: bool,
     pub(crate) text: String,
     pub(crate) created_at: i64,

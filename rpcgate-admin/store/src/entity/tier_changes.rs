@@ -11,7 +11,7 @@ pub(crate) struct Model {
     pub(crate) at: i64,
     pub(crate) before: String,
     pub(crate) after: String,
-    /// The plan of an operator's own, before and since then.
+    /// The custom plan before and after.
     pub(crate) custom_before: Option<Uuid>,
     pub(crate) custom_after: Option<Uuid>,
 }

@@ -1,4 +1,4 @@
-//! Authenticator apps of users: one for each user, and until it is activated only an offer.
+//! Authenticator apps of users: one for each user, not a factor until it is activated.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,11 +7,10 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) user_id: Uuid,
-    /// The secret, encrypted.
     pub(crate) sealed: Vec<u8>,
     /// The time step of the last code that was accepted.
     pub(crate) last_step: i64,
-    /// Null until a first code has shown that the app has the secret.
+    /// Null until a first code has proven that the app has the secret.
     pub(crate) activated_at: Option<i64>,
     pub(crate) created_at: i64,
 }

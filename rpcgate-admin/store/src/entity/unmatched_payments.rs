@@ -13,16 +13,14 @@ pub(crate) struct Model {
     pub(crate) received_at: i64,
     /// The checkout that the payment names.
     pub(crate) checkout_id: Option<Uuid>,
-    /// The tenant of the checkout.
     pub(crate) tenant_id: Option<Uuid>,
     pub(crate) invoice_year: Option<i32>,
     pub(crate) invoice_serial: Option<i64>,
-    /// In hundredths of the currency.
+    /// The amount in hundredths of the currency.
     pub(crate) cents: i64,
     pub(crate) currency: Option<String>,
-    /// The provider's word for what the customer did.
+    /// The provider's word for the action of the customer.
     pub(crate) mode: Option<String>,
-    /// Why it completed nothing.
     pub(crate) reason: String,
 }
 

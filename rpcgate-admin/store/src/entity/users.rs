@@ -12,7 +12,6 @@ pub(crate) struct Model {
     pub(crate) email: String,
     pub(crate) name: String,
     pub(crate) role: String,
-    /// A hash in PHC string format.
     pub(crate) password: Option<String>,
     pub(crate) confirmed_at: Option<i64>,
     pub(crate) created_at: i64,

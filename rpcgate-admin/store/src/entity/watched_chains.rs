@@ -1,4 +1,4 @@
-//! Which watcher follows a chain, and the phase of its health that was told of last.
+//! The watcher of each chain, and the last reported phase of its health.
 
 use sea_orm::entity::prelude::*;
 
@@ -8,13 +8,13 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) chain: String,
     pub(crate) watcher: Option<Uuid>,
-    /// When the lease of the watcher ends.
+    /// The end of the watcher's lease.
     pub(crate) watched_until: i64,
-    /// The phase of its health that was told of last; empty if none was known yet.
+    /// The last reported phase of its health; empty if it was never known.
     pub(crate) phase: String,
-    /// Blocks up to this height replace others, which were taken back; null if none do.
+    /// The height up to which blocks replace others, which were taken back; null for none.
     pub(crate) replaced_until: Option<i64>,
-    /// When the last block was appended.
+    /// The time when the last block was appended.
     pub(crate) appended_at: i64,
     pub(crate) updated_at: i64,
 }

@@ -1,4 +1,4 @@
-//! The watchers at work, each with the chains that it would follow.
+//! The active watchers, each with the chains that it would follow.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,9 +7,9 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    /// The names of the chains, with commas between.
+    /// The names of the chains, separated by commas.
     pub(crate) chains: String,
-    /// When it counts as gone, unless it says again that it is at work.
+    /// The time when it counts as gone, unless it reports again.
     pub(crate) seen_until: i64,
 }
 

@@ -8,14 +8,14 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
     pub(crate) webhook_id: Uuid,
-    /// What the endpoint was sent of events stored from this time,
+    /// The time from which the replayed events were stored.
     pub(crate) stored_from: i64,
-    /// until before this one.
+    /// The exclusive end of that period.
     pub(crate) stored_until: i64,
-    /// The time and the identifier of the last delivery that was repeated; null before the first step.
+    /// The time and the identifier of the last repeated delivery; null before the first step.
     pub(crate) after_at: Option<i64>,
     pub(crate) after_id: Option<Uuid>,
-    /// Deliveries that are still to be made, as counted when the replay was asked for.
+    /// The number of deliveries still to make, as counted when the replay was requested.
     pub(crate) remaining: i64,
     pub(crate) created_at: i64,
 }

@@ -1,4 +1,4 @@
-//! When users were last notified that an endpoint fails, that it works again, and that its events are withheld.
+//! The times of the last notifications that an endpoint fails, that it works again, and that its events are withheld.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,7 +9,7 @@ pub(crate) struct Model {
     pub(crate) webhook_id: Uuid,
     pub(crate) failing_at: Option<i64>,
     pub(crate) working_at: Option<i64>,
-    /// When an event was last withheld from it, because too many of its deliveries waited.
+    /// The time when an event was last withheld from it, because too many of its deliveries waited.
     pub(crate) withheld_at: Option<i64>,
     pub(crate) withheld_told_at: Option<i64>,
 }

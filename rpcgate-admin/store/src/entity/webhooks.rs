@@ -9,22 +9,22 @@ pub(crate) struct Model {
     pub(crate) id: Uuid,
     pub(crate) project_id: Uuid,
     pub(crate) url: String,
-    /// Sealed: what signs now.
+    /// The current signing secret, sealed.
     pub(crate) secret: Vec<u8>,
-    /// Sealed: what signs alone from `next_secret_at` on, and beside the other until then.
+    /// The next signing secret, sealed. It signs together with the other until `next_secret_at`, and alone afterwards.
     pub(crate) next_secret: Option<Vec<u8>>,
     pub(crate) next_secret_at: Option<i64>,
     pub(crate) active: bool,
-    /// Whether deliveries have the headers of Standard Webhooks too.
+    /// True if deliveries also have the headers of Standard Webhooks.
     pub(crate) standard_headers: bool,
-    /// Since when no delivery has succeeded; null while the last one did.
+    /// The start of the period without a successful delivery; null while the last one succeeded.
     pub(crate) failing_since: Option<i64>,
-    /// When it was switched off because its deliveries failed for too long.
+    /// The time when it was switched off because its deliveries failed for too long.
     pub(crate) disabled_at: Option<i64>,
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
-    /// When it was deleted, alone or with its project. It is then inactive, and the sweep removes it with all that
-    /// belongs to it.
+    /// The time of its deletion, alone or with its project. It is then inactive, and the sweep removes it with its
+    /// dependent rows.
     pub(crate) deleted_at: Option<i64>,
 }
 

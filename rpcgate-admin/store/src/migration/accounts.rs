@@ -104,7 +104,7 @@ impl MigrationTrait for Accounts {
     }
 }
 
-/// A foreign key: `column` of `table` holds an `id` of `to`.
+/// Builds a foreign key: `column` of `table` holds an `id` of `to`.
 pub(super) fn reference(
     table: &'static str,
     column: &'static str,

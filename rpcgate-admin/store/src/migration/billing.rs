@@ -1,5 +1,5 @@
-//! Invoices, credit notes, checkouts, and what closing a month needs: the changes of plans, the numbers of invoices, and
-//! how far each tenant has been billed.
+//! Invoices, credit notes, checkouts, and the tables that closing a month needs: plan changes, invoice numbers, and the
+//! billing position of each tenant.
 
 use super::accounts::reference;
 use sea_orm::DbErr;

@@ -1,5 +1,5 @@
-//! Fees with effective dates, customers on invoices, announced suspensions, the sessions of checkouts, and payments that
-//! fit nothing.
+//! Fees with effective dates, customers on invoices, announced suspensions, the sessions of checkouts, and unmatched
+//! payments.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::{ColumnDef, ForeignKey, ForeignKeyAction, Index, Table};

@@ -1,4 +1,4 @@
-//! Payments for plans of operators' own.
+//! Payments for custom plans.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::Table;

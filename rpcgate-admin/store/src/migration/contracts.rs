@@ -1,4 +1,4 @@
-//! Figures that a tenant has in place of its plan's, for a time.
+//! Figures that override those of a tenant's plan for a period.
 
 use super::accounts::reference;
 use sea_orm::DbErr;

@@ -1,4 +1,4 @@
-//! How many things of each kind a plan allows, and indexes for old keys, projects and requests.
+//! The number of objects of each kind that a plan allows, and indexes for old keys, projects and requests.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::{Index, Table};

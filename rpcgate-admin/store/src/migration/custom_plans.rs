@@ -1,4 +1,4 @@
-//! Plans of operators' own, and the places that name one.
+//! Custom plans, and the columns that name one.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::{Index, Table};

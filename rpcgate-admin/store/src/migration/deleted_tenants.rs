@@ -1,4 +1,4 @@
-//! When a tenant was deleted, and whether nothing is left of it but its invoices.
+//! The deletion time of a tenant, and the mark that only its invoices are left.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::{Index, Table};

@@ -1,4 +1,4 @@
-//! Requests whose explanation somebody has asked for.
+//! Requests to explain another request.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::{Index, Table};

@@ -1,5 +1,5 @@
-//! Second factors: authenticator apps, recovery codes, passkeys, log-ins that wait for a factor, and how each session
-//! was opened.
+//! Second factors: authenticator apps, recovery codes, passkeys, log-ins that wait for a factor, and the log-in method
+//! of each session.
 
 use super::accounts::reference;
 use sea_orm::DbErr;

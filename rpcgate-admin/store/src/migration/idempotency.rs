@@ -1,4 +1,4 @@
-//! Requests that are carried out once, however often they are sent.
+//! Requests with an idempotency key, which are carried out once.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::{Index, Table};

@@ -1,4 +1,4 @@
-//! What log-in needs: users with passwords, confirmations of addresses, sessions, attempts. Also the audit log,
+//! The tables of log-in: users with passwords, confirmations of addresses, sessions, attempts. Also the audit log,
 //! requests for another plan, invitations, and the deletion of projects.
 
 use super::accounts::reference;
@@ -66,7 +66,7 @@ impl MigrationTrait for Identity {
             .unique()
             .take();
         manager.create_index(one_open).await?;
-        // Named after its column, by which a failed insert is recognised.
+        // Named after its column, which identifies a failed insert.
         let one_pending = Index::create()
             .name("limit_requests_pending_tenant_id")
             .table("limit_requests")
@@ -78,9 +78,8 @@ impl MigrationTrait for Identity {
     }
 }
 
-/// Adds the missing columns of users. An operator has no tenant, and a column cannot become nullable on SQLite, so
-/// the table is created again. Existing users were inserted by hand or by the demo, and become owners of their
-/// tenants.
+/// Adds the missing columns of users. An operator has no tenant, and SQLite cannot make a column nullable, so the table
+/// is created again. Existing users were inserted by hand or by the demo, and become owners of their tenants.
 async fn users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager.rename_table(Table::rename().table("users", "users_before").take()).await?;
     let users = Table::create()

@@ -1,4 +1,4 @@
-//! The chain of each charge, a part of the ledger's key. Charges that are stored already have an empty one.
+//! The chain of each charge, a part of the ledger's key. It is empty for existing charges.
 
 use super::usage::{by_key, bytewise_text};
 use sea_orm::sea_query::{Index, Table};

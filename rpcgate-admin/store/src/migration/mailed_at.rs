@@ -1,4 +1,4 @@
-//! When a notification was mailed; null until then. Notifications raised before mails existed are not mailed.
+//! The time when a notification was mailed; null until then. Notifications raised before mails existed are not mailed.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::{Index, Query, Table};

@@ -48,7 +48,6 @@ use sea_orm::DynIden;
 use sea_orm::sea_query::{Alias, IntoIden};
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
-/// The management database.
 pub(super) struct Management;
 
 impl MigratorTrait for Management {
@@ -92,13 +91,12 @@ impl MigratorTrait for Management {
         ]
     }
 
-    /// A table of its own, because usage may be in the same database.
+    /// A separate table, because usage may be in the same database.
     fn migration_table_name() -> DynIden {
         Alias::new("management_migrations").into_iden()
     }
 }
 
-/// The usage database.
 pub(super) struct Usage;
 
 impl MigratorTrait for Usage {

@@ -1,4 +1,5 @@
-//! Notifications that the management side raises, what users want to be told of, and which notifications were mailed.
+//! Notifications that the management side raises, users' notification preferences, and the marks of mailed
+//! notifications.
 
 use super::accounts::reference;
 use sea_orm::DbErr;

@@ -1,4 +1,4 @@
-//! Which pending deliveries are in line. A claim then looks at no endpoint whose deliveries all wait for a later time.
+//! The `ready` mark of pending deliveries. With it, a claim skips endpoints whose deliveries all wait for a later time.
 
 use sea_orm::sea_query::{Index, Table};
 use sea_orm::{ConnectionTrait, DbErr};
@@ -19,12 +19,12 @@ impl MigrationTrait for ReadyDeliveries {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let ready = Table::alter().table("deliveries").add_column(boolean("ready").default(true)).take();
         manager.alter_table(ready).await?;
-        // The next claims put those that are due in line.
+        // The next claims make the due ones ready.
         let none = "UPDATE deliveries SET ready = FALSE WHERE status = 'pending'";
         manager.get_connection().execute_unprepared(none).await?;
         for (before, name, columns) in [
             ("deliveries_due", "deliveries_in_line", &["status", "ready", "due_at"][..]),
-            // From each endpoint with deliveries in line, a dispatcher goes on to the next one.
+            // A dispatcher goes from one endpoint with ready deliveries to the next.
             (
                 "deliveries_due_of_webhook",
                 "deliveries_in_line_of_webhook",

@@ -1,4 +1,4 @@
-//! Changes of the four plans that take effect later.
+//! Changes of the built-in plans that take effect later.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::{Index, Table};

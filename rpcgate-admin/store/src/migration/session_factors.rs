@@ -1,4 +1,4 @@
-//! When the user of a session has last given a second factor in it. Sessions from before have not.
+//! The last time when the user of a session gave a second factor in it; null for existing sessions.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::Table;

@@ -1,4 +1,4 @@
-//! When the user of a session has last proven in it to be the account's owner. Sessions from before have not.
+//! The last time when the user of a session proved in it to be the account's owner; null for existing sessions.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::Table;

@@ -1,4 +1,5 @@
-//! Sums of rollups, and the position up to which they are summed: none yet. Existing rollups are added step by step.
+//! Sums of rollups, and the position up to which they are summed, initially the start. Existing rollups are added step
+//! by step.
 
 use super::usage::{METRICS, by_key, bytewise_text};
 use sea_orm::prelude::Uuid;

@@ -1,5 +1,5 @@
-//! The bytes of the texts of each ticket and its comments, of which a tenant has a bounded sum. An index has them beside the
-//! tenant, so that a sum reads no ticket.
+//! The bytes of the texts of each ticket and its comments, whose sum is limited per tenant. An index contains tenant
+//! and bytes, so that a sum reads no ticket.
 
 use sea_orm::sea_query::{Index, Table};
 use sea_orm::{ConnectionTrait, DbErr};

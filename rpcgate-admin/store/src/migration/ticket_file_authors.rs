@@ -1,4 +1,4 @@
-//! Whether an operator attached a file to a ticket. Files from before were all attached by members.
+//! The mark of files that an operator attached to a ticket. Members attached all existing files.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::Table;

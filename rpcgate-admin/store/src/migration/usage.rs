@@ -14,8 +14,7 @@ impl MigrationName for Usage {
     }
 }
 
-/// The counters of rollups in this migration. The list is fixed: a counter that is added later has a migration of its
-/// own.
+/// The counters of rollups in this migration. The list is fixed: a later counter gets its own migration.
 pub(super) const METRICS: [&str; 14] = [
     "requests",
     "billed_requests",
@@ -88,7 +87,7 @@ impl MigrationTrait for Usage {
             manager.create_table(table).await?;
         }
         if backend == DbBackend::Postgres {
-            // The bytes are compressed already, so the server need not try.
+            // The bytes are already compressed, so the server need not try.
             let kept = "ALTER TABLE blocks ALTER COLUMN bytes SET STORAGE EXTERNAL";
             manager.get_connection().execute_unprepared(kept).await?;
         }
@@ -109,7 +108,7 @@ impl MigrationTrait for Usage {
     }
 }
 
-/// A column of text that every database sorts by its bytes.
+/// Builds a text column that every database sorts by its bytes.
 pub(super) fn bytewise_text(name: &'static str, backend: DbBackend) -> ColumnDef {
     let mut column = text(name);
     if backend == DbBackend::Postgres {
@@ -118,7 +117,7 @@ pub(super) fn bytewise_text(name: &'static str, backend: DbBackend) -> ColumnDef
     column
 }
 
-/// Partitions a table by the UTC day of the block's identifier on PostgreSQL. Shipping creates the partitions,
+/// Partitions a table by the UTC day of the block's identifier on PostgreSQL. Shipments create the partitions,
 /// retention drops them.
 fn by_day(mut table: TableCreateStatement, block: &str, backend: DbBackend) -> TableCreateStatement {
     if backend == DbBackend::Postgres {
@@ -127,8 +126,8 @@ fn by_day(mut table: TableCreateStatement, block: &str, backend: DbBackend) -> T
     table
 }
 
-/// Makes SQLite store the rows in the tree of the primary key, where the key is most of the row anyway. Other
-/// databases have no such option.
+/// Makes SQLite store the rows in the tree of the primary key, because the key is most of the row. Other databases have
+/// no such option.
 pub(super) fn by_key(mut table: TableCreateStatement, backend: DbBackend) -> TableCreateStatement {
     if backend == DbBackend::Sqlite {
         table.extra("WITHOUT ROWID");

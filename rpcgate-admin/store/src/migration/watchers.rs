@@ -1,4 +1,4 @@
-//! The watchers at work, so that they share the chains.
+//! The active watchers, which share the chains.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::Table;

@@ -1,4 +1,4 @@
-//! Replays that are processed in steps, and when users were notified that events of an endpoint are withheld.
+//! Replays that are processed in steps, and the times when users were notified that events of an endpoint are withheld.
 
 use super::accounts::reference;
 use sea_orm::DbErr;

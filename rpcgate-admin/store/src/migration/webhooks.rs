@@ -1,4 +1,4 @@
-//! Webhooks: endpoints and their subscriptions, the log of events, deliveries, and how far each chain was followed.
+//! Webhooks: endpoints and their subscriptions, the log of events, deliveries, and the followed position of each chain.
 
 use super::accounts::reference;
 use sea_orm::DbErr;
@@ -34,7 +34,7 @@ impl MigrationTrait for Webhooks {
             ("project_events_by_time", "project_events", &["project_id", "created_at"]),
             ("project_events_of_event", "project_events", &["event_id"]),
             ("deliveries_due", "deliveries", &["status", "due_at"]),
-            // By status first: from each endpoint with due deliveries, a dispatcher goes on to the next one.
+            // By status first: a dispatcher goes from one endpoint with due deliveries to the next.
             ("deliveries_due_of_webhook", "deliveries", &["status", "webhook_id", "due_at"]),
             ("deliveries_of_webhook", "deliveries", &["webhook_id", "created_at"]),
             ("deliveries_of_event", "deliveries", &["event_id"]),

@@ -1,4 +1,5 @@
-//! How many WebSocket streams a key of a plan may have open. Those of a project are in the column `streams_per_project`.
+//! The number of WebSocket streams that a key of a plan may have open. The limit of a project is in the column
+//! `streams_per_project`.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::Table;
