@@ -1,4 +1,4 @@
-//! Accepting connections, for every listener of both binaries.
+//! Accepts connections, for every listener of both binaries.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,45 +9,43 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
-/// Pause before the next attempt when the machine has no socket left.
+/// The pause before the next attempt when no socket is available.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Refused connections that stay open until their clients have read the answer.
+/// The number of refused connections that stay open until their clients have read the answer.
 const REFUSED: usize = 64;
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Acceptor {
     socket: TcpListener,
     addr: SocketAddr,
 }
 
-/// The number of connections that may be open at a time, and the answer to one more. Listeners with clones of one share their
-/// places.
+/// The limit on open connections, and the answer to excess ones. Listeners with clones of one share its slots.
 #[derive(Clone, Debug)]
 pub struct ConnectionBound {
-    /// The free places; `None` for any number.
+    /// The free slots; `None` for no limit.
     free: Option<Arc<Semaphore>>,
     answer: Vec<u8>,
 }
 
 impl ConnectionBound {
-    /// No bound.
+    /// No limit.
     pub const NONE: ConnectionBound = ConnectionBound { free: None, answer: Vec::new() };
 
-    /// A bound of so many connections. One more is closed without an answer.
+    /// Limits open connections to `connections`. Excess ones are closed without an answer.
     pub fn new(connections: usize) -> Self {
         let free = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
         ConnectionBound { free: Some(free), answer: Vec::new() }
     }
 
-    /// The same places with an answer to one connection more, all bytes of it.
+    /// Sends `answer`, raw bytes, to excess connections.
     #[must_use]
     pub fn with_answer(mut self, answer: Vec<u8>) -> Self {
         self.answer = answer;
         self
     }
 
-    /// A place for one more connection.
     fn permit(&self) -> Option<ConnectionPermit> {
         let Some(free) = &self.free else { return Some(ConnectionPermit::default()) };
         let permit = free.clone().try_acquire_owned().ok()?;
@@ -55,16 +53,15 @@ impl ConnectionBound {
     }
 }
 
-/// A connection's place among those that may be open; free again once this is dropped. The default is the place of a
-/// connection without a bound.
+/// A connection's slot, freed when this is dropped. The default belongs to a connection without a limit.
 #[derive(Debug, Default)]
 pub struct ConnectionPermit {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Acceptor {
-    /// Listens at `addr`; port 0 picks a free one. The operating system holds up to `backlog` connections until they are
-    /// accepted, fewer if its own bound is lower.
+    /// Listens at `addr`; port 0 picks a free one. The operating system queues up to `backlog` connections, or fewer if
+    /// its own limit is lower.
     ///
     /// # Errors
     /// The operating system's, such as an address that is taken.
@@ -76,7 +73,7 @@ impl Acceptor {
         Acceptor::over(socket.listen(backlog)?)
     }
 
-    /// Accepts from a socket that listens already.
+    /// Accepts from an existing listening socket.
     ///
     /// # Errors
     /// The operating system's.
@@ -85,19 +82,19 @@ impl Acceptor {
         Ok(Acceptor { socket, addr })
     }
 
-    /// The address it listens at.
+    /// Returns the address that it listens at.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The socket, to set options on it that accepted connections inherit.
+    /// Returns the socket, for options that accepted connections inherit.
     pub fn socket(&self) -> &TcpListener {
         &self.socket
     }
 
-    /// Accepts connections until `stop` resolves, and then closes the socket. Each connection within `bound` is served by
-    /// the future that `connection` makes of it, as a task among `tasks`. That future holds the permit for as long as the
-    /// connection is open.
+    /// Accepts connections until `stop` resolves, and then closes the socket. Each connection within `bound` is served
+    /// by the future that `connection` returns, as a task in `tasks`. That future holds the permit while the connection
+    /// is open.
     pub async fn serve<F>(
         self,
         bound: ConnectionBound,
@@ -124,15 +121,15 @@ impl Acceptor {
         }
     }
 
-    /// Waits for the next connection. It sends each write at once (`TCP_NODELAY`): answers are written whole.
+    /// Waits for the next connection. Sets `TCP_NODELAY`, because answers are written whole.
     ///
-    /// An error that concerns one connection is skipped. Any other, such as too many open files, is logged, and accepting
-    /// pauses for 50 ms. Cancelling the future loses no connection.
+    /// Skips an error that concerns one connection. Logs any other, such as too many open files, and pauses for 50 ms.
+    /// Cancelling the future loses no connection.
     pub async fn next(&self) -> (TcpStream, SocketAddr) {
         loop {
             match self.socket.accept().await {
                 Ok((stream, peer)) => {
-                    // It fails if the client has left already, which the first read reports.
+                    // This fails if the client has already left, which the first read reports.
                     let _ = stream.set_nodelay(true);
                     return (stream, peer);
                 }
@@ -146,19 +143,19 @@ impl Acceptor {
     }
 }
 
-/// Whether an error of `accept` concerns the connection that was to be accepted, not accepting in general.
+/// Reports whether an error of `accept` concerns only one connection.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// Connections beyond a listener's bound, which get an answer and nothing else. The last 64 stay open without a task: if
-/// one were closed at once, with its client's request unread, the kernel would take the answer back.
+/// Excess connections, which get an answer and nothing else. The last 64 stay open without a task: if one were closed
+/// at once, with its client's request unread, the kernel would discard the answer.
 #[derive(Debug, Default)]
 struct RefusedConnections(VecDeque<std::net::TcpStream>);
 
 impl RefusedConnections {
-    /// Writes `answer` to a connection, as far as the kernel takes it without waiting, and ends the sending side.
+    /// Writes the part of `answer` that the kernel takes without waiting, and shuts down the sending side.
     fn refuse(&mut self, stream: TcpStream, answer: &[u8]) {
         if self.0.len() == REFUSED {
             self.0.pop_front();

@@ -1,8 +1,8 @@
 //! Certificates by ACME (RFC 8555): the program orders its certificate, answers the authority's checks, and renews it.
 //!
-//! The certificate is a file in `acme.dir`, which [`tls::watch`](super::tls::watch) takes into use like any other. Programs
-//! that share the folder order one at a time, and each can answer the checks of another's order. An order that fails changes
-//! nothing but the time of the next one.
+//! The certificate is a file in `acme.dir`, which [`tls::watch`](super::tls::watch) loads like any other. Programs that
+//! share the folder order one at a time, and each can answer the checks of every order. A failed order changes only the
+//! time of the next one.
 
 mod answer;
 pub mod due;
@@ -31,15 +31,15 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Time between two looks at the folder.
+/// The interval of the checks of the folder.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long an order may take.
+/// The deadline of an order.
 const WITHIN: Duration = Duration::from_secs(600);
-/// How much later than now a certificate that was just signed may begin, which is in use then: clocks differ, and not every
-/// authority dates its certificates back.
+/// The longest time until a newly signed certificate becomes valid. Clocks differ, and not every authority backdates
+/// its certificates.
 const EARLY: Duration = Duration::from_secs(3_600);
 
-/// A setting of `[acme]` that cannot be used.
+/// The error for an unusable setting of `[acme]`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("acme.{key}: {why}")]
 pub struct BadAcme {
@@ -49,47 +49,46 @@ pub struct BadAcme {
     pub why: String,
 }
 
-/// How the orders of this program ended.
+/// The results of this program's orders.
 #[derive(Debug, Default)]
 pub struct OrderCounts {
-    /// Those that led to a certificate.
+    /// Successful orders.
     pub done: AtomicU64,
-    /// Those that did not.
+    /// Failed orders.
     pub failed: AtomicU64,
-    /// Those that have failed one after the other, since the last one that was done, of other programs and before the start
-    /// as well.
+    /// Consecutive failures since the last success, including those of other programs and from before the start.
     pub failures: AtomicU64,
 }
 
-/// What a look at the folder has led to.
+/// The result of a check of the folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OrderStep {
-    /// No order is due, or it is too early for another one, or another program orders.
+    /// No order is due, the next one must wait, or another program orders.
     Nothing,
     /// A new certificate is in the folder.
     Done {
-        /// When it ends.
+        /// The end of its validity.
         until: Time,
     },
-    /// There is no new certificate. The one in use stays.
+    /// The order failed. The certificate in use stays.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
-        /// The orders that have failed one after the other.
+        /// The number of consecutive failures.
         failures: u32,
-        /// When the next one may begin.
+        /// The earliest time of the next order.
         next: Time,
     },
-    /// The folder cannot be used, so that nothing is ordered.
+    /// The folder cannot be used, so nothing is ordered.
     Unusable(String),
 }
 
-/// Orders the certificate of `[acme]` whenever one is due.
+/// Orders the certificate of `[acme]` when one is due.
 pub struct CertificateOrders {
     client: Arc<AcmeClient>,
     clock: Arc<dyn Clock>,
     counts: Arc<OrderCounts>,
-    /// The time of the next order that was told last.
+    /// The logged time of the next order.
     told: AtomicU64,
 }
 
@@ -100,7 +99,7 @@ impl fmt::Debug for CertificateOrders {
 }
 
 impl CertificateOrders {
-    /// Orders as these settings say, and counts the orders. Creates the folder.
+    /// Creates orders with these settings and counters. Creates the folder.
     ///
     /// # Errors
     /// [`BadAcme`].
@@ -116,7 +115,7 @@ impl CertificateOrders {
         Ok(CertificateOrders { client: Arc::new(client), clock, counts, told: AtomicU64::new(0) })
     }
 
-    /// Checks these settings and the files that they name, and changes nothing.
+    /// Checks these settings and the files that they name, without changes.
     ///
     /// # Errors
     /// [`BadAcme`].
@@ -124,7 +123,7 @@ impl CertificateOrders {
         AcmeClient::new(settings).map(drop)
     }
 
-    /// Looks at the folder every 5 seconds, forever, and orders what is due.
+    /// Checks the folder every 5 seconds, forever, and orders a certificate when due.
     pub async fn run(self) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -157,7 +156,7 @@ impl CertificateOrders {
         }
     }
 
-    /// Looks at the folder now, and orders what is due.
+    /// Checks the folder now, and orders a certificate if due.
     pub async fn step(&self) -> OrderStep {
         let (client, now) = (self.client.clone(), self.clock.now());
         let order = match in_background(move || begin(&client, now)).await {
@@ -173,7 +172,7 @@ impl CertificateOrders {
         let domains = self.client.settings.domains.join(" ");
         tracing::info!(domains, "ordering a certificate: {}", order.reason);
         let client = self.client.clone();
-        // In a task of its own, so that what it does not expect of an authority ends the order and no later one.
+        // In a separate task, so that a panic over an unexpected answer ends only this order.
         let ordering = AbortOnDropHandle::new(tokio::spawn(async move { client.order().await }));
         let ordered = match tokio::time::timeout(WITHIN, ordering).await {
             Ok(Ok(ordered)) => ordered,
@@ -198,14 +197,14 @@ impl CertificateOrders {
         step
     }
 
-    /// Counts and tells why no order begins now.
+    /// Counts and logs the reason why no order begins now.
     fn rest(&self, idle: &IdleOrders) {
         match idle {
             IdleOrders::Elsewhere => {}
             IdleOrders::NotDue => self.counts.failures.store(0, Relaxed),
             IdleOrders::Paused { reason, last, next } => {
                 self.counts.failures.store(last.failures.into(), Relaxed);
-                // The program that failed has told it already, and tells it once.
+                // The program that failed has already logged it, and logs it once.
                 if self.told.swap(next.secs(), Relaxed) == next.secs() {
                     return;
                 }
@@ -221,35 +220,34 @@ impl CertificateOrders {
     }
 }
 
-/// An order that is due, with the folder's lock.
 #[derive(Debug)]
 struct DueOrder {
     reason: OrderReason,
     order: LastOrder,
-    /// What is written down of it.
+    /// The stored state.
     state: OrderState,
     _lock: File,
 }
 
-/// Why no order begins.
+/// The reason why no order begins.
 #[derive(Debug)]
 enum IdleOrders {
-    /// None is due.
+    /// No order is due.
     NotDue,
-    /// One is due for this reason, and the last one forbids it until then.
+    /// An order is due for this reason, but the last one forbids it until `next`.
     Paused { reason: OrderReason, last: Box<LastOrder>, next: Time },
     /// Another program orders.
     Elsewhere,
 }
 
-/// Does `work` on a thread for what blocks: a folder on a network may be slow.
+/// Runs `work` on a blocking thread, because a network folder may be slow.
 async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// The order that is due at this time, written down as begun; or why there is none.
+/// Returns the order that is due at `now`, stored as begun, or the reason why no order begins.
 fn begin(client: &AcmeClient, now: Time) -> io::Result<Result<DueOrder, IdleOrders>> {
     let (folder, domains) = (&client.folder, &client.settings.domains);
     let directory = client.settings.directory_url();
@@ -284,7 +282,7 @@ fn begin(client: &AcmeClient, now: Time) -> io::Result<Result<DueOrder, IdleOrde
     Ok(Ok(DueOrder { reason, order, state, _lock: lock }))
 }
 
-/// Writes down how an order ended, and puts its certificate in the place of the former one if it can be used.
+/// Stores the result of an order, and replaces the certificate if the new one can be used.
 fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now: Time) -> OrderStep {
     let folder = &client.folder;
     let kept = ordered.and_then(|pem| {
@@ -309,14 +307,14 @@ fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now:
             (step, due.state.with(order, now))
         }
     };
-    // What was written at the beginning holds otherwise: an order that has failed.
+    // If this fails, the state from the start of the order remains: a failed order.
     if let Err(error) = folder.clear_answers().and_then(|()| folder.set_state(&state)) {
         tracing::warn!(%error, "how an order of a certificate ended cannot be written down");
     }
     step
 }
 
-/// When a certificate that was just signed ends, if it can be used soon for all of these names.
+/// Returns the end of a newly signed certificate, if it can be used soon for all of these names.
 fn usable(pem: &str, domains: &[String], now: Time) -> Result<Time, String> {
     let wrong = |why: String| format!("the certificate that was signed cannot be used: {why}");
     let held = HeldCertificate::of(pem).map_err(wrong)?;
@@ -332,10 +330,9 @@ fn usable(pem: &str, domains: &[String], now: Time) -> Result<Time, String> {
     Ok(held.valid.end)
 }
 
-/// By how much a pause is longer than it must be, so that many programs do not order in one moment.
+/// Returns a random extension of a pause, so that many programs do not order at the same time.
 fn share() -> u8 {
     let mut share = [0];
-    // Without randomness it is not longer.
     let _ = SystemRandom::new().fill(&mut share);
     share[0]
 }

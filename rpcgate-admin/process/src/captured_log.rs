@@ -1,4 +1,4 @@
-//! The log of a thread, captured for tests.
+//! The captured log of a thread, for tests.
 #![expect(clippy::unwrap_used, reason = "a log that cannot be captured fails its test")]
 
 use crate::log::subscriber;
@@ -24,7 +24,7 @@ impl io::Write for CapturedLog {
 }
 
 impl CapturedLog {
-    /// The lines so far.
+    /// Returns the lines so far.
     pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().clone()).unwrap()
     }

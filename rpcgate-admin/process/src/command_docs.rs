@@ -1,5 +1,4 @@
-//! What packages have beside a program, made from the definition of its command line: completions for shells, and manual
-//! pages.
+//! Shell completions and manual pages for packages, made from the definition of the command line.
 
 use super::Failure;
 use clap::{Args, Command};
@@ -23,20 +22,20 @@ pub struct ManualArgs {
     pub dir: PathBuf,
 }
 
-/// Writes what makes `shell` complete the arguments of `command` to `out`.
+/// Writes the completions of `command` for `shell` to `out`.
 ///
 /// # Errors
 /// That of `out`.
 pub fn write_completions(mut command: Command, shell: Shell, out: &mut dyn Write) -> Result<(), Failure> {
     let name = command.get_name().to_owned();
-    // The library panics where it cannot write, so it writes into memory.
+    // The library panics if it cannot write, so it writes into memory.
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command, name, &mut text);
     out.write_all(&text)?;
     Ok(out.flush()?)
 }
 
-/// Writes a manual page for `command` and for each of its commands into the folder `dir`: `rpcgate-admin.1`,
+/// Writes a manual page for `command` and for each of its subcommands into the folder `dir`: `rpcgate-admin.1`,
 /// `rpcgate-admin-key.1`, `rpcgate-admin-key-create.1` and so on.
 ///
 /// # Errors

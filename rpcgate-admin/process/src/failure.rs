@@ -1,4 +1,4 @@
-//! How a command fails, and with which exit code.
+//! Failures of commands, and their exit codes.
 
 use super::acme::BadAcme;
 use super::tls::BadCertificate;
@@ -7,19 +7,19 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Why a command ended early. Displayed as one line, or, for a configuration, as one line for each fault.
+/// The reason why a command ended early. Displayed as one line, or, for a configuration, as one line per error.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failure {
     /// The configuration or an argument cannot be used: exit code 2.
     #[error("{0}")]
     Configuration(String),
-    /// What the command is about does not exist: exit code 3.
+    /// The object of the command does not exist: exit code 3.
     #[error("{0}")]
     NotFound(String),
     /// A rule does not allow it: exit code 4.
     #[error("{0}")]
     Refused(String),
-    /// The database cannot be reached now, and a later try may succeed: exit code 5.
+    /// The database cannot be reached now, and a retry may succeed: exit code 5.
     #[error("{0}")]
     Unavailable(String),
     /// Anything else: exit code 1.
@@ -28,7 +28,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// [`Failure::Configuration`] if `is_configuration`, else [`Failure::Other`], with the text of `error`.
+    /// Returns [`Failure::Configuration`] if `is_configuration`, else [`Failure::Other`], with the text of `error`.
     pub fn new(is_configuration: bool, error: &dyn Display) -> Self {
         if is_configuration {
             Failure::Configuration(error.to_string())
@@ -37,7 +37,7 @@ impl Failure {
         }
     }
 
-    /// The process's exit code.
+    /// Returns the exit code of the process.
     pub const fn code(&self) -> u8 {
         match self {
             Failure::Other(_) => 1,
@@ -73,17 +73,17 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The exit code of a command that succeeds with 0. A failure is written to standard error.
+/// Returns the exit code of a command, 0 for success. Writes a failure to standard error.
 pub fn exit(done: Result<(), Failure>) -> ExitCode {
     exit_with_code(done.map(|()| 0))
 }
 
-/// The exit code of a command that succeeds with a code of its own. A failure is written to standard error.
+/// Returns the exit code of a command that has its own codes for success. Writes a failure to standard error.
 pub fn exit_with_code(done: Result<u8, Failure>) -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            // If standard error is closed as well, there is nowhere left to report to.
+            // If standard error is closed too, the failure cannot be reported.
             let _ = writeln!(io::stderr().lock(), "{failure}");
             ExitCode::from(failure.code())
         }

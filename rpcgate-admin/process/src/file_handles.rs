@@ -1,26 +1,26 @@
-//! The files and sockets that a process may have open at a time, and the connections that this allows.
+//! The limit on open files and sockets of a process, and the connections that it allows.
 
-/// Client connections of a gateway, however many files it may have open.
+/// The maximum client connections of a gateway, whatever its file limit.
 pub const MAX_CONNECTIONS: usize = 32_768;
 
 /// The number of handles below which an operator is warned.
 pub const FEW: u64 = 4_096;
 
-/// What to do about few handles.
+/// The advice for a low limit.
 pub const RAISE: &str = "raise the hard limit (LimitNOFILE= of a systemd unit, ulimit -Hn of a shell, --ulimit nofile= of a \
                          container)";
 
-/// The soft limit of most systems, for one where it cannot be found out.
+/// The soft limit of most systems, used if it is unknown.
 const USUAL: u64 = 1_024;
 
-/// The least and the most handles that are kept for all but connections of clients and those to nodes: databases, the journal,
-/// listeners, idle connections to nodes.
+/// The minimum and maximum handles that are reserved for databases, the journal, listeners and idle connections to
+/// nodes, apart from the connections of clients and those to nodes.
 const KEPT: (u64, u64) = (128, 512);
 
-/// How many files and sockets ("file handles") a gateway may have open at a time.
+/// The limit on open files and sockets ("file handles") of a gateway.
 ///
-/// Without a handle left no connection could be accepted and no node called, so a gateway refuses connections and streams
-/// before that: with an answer, and those of clients only.
+/// Without a free handle it could neither accept a connection nor call a node, so a gateway refuses connections and
+/// streams of clients earlier, with an answer.
 ///
 /// ```
 /// use rpcgate_process::FileHandles;
@@ -34,13 +34,13 @@ pub struct FileHandles {
 }
 
 impl FileHandles {
-    /// A limit of so many, of which a connection needs two: a client's own, and one to a node for its stream or its call.
+    /// Sets the limit. A connection needs two handles: the client's own, and one to a node for its stream or call.
     pub const fn new(limit: u64) -> Self {
         FileHandles { limit, each: 2 }
     }
 
-    /// Raises the limit of this process as far as the operating system allows without further rights (`RLIMIT_NOFILE`, its
-    /// soft limit to the hard one).
+    /// Raises the limit of this process to the most that the operating system allows without further rights (the soft
+    /// limit of `RLIMIT_NOFILE` to the hard one).
     pub fn raise() -> Self {
         FileHandles::new(rlimit::increase_nofile_limit(u64::MAX).unwrap_or_else(|error| {
             tracing::warn!(%error, "the limit of open files cannot be raised");
@@ -48,25 +48,25 @@ impl FileHandles {
         }))
     }
 
-    /// The limit that [`raise`](Self::raise) would set, and the present one, in this order.
+    /// Returns the limit that [`raise`](Self::raise) would set, and the current one.
     pub fn possible() -> (Self, Self) {
         let (soft, hard) = rlimit::Resource::NOFILE.get().unwrap_or((USUAL, USUAL));
         (FileHandles::new(hard), FileHandles::new(soft))
     }
 
-    /// The same limit for connections that need `each` handles.
+    /// Returns the same limit for connections that need `each` handles.
     #[must_use]
     pub const fn with_each(mut self, each: u64) -> Self {
         self.each = each;
         self
     }
 
-    /// The limit.
+    /// Returns the limit.
     pub const fn limit(self) -> u64 {
         self.limit
     }
 
-    /// Connections of clients for which there are handles, [`MAX_CONNECTIONS`] at most.
+    /// Returns the number of client connections for which there are handles, at most [`MAX_CONNECTIONS`].
     pub fn connections(self) -> usize {
         let kept = (self.limit / 16).clamp(KEPT.0, KEPT.1).min(self.limit / 2);
         let connections = (self.limit - kept) / self.each.max(1);

@@ -1,5 +1,4 @@
-//! Asking a process of this host after its health, for supervisors that run a command for it and images without a client
-//! of HTTP.
+//! The health check of a process on this host, for supervisors that run a command and images without an HTTP client.
 
 use super::{ConfigFile, Failure};
 use clap::Args;
@@ -17,9 +16,9 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How long the whole may take.
+/// The deadline of the whole check.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(3);
-/// How much of an answer is read: health answers have some hundred bytes.
+/// The maximum bytes that are read of a response: health responses have some hundred.
 const LONGEST: u64 = 4_096;
 
 /// The arguments of `health`.
@@ -34,13 +33,13 @@ pub struct HealthArgs {
 }
 
 impl HealthArgs {
-    /// The path that is asked.
+    /// Returns the path of the check.
     pub const fn path(&self) -> &'static str {
         if self.ready { "/readyz" } else { "/healthz" }
     }
 }
 
-/// The address at which a process that listens at `listen` is reached from its own host.
+/// Returns the address at which a process that listens at `listen` is reached from its own host.
 ///
 /// ```
 /// use rpcgate_process::health::local;
@@ -61,7 +60,7 @@ pub fn local(listen: SocketAddr) -> SocketAddr {
 /// Asks the process at `addr` over the connection that `connect` makes.
 ///
 /// # Errors
-/// [`Failure::Other`] if it does not answer within [`ANSWER_WITHIN`], or with another status than 200.
+/// [`Failure::Other`] if it does not answer within [`ANSWER_WITHIN`], or with a status other than 200.
 pub async fn ask<S>(
     addr: SocketAddr,
     path: &str,
@@ -77,7 +76,7 @@ where
         stream.flush().await?;
         let mut answer = Vec::new();
         match stream.take(LONGEST).read_to_end(&mut answer).await {
-            // Some servers end TLS without saying so; what has arrived is the answer nevertheless.
+            // Some servers end TLS without a close notification; the response is complete nevertheless.
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
             _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
         }
@@ -90,7 +89,7 @@ where
     }
 }
 
-/// Does the handshake of TLS with the process at `addr`, whatever certificate it has.
+/// Does the TLS handshake with the process at `addr`, whatever its certificate.
 ///
 /// # Errors
 /// Those of the connection.
@@ -105,7 +104,7 @@ pub async fn secure(addr: SocketAddr, stream: TcpStream) -> io::Result<TlsStream
     TlsConnector::from(Arc::new(config)).connect(ServerName::IpAddress(addr.ip().into()), stream).await
 }
 
-/// The failure of asking a process that orders its certificate, which refuses handshakes until it has one.
+/// Explains the failure of a check of a process that orders its certificate and refuses handshakes until it has one.
 pub fn awaiting(failure: Failure, is_ordered: bool) -> Failure {
     match failure {
         Failure::Other(why) if is_ordered && why.contains("alert") => {
@@ -115,8 +114,8 @@ pub fn awaiting(failure: Failure, is_ordered: bool) -> Failure {
     }
 }
 
-/// Accepts every certificate: that of a process is for its public name, not for the address of its own host; what is asked
-/// is no secret, and no answer is trusted further than for the health of this host.
+/// Accepts every certificate. That of a process is for its public name rather than for the address of its own host; the
+/// request is no secret, and the response is only trusted for the health of this host.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -155,7 +154,7 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// Whether `answer` has the status 200; otherwise its status and body, or that it is no answer of HTTP.
+/// Checks that `answer` has the status 200; otherwise returns its status and body, or that it is not HTTP.
 fn judge(answer: &str) -> Result<(), &str> {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.lines().next());
@@ -176,7 +175,7 @@ mod tests {
         let server = tokio::spawn(async move {
             let mut request = vec![0; 512];
             let read = theirs.read(&mut request).await.unwrap();
-            // The other side may have left after what it reads.
+            // The other side may have left after its reads.
             let _ = theirs.write_all(answer).await;
             String::from_utf8(request[..read].to_vec()).unwrap()
         });
@@ -216,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_than_the_bound_is_read_of_an_endless_answer() {
-        // The request fits, although nobody reads it.
+        // The request fits into the buffer, although it is not read.
         let (ours, mut theirs) = duplex(128);
         let server = tokio::spawn(async move {
             let mut sent = 0;

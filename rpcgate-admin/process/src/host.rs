@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-/// Characters of a name that are kept, as many as a host name has at most.
+/// The maximum length of a host name, in characters.
 const MAX_NAME: usize = 253;
 
-/// The name of this machine, or of the container.
+/// Returns the name of this machine, or of the container.
 pub fn host_name() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     of(kernel, std::env::var("HOSTNAME").ok())
 }
 
-/// Where a configuration is: the machine, and the file, if there is one.
+/// Returns the origin of a configuration: the machine, and the file, if any.
 pub fn origin(host: &str, file: Option<&Path>) -> String {
     match file {
         Some(file) => {

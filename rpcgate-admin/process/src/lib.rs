@@ -1,6 +1,6 @@
-//! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the pools of
-//! nodes, the runtime, traces, metrics, accepting connections, the PROXY protocol, TLS, certificates by ACME, asking after their health, and
-//! what packages have of their command lines.
+//! The process code of both binaries: exit codes, the account, the log, signals, the configuration, node pools, the
+//! runtime, traces, metrics, accepting connections, the PROXY protocol, TLS, certificates by ACME, health checks, and
+//! packaging files for the command lines.
 
 pub mod accept;
 pub mod acme;
@@ -38,10 +38,10 @@ pub use signals::{ProcessSignal, Signals};
 use std::io;
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime with a worker thread for each core, or as many as `TOKIO_WORKER_THREADS` says, all called `name`.
+/// Returns a runtime with a worker thread per core, or `TOKIO_WORKER_THREADS` of them, all called `name`.
 ///
 /// # Errors
-/// The operating system's, if it gives no threads.
+/// The operating system's, if it refuses threads.
 pub fn runtime(name: &str) -> io::Result<Runtime> {
     Builder::new_multi_thread().enable_all().thread_name(name).build()
 }

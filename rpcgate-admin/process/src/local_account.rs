@@ -1,9 +1,9 @@
-//! The account of the operating system under which this process runs.
+//! The operating system account of this process.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 
-/// Characters of a name that are kept.
+/// The maximum length of a name, in characters.
 const MAX_NAME: usize = 64;
 
 /// The name of an account on this machine, for the audit. Displayed as `ada`, or as `root, sudo by ada`.
@@ -11,7 +11,7 @@ const MAX_NAME: usize = 64;
 pub struct LocalAccount(String);
 
 impl LocalAccount {
-    /// The account of this process. `SUDO_USER`, which `sudo` sets, names the person behind it.
+    /// Returns the account of this process. `SUDO_USER`, which `sudo` sets, names the person behind it.
     pub fn current() -> Self {
         // The folder belongs to the user whose rights this process has.
         let user = std::fs::metadata("/proc/self").ok().map(|own| own.uid());
@@ -20,8 +20,8 @@ impl LocalAccount {
         LocalAccount::of(user, &accounts, variable("USER"), variable("SUDO_USER"))
     }
 
-    /// The account of the user with this number, whose name is in `accounts`, the text of passwd(5). Without a number,
-    /// the name is `variable`.
+    /// Returns the account of the user with this number, whose name is in `accounts`, the text of passwd(5). Without a
+    /// number, the name is `variable`.
     fn of(user: Option<u32>, accounts: &str, variable: Option<String>, sudo: Option<String>) -> Self {
         let name = match user {
             Some(user) => named(user, accounts).map_or_else(|| format!("user {user}"), str::to_owned),
@@ -44,7 +44,7 @@ fn named(user: u32, accounts: &str) -> Option<&str> {
     })
 }
 
-/// A variable may hold anything; people read this.
+/// Sanitises a variable, which may contain anything, for people.
 fn plain(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect()
 }

@@ -1,7 +1,7 @@
 //! The log: lines on standard error, JSON or text.
 //!
-//! It never holds a secret: of an API key its identifier or its first 12 characters, of a node's URL no user information
-//! and no query, of a request neither its target nor its headers.
+//! It never holds a secret: of an API key only the identifier or the first 12 characters, of a node's URL no user
+//! information and no query, of a request neither target nor headers.
 
 use super::Failure;
 use rpcgate_config::{LogFormat, Telemetry};
@@ -14,8 +14,8 @@ use tracing_subscriber::fmt::MakeWriter;
 /// The variable that overrides the configuration's filter.
 const FILTER: &str = "RPCGATE_LOG";
 
-/// Starts the log of this process. `RPCGATE_LOG` overrides the filter of `settings`. A subscriber that is installed
-/// already stays, as in a program that embeds this crate.
+/// Starts the log of this process. `RPCGATE_LOG` overrides the filter of `settings`. Keeps an installed subscriber, for
+/// programs that embed this crate.
 ///
 /// # Errors
 /// [`Failure::Configuration`] for a filter that cannot be read.
@@ -30,10 +30,10 @@ pub fn install(settings: &Telemetry) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The crate that logs each step of a database schema, many lines at a first start. Our own line says as much.
+/// The crate that logs each step of a schema migration, many lines at a first start. Our own line suffices.
 const STEPS: &str = "sea_orm_migration";
 
-/// The filter in `text`. Schema steps are logged from `warn` on, unless `text` names their crate.
+/// Parses the filter in `text`. Logs migration steps from `warn` on, unless `text` names their crate.
 fn filter_of(text: &str) -> Result<EnvFilter, String> {
     let filter = EnvFilter::builder().parse(text).map_err(|error| error.to_string())?;
     if text.contains(STEPS) || filter.max_level_hint() < Some(LevelFilter::INFO) {
@@ -43,7 +43,7 @@ fn filter_of(text: &str) -> Result<EnvFilter, String> {
     Ok(filter.add_directive(directive))
 }
 
-/// A subscriber that writes the lines which `filter` lets through.
+/// Returns a subscriber that writes the lines which `filter` admits.
 ///
 /// # Errors
 /// The error in `filter`.
@@ -55,8 +55,8 @@ pub fn subscriber<W>(
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    // A line that cannot be written is lost. Reporting that on standard error, which is what could not be written to,
-    // would panic, and the journal's threads must continue.
+    // A line that cannot be written is lost. Reporting that on standard error, which has just failed, would panic, and
+    // the journal's threads must continue.
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter_of(filter)?)
         .with_writer(writer)
@@ -72,7 +72,6 @@ mod tests {
     use super::*;
     use crate::captured_log::CapturedLog;
 
-    /// What `act` logs.
     fn logged(filter: &str, format: LogFormat, act: impl FnOnce()) -> String {
         let lines = CapturedLog::default();
         let guard = lines.capture(filter, format);

@@ -1,4 +1,4 @@
-//! From the nodes of a configuration to a chain's pool, for every program that calls nodes.
+//! Builds a chain's pool from the nodes of a configuration, for every program that calls nodes.
 
 use rpcgate_config::{
     ANY_NETWORK, BatchingSettings, ChainSettings, HedgeSettings, NodeSettings, Secret, Url,
@@ -15,11 +15,11 @@ use std::fmt::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The pool of a chain with these facts; `None` if the chain is off or has no node. Its nodes are under their drains in
-/// `drains`, and what they get is counted in `spendings`.
+/// Builds the pool of a chain with these facts; `None` if the chain is off or has no node. Its nodes use the drains in
+/// `drains`, and their calls are counted in `spendings`.
 ///
 /// # Errors
-/// The end of a sentence: why an address, a header or the file of authorities of a node cannot be used.
+/// The end of a sentence: the reason why an address, a header or the file of authorities of a node cannot be used.
 pub fn node_pool(
     facts: &Facts,
     config: &ChainSettings,
@@ -36,7 +36,7 @@ pub fn node_pool(
         node.map(|node| {
             let name = node.name().to_string();
             let drain = drains.of(facts.name, &name);
-            // Nodes that differ in a secret alone are accounts of their own at a provider.
+            // Nodes that differ only in a secret are separate accounts at a provider.
             let number = seen.entry(name.clone()).and_modify(|number| *number += 1).or_insert(1);
             let counted = if *number == 1 { name } else { format!("{name} #{number}") };
             let node = node.with_drain(drain);
@@ -60,7 +60,7 @@ pub fn node_pool(
     Ok((!nodes.is_empty()).then(|| Pool::new(facts, nodes, limits, clock.clone())))
 }
 
-/// Whether two configurations of a chain make the same pool, so that the one in use may stay.
+/// Reports whether two configurations of a chain make the same pool, so that the current one can stay.
 pub fn is_same_pool(a: &ChainSettings, b: &ChainSettings) -> bool {
     let bounds = |chain: &ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
     a.nodes == b.nodes
@@ -70,8 +70,8 @@ pub fn is_same_pool(a: &ChainSettings, b: &ChainSettings) -> bool {
         && bounds(a) == bounds(b)
 }
 
-/// Whether a node of `old` is not one of `new`: it is gone, or has another address, login or network. Answers that it gave may be
-/// those of another network.
+/// Reports whether a node of `old` is missing in `new`, or has a new address, login or network there. Its earlier
+/// answers may come from a different network.
 pub fn has_lost_node(old: &ChainSettings, new: &ChainSettings) -> bool {
     type Identity<'s> = (
         [Option<&'s Url>; 3],
@@ -90,7 +90,7 @@ pub fn has_lost_node(old: &ChainSettings, new: &ChainSettings) -> bool {
     old.enabled && !old.nodes.iter().all(is_kept)
 }
 
-/// The contents of the files of authorities that are named for the nodes of a chain; `None` for one that cannot be read.
+/// The contents of the authority files of a chain's nodes; `None` for a file that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeAuthorities(BTreeMap<PathBuf, Option<Vec<u8>>>);
 
@@ -120,7 +120,7 @@ fn hedge(settings: &HedgeSettings) -> Option<HedgePolicy> {
     })
 }
 
-/// The node with its addresses; `None` if it has none.
+/// Returns the node with its addresses; `None` without addresses.
 fn node(chain: &ChainSettings, settings: &NodeSettings) -> Result<Option<NodeConfig>, String> {
     let mut node = None;
     for (key, url, transport) in [
@@ -159,7 +159,7 @@ fn node(chain: &ChainSettings, settings: &NodeSettings) -> Result<Option<NodeCon
     Ok(Some(node.with_methods(settings.taken()).with_archive(settings.archive)))
 }
 
-/// An address of a node, which is the value of `key`, with the node's user and password.
+/// Returns an address of a node, the value of `key`, with the node's user and password.
 fn address(
     settings: &NodeSettings,
     (key, url): (&str, &Url),
@@ -176,7 +176,7 @@ fn address(
     NodeUrl::parse(&url, transport).map_err(|error| format!("{key}: {error}"))
 }
 
-/// The text with every byte percent-escaped but letters and digits, so that it is read back unchanged from any part of a URL.
+/// Percent-escapes every byte but letters and digits, so that the text is read back unchanged from any part of a URL.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

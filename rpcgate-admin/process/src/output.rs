@@ -1,9 +1,9 @@
-//! Standard output, whose reader may want only the beginning.
+//! Standard output, whose reader may stop early.
 
 use std::io::{self, Stdout, Write};
 
-/// Standard output for commands that print and end. What is written after its reader has gone (`… | head -1`) is dropped, so
-/// that the command ends as it would have ended otherwise, without a complaint.
+/// Standard output for commands that print and end. Drops output after its reader has gone (`… | head -1`), so that the
+/// command ends normally and silently.
 #[derive(Debug)]
 pub struct CommandOutput<W: Write = Stdout> {
     inner: W,
@@ -11,19 +11,18 @@ pub struct CommandOutput<W: Write = Stdout> {
 }
 
 impl CommandOutput {
-    /// The standard output of this process.
+    /// Returns the standard output of this process.
     pub fn stdout() -> Self {
         CommandOutput::to(io::stdout())
     }
 }
 
 impl<W: Write> CommandOutput<W> {
-    /// Output to a writer like it.
     fn to(inner: W) -> Self {
         CommandOutput { inner, is_closed: false }
     }
 
-    /// The result of a write, or `dropped` if there is no reader.
+    /// Returns the result of a write, or `dropped` if there is no reader.
     fn unless_closed<T>(&mut self, done: io::Result<T>, dropped: T) -> io::Result<T> {
         match done {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -57,7 +56,7 @@ impl<W: Write> Write for CommandOutput<W> {
 mod tests {
     use super::*;
 
-    /// A pipe whose reader goes after a number of bytes, or a full disk.
+    /// A pipe whose reader leaves after a number of bytes, or a full disk.
     struct Pipe {
         left: usize,
         then: io::ErrorKind,

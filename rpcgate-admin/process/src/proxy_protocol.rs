@@ -1,8 +1,8 @@
-//! The PROXY protocol, versions 1 and 2: a balancer that passes bytes on begins each connection with a header that names
-//! its client.
+//! The PROXY protocol, versions 1 and 2: a TCP load balancer begins each connection with a header that names its
+//! client.
 //!
-//! A header is required of the peers that the configuration lists, and read from nobody else: a client that could send one
-//! would choose its own address. It comes before everything else, TLS as well.
+//! The header is required of the peers in the configuration and read from no other: a client that could send one would
+//! choose its own address. It comes before everything else, even TLS.
 
 use ipnet::IpNet;
 use ppp::{v1, v2};
@@ -15,35 +15,35 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a header may take.
+/// The deadline of a header.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Bytes of a header of version 1 at most: no valid one is longer.
+/// The maximum bytes of a version 1 header: no valid one is longer.
 const LONGEST_TEXT: usize = 107;
-/// Bytes of a header of version 2 at most. Addresses take 52 at most; the rest is for extensions, which are skipped.
+/// The maximum bytes of a version 2 header. Addresses take at most 52; the rest is for extensions, which are skipped.
 const LONGEST: usize = 2_048;
-/// Bytes of a header of version 2 before its addresses. The last two are the number of those that follow.
+/// The bytes of a version 2 header before its addresses. The last two are the length of the rest.
 const FIXED: usize = 16;
-/// How a header of version 1 begins.
+/// The start of a version 1 header.
 const TEXT: &[u8] = b"PROXY ";
-/// Version 2, and the command with which a balancer speaks for itself.
+/// Version 2, with the command for a connection of the balancer itself.
 const LOCAL: u8 = 0x20;
 /// The header of a connection whose client is the peer itself.
 const OF_THE_PEER: [u8; FIXED] = *b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-/// A connection that does not begin with a header as it should.
+/// The error for a connection without a valid header.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadProxyHeader {
-    /// It begins with something else.
+    /// The connection begins with something else.
     #[error("the connection does not begin with a header of the PROXY protocol")]
     Missing,
-    /// The header is longer than any that is read.
+    /// The header is too long.
     #[error("the header of the PROXY protocol is too long")]
     TooLong,
     /// The header cannot be read.
     #[error("the header of the PROXY protocol is wrong: {0}")]
     Malformed(String),
-    /// The header is about something else than a stream of bytes.
+    /// The header describes datagrams rather than a byte stream.
     #[error("the header of the PROXY protocol is about datagrams")]
     Datagram,
     /// The connection ended within the header.
@@ -57,7 +57,8 @@ pub enum BadProxyHeader {
     Unreadable(String),
 }
 
-/// The number of bytes of the header with which `bytes` begin; `None` if more are needed to know it, or for a whole header.
+/// Returns the length of the header at the start of `bytes`; `None` if more bytes are needed for it, or for a whole
+/// header.
 ///
 /// # Errors
 /// [`BadProxyHeader::Missing`] or [`BadProxyHeader::TooLong`], as soon as that is certain.
@@ -82,8 +83,8 @@ pub fn header_len(bytes: &[u8]) -> Result<Option<usize>, BadProxyHeader> {
     }
 }
 
-/// The address of the client that a whole header names. `None`: the client is the peer itself, as it is for a balancer's
-/// own checks (`LOCAL`, `UNKNOWN`).
+/// Returns the client's address in a whole header. `None` means that the client is the peer itself, for example in a
+/// balancer's own checks (`LOCAL`, `UNKNOWN`).
 ///
 /// ```
 /// use rpcgate_process::proxy_protocol::client_of;
@@ -107,7 +108,7 @@ pub fn client_of(header: &[u8]) -> Result<Option<SocketAddr>, BadProxyHeader> {
         });
     }
     if header.get(v2::PROTOCOL_PREFIX.len()) == Some(&LOCAL) {
-        // What else it says has no meaning.
+        // The rest has no meaning.
         return Ok(None);
     }
     let header = v2::Header::try_from(header).map_err(|error| malformed(&error))?;
@@ -121,14 +122,14 @@ pub fn client_of(header: &[u8]) -> Result<Option<SocketAddr>, BadProxyHeader> {
     })
 }
 
-/// Reads the header of a connection and nothing beyond it. `None` if the connection ended without a byte, as balancers'
-/// checks do; otherwise the client's address, which the header may leave open.
+/// Reads the header of a connection and nothing beyond it. Returns `None` if the connection ended without a byte, as in
+/// balancers' checks; otherwise the client's address, if the header has one.
 async fn read(stream: &mut TcpStream) -> Result<Option<Option<SocketAddr>>, BadProxyHeader> {
     let unreadable = |error: io::Error| BadProxyHeader::Unreadable(error.to_string());
     let mut header = vec![0; LONGEST];
     let mut taken = 0;
     loop {
-        // What follows the header is the client's, and stays in the socket.
+        // The bytes after the header belong to the client, and stay in the socket.
         let seen = taken + stream.peek(&mut header[taken..]).await.map_err(unreadable)?;
         if seen == taken {
             return if taken == 0 { Ok(None) } else { Err(BadProxyHeader::Cut) };
@@ -143,11 +144,11 @@ async fn read(stream: &mut TcpStream) -> Result<Option<Option<SocketAddr>>, BadP
     }
 }
 
-/// The peers whose connections begin with a header. Clones share what has been logged.
+/// The peers whose connections begin with a header. Clones share the log state.
 #[derive(Clone, Debug)]
 pub struct ProxyPeers {
     networks: Arc<[IpNet]>,
-    /// Whether a bad header was logged for operators.
+    /// True if a bad header was logged for operators.
     is_reported: Arc<AtomicBool>,
 }
 
@@ -157,7 +158,7 @@ impl ProxyPeers {
         ProxyPeers { networks: networks.into(), is_reported: Arc::default() }
     }
 
-    /// Whether connections of this address begin with a header.
+    /// Reports whether connections of this address begin with a header.
     pub fn has(&self, peer: IpAddr) -> bool {
         !self.networks.is_empty() && {
             let peer = peer.to_canonical();
@@ -165,11 +166,11 @@ impl ProxyPeers {
         }
     }
 
-    /// The address of the client of a new connection of `peer`: of those peers the header is read first, of others nothing is.
-    /// `None` if the connection cannot be used.
+    /// Returns the address of the client of a new connection of `peer`, after reading the header if this peer sends
+    /// one. `None` if the connection cannot be used.
     ///
-    /// The first connection without a proper header is logged as a warning, because balancer and configuration then
-    /// disagree, and later ones for troubleshooting alone.
+    /// Logs the first connection without a valid header as a warning, because balancer and configuration disagree, and
+    /// later ones only for troubleshooting.
     pub async fn client(&self, stream: &mut TcpStream, peer: SocketAddr) -> Option<SocketAddr> {
         if !self.has(peer.ip()) {
             return Some(peer);
@@ -192,7 +193,7 @@ impl ProxyPeers {
         None
     }
 
-    /// Begins a connection to a listener of this host with a header, if that requires one of this host.
+    /// Sends a header on a connection to a listener of this host, if the listener requires one.
     ///
     /// # Errors
     /// The operating system's.

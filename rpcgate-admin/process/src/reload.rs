@@ -1,8 +1,8 @@
-//! What the log says of a reload and of a drain.
+//! The log lines of a reload and of a drain.
 
 use super::Failure;
 
-/// Logs how a reload ended. `Ok` holds the tables of the configuration that differ and need a restart.
+/// Logs the result of a reload. `Ok` holds the configuration tables that differ and need a restart.
 pub fn log_reload(done: Result<Vec<&'static str>, Failure>) {
     match done {
         Ok(unchanged) if unchanged.is_empty() => tracing::info!("configuration reloaded"),
@@ -20,7 +20,7 @@ pub fn log_reload(done: Result<Vec<&'static str>, Failure>) {
     }
 }
 
-/// Logs how a drain ended: `cut` connections did not end in time.
+/// Logs the result of a drain: `cut` connections did not end in time.
 pub fn log_drain(cut: usize) {
     match cut {
         0 => tracing::info!("drained"),

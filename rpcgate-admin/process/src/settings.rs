@@ -1,4 +1,4 @@
-//! Loading the configuration: a file, the environment, and the settings of a command.
+//! Loads the configuration: a file, the environment, and the settings of a command.
 
 use super::Failure;
 use clap::{Args, ValueEnum};
@@ -17,10 +17,10 @@ pub struct ConfigFile {
     pub config: PathBuf,
 }
 
-/// What `check` compares the configuration with.
+/// The reference for the comparison of `check`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum CheckedAgainst {
-    /// What the process on this machine has in force
+    /// The configuration in force of the process on this machine
     Running,
 }
 
@@ -40,7 +40,8 @@ pub struct CheckArgs {
     pub against: Option<CheckedAgainst>,
 }
 
-/// Loads the configuration: `base` is overridden by `file`, that by the environment, and that by `flags`.
+/// Loads the configuration: `file` overrides `base`, the environment overrides the file, and `flags` override the
+/// environment.
 ///
 /// # Errors
 /// [`LoadError`] with everything that is wrong.
@@ -49,8 +50,7 @@ pub fn load(file: Option<&Path>, base: &[Setting], flags: &[Setting]) -> Result<
     with_sources(file, base, flags, |sources| sources.load())
 }
 
-/// Like [`load`] for a file, and returns besides the names of all files that were read: the configuration, and those with its
-/// secrets.
+/// Like [`load`] for a file, and also returns the names of all files that were read: the configuration and its secrets.
 pub fn load_noting(file: &Path) -> (Result<Config, LoadError>, Vec<PathBuf>) {
     let noted = RefCell::new(Vec::new());
     let config = with_sources(Some(file), &[], &[], |sources| {
@@ -63,7 +63,7 @@ pub fn load_noting(file: &Path) -> (Result<Config, LoadError>, Vec<PathBuf>) {
     (config, noted.into_inner())
 }
 
-/// Adds to a failure that begins with a configuration key where that key was given: file and line, or a variable.
+/// Adds the position of the key, file and line or a variable, to a failure that begins with a configuration key.
 pub fn placed(file: Option<&Path>, failure: impl Into<Failure>) -> Failure {
     let place = |text: String| with_sources(file, &[], &[], |sources| sources.placed(&text));
     match failure.into() {
@@ -73,7 +73,7 @@ pub fn placed(file: Option<&Path>, failure: impl Into<Failure>) -> Failure {
     }
 }
 
-/// The settings in `config` that can have no effect, a line for each: `rpcgate.toml:3: warning: redis.prefix: …`.
+/// Returns the settings in `config` that have no effect, a line for each: `rpcgate.toml:3: warning: redis.prefix: …`.
 pub fn warnings(file: &Path, config: &Config) -> Vec<String> {
     let adapters: Vec<_> = rpcgate_chains::catalog().collect();
     let adapters: Vec<&dyn Adapter> = adapters.iter().map(AsRef::as_ref).collect();
@@ -88,14 +88,14 @@ pub fn warnings(file: &Path, config: &Config) -> Vec<String> {
     })
 }
 
-/// Logs the [`warnings`] of a configuration that is used from now on.
+/// Logs the [`warnings`] of a configuration that comes into force.
 pub fn log_warnings(file: &Path, config: &Config) {
     for warning in warnings(file, config) {
         tracing::warn!("{warning}");
     }
 }
 
-/// Hands `act` the sources of a configuration for the chains of this build and the environment of this process.
+/// Calls `act` with the sources of a configuration for the chains of this build and the environment of this process.
 pub fn with_sources<T>(
     file: Option<&Path>,
     base: &[Setting],

@@ -1,4 +1,4 @@
-//! The signals that a server obeys.
+//! The signals that a server handles.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,7 +21,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Receives signals from now on; none of the three ends the process by itself any more.
+    /// Receives signals from now on, which then no longer end the process by themselves.
     ///
     /// # Errors
     /// The operating system's.

@@ -1,4 +1,4 @@
-//! TLS towards clients: rustls with ring, HTTP/2 or HTTP/1.1 by ALPN, and certificates that may be replaced meanwhile.
+//! TLS towards clients: rustls with ring, HTTP/2 or HTTP/1.1 by ALPN, and replaceable certificates.
 
 mod authorities;
 mod validity;
@@ -29,19 +29,19 @@ use tokio::sync::Semaphore;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
-/// Checks of names that are answered at a time. Anyone may ask for one, and each reads a file.
+/// The number of concurrent checks of names. Anyone may ask for one, and each reads a file.
 const CHECKS: usize = 16;
 
 /// The ALPN name of HTTP/2.
 pub const H2: &[u8] = b"h2";
 
-/// A certificate or key that cannot be used.
+/// The error for an unusable certificate or key.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{table}.{key}: {}: {why}", path.display())]
 pub struct BadCertificate {
     /// The table of the configuration: `gateway.tls` or `admin.tls`.
     pub table: &'static str,
-    /// Which of its keys: `cert`, `key`, `client_ca` or `acme`.
+    /// The key in that table: `cert`, `key`, `client_ca` or `acme`.
     pub key: &'static str,
     /// The file.
     pub path: PathBuf,
@@ -49,7 +49,7 @@ pub struct BadCertificate {
     pub why: String,
 }
 
-/// Where a certificate is, and what it asks of clients.
+/// The files of a certificate, and its requirements on clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificatePaths {
     table: &'static str,
@@ -61,13 +61,13 @@ pub struct CertificatePaths {
 }
 
 impl CertificatePaths {
-    /// The files of the gateway; `None` if it serves without TLS.
+    /// Returns the files of the gateway; `None` if it serves without TLS.
     pub fn of_gateway(tls: &Tls, acme: &AcmeSettings) -> Option<Self> {
         let folder = tls.acme.then(|| AcmeFolder::new(&acme.dir));
         CertificatePaths::of("gateway.tls", tls.pair(), folder)
     }
 
-    /// The files of the management side; `None` if it serves without TLS.
+    /// Returns the files of the management side; `None` if it serves without TLS.
     pub fn of_management(tls: &AdminTls, acme: &AcmeSettings) -> Option<Self> {
         let folder = tls.acme.then(|| AcmeFolder::new(&acme.dir));
         let clients = tls.client_ca.as_ref().map(|file| (file.clone(), tls.client_auth));
@@ -84,8 +84,8 @@ impl CertificatePaths {
         Some(CertificatePaths { table, cert, key, clients: None, acme })
     }
 
-    /// Reads the files, and what is in them. A certificate that the program orders may not be there yet, or be unusable:
-    /// then handshakes are refused until there is another one.
+    /// Reads and parses the files. A certificate that the program orders may be missing or unusable: then handshakes
+    /// are refused until there is a new one.
     ///
     /// # Errors
     /// [`BadCertificate`].
@@ -98,48 +98,48 @@ impl CertificatePaths {
     }
 }
 
-/// A certificate and its key, as they were read from their files.
+/// A certificate and its key, as read from their files.
 #[derive(Clone)]
 pub struct LoadedCertificate {
     server: Arc<ServerConfig>,
     paths: CertificatePaths,
     content: Content,
-    /// From when until when it is valid, if that can be read.
+    /// The validity period, if it can be read.
     pub valid: Option<Range<Time>>,
-    /// Why there is none yet.
+    /// The reason why there is no certificate yet.
     awaited: Option<String>,
 }
 
-/// The SHA-256 of what was found in the files, or of why nothing was.
+/// The SHA-256 of the contents of the files, or of the errors in reading them.
 type Content = [u8; 32];
 
-/// How many changed certificates were taken into use, or not.
+/// The results of loading changed certificates.
 #[derive(Debug, Default)]
 pub struct CertificateCounts {
-    /// Those that are or were in use.
+    /// Certificates that were loaded.
     pub done: AtomicU64,
-    /// Those that could not be used.
+    /// Certificates that could not be used.
     pub refused: AtomicU64,
 }
 
-/// The certificate in use, which may be replaced: later connections get the new one.
+/// The certificate in use. Connections after a replacement get the new one.
 pub struct Certificate {
     loaded: ArcSwap<LoadedCertificate>,
-    /// What its [watch](watch::watch) has found.
+    /// The results of its [watch](watch::watch).
     pub counts: CertificateCounts,
-    /// How the orders of it ended, if the program [orders](super::acme) it.
+    /// The results of its orders, if the program [orders](super::acme) it.
     pub orders: Arc<OrderCounts>,
-    /// Permits of checks of names.
+    /// Permits for checks of names.
     checks: Arc<Semaphore>,
 }
 
 impl LoadedCertificate {
-    /// Whether the program orders it.
+    /// Reports whether the program orders it.
     pub fn is_ordered(&self) -> bool {
         self.paths.acme.is_some()
     }
 
-    /// Whether there is none yet, so that handshakes are refused.
+    /// Reports whether it does not exist yet, so that handshakes are refused.
     pub fn is_awaited(&self) -> bool {
         self.awaited.is_some()
     }
@@ -158,7 +158,7 @@ impl fmt::Debug for Certificate {
 }
 
 impl Certificate {
-    /// The one in these files.
+    /// Loads the certificate in these files.
     ///
     /// # Errors
     /// [`BadCertificate`].
@@ -173,25 +173,25 @@ impl Certificate {
         Ok(Certificate { loaded, counts: CertificateCounts::default(), orders: Arc::default(), checks })
     }
 
-    /// Puts another one in its place. Whether the program orders it changes with a restart alone, and one that is not there
-    /// yet takes no place.
+    /// Replaces the certificate. Ignores one that does not exist yet, and a change between ordered and not ordered,
+    /// which needs a restart.
     pub fn replace(&self, loaded: LoadedCertificate) {
         if loaded.is_ordered() == self.loaded.load().is_ordered() && !loaded.is_awaited() {
             self.loaded.store(Arc::new(loaded));
         }
     }
 
-    /// Puts another one in the place of `former`; `false` if that is not in use any more.
+    /// Replaces `former`; returns `false` if that is no longer in use.
     fn renew(&self, former: &Arc<LoadedCertificate>, loaded: LoadedCertificate) -> bool {
         Arc::ptr_eq(&self.loaded.compare_and_swap(former, Arc::new(loaded)), former)
     }
 
-    /// The one in use.
+    /// Returns the certificate in use.
     pub fn loaded(&self) -> Arc<LoadedCertificate> {
         self.loaded.load_full()
     }
 
-    /// Does the handshake of a new connection. `None`: it was the check of a certificate authority, which is answered.
+    /// Does the handshake of a new connection. Returns `None` after answering a check of a certificate authority.
     ///
     /// # Errors
     /// Those of the connection, and of a handshake that fails or is refused.
@@ -229,7 +229,7 @@ where
     let answer = match checks.clone().try_acquire_owned() {
         Ok(permit) => {
             let folder = folder.clone();
-            // A folder on a network may be slow. The permit is held until it is read, also if the client has left.
+            // A network folder may be slow. The permit is held until it is read, even if the client has left.
             let answering = move || {
                 let _permit = permit;
                 answer_over_tls(&folder, &name?)
@@ -248,17 +248,17 @@ where
     Ok(None)
 }
 
-/// Refuses every handshake.
+/// Returns a configuration that refuses every handshake.
 fn refusing() -> io::Result<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?;
-    // It knows no name, and so has no certificate for any.
+    // It has no certificate for any name.
     Ok(builder.with_no_client_auth().with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new())))
 }
 
-/// What is in the files of a certificate and its key, which may change while they are read.
+/// The contents of the files of a certificate and its key, which may change while they are read.
 struct CertificateFiles<'p> {
     paths: &'p CertificatePaths,
     cert: Result<Vec<u8>, String>,
@@ -274,7 +274,7 @@ impl<'p> CertificateFiles<'p> {
         CertificateFiles { paths, cert: read(&paths.cert), key: read(&paths.key), clients }
     }
 
-    /// Tells these contents from others.
+    /// Returns a digest that identifies these contents.
     fn content(&self) -> Content {
         let mut digest = digest::Context::new(&digest::SHA256);
         for found in [Some(&self.cert), Some(&self.key), self.clients.as_ref()].into_iter().flatten() {
@@ -287,7 +287,7 @@ impl<'p> CertificateFiles<'p> {
         content
     }
 
-    /// The certificate with its key, which must fit.
+    /// Parses the certificate and its key, which must match.
     fn load(&self) -> Result<LoadedCertificate, BadCertificate> {
         let CertificatePaths { cert, key, acme, .. } = self.paths;
         let table = self.paths.table;
@@ -324,7 +324,7 @@ impl<'p> CertificateFiles<'p> {
                 .map_err(|error| bad("cert", cert, error.to_string()))?;
         config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
         if self.clients.is_some() {
-            // A resumed session would not show its client's certificate again, which may have ended meanwhile.
+            // A resumed session would not show its client's certificate again, which may have expired meanwhile.
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
@@ -337,7 +337,7 @@ impl<'p> CertificateFiles<'p> {
         })
     }
 
-    /// In the place of a certificate that is not there yet.
+    /// Returns the placeholder for a certificate that does not exist yet.
     fn awaited(&self, bad: &BadCertificate) -> Result<LoadedCertificate, BadCertificate> {
         let server = refusing().map_err(|error| BadCertificate { why: error.to_string(), ..bad.clone() })?;
         Ok(LoadedCertificate {
@@ -350,7 +350,7 @@ impl<'p> CertificateFiles<'p> {
     }
 }
 
-/// The certificates in a file, at least one.
+/// Parses the certificates in a file, at least one.
 fn certificates(found: &Result<Vec<u8>, String>) -> Result<Vec<CertificateDer<'static>>, String> {
     let found = found.as_ref().map_err(String::clone)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(found).collect();

@@ -1,8 +1,8 @@
-//! What is left of a request's body when its answer is there.
+//! The rest of a request's body after an early response.
 //!
-//! Many clients write the whole request before they read the answer. If it is not read, a connection of HTTP/1 is reset when it
-//! is closed, and the kernel takes the answer back (RFC 9112, section 9.6). A stream of HTTP/2 is reset at once (RFC 9113,
-//! section 8.1), and some clients, such as curl 7.88, then drop an answer that they have already.
+//! Many clients write the whole request before they read the response. If the rest is not read, closing an HTTP/1
+//! connection resets it, and the kernel discards the response (RFC 9112, section 9.6). An HTTP/2 stream is reset at
+//! once (RFC 9113, section 8.1), and some clients, such as curl 7.88, then drop a response that they already have.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -12,26 +12,26 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-/// How much of a body is read after its answer.
+/// The limits on reading a body after its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnreadBound {
     bytes: u64,
     time: Duration,
-    /// Whether a body that says that it is longer is left unread at once.
+    /// True if a body of a larger declared length is not read at all.
     skips_longer: bool,
 }
 
 impl UnreadBound {
-    /// For a connection of HTTP/1, which ends with its request: 16 MiB in 10 seconds.
+    /// The limits for an HTTP/1 connection, which ends with its request: 16 MiB in 10 seconds.
     pub const CONNECTION: Self =
         UnreadBound { bytes: 16 << 20, time: Duration::from_secs(10), skips_longer: false };
-    /// For a stream of HTTP/2, to which a reset does no harm with most clients: 64 KiB in a second, and nothing of a body that says
-    /// that it is longer.
+    /// The limits for an HTTP/2 stream, where a reset is harmless for most clients: 64 KiB in a second, and no part of
+    /// a body of a larger declared length.
     pub const STREAM: Self =
         UnreadBound { bytes: 64 << 10, time: Duration::from_secs(1), skips_longer: true };
 }
 
-/// Reads and drops the rest of a body, within `bound`: what has arrived now, and the rest in a task of its own.
+/// Reads and drops the rest of a body, within `bound`: available data now, and the rest in a separate task.
 pub fn read_rest(body: Incoming, bound: UnreadBound) {
     if bound.skips_longer && body.size_hint().lower() > bound.bytes {
         return;

@@ -1,5 +1,5 @@
-//! Answers to an authority that checks whether a name leads here. They stand in the folder while an order runs, so that each
-//! program with that folder can give them.
+//! Answers to the checks of an authority that a name leads to this host. They are in the folder while an order runs, so
+//! that each program with that folder can give them.
 
 use super::folder::AcmeFolder;
 use crate::accept::{Acceptor, ConnectionBound};
@@ -26,26 +26,25 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 /// The ALPN name of a check (RFC 8737, section 6.2).
 const ALPN: &[u8] = b"acme-tls/1";
-/// The folder of checks over HTTP (RFC 8555, section 8.3).
+/// The path prefix of checks over HTTP (RFC 8555, section 8.3).
 const WELL_KNOWN: &str = "/.well-known/acme-challenge/";
-/// Connections of checks over HTTP at a time.
+/// The number of concurrent connections of checks over HTTP.
 const CHECKS: usize = 16;
-/// Connections that the system may queue until they are accepted.
+/// The number of connections that the system may queue.
 const BACKLOG: u32 = 64;
-/// How long a connection of a check over HTTP may last.
+/// The deadline of a connection of a check over HTTP.
 const CHECK_WITHIN: Duration = Duration::from_secs(10);
-/// How long the head of its request may take.
+/// The deadline of the head of its request.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// Bytes of that head at most.
+/// The maximum bytes of that head.
 const HEAD: usize = 8_192;
 
-/// Whether a client is an authority that checks this name, and nothing else: it offers this one protocol (RFC 8737,
-/// section 3).
+/// Reports whether a client is an authority that checks a name: it offers only this protocol (RFC 8737, section 3).
 pub(crate) fn is_check(hello: &ClientHello<'_>) -> bool {
     hello.alpn().is_some_and(|names| names.eq([ALPN]))
 }
 
-/// How the handshake of a check of this name is done; `None` if no order waits for it.
+/// Returns the TLS configuration that answers a check of this name; `None` if no order waits for it.
 pub(crate) fn answer_over_tls(folder: &AcmeFolder, name: &str) -> Option<ServerConfig> {
     let name = name.to_ascii_lowercase();
     let proof = folder.answers().remove(&name)?;
@@ -69,7 +68,8 @@ fn server(proof: &str, name: &str) -> Result<ServerConfig, String> {
         .key_provider
         .load_private_key(PrivateKeyDer::Pkcs8(key.serialize_der().into()))
         .map_err(|error| error.to_string())?;
-    // Its extension is critical and unknown to rustls, which would refuse the certificate if it compared it with its key.
+    // Its extension is critical and unknown to rustls, which would refuse the certificate if it compared it with its
+    // key.
     let certified = CertifiedKey::new(vec![certificate.der().clone()], private);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -87,7 +87,6 @@ pub(super) struct HttpAnswers {
 }
 
 impl HttpAnswers {
-    /// Listens at this address.
     pub(super) fn listen(addr: SocketAddr, folder: AcmeFolder) -> io::Result<Self> {
         Ok(HttpAnswers::over(Acceptor::bind(addr, BACKLOG)?, folder))
     }
@@ -115,7 +114,7 @@ async fn converse(stream: TcpStream, folder: AcmeFolder) {
         async move {
             let token = token(&request).map(str::to_owned);
             let proof = match token {
-                // A folder on a network may be slow.
+                // A network folder may be slow.
                 Some(token) => {
                     tokio::task::spawn_blocking(move || proof(&folder, &token)).await.unwrap_or_default()
                 }
@@ -129,13 +128,13 @@ async fn converse(stream: TcpStream, folder: AcmeFolder) {
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// The token that a request asks for.
+/// Returns the token in the path of a request.
 fn token<B>(request: &Request<B>) -> Option<&str> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     request.uri().path().strip_prefix(WELL_KNOWN).filter(|token| is_read && !token.is_empty())
 }
 
-/// The text that proves who asked for the check with this token, which is its first part.
+/// Returns the proof that begins with this token.
 fn proof(folder: &AcmeFolder, token: &str) -> Option<String> {
     let is_of = |proof: &String| proof.split_once('.').is_some_and(|(first, _)| first == token);
     folder.answers().into_values().find(is_of)
@@ -210,7 +209,7 @@ mod tests {
         let addr = acceptor.addr();
         let _answers = HttpAnswers::over(acceptor, folder(&dir));
         let mut stream = TcpStream::connect(addr).await.unwrap();
-        // It may be closed while this is written, and with it what it has answered may be gone.
+        // The connection may close during this write, and the response may be lost with it.
         let head = format!("GET {WELL_KNOWN}token-b HTTP/1.1\r\nx-long: {}\r\n\r\n", "a".repeat(2 * HEAD));
         let _ = stream.write_all(head.as_bytes()).await;
         let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! When a certificate is ordered: decided from what is in the folder, and the time.
+//! The decision to order a certificate, from the state of the folder and the time.
 
 use super::folder::{LastOrder, OrderState};
 use super::held::HeldCertificate;
@@ -8,26 +8,26 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The pause after the first order that fails. Each further one doubles it.
+/// The pause after the first failed order. Each further failure doubles it.
 const FIRST: Duration = Duration::from_secs(5 * 60);
-/// The longest pause between orders that fail.
+/// The longest pause between failed orders.
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);
-/// The pause after an order that was done: a certificate that is due as soon as it is there, as by a clock that is wrong, must
-/// not be ordered again and again.
+/// The pause after a successful order. A certificate that is due at once, for example because of a wrong clock, must
+/// not be ordered in a loop.
 const AFTER_SUCCESS: Duration = Duration::from_secs(12 * 3_600);
-/// The same for a certificate that is gone, or that other names have taken the place of.
+/// The same pause if the certificate is lost or was replaced by one for other names.
 const AFTER_LOSS: Duration = Duration::from_secs(3_600);
 
-/// Why a certificate is ordered.
+/// The reason to order a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OrderReason {
-    /// There is none that can be used.
+    /// There is no usable certificate.
     Unusable(String),
-    /// The one that is there is not for this name.
+    /// The certificate is not for this name.
     OtherNames(String),
-    /// The one that is there was signed by the authority of this directory.
+    /// The certificate was signed by the authority with this directory URL.
     OtherAuthority(String),
-    /// Two thirds of its life are over.
+    /// Two thirds of its lifetime are over.
     Renewal(Time),
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for OrderReason {
     }
 }
 
-/// Why a certificate for these names is to be ordered at this time, if it is.
+/// Returns the reason to order a certificate for these names at this time, if any.
 pub fn reason(
     held: &Result<HeldCertificate, String>,
     state: &OrderState,
@@ -65,8 +65,8 @@ pub fn reason(
     (renewal(&held.valid, &held.leaf) <= now).then_some(OrderReason::Renewal(held.valid.end))
 }
 
-/// The time before which no order for this reason begins, if the last one for these names forbids one now. Once the names or
-/// the authority are others, why it failed may be gone.
+/// Returns the time before which no order for this reason begins, if the last one for these names forbids it now. A
+/// change of the names or the authority lifts the pause, because it may fix the cause of the failure.
 pub fn pause(
     state: &OrderState,
     directory: &str,
@@ -78,13 +78,13 @@ pub fn pause(
     let is_lost = last.failures == 0 && !matches!(reason, OrderReason::Renewal(_));
     let less = if is_lost { (AFTER_SUCCESS - AFTER_LOSS).as_secs() } else { 0 };
     let next = Time::from_secs(last.next.saturating_sub(less));
-    // None lasts longer. What forbids orders for years was written while the clock was wrong.
+    // A longer pause was stored while the clock was wrong, and is ignored.
     let is_possible = next <= now.plus(LONGEST + LONGEST / 4);
     (now < next && is_possible).then_some(next)
 }
 
-/// The time at which a certificate is renewed: when two thirds of its life are over, and up to a thirtieth more, which its
-/// content decides, so that many certificates of one day are not renewed in one moment.
+/// Returns the renewal time of a certificate: after two thirds of its lifetime, plus up to a thirtieth that its content
+/// determines, so that many certificates of one day are not renewed at the same time.
 pub fn renewal(valid: &Range<Time>, leaf: &[u8]) -> Time {
     let life = valid.end.since(valid.start);
     let share = match *digest::digest(&digest::SHA256, leaf).as_ref() {
@@ -94,8 +94,8 @@ pub fn renewal(valid: &Range<Time>, leaf: &[u8]) -> Time {
     Time::from_secs(valid.start.plus(life / 3 * 2 + life / 30 / 65_536 * share).secs())
 }
 
-/// The order for these names that begins at this time, after `state`. `share`, from 0 to 255, makes the pause up to a quarter
-/// longer.
+/// Returns an order for these names that begins at this time, after `state`. `share`, from 0 to 255, extends the pause
+/// by up to a quarter.
 pub(super) fn begun(
     state: &OrderState,
     directory: &str,
@@ -109,12 +109,12 @@ pub(super) fn begun(
     LastOrder::begun(directory, domains, failures, now.plus(pause))
 }
 
-/// The same order, done at this time.
+/// Returns the order, successful at this time.
 pub(super) fn done(order: LastOrder, now: Time) -> LastOrder {
     LastOrder { failures: 0, next: now.plus(AFTER_SUCCESS).secs(), why: String::new(), ..order }
 }
 
-/// The same order, failed. The authority may ask for a longer pause, within reason.
+/// Returns the order as failed. The authority may request a longer pause, up to [`LONGEST`].
 pub(super) fn failed(order: LastOrder, why: String, asked: Duration, now: Time) -> LastOrder {
     LastOrder { next: order.next.max(now.plus(asked.min(LONGEST)).secs()), why, ..order }
 }

@@ -1,4 +1,4 @@
-//! `acme.dir`: what programs that share a certificate keep of it. Each file is written whole, by a rename.
+//! `acme.dir`: the files of programs that share a certificate. Each file is written whole, by a rename.
 
 use rpcgate_core::clock::Time;
 use serde::{Deserialize, Serialize};
@@ -9,50 +9,50 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The key and the certificate with its chain, in one file, so that they always belong together.
+/// The key and the certificate with its chain, in one file, so that they always match.
 const CERTIFICATE: &str = "certificate.pem";
 /// The account with the authority, and its key.
 const ACCOUNT: &str = "account.json";
-/// The directory of the authority that signed the certificate. It is not in the state alone, which operators remove so that
-/// an order begins at once.
+/// The directory URL of the authority that signed the certificate. It is not only in the state, because operators
+/// remove the state to start an order at once.
 const AUTHORITY: &str = "authority";
-/// Who signed the certificate, and what failed since.
+/// The authority that signed the certificate, and the failures since.
 const STATE: &str = "state.json";
 /// The answers to checks while an order runs.
 const ANSWERS: &str = "answers.json";
-/// Locked by the program that orders.
+/// The lock of the program that orders.
 const LOCK: &str = "lock";
-/// The reason of an order that was begun and is not done.
+/// The stored reason of an unfinished order.
 const UNFINISHED: &str = "the program ended while it ran";
-/// Orders for other names that are kept.
+/// The number of orders for other names that are kept.
 const OTHERS: usize = 16;
-/// How long they are kept after their pause.
+/// The time that they are kept after their pause.
 const KEPT: Duration = Duration::from_secs(24 * 3_600);
 
 /// The folder of an account and its certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AcmeFolder(PathBuf);
 
-/// What is known about the certificate in the folder, and about the orders since.
+/// The state of the certificate in the folder, and of the orders since.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OrderState {
-    /// The directory of the authority that has signed the certificate.
+    /// The directory URL of the authority that signed the certificate.
     pub signed_by: Option<String>,
     /// The last order.
     pub last: Option<LastOrder>,
-    /// The last orders for other names or of other authorities, the latest first: programs with this folder whose settings
-    /// differ would order in turns without a pause otherwise, each in the place of the other's certificate.
+    /// The last orders for other names or of other authorities, the latest first. Without them, programs with this
+    /// folder and different settings would replace each other's certificate in turns without a pause.
     pub others: Vec<LastOrder>,
 }
 
 impl OrderState {
-    /// The last order for these names of the authority of this directory.
+    /// Returns the last order for these names from the authority with this directory URL.
     pub fn order(&self, directory: &str, domains: &[String]) -> Option<&LastOrder> {
         self.last.iter().chain(&self.others).find(|order| order.is_for(directory, domains))
     }
 
-    /// The same with this order as the last one.
+    /// Returns the state with this order as the last one.
     pub(super) fn with(&self, order: LastOrder, now: Time) -> Self {
         let former = self.last.iter().chain(&self.others);
         let others = former
@@ -62,24 +62,24 @@ impl OrderState {
     }
 }
 
-/// An order that has begun. Until it is done it counts as failed: a program that dies meanwhile must not order again at each
-/// start.
+/// An order that has begun. Until it succeeds it counts as failed: a program that dies meanwhile must not order again
+/// at each start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LastOrder {
-    /// The authority's directory.
+    /// The authority's directory URL.
     pub directory: String,
     /// The names.
     pub domains: Vec<String>,
-    /// Orders for them that have failed one after the other, this one among them.
+    /// The consecutive failures for these names, including this order.
     pub failures: u32,
-    /// No other order for them begins before this second since 1970.
+    /// The earliest start of the next order for the names, in seconds since 1970.
     pub next: u64,
-    /// Why it failed.
+    /// The reason of the failure.
     pub why: String,
 }
 
 impl LastOrder {
-    /// One that begins, and has failed unless more is written down.
+    /// Returns an order that begins, stored as failed until it succeeds.
     pub(super) fn begun(directory: &str, domains: &[String], failures: u32, next: Time) -> Self {
         LastOrder {
             directory: directory.to_owned(),
@@ -90,17 +90,16 @@ impl LastOrder {
         }
     }
 
-    /// Whether it was begun and is not done: it runs, or its program has ended meanwhile.
+    /// Reports whether it was begun and not finished: it is running, or its program has ended.
     pub fn is_unfinished(&self) -> bool {
         self.failures > 0 && self.why == UNFINISHED
     }
 
-    /// Whether it was for these names, of the authority of this directory.
     fn is_for(&self, directory: &str, domains: &[String]) -> bool {
         self.directory == directory && self.domains == domains
     }
 
-    /// The first moment at which another order for the same names may begin.
+    /// Returns the earliest time of the next order for the same names.
     pub fn next(&self) -> Time {
         Time::from_secs(self.next)
     }
@@ -112,27 +111,27 @@ impl AcmeFolder {
         AcmeFolder(path.to_owned())
     }
 
-    /// Its path.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The file with the certificate and its key.
+    /// Returns the file with the certificate and its key.
     pub fn certificate(&self) -> PathBuf {
         self.0.join(CERTIFICATE)
     }
 
-    /// The file with the account's key.
+    /// Returns the file with the account's key.
     pub fn account_file(&self) -> PathBuf {
         self.0.join(ACCOUNT)
     }
 
-    /// Creates it, for its owner alone, if it is missing.
+    /// Creates the folder, for its owner alone, if it is missing.
     pub fn make(&self) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
     }
 
-    /// Locks it for as long as the file is open; `None` while another program has it.
+    /// Locks the folder while the returned file is open; `None` if another program holds the lock.
     pub(super) fn lock(&self) -> io::Result<Option<File>> {
         let mut options = OpenOptions::new();
         let lock = options.write(true).create(true).truncate(false).mode(0o600).open(self.0.join(LOCK))?;
@@ -143,7 +142,7 @@ impl AcmeFolder {
         }
     }
 
-    /// What is known. A file that cannot be read is as good as none.
+    /// Reads the state. An unreadable file counts as missing.
     pub fn state(&self) -> OrderState {
         let text = fs::read(self.0.join(STATE)).unwrap_or_default();
         let mut state: OrderState = serde_json::from_slice(&text).unwrap_or_default();
@@ -160,9 +159,9 @@ impl AcmeFolder {
         self.write(STATE, &serde_json::to_vec_pretty(state)?)
     }
 
-    /// The account with the authority of this directory, as it was stored.
+    /// Returns the stored account with the authority of this directory URL.
     pub(super) fn account(&self, directory: &str) -> Option<Vec<u8>> {
-        /// The part of the stored account that says whose it is.
+        /// The part of the stored account that names its authority.
         #[derive(Deserialize)]
         struct Owner {
             directory: Option<String>,
@@ -176,7 +175,7 @@ impl AcmeFolder {
         self.write(ACCOUNT, account)
     }
 
-    /// Forgets the account, which the authority does not know any more.
+    /// Removes the account, which the authority no longer knows.
     pub(super) fn forget_account(&self) -> io::Result<()> {
         remove(&self.account_file())
     }
@@ -185,7 +184,7 @@ impl AcmeFolder {
         self.write(CERTIFICATE, pem.as_bytes())
     }
 
-    /// The texts that prove, for each name that is being checked, who asks for its certificate (RFC 8555, section 8.1).
+    /// Returns, for each name that is being checked, the proof of the ordering account (RFC 8555, section 8.1).
     pub(super) fn answers(&self) -> BTreeMap<String, String> {
         let text = fs::read(self.0.join(ANSWERS)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
@@ -199,7 +198,7 @@ impl AcmeFolder {
         remove(&self.0.join(ANSWERS))
     }
 
-    /// Puts a file in its place, for its owner alone. Whoever reads it meanwhile has the former one.
+    /// Replaces a file atomically, readable by its owner alone. Readers see the old file until then.
     fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let part = self.0.join(format!("{name}.part"));
         remove(&part)?;
@@ -211,7 +210,7 @@ impl AcmeFolder {
     }
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file that may be missing.
 fn remove(file: &Path) -> io::Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,4 +1,4 @@
-//! The certificate that is in the folder, or was just signed: whether it can be used, and for which names.
+//! The current or newly signed certificate: its validity and its names.
 
 use crate::tls::validity;
 use rpcgate_core::clock::Time;
@@ -15,18 +15,18 @@ use std::path::Path;
 pub struct HeldCertificate {
     /// The certificate in DER.
     pub leaf: CertificateDer<'static>,
-    /// From when until when it is valid.
+    /// Its validity period.
     pub valid: Range<Time>,
 }
 
 impl HeldCertificate {
-    /// The one in this file. The error says why it cannot be used.
+    /// Reads the certificate in this file. The error is the reason why it cannot be used.
     pub fn read(file: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         HeldCertificate::of(&text).map_err(|why| format!("{}: {why}", file.display()))
     }
 
-    /// The one in this text, which begins with its key.
+    /// Parses the certificate in this text, which begins with its key.
     pub(super) fn of(pem: &str) -> Result<Self, String> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
             .collect::<Result<Vec<_>, _>>()
@@ -40,7 +40,7 @@ impl HeldCertificate {
         Ok(HeldCertificate { leaf, valid })
     }
 
-    /// Whether it is for this name.
+    /// Reports whether it is for this name.
     pub fn is_for(&self, name: &str) -> bool {
         let parsed = ParsedCertificate::try_from(&self.leaf);
         let name = ServerName::try_from(name);
@@ -56,7 +56,8 @@ pub(super) mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
-    /// The key and the certificate of these names, valid from the first day of one year until that of another.
+    /// Returns the key and the certificate for these names, valid from the first day of `from` until that of `until`,
+    /// both years.
     pub(in crate::acme) fn pem(domains: &[&str], from: i32, until: i32) -> String {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = domains.iter().map(|name| (*name).to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Requests to an authority: HTTPS alone, with bounds on time and bytes, no redirects and no proxy.
+//! Requests to an authority: only HTTPS, with limits on time and bytes, no redirects and no proxy.
 
 use super::BadAcme;
 use crate::tls::authorities as read_authorities;
@@ -21,12 +21,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long a request may take, from the name to the last byte of the answer.
+/// The deadline of a request, from name resolution to the last byte of the response.
 const WITHIN: Duration = Duration::from_secs(30);
-/// Bytes of an answer at most. A chain of certificates has a few thousand.
+/// The maximum bytes of a response. A certificate chain has a few thousand.
 const LONGEST: usize = 1 << 20;
 
-/// The client of an authority. Clones share what it has asked for.
+/// The HTTP client of an authority. Clones share the requested pause.
 #[derive(Clone)]
 pub(super) struct AcmeHttp {
     tls: TlsConnector,
@@ -34,7 +34,7 @@ pub(super) struct AcmeHttp {
 }
 
 impl AcmeHttp {
-    /// A client that trusts the public authorities, and the [certificates](trust::client_config) in this file.
+    /// Creates a client that trusts the public authorities, and the [certificates](trust::client_config) in this file.
     pub(super) fn new(authorities: Option<&Path>) -> Result<Self, BadAcme> {
         let wrong = |why| BadAcme { key: "ca_file", why };
         let named = authorities.map(read_authorities).transpose().map_err(wrong)?.unwrap_or_default();
@@ -43,7 +43,7 @@ impl AcmeHttp {
         Ok(AcmeHttp { tls: TlsConnector::from(Arc::new(config)), asked: Arc::default() })
     }
 
-    /// The pause that the authority has asked for when it last refused a request; it is asked once.
+    /// Takes the pause that the authority requested with its last refusal.
     pub(super) fn asked_pause(&self) -> Duration {
         Duration::from_secs(self.asked.swap(0, Relaxed))
     }
@@ -70,7 +70,7 @@ impl AcmeHttp {
         if let Some(pause) = asked(parts.status, &parts.headers) {
             self.asked.store(pause, Relaxed);
         }
-        // What is between us and the authority answers in HTML.
+        // Intermediaries answer in HTML.
         if (parts.status.is_client_error() || parts.status.is_server_error()) && !is_json {
             return Err(format!("HTTP status {}", parts.status));
         }
@@ -93,7 +93,7 @@ impl HttpClient for AcmeHttp {
     }
 }
 
-/// Host and port of a URL that an authority has named.
+/// Returns host and port of a URL from an authority.
 fn place(url: &Uri) -> Result<(String, u16), String> {
     if url.scheme() != Some(&Scheme::HTTPS) {
         return Err("is not a URL of https".into());
@@ -102,13 +102,13 @@ fn place(url: &Uri) -> Result<(String, u16), String> {
     Ok((host.to_owned(), url.port_u16().unwrap_or(443)))
 }
 
-/// The seconds for which an answer that refuses asks to wait.
+/// Returns the seconds that a refusal asks to wait.
 fn asked(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
     let refuses = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let pause = text(RETRY_AFTER).filter(|_| refuses)?;
     let moment = |text| httpdate::parse_http_date(text).ok();
-    // A date is measured from that of the answer: the clocks of both hosts may differ.
+    // A date is measured from the response's own, because the clocks of the hosts may differ.
     pause.parse().ok().or_else(|| Some(moment(pause)?.duration_since(moment(text(DATE)?)?).ok()?.as_secs()))
 }
 

@@ -17,22 +17,21 @@ use std::fmt::Write;
 use std::io;
 use std::time::Duration;
 
-/// The error of an authority that does not know an account.
+/// The authority's error for an unknown account.
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
-/// Characters of a reason that are kept.
+/// The maximum length of a stored reason, in characters.
 const LONGEST_REASON: usize = 1_000;
-/// How the authority is asked whether a step of an order is done.
+/// The polling of the authority for the completion of a step.
 const POLLS: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(500))
     .backoff(1.5)
     .timeout(Duration::from_secs(180));
 
-/// Orders certificates from an authority.
 pub(super) struct AcmeClient {
     pub(super) settings: AcmeSettings,
     pub(super) folder: AcmeFolder,
     pub(super) http: AcmeHttp,
-    /// The key of the operator's account with the authority.
+    /// The key of the operator's account with the authority (external account binding).
     eab: Option<(String, Vec<u8>)>,
 }
 
@@ -54,13 +53,13 @@ impl AcmeClient {
         Ok(AcmeClient { settings: settings.clone(), folder, http, eab })
     }
 
-    /// Orders a certificate. Returns its key and its chain as PEM, or why there is none.
+    /// Orders a certificate. Returns its key and chain as PEM, or the reason of the failure.
     pub(super) async fn order(&self) -> Result<String, String> {
         let done = self.attempt().await;
         if let Err(OrderError::Acme(Error::Api(problem))) = &done
             && problem.r#type.as_deref() == Some(NO_ACCOUNT)
         {
-            // The next order registers anew.
+            // The next order registers again.
             self.folder.forget_account().map_err(|error| error.to_string())?;
         }
         done.map_err(|error| bounded(&error.to_string()))
@@ -84,7 +83,7 @@ impl AcmeClient {
         Ok(format!("{}{chain}", key.serialize_pem()))
     }
 
-    /// The account in the folder, or a new one.
+    /// Returns the account in the folder, or a new one.
     async fn account(&self) -> Result<Account, OrderError> {
         let directory = self.settings.directory_url();
         let builder = || Account::builder_with_http(Box::new(self.http.clone()));
@@ -111,7 +110,7 @@ impl AcmeClient {
         Ok(account)
     }
 
-    /// The answers to the checks of this order. Names that the authority has checked lately need none.
+    /// Returns the answers to the checks of this order. Names that the authority has checked recently need no answer.
     async fn answers(&self, order: &mut Order) -> Result<BTreeMap<String, String>, OrderError> {
         let mut answers = BTreeMap::new();
         let mut names = order.authorizations();
@@ -131,7 +130,7 @@ impl AcmeClient {
         Ok(answers)
     }
 
-    /// Has the authority check the names, and waits until it has.
+    /// Has the authority check the names, and waits for the result.
     async fn prove(&self, order: &mut Order, answers: &BTreeMap<String, String>) -> Result<(), OrderError> {
         let is_http = self.settings.challenge == AcmeChallenge::Http01 && !answers.is_empty();
         let _listener = match self.settings.http_listen.filter(|_| is_http) {
@@ -182,7 +181,7 @@ impl AcmeClient {
     }
 }
 
-/// Why an order did not lead to a certificate.
+/// The reason why an order failed.
 #[derive(Debug, thiserror::Error)]
 enum OrderError {
     #[error("{0}")]
@@ -195,7 +194,7 @@ enum OrderError {
     Request(#[from] rcgen::Error),
 }
 
-/// What the authority says about the names that it could not check; or else `reason`.
+/// Returns the authority's errors about the names that it could not check, or else `reason`.
 async fn refusals(order: &mut Order, reason: String) -> OrderError {
     let mut text = String::new();
     let mut names = order.authorizations();
@@ -214,7 +213,7 @@ async fn refusals(order: &mut Order, reason: String) -> OrderError {
     OrderError::Refused(if text.is_empty() { reason } else { text })
 }
 
-/// A reason as one line of bounded length: the authority chooses its words.
+/// Returns a reason as one line of bounded length, because the authority chooses the text.
 pub(super) fn bounded(why: &str) -> String {
     why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_REASON).collect()
 }

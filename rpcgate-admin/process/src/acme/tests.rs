@@ -1,5 +1,5 @@
-//! Orders without an authority: when they begin, what they leave alone, and what they write down. `tests/tests/acme` orders from
-//! a real one.
+//! Orders without an authority: their start, their effects, and their stored state. `tests/tests/acme` orders from a
+//! real one.
 
 use super::held::tests::pem;
 use super::*;
@@ -23,7 +23,6 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// An authority that is away.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -35,7 +34,6 @@ impl Fixture {
         Fixture { dir, settings, clock: Arc::new(ManualClock::at(NOON)), counts: Arc::default() }
     }
 
-    /// A program with these settings.
     fn program(&self) -> CertificateOrders {
         CertificateOrders::new(&self.settings, self.clock.clone(), self.counts.clone()).unwrap()
     }
@@ -269,7 +267,7 @@ async fn an_order_that_an_authority_ends_unexpectedly_has_failed_and_later_ones_
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://localhost:{}/directory", listener.local_addr().unwrap().port());
     fixture.settings.directory_url = rpcgate_config::Url::parse(&url, &["https"]).ok();
-    // Its directory names no URLs, which the library takes for granted.
+    // Its directory contains no URLs, which the library requires.
     let _serving = AbortOnDropHandle::new(tokio::spawn(async move {
         let directory = r#"{"newNonce":"not a URL","newAccount":"not a URL","newOrder":"not a URL"}"#;
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How often a certificate was replaced and ordered, and when the one in use expires.
+/// The number of replacements and orders of a certificate, and the expiry of the one in use.
 #[derive(Debug)]
 pub struct CertificateMetrics(pub Arc<Certificate>);
 

@@ -1,24 +1,23 @@
-//! The forms in which metrics are shown: OpenMetrics 1.0.0, and the text format 0.0.4 of Prometheus, which every reader
-//! knows.
+//! The formats of metrics: OpenMetrics 1.0.0, and the Prometheus text format 0.0.4, which every reader knows.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, HeaderValue};
 use std::fmt::Write;
 
-/// The media type of OpenMetrics, without its parameters.
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
-/// A form of a page of metrics.
+/// The format of a page of metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricsFormat {
     /// OpenMetrics 1.0.0.
     OpenMetrics,
-    /// The text format 0.0.4 of Prometheus.
+    /// The Prometheus text format 0.0.4.
     Text,
 }
 
 impl MetricsFormat {
-    /// The form that a client prefers (RFC 9110, section 12.5.1). One that does not name OpenMetrics gets text.
+    /// Returns the format that a client prefers (RFC 9110, section 12.5.1). A client that does not name OpenMetrics
+    /// gets text.
     pub fn preferred(headers: &HeaderMap) -> Self {
         let (mut open, mut text) = (0, 0);
         let ranges = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
@@ -36,7 +35,7 @@ impl MetricsFormat {
         if open > 0 && open >= text { MetricsFormat::OpenMetrics } else { MetricsFormat::Text }
     }
 
-    /// The `Content-Type` of a page of this form.
+    /// Returns the `Content-Type` of a page in this format.
     pub const fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             MetricsFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -44,7 +43,7 @@ impl MetricsFormat {
         })
     }
 
-    /// A page of OpenMetrics in this form.
+    /// Converts a page of OpenMetrics to this format.
     pub fn page(self, open_metrics: String) -> String {
         match self {
             MetricsFormat::OpenMetrics => open_metrics,
@@ -53,7 +52,7 @@ impl MetricsFormat {
     }
 }
 
-/// The quality in thousandths; none for one that is no number.
+/// Parses a quality in thousandths; returns 0 for an invalid one.
 fn thousandths(quality: &str) -> u32 {
     let (whole, part) = quality.split_once('.').unwrap_or((quality, ""));
     let digits: String = part.chars().chain("000".chars()).take(3).collect();
@@ -64,8 +63,8 @@ fn thousandths(quality: &str) -> u32 {
     }
 }
 
-/// A page of OpenMetrics in the text format. Samples are the same in both. What describes a counter has its whole name there,
-/// with `_total`; there are neither units nor a mark of the end.
+/// Converts a page of OpenMetrics to the text format. Samples are the same in both. The text format names a counter
+/// with `_total` in its descriptions, and has neither units nor an end mark.
 fn text(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len());
     let mut help = "";

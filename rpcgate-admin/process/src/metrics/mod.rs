@@ -1,4 +1,4 @@
-//! The metrics that both binaries have, and what they write metrics with.
+//! The metrics of both binaries, and the writers of metrics.
 
 mod certificate;
 mod format;

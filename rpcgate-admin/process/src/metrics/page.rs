@@ -13,24 +13,24 @@ use std::fmt;
 #[derive(Debug)]
 pub struct MetricsWriter<'e>(DescriptorEncoder<'e>);
 
-/// The numbers of a histogram.
+/// A histogram.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Histogram {
-    /// All values added.
+    /// The sum of all values.
     pub sum: f64,
-    /// How many values there are.
+    /// The number of values.
     pub count: u64,
     /// Upper bound, and the number of values between the previous bound and this one; the last bound is infinite.
     pub buckets: Vec<(f64, u64)>,
 }
 
 impl<'e> MetricsWriter<'e> {
-    /// The page that is written with `encoder`.
+    /// Creates a page that is written with `encoder`.
     pub const fn new(encoder: DescriptorEncoder<'e>) -> Self {
         MetricsWriter(encoder)
     }
 
-    /// A counter for each set of labels.
+    /// Writes a counter for each set of labels.
     ///
     /// # Errors
     /// Those of writing.
@@ -47,7 +47,7 @@ impl<'e> MetricsWriter<'e> {
         Ok(())
     }
 
-    /// A single counter.
+    /// Writes a single counter.
     ///
     /// # Errors
     /// Those of writing.
@@ -55,7 +55,7 @@ impl<'e> MetricsWriter<'e> {
         ConstCounter::new(value).encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
     }
 
-    /// A single counter of seconds.
+    /// Writes a single counter of seconds.
     ///
     /// # Errors
     /// Those of writing.
@@ -69,7 +69,7 @@ impl<'e> MetricsWriter<'e> {
         )?)
     }
 
-    /// A gauge for each set of labels.
+    /// Writes a gauge for each set of labels.
     ///
     /// # Errors
     /// Those of writing.
@@ -87,7 +87,7 @@ impl<'e> MetricsWriter<'e> {
         Ok(())
     }
 
-    /// A single gauge.
+    /// Writes a single gauge.
     ///
     /// # Errors
     /// Those of writing.
@@ -101,7 +101,7 @@ impl<'e> MetricsWriter<'e> {
         ConstGauge::new(value).encode(self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?)
     }
 
-    /// A histogram for each set of labels.
+    /// Writes a histogram for each set of labels.
     ///
     /// # Errors
     /// Those of writing.

@@ -1,4 +1,4 @@
-//! What the operating system reports of this process, under the names that all programs use for it.
+//! The operating system's metrics of this process, under their conventional names.
 
 use super::page::MetricsWriter;
 use prometheus_client::collector::Collector;
@@ -10,17 +10,16 @@ use std::fs;
 /// Linux reports process times in hundredths of a second, independent of the kernel's own tick.
 const TICKS: f64 = 100.0;
 
-/// This process. Without `/proc` it has no metrics.
+/// The metrics of this process; empty without `/proc`.
 #[derive(Debug)]
 pub struct ProgramMetrics;
 
-/// The numbers of this process.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Facts {
     cpu_seconds: f64,
     resident_bytes: u64,
     threads: u64,
-    /// Seconds from the start of the system to that of the process.
+    /// Seconds from the system's start to that of the process.
     started: f64,
 }
 
@@ -40,12 +39,11 @@ impl Facts {
     }
 }
 
-/// When the system started, in seconds since 1970.
+/// Returns the start of the system, in seconds since 1970.
 fn system_start(stat: &str) -> Option<f64> {
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
-/// The files that this process may have open.
 fn most_files(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use tokio::net::TcpListener;
 
-/// A header of version 2 with this command, this family and protocol, and what follows.
+/// Returns a version 2 header with this command, this family and protocol, and this rest.
 fn binary(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     let length = u16::try_from(rest.len()).unwrap().to_be_bytes();
     [v2::PROTOCOL_PREFIX, &[command, family], &length, rest].concat()
@@ -38,10 +38,10 @@ fn a_balancer_that_speaks_for_itself_names_nobody() {
         b"PROXY UNKNOWN\r\n".to_vec(),
         b"PROXY UNKNOWN ffff::1 ffff::2 65535 65535\r\n".to_vec(),
         OF_THE_PEER.to_vec(),
-        // The addresses of such a connection have no meaning.
+        // The addresses of a connection of the balancer itself have no meaning.
         binary(0x20, 0x11, &IPV4),
         binary(0x20, 0x11, b""),
-        // A client without an address on the network.
+        // A client without a network address.
         binary(0x21, 0x00, b"\0\0\0"),
         binary(0x21, 0x31, &[0; 216]),
     ] {
@@ -132,7 +132,7 @@ proptest! {
     }
 }
 
-/// A client's end of a connection, and the listener's end with the peer's address.
+/// Returns the client's end of a connection, and the listener's end with the peer's address.
 async fn pair() -> (TcpStream, (TcpStream, SocketAddr)) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -204,7 +204,7 @@ async fn connections_without_a_whole_header_are_not_used() {
         client.write_all(sent).await.unwrap();
         drop(client);
         assert_eq!(trusted.client(&mut stream, peer).await, None, "{sent:?}");
-        // A check of a balancer that sends nothing is no fault.
+        // A balancer's check that sends nothing is no fault.
         assert_eq!(trusted.is_reported.load(Relaxed), is_fault, "{sent:?}");
     }
 }

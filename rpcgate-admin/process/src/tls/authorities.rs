@@ -1,4 +1,4 @@
-//! Certificate authorities of the operator's own, which are trusted beside the public ones.
+//! The operator's certificate authorities, which are trusted in addition to the public ones.
 
 use rustls::RootCertStore;
 use rustls_pki_types::pem::PemObject;
@@ -6,10 +6,10 @@ use rustls_pki_types::{CertificateDer, TrustAnchor};
 use std::fs;
 use std::path::Path;
 
-/// The certificates in a PEM file.
+/// Returns the certificates in a PEM file.
 ///
 /// # Errors
-/// Why it cannot be used, beginning with its name: it cannot be read, or holds none.
+/// The file name and the reason why it cannot be used: it cannot be read, or holds no certificate.
 pub fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let wrong = |why: String| format!("{}: {why}", file.display());
     let text = fs::read(file).map_err(|error| wrong(error.to_string()))?;
@@ -18,7 +18,7 @@ pub fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> 
     if found.is_empty() { Err(wrong("holds no certificate".into())) } else { Ok(found) }
 }
 
-/// What is trusted of them.
+/// Returns the trust anchors in a PEM file.
 ///
 /// # Errors
 /// Those of [`authorities`], and of a certificate that cannot be used.

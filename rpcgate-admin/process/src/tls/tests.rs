@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, duplex};
 use tokio_rustls::TlsConnector;
 
-/// The key and the certificate of `a.example`, in one text.
+/// Returns the key and the certificate of `a.example`, in one text.
 pub(super) fn ordered(until: i32) -> String {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["a.example".into()]).unwrap();
@@ -18,7 +18,7 @@ pub(super) fn ordered(until: i32) -> String {
     format!("{}{}", key.serialize_pem(), params.self_signed(&key).unwrap().pem())
 }
 
-/// A certificate that is ordered in this folder, where clients need certificates.
+/// Returns a certificate that is ordered in this folder, where clients need certificates.
 fn of(dir: &TempDir) -> Certificate {
     let clients = dir.path().join("clients.pem");
     std::fs::write(&clients, ordered(2030)).unwrap();
@@ -27,7 +27,7 @@ fn of(dir: &TempDir) -> Certificate {
     Certificate::load(&CertificatePaths::of_management(&tls, &acme).unwrap()).unwrap()
 }
 
-/// Trusts everybody, and keeps what it was shown in the connection.
+/// Trusts every certificate. The connection keeps the one that it was shown.
 #[derive(Debug)]
 struct Anyone;
 
@@ -66,11 +66,11 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
-/// A certificate, and the protocol that was chosen.
+/// A certificate, and the chosen protocol.
 type Shown = (Vec<u8>, Option<Vec<u8>>);
 
-/// What a client reads that offers these protocols for this name: the certificate and the protocol. Its end of the connection is
-/// closed after the handshake.
+/// Connects a client that offers these protocols for this name, and returns the certificate and the protocol that it
+/// gets. Its end of the connection is closed after the handshake.
 async fn shown(
     certificate: &Certificate,
     name: &'static str,
@@ -87,7 +87,7 @@ async fn shown(
     let client = async {
         let connector = TlsConnector::from(Arc::new(config));
         let mut stream = connector.connect(ServerName::try_from(name).unwrap(), ours).await?;
-        // With TLS 1.3 the refusal of a client comes after its handshake.
+        // With TLS 1.3, the refusal of a client comes after its handshake.
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).await?;
         let session = stream.get_ref().1;

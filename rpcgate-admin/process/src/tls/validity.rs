@@ -1,4 +1,4 @@
-//! From when until when a certificate is valid: RFC 5280, section 4.1.2.5. Of X.509 nothing else is read here.
+//! The validity period of a certificate (RFC 5280, section 4.1.2.5). Nothing else of X.509 is read here.
 
 use rpcgate_config::parse_moment;
 use rpcgate_core::clock::Time;
@@ -8,10 +8,10 @@ const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
-/// The version of a certificate, which may be absent.
+/// The tag of a certificate's optional version.
 const VERSION: u8 = 0xa0;
 
-/// An element of DER: its tag, its content, and what follows it.
+/// Splits an element of DER into its tag, its content, and the rest.
 fn element(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = input.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -32,12 +32,12 @@ fn element(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, content, rest))
 }
 
-/// The content of the element of this kind with which `input` begins, and what follows it.
+/// Returns the content of the element of this kind at the start of `input`, and the rest.
 fn expect(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     element(input).filter(|(found, ..)| *found == tag).map(|(_, content, rest)| (content, rest))
 }
 
-/// A time, as microseconds; before 1970 it counts as that.
+/// Parses a time in microseconds; a time before 1970 counts as 1970.
 fn time(input: &[u8]) -> Option<(Time, &[u8])> {
     let (tag, content, rest) = element(input)?;
     let text = std::str::from_utf8(content).ok()?.strip_suffix('Z')?;
@@ -54,8 +54,8 @@ fn time(input: &[u8]) -> Option<(Time, &[u8])> {
     Some((at, rest))
 }
 
-/// The time from which a certificate in DER is valid, and the first moment at which it is no more. `None` if it cannot be
-/// read.
+/// Returns the period in which a certificate in DER is valid; its end is the first moment after it. `None` if it cannot
+/// be read.
 pub fn validity(certificate: &[u8]) -> Option<Range<Time>> {
     let (certificate, _) = expect(certificate, SEQUENCE)?;
     let (mut rest, _) = expect(certificate, SEQUENCE)?;

@@ -1,4 +1,4 @@
-//! Watches the files of the certificate: a new one is in use without a reload, as soon as it can be used.
+//! Watches the files of the certificate and loads a new one without a reload, once it can be used.
 
 use super::{Certificate, CertificateFiles, Content};
 use rpcgate_config::moment_text;
@@ -9,36 +9,36 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
-/// Time between two looks at the files. What renews certificates does so days before their end.
+/// The interval of the checks. Certificates are renewed days before their end.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// What has been seen of the files.
+/// The results of earlier checks.
 #[derive(Debug, Default)]
 struct CertificateWatch {
-    /// What the last look has found, if it was not what is in use.
+    /// The last contents found, if they were not those in use.
     found: Option<Content>,
-    /// What was refused last.
+    /// The last refused contents.
     refused: Option<Content>,
-    /// From when on that can be used, if it was refused because it is not valid yet.
+    /// The start of their validity, if they were refused because it is in the future.
     valid_from: Option<Time>,
 }
 
-/// What a look has led to.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Look {
-    /// Nothing has changed, or it changes right now, or it was refused before.
+    /// The files have not changed, are changing right now, or were refused before.
     Nothing,
-    /// Another certificate is in use.
+    /// A new certificate was loaded.
     Renewed {
-        /// When that ends.
+        /// The end of its validity.
         until: Option<Time>,
     },
-    /// The new one cannot be used, so the old one stays.
+    /// The new certificate cannot be used, so the old one stays.
     Refused(String),
 }
 
 impl CertificateWatch {
-    /// Looks at the files, and takes a new certificate into use that can be used at `now`. It must be the same at two looks,
+    /// Checks the files, and loads a new certificate that can be used at `now`. It must be the same at two checks,
     /// because the certificate and its key are written one after the other.
     fn look(&mut self, certificate: &Certificate, now: Time) -> Look {
         let former = certificate.loaded();
@@ -77,12 +77,12 @@ impl CertificateWatch {
     }
 }
 
-/// The end of a certificate that is over at `now`.
+/// Returns the end of a certificate that is over at `now`.
 fn expired(valid: Option<&Range<Time>>, now: Time) -> Option<Time> {
     valid.map(|valid| valid.end).filter(|end| *end <= now)
 }
 
-/// Watches the files of `certificate`, until that is dropped.
+/// Watches the files of `certificate` until that is dropped.
 pub async fn watch(certificate: Weak<Certificate>, clock: Arc<dyn Clock>) {
     if let Some(certificate) = certificate.upgrade() {
         let loaded = certificate.loaded();
@@ -99,7 +99,7 @@ pub async fn watch(certificate: Weak<Certificate>, clock: Arc<dyn Clock>) {
         ticks.tick().await;
         let Some(certificate) = certificate.upgrade() else { return };
         let (watched, now) = (certificate.clone(), clock.now());
-        // A folder on a network may be slow.
+        // A network folder may be slow.
         let looked = tokio::task::spawn_blocking(move || {
             let look = watch.look(&watched, now);
             (watch, look)
@@ -145,7 +145,7 @@ pub(super) mod tests {
         watch: CertificateWatch,
     }
 
-    /// The PEM texts of a certificate that is valid in these years, and of its key.
+    /// Returns the PEM texts of a certificate that is valid in these years, and of its key.
     fn made(from: i32, until: i32) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".into()]).unwrap();

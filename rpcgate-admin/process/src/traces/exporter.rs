@@ -22,10 +22,10 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Extensions, Request, Status};
 
-/// The shortest time between two lines in the log about the collector.
+/// The minimum interval of log lines about the collector.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// A setting of a collector that cannot be used.
+/// The error for an unusable setting of a collector.
 #[derive(Debug, thiserror::Error)]
 #[error("telemetry.otlp.{key}: {why}")]
 pub struct BadCollector {
@@ -35,7 +35,7 @@ pub struct BadCollector {
     pub why: String,
 }
 
-/// Sends the spans of a queue until it is stopped. Dropped, it ends at once.
+/// Sends the spans of a queue until it is stopped. Ends at once when dropped.
 #[derive(Debug)]
 pub struct TraceExporter {
     stop: CancellationToken,
@@ -44,8 +44,8 @@ pub struct TraceExporter {
 }
 
 impl TraceExporter {
-    /// Starts to send what is put into the queue, in the name of `program` unless the settings have another; `None` without
-    /// a collector. Nothing is connected before there are spans. Runs inside a tokio runtime.
+    /// Starts to send queued spans in the name of `program`, or of the settings; `None` without a collector. Connects
+    /// when the first spans arrive. Runs inside a tokio runtime.
     ///
     /// # Errors
     /// [`BadCollector`]
@@ -72,7 +72,7 @@ impl TraceExporter {
         Ok(Some((queue, TraceExporter { stop, patience: settings.timeout, task })))
     }
 
-    /// Sends what is in the queue, for at most `telemetry.otlp.timeout`, and ends.
+    /// Sends the queued spans for at most `telemetry.otlp.timeout`, and ends.
     pub async fn stop(mut self) {
         self.stop.cancel();
         let Some(mut task) = self.task.take() else { return };
@@ -91,10 +91,10 @@ impl Drop for TraceExporter {
     }
 }
 
-/// Whether the collector takes a connection.
+/// Checks that the collector accepts a connection.
 ///
 /// # Errors
-/// Why it does not.
+/// The reason why it does not.
 pub async fn check_collector(settings: &OtlpSettings) -> Result<(), String> {
     let endpoint = endpoint(settings).map_err(|error| error.to_string())?;
     let Some(endpoint) = endpoint else { return Ok(()) };
@@ -105,7 +105,6 @@ pub async fn check_collector(settings: &OtlpSettings) -> Result<(), String> {
     }
 }
 
-/// The collector of these settings, if they have one.
 fn endpoint(settings: &OtlpSettings) -> Result<Option<Endpoint>, BadCollector> {
     let Some(url) = &settings.url else { return Ok(None) };
     let bad = |error: tonic::transport::Error| BadCollector { key: "url", why: cause(&error) };
@@ -120,7 +119,6 @@ fn endpoint(settings: &OtlpSettings) -> Result<Option<Endpoint>, BadCollector> {
     endpoint.tls_config(tls).map(Some).map_err(bad)
 }
 
-/// The headers of every request.
 fn metadata(settings: &OtlpSettings) -> Result<MetadataMap, BadCollector> {
     let mut headers = http::HeaderMap::new();
     for (name, value) in &settings.headers {
@@ -133,7 +131,7 @@ fn metadata(settings: &OtlpSettings) -> Result<MetadataMap, BadCollector> {
     Ok(MetadataMap::from_headers(headers))
 }
 
-/// What the spans are of.
+/// Returns the resource that the spans describe.
 fn resource(settings: &OtlpSettings, program: &'static str) -> Resource {
     let name = settings.service_name.clone().unwrap_or_else(|| program.to_owned());
     let described = vec![
@@ -145,7 +143,7 @@ fn resource(settings: &OtlpSettings, program: &'static str) -> Resource {
     Resource { attributes: attributes(described), ..Resource::default() }
 }
 
-/// The innermost reason of an error: the others say that something went wrong.
+/// Returns the innermost cause of an error; the outer ones only say that something failed.
 fn cause(error: &dyn Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -187,27 +185,27 @@ impl<T: SpanSource> ExporterTask<T> {
                         let (code, why) = (status.code(), cause(&status));
                         tracing::warn!(?code, "spans cannot be sent to the collector and are dropped: {why}");
                     }
-                    // It is not asked on and on: meanwhile what is put into the queue waits there.
+                    // Pauses before the next attempt; meanwhile the queue fills.
                     let _ = timeout(self.settings.interval, self.stop.cancelled()).await;
                 }
             }
         }
     }
 
-    /// What is in the queue next; `None` once it is stopped and empty.
+    /// Returns the next queued item; `None` once stopped and empty.
     async fn next(&mut self) -> Option<T> {
         tokio::select! {
             biased;
             item = self.receiver.recv() => item,
             () = self.stop.cancelled() => {
-                // Nothing is put in any more, and what is in it comes out.
+                // Refuses new items and drains the queue.
                 self.receiver.close();
                 self.receiver.recv().await
             }
         }
     }
 
-    /// Adds spans until there are enough to send, or others have not come in time.
+    /// Adds spans until there are enough to send, or the interval is over.
     async fn fill(&mut self, spans: &mut Vec<FinishedSpan>) {
         let enough = self.settings.batch as usize;
         let late = sleep(self.settings.interval);
@@ -229,7 +227,7 @@ impl<T: SpanSource> ExporterTask<T> {
         }
     }
 
-    /// Sends spans, and returns how many the collector rejected.
+    /// Sends spans, and returns the number that the collector rejected.
     async fn send(&mut self, spans: Vec<FinishedSpan>) -> Result<u64, Status> {
         let number = spans.len() as u64;
         let scope = InstrumentationScope {
@@ -243,7 +241,7 @@ impl<T: SpanSource> ExporterTask<T> {
         let resource_spans = vec![ResourceSpans { resource, scope_spans, schema_url: String::new() }];
         let message = ExportTraceServiceRequest { resource_spans };
         let request = Request::from_parts(self.metadata.clone(), Extensions::default(), message);
-        // The deadline of the channel does not count the time until there is a connection.
+        // The channel's deadline does not include the connection setup.
         let sent = timeout(self.settings.timeout, self.client.export(request)).await;
         let answer = sent.map_err(|_| Status::deadline_exceeded("no answer in time"))??.into_inner();
         let rejected = answer.partial_success.map_or(0, |partial| partial.rejected_spans);
@@ -251,7 +249,7 @@ impl<T: SpanSource> ExporterTask<T> {
     }
 }
 
-/// When it was last logged that spans cannot be sent.
+/// The state of the log about failures to send spans.
 #[derive(Default)]
 struct FailureLog {
     last: Option<Duration>,
@@ -259,7 +257,7 @@ struct FailureLog {
 }
 
 impl FailureLog {
-    /// Whether a failure at `now` is logged.
+    /// Records a failure, and reports whether it is logged at `now`.
     fn is_due(&mut self, now: Duration) -> bool {
         self.fails = true;
         let is_due = self.last.is_none_or(|last| now.saturating_sub(last) >= LOG_EVERY);
@@ -269,7 +267,7 @@ impl FailureLog {
         is_due
     }
 
-    /// Spans were sent: whether they could not be before.
+    /// Records a success, and reports whether a failure preceded it.
     fn ends(&mut self) -> bool {
         std::mem::take(&mut self.fails)
     }

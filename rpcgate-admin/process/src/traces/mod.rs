@@ -1,7 +1,8 @@
-//! Traces on their way to an OpenTelemetry collector (`[telemetry.otlp]`), for both binaries.
+//! The export of traces to an OpenTelemetry collector (`[telemetry.otlp]`), for both binaries.
 //!
-//! What has ended is put into a queue, and nobody waits: if the queue is full it is dropped, and counted. A task takes from
-//! the queue, writes spans, and sends them in batches as OTLP over gRPC. A collector that is away costs spans, never a call.
+//! Finished items go into a queue without waiting: if it is full, they are dropped and counted. A task takes them from
+//! the queue, writes spans, and sends them in batches as OTLP over gRPC. An unavailable collector costs spans, never a
+//! call.
 
 mod exporter;
 mod queue;

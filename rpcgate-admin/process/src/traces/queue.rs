@@ -1,4 +1,4 @@
-//! The queue of what has ended, and the counts of spans.
+//! The queue of finished items, and the counts of spans.
 
 use super::span::FinishedSpan;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Something that has ended and has spans.
+/// A finished item with spans.
 pub trait SpanSource: Send + 'static {
-    /// Writes its spans.
+    /// Appends its spans to `spans`.
     fn write(self, spans: &mut Vec<FinishedSpan>);
 }
 
-/// What became of spans.
+/// The number of spans by result.
 #[derive(Debug, Default)]
 pub struct TraceCounts {
     pub(super) sent: AtomicU64,
@@ -22,8 +22,8 @@ pub struct TraceCounts {
 }
 
 impl TraceCounts {
-    /// Spans that the collector took, those that it rejected, those that it could not be sent, and those for which the queue
-    /// had no room.
+    /// Returns the spans that were sent, were rejected by the collector, could not be sent, and did not fit into the
+    /// queue.
     pub fn read(&self) -> [(&'static str, u64); 4] {
         [
             ("sent", self.sent.load(Relaxed)),
@@ -53,13 +53,14 @@ impl<T> fmt::Debug for SpanQueue<T> {
 }
 
 impl<T: SpanSource> SpanQueue<T> {
-    /// A queue with room for so many, its other end, and its counts.
+    /// Returns a queue with the capacity `room`, and its receiver.
     pub(super) fn new(room: usize) -> (Self, Receiver<T>) {
         let (sender, receiver) = channel(room.max(1));
         (SpanQueue { sender, counts: Arc::default() }, receiver)
     }
 
-    /// Puts in what `make` makes, which has so many spans. Without room it is not made, and its spans are counted.
+    /// Queues the item that `make` creates, which has `spans` spans. If the queue is full, does not call `make` and
+    /// counts the spans as dropped.
     pub fn push(&self, spans: usize, make: impl FnOnce() -> T) {
         match self.sender.try_reserve() {
             Ok(place) => place.send(make()),
@@ -69,7 +70,7 @@ impl<T: SpanSource> SpanQueue<T> {
         }
     }
 
-    /// What became of the spans.
+    /// Returns the counts of spans.
     pub fn counts(&self) -> &Arc<TraceCounts> {
         &self.counts
     }

@@ -1,4 +1,4 @@
-//! A span that has ended, and its form in OTLP.
+//! A finished span, and its form in OTLP.
 
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value::Value};
 use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
@@ -7,12 +7,12 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::trace::{SpanId, TraceContext};
 use std::borrow::Cow;
 
-/// The part of a program in a span.
+/// The role of the program in a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpanRole {
-    /// It answers a request.
+    /// Answers a request.
     Server,
-    /// It makes one.
+    /// Makes a request.
     Client,
 }
 
@@ -23,7 +23,7 @@ pub enum SpanValue {
     Text(Cow<'static, str>),
     /// A number.
     Number(i64),
-    /// Whether something is so.
+    /// A boolean.
     Is(bool),
 }
 
@@ -72,27 +72,27 @@ impl From<bool> for SpanValue {
 /// Names and values.
 pub type SpanAttributes = Vec<(&'static str, SpanValue)>;
 
-/// Something that happened in a span.
+/// An event in a span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpanEvent {
-    /// What.
+    /// The name of the event.
     pub name: &'static str,
-    /// When.
+    /// The time of the event.
     pub time: Time,
-    /// What else is known of it.
+    /// The attributes of the event.
     pub attributes: SpanAttributes,
 }
 
-/// A span that has ended.
+/// A finished span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FinishedSpan {
-    /// Its trace, and itself.
+    /// Its trace and identifier.
     pub context: TraceContext,
-    /// The span of which it is a part, if there is one.
+    /// Its parent span, if any.
     pub parent: Option<SpanId>,
-    /// Whether that span is another program's.
+    /// True if the parent belongs to another program.
     pub has_remote_parent: bool,
-    /// The part of the program in it.
+    /// The role of the program.
     pub role: SpanRole,
     /// Its name.
     pub name: Cow<'static, str>,
@@ -100,11 +100,11 @@ pub struct FinishedSpan {
     pub began: Time,
     /// Its end.
     pub ended: Time,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub error: Option<Cow<'static, str>>,
-    /// What is known of it.
+    /// Its attributes.
     pub attributes: SpanAttributes,
-    /// What happened in it.
+    /// Its events.
     pub events: Vec<SpanEvent>,
 }
 
@@ -148,7 +148,6 @@ fn nanos(time: Time) -> u64 {
     time.micros().saturating_mul(1_000)
 }
 
-/// Attributes in OTLP.
 pub(super) fn attributes(all: SpanAttributes) -> Vec<KeyValue> {
     let one = |(key, value): (&'static str, SpanValue)| {
         let value = match value {
