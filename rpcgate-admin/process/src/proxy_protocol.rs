@@ -153,7 +153,7 @@ pub struct ProxyPeers {
 }
 
 impl ProxyPeers {
-    /// The peers in `networks`.
+    /// Creates the set of peers in `networks`.
     pub fn new(networks: &[IpNet]) -> Self {
         ProxyPeers { networks: networks.into(), is_reported: Arc::default() }
     }

@@ -43,7 +43,7 @@ async fn chains_and_methods_are_counted_over_all_tenants_however_far_rollups_are
             let found = store.method_totals("toy", hours.clone(), limit).await.unwrap();
             found.into_iter().map(|one| (one.method, one.calls)).collect()
         };
-        // A method of which every call was refused takes no place from others.
+        // A method whose calls were all refused does not displace others.
         assert_eq!(told(9).await, [("b".to_owned(), 6), ("a".to_owned(), 3)]);
         assert_eq!(told(1).await, [("b".to_owned(), 6)]);
         assert_eq!(store.method_totals("sol", hours.clone(), 9).await.unwrap(), []);

@@ -14,7 +14,7 @@ async fn a_database_says_what_it_is_and_takes_writes() {
     let is_file = site.folder().is_some();
     let software = if is_file { "SQLite 3." } else { "PostgreSQL 1" };
     assert!(condition.software.starts_with(software), "{condition:?}");
-    // A server's clock is that of this machine; a file has none.
+    // A server's clock is that of this machine; a file has no clock.
     assert_eq!(condition.now.is_none(), is_file, "{condition:?}");
     assert!(condition.now.is_none_or(|now| now > Time::from_secs(1_700_000_000)), "{condition:?}");
     store.try_write().await.unwrap();

@@ -16,7 +16,6 @@ const START: u64 = 500_012;
 const OURS: TenantId = TenantId(1);
 const THEIRS: TenantId = TenantId(2);
 
-/// A usage database, and a gateway that ships to it.
 struct Fixture {
     _site: TestDatabase,
     store: UsageStore,
@@ -33,7 +32,7 @@ impl Fixture {
     async fn ship(&mut self, deeds: &[SampleRecord]) {
         let shipment = self.sender.pack(deeds);
         self.store.ship(&shipment).await.unwrap();
-        // The second time it is recognised, and nothing is charged again.
+        // The second shipment is recognised and charges nothing.
         assert!(
             matches!(self.store.ship(&shipment).await, Err(ShipError::Moved))
                 || shipment.marks[0].from == shipment.marks[0].to
@@ -41,7 +40,7 @@ impl Fixture {
     }
 }
 
-/// What `deeds` owe in `hours`, counted one by one.
+/// Returns the debt for `deeds` in `hours`, counted one by one.
 fn owed(deeds: &[SampleRecord], tenant: TenantId, hours: &Range<u64>) -> Vec<Charged> {
     type Account<'a> = (ProjectId, &'a str, &'a str, Price);
     let mut owed: BTreeMap<Account<'_>, (Tier, u64, u64)> = BTreeMap::new();

@@ -17,7 +17,6 @@ fn at(secs: u64) -> Time {
     Time::from_secs(NOON + secs)
 }
 
-/// A gateway, and the usage database that it ships to.
 struct Fixture {
     sender: SampleShipper,
     store: UsageStore,
@@ -41,7 +40,6 @@ impl Fixture {
         self.store.ship_with_allowances(&shipment, &each(allowed)).await.unwrap();
     }
 
-    /// Ships without any known allowance.
     async fn ship_without_allowances(&mut self, deeds: &[SampleRecord]) {
         let shipment = self.sender.pack(deeds);
         self.store.ship(&shipment).await.unwrap();
@@ -57,12 +55,12 @@ fn each(allowed: u64) -> BTreeMap<TenantId, u64> {
     [(OURS, allowed), (THEIRS, allowed)].into()
 }
 
-/// Requests of our tenant that the plan windows have counted.
+/// Returns requests of our tenant that the plan windows have counted.
 fn requests(time: Time, many: u32) -> SampleRecord {
     SampleRecord { windowed: many, ..deed(110, time, vec![item("a")]) }
 }
 
-/// Calls of our tenant that were refused with 429.
+/// Returns calls of our tenant that were refused with 429.
 fn refused(time: Time, many: u32) -> SampleRecord {
     let item = SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, calls: many, ..item("a") };
     SampleRecord { windowed: 0, ..deed(110, time, vec![item]) }
@@ -145,7 +143,7 @@ async fn of_many_gateways_exactly_one_raises_a_notification() {
                     let shipment = fixture.sender.pack(&deeds);
                     match fixture.store.ship_with_allowances(&shipment, &each(120)).await {
                         Ok(()) => break,
-                        // Another write held the lock for too long: nothing of this shipment was stored.
+                        // Another write held the lock for too long, so this shipment was not stored.
                         Err(ShipError::Store(StoreError::Unavailable(_))) => {
                             fixture.sender.take_back(&shipment);
                         }

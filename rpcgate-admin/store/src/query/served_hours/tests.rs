@@ -6,7 +6,6 @@ use rpcgate_core::usage::sample::{SampleRecord, SampleShipper, deed, item};
 /// The first hour of a UTC day.
 const MIDNIGHT: u64 = 500_016;
 
-/// Calls of a tenant's key in an hour.
 fn called(key: u128, chain: &'static str, hour: u64, methods: &[&str]) -> SampleRecord {
     let at = Time::from_secs(hour * 3_600 + 7);
     SampleRecord { chain, ..deed(key, at, methods.iter().map(item).collect()) }
@@ -30,7 +29,7 @@ async fn the_calls_of_all_tenants_are_added_up_whether_they_are_summed_or_not() 
     store.ship(&SampleShipper::new(1).pack(&calls)).await.unwrap();
     let all = [(0, "eth".to_owned(), 3), (1, "btc".to_owned(), 1), (2, "eth".to_owned(), 1)];
     assert_eq!(requests(MIDNIGHT..MIDNIGHT + 3).await, all);
-    // However far the rollups are added to the sums, the answer is the same.
+    // The result does not depend on the position of the sums.
     for until in [MIDNIGHT + 1, MIDNIGHT + 2, MIDNIGHT + 4] {
         while store.sum(until, 1).await.unwrap() {
             assert_eq!(requests(MIDNIGHT..MIDNIGHT + 3).await, all, "until {until}");

@@ -19,14 +19,13 @@ const HOURS: Range<u64> = START..START + 60;
 const OURS: TenantId = TenantId(1);
 const THEIRS: TenantId = TenantId(2);
 
-/// A usage database, and a gateway that ships to it.
 struct Fixture {
     site: TestDatabase,
     store: UsageStore,
     position: u64,
-    /// The records that were shipped and have not been removed.
+    /// The shipped records that were not removed.
     deeds: Vec<SampleRecord>,
-    /// The first hour that has not been removed.
+    /// The first hour that was not removed.
     kept: u64,
 }
 
@@ -62,7 +61,7 @@ impl Fixture {
     async fn retain(&mut self, hour: u64) {
         self.store.retain(Time::from_secs(0), Time::from_secs(hour * HOUR)).await.unwrap();
         self.kept = hour;
-        // As a gateway does: if its mark was removed, it ships from the beginning of the segment.
+        // Like a gateway, ships from the start of the segment if its mark was removed.
         if self.store.marks(GatewayId(7), SegmentId(0)).await.unwrap().is_empty() {
             self.position = 0;
         }
@@ -87,7 +86,7 @@ impl Fixture {
         transaction.commit().await.unwrap();
     }
 
-    /// Numbers that change with the sums.
+    /// Returns numbers that change with the sums.
     async fn sums(&self) -> (i64, i64) {
         let all =
             "SELECT coalesce(sum(requests + ws_messages + request_bytes + window_requests), 0) FROM sums";
@@ -204,7 +203,7 @@ fn views_equal_a_count_regardless_of_the_progress_of_sums_and_late_records() {
                     fixture.retain(START + kept).await;
                     fixture.check_all(&some).await;
                 }
-                // A gateway that was unreachable for long: some of its records are older than the removed ones.
+                // A gateway that was unreachable for long has records older than the removed ones.
                 fixture.ship(rest).await;
                 fixture.check_all(&some).await;
                 fixture.finish(9).await;
@@ -215,7 +214,7 @@ fn views_equal_a_count_regardless_of_the_progress_of_sums_and_late_records() {
         .unwrap();
 }
 
-/// A call of each of two tenants' keys in every hour.
+/// Returns a call of each of two tenants' keys in every hour.
 fn every_hour() -> Vec<SampleRecord> {
     let calls = HOURS.flat_map(|hour| {
         [110, 111, 120, 210]
@@ -272,13 +271,13 @@ async fn a_step_takes_a_bounded_number_of_rollups_of_any_tenant_and_splits_no_ke
         (hour, fixture.number("SELECT count(*) FROM sums WHERE level = 5").await)
     };
     assert_eq!(reached(&fixture).await, (START, 0));
-    // Two rows for each key. Where a step ends within those of a key, the next one begins with them.
+    // Two rows for each key. If a step ends within those of a key, the next one begins with that key.
     for (rows, summed) in [(3, 2), (1, 4), (3, 6)] {
         assert!(fixture.store.sum(START + 1, rows).await.unwrap());
         assert_eq!(reached(&fixture).await, (START, summed));
         fixture.check_all(&(START..START + 2)).await;
     }
-    // Late usage of a key that is summed is added at once; that of another key waits for its step.
+    // Late usage of a summed key is added at once; that of other keys waits for its step.
     fixture.ship(&[110, 210].map(|key| deed(key, early, vec![item("c")]))).await;
     assert_eq!(reached(&fixture).await, (START, 7));
     fixture.check_all(&(START..START + 2)).await;

@@ -16,7 +16,7 @@ fn token(number: u128) -> Digest {
     Digest::of(&format!("token {number}"))
 }
 
-/// Registers the owner with this number, with a solution of its own.
+/// Registers the owner with this number, with a separate solution.
 async fn register(store: &Store, number: u128, email: &str, now: Time) -> Registered {
     let solved = Digest::of(&format!("solution {number}"));
     register_with(store, number, email, solved, now).await
@@ -268,7 +268,7 @@ async fn unconfirmed_accounts_are_removed_with_everything_they_own() {
     assert!(!store.audit(AuditSubject::Tenant(id(2)), 9).await.unwrap().is_empty(), "audit entries stay");
 }
 
-/// An invoice of a tenant, as every program with access to the database could write one.
+/// Writes an invoice of a tenant, as any program with access to the database could.
 async fn put_invoice(store: &Store, tenant: TenantId) {
     let id = tenant.to_string().replace('-', "");
     let id = if store.database.server().is_some() { format!("'{id}'") } else { format!("x'{id}'") };

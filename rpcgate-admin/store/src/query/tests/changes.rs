@@ -11,7 +11,7 @@ async fn changed(seconds: &[u64]) -> (TestDatabase, Store) {
     (dir, store)
 }
 
-/// The number of changes that a sweep at this second removes, and the numbers of those that stay.
+/// Returns the number of changes that a sweep at this second removes, and the numbers of the others.
 async fn swept(store: &Store, second: u64) -> (u64, Vec<u64>) {
     let removed = store.sweep(later(second)).await.unwrap().changes;
     (removed, store.since(0).await.unwrap().into_iter().map(|change| change.number).collect())
@@ -50,7 +50,7 @@ async fn many_changes_are_read_a_thousand_at_a_time() {
 
 #[tokio::test]
 async fn a_clock_that_steps_back_leaves_no_gap() {
-    // The second was written by a clock that was ahead.
+    // The second one was written by a clock that was ahead.
     let (_dir, store) = changed(&[0, 5 * HOUR, 1, 6 * HOUR]).await;
     assert_eq!(swept(&store, 3 * HOUR).await, (1, vec![2, 3, 4]));
     assert_eq!(swept(&store, 6 * HOUR).await, (2, vec![4]));

@@ -157,7 +157,7 @@ async fn old_versions_are_swept_and_what_is_in_force_stays() {
     let newest = record("one", 3, false, 2).await;
     record("gone", 1, true, 3).await;
     store.put_weight("eth", "eth_call", 5, later(4)).await.unwrap();
-    // It is still running, and says so.
+    // It reports that it is still running.
     assert_eq!(record("one", 3, false, DAYS).await, newest);
     let swept = store.sweep(later(DAYS + 9)).await.unwrap();
     assert_eq!(

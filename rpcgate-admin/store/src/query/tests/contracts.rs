@@ -112,7 +112,7 @@ async fn contracts_are_bounded_though_they_are_made_at_once() {
     for id in 1..=most - 4 {
         store.create_contract(&contract(id, 0, Some(1), 1), now()).await.unwrap();
     }
-    // Those that have ended count as well.
+    // Ended ones count too.
     let made = (most - 3..=most + 8).map(|id| {
         let store = store.clone();
         tokio::spawn(async move { store.create_contract(&contract(id, 0, None, 1), later(9)).await })

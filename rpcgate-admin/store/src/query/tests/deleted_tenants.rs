@@ -13,7 +13,7 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::{DatabaseTransaction, EntityTrait};
 use uuid::Uuid;
 
-/// Every table in which a tenant has rows, except those of users, which go at once.
+/// The tables with rows of a tenant, except those of users, which are removed at once.
 const TABLES: [&str; 9] = [
     "keys",
     "quotas",
@@ -96,7 +96,7 @@ async fn furnished() -> (TestDatabase, Store) {
     (dir, store)
 }
 
-/// Closes a period of [`TENANT`], with an invoice of so many cents if there are any.
+/// Closes a period of [`TENANT`], with an invoice of `total` cents unless that is zero.
 async fn close(store: &Store, total: u64) -> Option<crate::InvoiceNumber> {
     let amounts =
         InvoiceAmounts { subtotal: total, tax_name: String::new(), tax_basis_points: 0, tax: 0, total };

@@ -6,7 +6,7 @@ const NODES: [&str; 2] = ["http://a", "http://b"];
 async fn of_two_operators_who_drain_the_last_two_nodes_at_once_one_is_refused() {
     let (site, store) = empty().await;
     if store.database.server().is_some() {
-        // Those who run the database may have chosen that a transaction reads what there was at its begin.
+        // The database's operators may have chosen that a transaction reads the state at its start.
         let chosen = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = %L', \
                       current_database(), 'repeatable read'); END $$";
         store.execute(chosen).await;

@@ -134,7 +134,7 @@ async fn what_waits_for_a_later_time_is_not_in_line_and_joins_it_when_it_is_due(
     assert_eq!(claim(&store, 9, &room(9, &[]), later(31)).await, [0; 0]);
     assert_eq!(in_line().await, 0, "all are claimed or wait");
     assert_eq!(store.oldest_due_delivery(later(50)).await.unwrap(), Some(later(32)));
-    // The leases of 3, 4 and 12 are over, 11 and 1 are tried again.
+    // The leases of 3, 4 and 12 are over, 11 and 1 are retried.
     assert_eq!(claim(&store, 9, &room(0, &[(2, 9)]), later(60)).await, [12, 11]);
     assert_eq!(in_line().await, 3, "those of the endpoint without room");
     let mut rest = claim(&store, 9, &room(9, &[]), later(60)).await;
@@ -172,7 +172,7 @@ async fn no_project_gets_more_than_its_room_and_hides_no_other_however_many_endp
         let each_tenant = TenantRoom { projects: [(PROJECT, most)].into(), ..room(3, &[]).each_tenant };
         ClaimRoom { each_tenant, ..room(3, &[]) }
     };
-    // The first project alone has more that is due than a claim looks at.
+    // The first project alone has more due deliveries than a claim looks at.
     let mut claimed = claim(&store, 20, &of_first(5), later(10)).await;
     claimed.sort_unstable();
     assert_eq!((claimed.len(), &claimed[..3]), (8, &[1, 2, 3][..]));
@@ -198,7 +198,7 @@ async fn no_tenant_gets_more_than_its_room_and_hides_no_other_however_many_proje
         let first = TenantRoom { all, each_project: 2, projects: HashMap::new() };
         ClaimRoom { tenants: [(TENANT, first)].into(), ..room(3, &[]) }
     };
-    // The first tenant alone has more that is due than a claim looks at.
+    // The first tenant alone has more due deliveries than a claim looks at.
     let mut claimed = claim(&store, 20, &of_first(5), later(10)).await;
     claimed.sort_unstable();
     assert_eq!((claimed.len(), &claimed[..3]), (8, &[1, 2, 3][..]));
@@ -248,7 +248,7 @@ async fn of_parallel_dispatchers_one_gets_each_delivery() {
     })
     .await;
     let mut all: Vec<_> = claims.into_iter().flatten().collect();
-    // One that met only rows which others had locked has stopped before the end.
+    // A claim that met only locked rows has stopped before the end.
     loop {
         let some = claim(&last, 20, &room(15, &[]), later(2)).await;
         if some.is_empty() {
@@ -305,7 +305,7 @@ async fn a_late_end_of_an_attempt_sets_nothing_back_and_an_acknowledgement_count
             store.finish_attempts(&[ended(id, 1, number, again(50))], later(2)).await.unwrap();
         }
     }
-    // The end of an attempt of this number by a dispatcher that was taken for dead.
+    // Returns the end of an attempt by a dispatcher that was considered dead.
     let late = |id, number, then| EndedAttempt { started_at: later(0), ..ended(id, 1, number, then) };
     let late = |id, number, then| EndedAttempt { took: Duration::from_secs(9), ..late(id, number, then) };
     let ends = [late(1, 1, again(5)), late(2, 3, AfterAttempt::Failed), late(3, 2, AfterAttempt::Delivered)];
@@ -323,7 +323,7 @@ async fn a_late_end_of_an_attempt_sets_nothing_back_and_an_acknowledgement_count
         }
         assert_eq!(store.stored_delivery(DeliveryId(1)).await.due_at, later(50));
     }
-    // The attempt that follows has the next number, which the late one's row has taken.
+    // The next attempt has the next number, which the row of the late one has taken.
     store.finish_attempts(&[ended(1, 1, 4, again(99))], later(61)).await.unwrap();
     let stored = store.stored_delivery(DeliveryId(1)).await;
     assert_eq!((stored.attempts, stored.due_at, stored.ended.len()), (5, later(99), 5));
@@ -459,7 +459,7 @@ async fn while_a_tenant_is_suspended_its_deliveries_wait_for_a_day() {
     due(&store, 3, 300..302, later(2)).await;
     assert_eq!(claim(&store, 1, &room(9, &[]), later(10)).await.len(), 1);
     store.suspend(TENANT, later(11)).await.unwrap();
-    // The deliveries that have been due for longest, all that a claim of this size looks at, are the suspended one's.
+    // The longest due deliveries, all that a claim of this size looks at, belong to the suspended one.
     let mut claimed = claim(&store, 4, &room(9, &[]), later(100)).await;
     claimed.sort_unstable();
     assert_eq!(claimed, [300, 301]);

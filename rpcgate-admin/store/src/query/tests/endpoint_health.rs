@@ -1,4 +1,4 @@
-//! Tests of how well endpoints get their deliveries, of lists of deliveries, and of the endpoints of a tenant.
+//! Tests of delivery statistics, of lists of deliveries, and of the endpoints of a tenant.
 
 use super::webhooks::{WEBHOOK, webhook};
 use super::*;

@@ -26,7 +26,7 @@ fn block(height: u64, hash: &str) -> BlockRef {
     BlockRef::new(height, hash, format!("before {hash}"), 1).with_place("a place")
 }
 
-/// Events of a block that one endpoint gets at once, and the other after two more blocks.
+/// Returns events of a block that one endpoint gets at once, and the other after two more blocks.
 fn events(block: &BlockRef, count: usize) -> Vec<MatchedEvent> {
     let matched = |webhook: WebhookId, confirmations| MatchedSubscription {
         subscription: SubscriptionId(webhook.0 + 16),
@@ -49,7 +49,7 @@ async fn append(store: &Store, block: &BlockRef, count: usize) {
     assert_eq!(done, WatchOutcome::Done);
 }
 
-/// The deliveries of an endpoint: block, whether it takes back, status, each with its number.
+/// Counts the deliveries of an endpoint by block, removal and status.
 fn of(deliveries: &[SampleDelivery], webhook: WebhookId) -> BTreeMap<(String, bool, String), usize> {
     let mut counts = BTreeMap::new();
     for one in deliveries.iter().filter(|one| one.webhook == webhook) {
@@ -143,7 +143,7 @@ async fn what_is_taken_back_is_told_to_those_who_were_told_and_what_waited_is_re
     append(&store, &block(1, "a"), 2).await;
     append(&store, &block(2, "x"), 0).await;
     assert_eq!(store.followed("eth").await.unwrap().replaced_until, Some(3));
-    // It has gone twice now, and is told of twice.
+    // It was taken back twice now, and is reported twice.
     store.take_back(&LEASE, &block(2, "x"), later(2)).await.map(drop).unwrap();
     store.take_back(&LEASE, &block(1, "a"), later(2)).await.map(drop).unwrap();
     let twice = [("a", false, "pending", 4), ("a", true, "pending", 4)];
@@ -170,7 +170,7 @@ async fn a_crash_between_any_two_transactions_neither_repeats_nor_loses() {
     let all = store.sample_deliveries().await;
     assert_eq!(of(&all, SOON), counted(&[("b", false, "pending", 5)]));
     assert_eq!(of(&all, LATER), counted(&[("b", false, "held", 5)]));
-    // Two held deliveries, two places in the log or two deliveries at once.
+    // Two held deliveries, two log entries or two deliveries at once.
     for stop in 0..6 {
         let part = store.take_back_in_parts(&LEASE, &whole, 2, later(9), stop);
         part.await.map(drop).unwrap();

@@ -7,7 +7,7 @@ use crate::{
 
 const WEEK: u64 = 7 * 86_400;
 
-/// The invitation with this number, by this user.
+/// Returns the invitation with this number, by this user.
 pub(super) fn invitation(number: u128, by: u128) -> Invitation {
     Invitation {
         id: InvitationId(1_000 + number),
@@ -24,7 +24,7 @@ fn token(number: u128) -> Digest {
     Digest::of(&format!("invitation {number}"))
 }
 
-/// Creates an invitation with the token that has this number, by a user who is permitted to.
+/// Creates an invitation with the token that has this number, by a user with the permission.
 pub(super) async fn invite(store: &Store, invitation: &Invitation, number: u128) -> InviteOutcome {
     store.invite(invitation, &token(number), |_| true, &entry("member.invited")).await.unwrap()
 }
@@ -234,8 +234,8 @@ async fn expired_invitations_are_swept_and_those_of_a_tenant_go_with_it() {
     assert_eq!(swept.invitations, 1);
     assert_eq!(rows(&store, "invitations").await, 0);
 
-    // A tenant whose owner never confirmed the address has no invitations made through the API; if it has one
-    // nevertheless, that does not keep the tenant.
+    // A tenant with an unconfirmed owner has no invitations made through the API; if it has one nevertheless, that does
+    // not keep the tenant.
     let id = TenantId(77);
     let owner = User { tenant: Some(id), created_at: now(), ..user(7, "late@b.example") };
     let registration = Registration {

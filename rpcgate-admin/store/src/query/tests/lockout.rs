@@ -49,7 +49,7 @@ async fn wrong_passwords_that_lie_further_apart_lock_nothing() {
     for number in 0..40 {
         may(&store, EMAIL, later(number * 225)).await;
     }
-    // Four in the last moment of a quarter of an hour and four right after it are still eight within one.
+    // Four in the last moment of a quarter of an hour and four right after it are eight within 15 minutes.
     let from = 40 * 225 + 3_600;
     for number in 0..4 {
         may(&store, EMAIL, later(from + 899 - number)).await;
@@ -181,7 +181,7 @@ async fn unknown_addresses_cannot_fill_the_table() {
 async fn no_address_is_kept_in_the_clear() {
     let (dir, store) = empty().await;
     may(&store, "third@b.example", now()).await;
-    // A server's files are its own, and contain the same.
+    // A server's files are not accessible, and contain the same.
     let Some(folder) = dir.folder() else { return };
     for name in ["rpcgate.db", "rpcgate.db-wal"] {
         let bytes = std::fs::read(folder.join(name)).unwrap();

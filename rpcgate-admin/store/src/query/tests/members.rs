@@ -11,7 +11,7 @@ async fn member(store: &Store, number: u128, role: Role) -> User {
     made
 }
 
-/// Changes `member` to `role` in the name of `by`, who is permitted to.
+/// Changes `member` to `role` as `by`, who has the permission.
 async fn change(store: &Store, by: u128, member: u128, role: Option<Role>) -> MemberChangeOutcome {
     let change = MemberChange { tenant: TENANT, member: UserId(member), by: UserId(by), role };
     store.change_member(&change, |_, _| true, &[], &entry("member.changed")).await.unwrap()

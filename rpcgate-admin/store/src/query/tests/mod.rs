@@ -1,4 +1,4 @@
-//! Tests of the data that gateways read. The other subjects have files of their own.
+//! Tests of the data that gateways read. Other subjects have separate files.
 
 mod access_tokens;
 mod accounts;
@@ -104,13 +104,13 @@ fn key(id: KeyId, hash: KeyHash) -> Key {
     }
 }
 
-/// The caller of [`KEY`] as long as nothing is changed.
+/// Returns the caller of [`KEY`] before any change.
 fn caller() -> Caller {
     let plan = Plan::of(Tier::Standard);
     Caller::new(KEY, PROJECT, TENANT, plan).with_prefix("rpcg_0123456")
 }
 
-/// A user who manages [`TENANT`].
+/// Returns a user who manages [`TENANT`].
 fn user(id: u128, email: &str) -> User {
     User {
         id: UserId(id),
@@ -140,7 +140,7 @@ fn later(secs: u64) -> Time {
     now().plus(Duration::from_secs(secs))
 }
 
-/// The outcomes of `work` when many tasks run it at once.
+/// Returns the outcomes of `work` when many tasks run it at once.
 async fn at_once<T: Send + 'static, W: Future<Output = T> + Send + 'static>(
     many: u128,
     work: impl Fn(u128) -> W,
@@ -153,7 +153,6 @@ async fn at_once<T: Send + 'static, W: Future<Output = T> + Send + 'static>(
     done
 }
 
-/// The number of rows of a table.
 async fn rows(store: &Store, table: &str) -> i64 {
     let sql = format!("SELECT COUNT(*) FROM {table}");
     let counted = store.read(async |database| {
@@ -164,7 +163,7 @@ async fn rows(store: &Store, table: &str) -> i64 {
     counted.await.unwrap()
 }
 
-/// Executes `sql`, as every program with access to the database could. It is written in SQLite's dialect.
+/// Executes `sql` in SQLite's dialect, as any program with access to the database could.
 async fn fill(store: &Store, sql: &str) {
     let sql = match store.database.server() {
         None => sql.to_owned(),
@@ -209,7 +208,7 @@ async fn tells(store: &Store, change: Change, write: impl Future<Output = Result
     assert!(store.newest_change().await.unwrap() > before);
 }
 
-/// Runs `write`, which is refused, and checks that the feed contains nothing of it.
+/// Runs `write`, which is refused, and checks that it leaves no trace in the feed.
 async fn refused(store: &Store, write: impl Future<Output = Result<(), StoreError>>) -> String {
     let before = store.newest_change().await.unwrap();
     let error = write.await.unwrap_err();
@@ -471,7 +470,7 @@ async fn everything_is_there_again_after_reopening() {
     let before = (found(&store).await, store.overlay().await.unwrap(), store.since(0).await.unwrap());
     assert_eq!(before.0.caller.quota, quota);
     let mut urls = vec![dir.url().to_owned(); 2];
-    // The files on the disk at this moment, as if the process had been killed: the log is not checkpointed.
+    // The files on the disk now, as if the process had been killed: the log is not checkpointed.
     let killed = tempfile::tempdir().unwrap();
     if let Some(folder) = dir.folder() {
         for name in ["rpcgate.db", "rpcgate.db-wal"] {

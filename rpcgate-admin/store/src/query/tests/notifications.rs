@@ -21,7 +21,7 @@ async fn an_allowance_is_that_of_the_plan_for_each_key_that_can_be_used() {
     let mut own = plans.clone();
     own.standard.per_day = 7;
     assert_eq!(allowances(&own, now()).await, [(TENANT, 14), (OTHER, 0)].into());
-    // What operators set overrides the file.
+    // Operators' settings override the file.
     let change = PlanChange { per_day: Some(30), ..PlanChange::default() };
     store.put_plan(Tier::Standard, &change, now()).await.unwrap();
     store

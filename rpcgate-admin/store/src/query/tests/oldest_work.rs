@@ -1,4 +1,4 @@
-//! Tests of what waits for operators, and of the names beside it.
+//! Tests of the work that waits for operators, and of the names in it.
 
 use super::*;
 use crate::{LimitRequest, LimitRequestId, RequestStatus, Verdict};

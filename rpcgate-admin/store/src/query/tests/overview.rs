@@ -1,4 +1,4 @@
-//! Tests of what the overview of a tenant reads.
+//! Tests of the data for a tenant's overview.
 
 use super::webhooks::{WEBHOOK, webhook};
 use super::*;

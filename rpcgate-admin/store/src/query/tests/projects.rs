@@ -148,7 +148,6 @@ async fn settings_of_operators_can_be_read_one_by_one() {
     assert_eq!(store.plan_changes().await.unwrap(), BTreeMap::from([(Tier::Free, change)]));
 }
 
-/// Sets counts of the plan that tenants have here.
 async fn set_counts(store: &Store, counts: CountsChange) {
     let change = PlanChange { counts, ..PlanChange::default() };
     store.put_plan(tenant(TENANT).tier, &change, now()).await.unwrap();

@@ -4,7 +4,7 @@ use rpcgate_config::ScheduledChange;
 
 const DAY: u64 = 86_400;
 
-/// A change of the premium plan, `days` from now.
+/// Returns a change of the premium plan, `days` from now.
 fn change(id: u128, days: u64, figures: PlanChange) -> ScheduledPlanChange {
     let change = ScheduledChange { from: day(days), tier: Tier::Premium, figures };
     ScheduledPlanChange { id: ScheduledChangeId(id), change, created_at: now() }
@@ -23,7 +23,7 @@ fn members(members: u32) -> PlanChange {
     PlanChange { counts, ..PlanChange::default() }
 }
 
-/// What is in force for the premium plan at a time.
+/// Returns the override of the premium plan at a time.
 async fn premium(store: &Store, at: Time) -> PlanChange {
     store.overlay().await.unwrap().at(at).plans.get(&Tier::Premium).copied().unwrap_or_default()
 }

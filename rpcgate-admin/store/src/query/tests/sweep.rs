@@ -1,7 +1,7 @@
 use super::*;
 use crate::Swept;
 
-/// Old audit entries: enough for several steps.
+/// The number of old audit entries, enough for several steps.
 const OLD: u64 = 3_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,7 +25,7 @@ async fn programs_that_sweep_at_once_remove_everything_once() {
     assert_eq!(store.sweep(late).await.unwrap(), Swept::default(), "nothing is left");
 }
 
-/// The tables of a sweep, with the columns that make a row old if the value 1 in each number does not.
+/// The tables of a sweep, with the columns that make a row old where the value 1 in each number does not.
 const SWEPT: [(&str, &[(&str, &str)]); 28] = [
     ("access_tokens", &[]),
     ("attempts", &[]),
@@ -57,10 +57,8 @@ const SWEPT: [(&str, &[(&str, &str)]); 28] = [
     ("users", &[("tenant_id", "(SELECT id FROM tenants ORDER BY id LIMIT 1)")]),
 ];
 
-/// The error of a row that cannot be removed.
 const STUCK: &str = "this row stays";
 
-/// A column of a table on SQLite.
 struct TableColumn {
     name: String,
     kind: String,
@@ -68,9 +66,9 @@ struct TableColumn {
     is_key: bool,
 }
 
-/// Adds two old rows to each swept table. A trigger refuses to remove the first of them. (A reference to it would not do:
-/// rows here have no parents, and SQLite lets a statement break one reference if it also removes a row without a parent.)
-/// Tables whose newest row always stays get a third one.
+/// Adds two old rows to each swept table. A trigger refuses to remove the first one. (A reference to it does not
+/// suffice: rows here have no parents, and SQLite lets a statement break one reference if it also removes a row without
+/// a parent.) Tables whose newest row always stays get a third one.
 async fn put_stuck_rows(file: &std::path::Path) {
     let url = format!("sqlite://{}", file.display());
     let mut options = sea_orm::ConnectOptions::new(url);
@@ -137,7 +135,7 @@ async fn a_row_that_cannot_be_removed_keeps_no_other_row_and_no_registration_and
     }
     assert_eq!(failed.steps.len(), SWEPT.len(), "{failed}");
     assert!(failed.to_string().contains(STUCK), "{failed}");
-    // The account that cannot be removed gives its address away nevertheless.
+    // The account that cannot be removed gives up its address nevertheless.
     let sql = "SELECT email FROM users";
     let stuck = store.read(async |database| {
         let row = Statement::from_string(database.get_database_backend(), sql);

@@ -170,7 +170,7 @@ async fn of_closed_tickets_the_newest_are_kept_and_the_rest_go_with_what_belongs
     assert!(store.any_ticket(TicketId(1)).await.unwrap().is_none());
 }
 
-/// Makes as if a ticket had so many bytes of text.
+/// Sets the counted text of a ticket to `bytes`.
 async fn weigh(store: &Store, id: u128, bytes: u64) {
     let id = match store.database.server() {
         None => format!("x'{id:032x}'"),
@@ -218,7 +218,6 @@ async fn texts_of_a_tenant_are_bounded_together_and_closed_tickets_make_room() {
     add(&store, ticket(8)).await;
 }
 
-/// The bytes that are counted for all tickets.
 async fn sum(store: &Store) -> i64 {
     let sql = "SELECT CAST(sum(text_bytes) AS bigint) FROM tickets";
     let summed = store.read(async |database| {

@@ -1,4 +1,4 @@
-//! Tests of webhooks, the log of events and deliveries, and of what bounds them.
+//! Tests of webhooks, the log of events, deliveries, and their limits.
 
 use super::*;
 use crate::{
@@ -60,12 +60,12 @@ async fn listening() -> (TestDatabase, Store, Webhook) {
     (site, store, webhook)
 }
 
-/// Numbers from 1 to `many`, in table `n`.
+/// Returns SQL for a table `n` of the numbers from 1 to `many`.
 fn counted(many: u64) -> String {
     format!("WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {many})")
 }
 
-/// Adds deliveries of the only event to the only endpoint, made at the moments 1, 2, ….
+/// Adds deliveries of the only event to the only endpoint, made at the times 1, 2, ….
 async fn add_deliveries(store: &Store, many: u64, status: DeliveryStatus) {
     let columns = "id, webhook_id, event_id, status, replay, attempts, due_at, created_at";
     let select = format!(
@@ -227,7 +227,7 @@ async fn the_newest_deliveries_of_an_endpoint_are_kept_and_those_that_wait() {
     add_deliveries(&store, 700, DeliveryStatus::Pending).await;
     add_deliveries(&store, DELIVERIES_KEPT, DeliveryStatus::Delivered).await;
     let swept = store.sweep_events(DAY, now()).await.unwrap();
-    // Those of the same moment as the oldest that is kept are kept as well.
+    // Those made at the same time as the oldest kept one are kept too.
     assert_eq!(swept, SweptEvents { events: 0, deliveries: 350, webhooks: 0 });
     assert_eq!(rows(&store, "deliveries").await, DELIVERIES_KEPT as i64 + 351);
     assert_eq!(rows(&store, "deliveries WHERE status = 'pending'").await, 700);

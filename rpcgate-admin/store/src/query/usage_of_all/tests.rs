@@ -28,7 +28,6 @@ fn at(hour: u64) -> Time {
     Time::from_secs(hour * HOUR)
 }
 
-/// The first hour that a cell names.
 fn hour_of(cell: &Cell) -> u64 {
     match cell {
         Cell::Hour(time) | Cell::Day(time) => time.hour(),
@@ -36,7 +35,7 @@ fn hour_of(cell: &Cell) -> u64 {
     }
 }
 
-/// The units of projects by hour or day, counted one by one.
+/// Returns the units of projects by hour or day, counted one by one.
 fn expected_units(deeds: &[SampleRecord], by: Group) -> BTreeMap<(u64, ProjectId), u64> {
     let mut all = BTreeMap::new();
     for tenant in [TenantId(1), TenantId(2)] {
@@ -59,7 +58,7 @@ fn found_units(rows: &[ProjectUnits]) -> BTreeMap<(u64, ProjectId), u64> {
     all
 }
 
-/// The requests of keys that are more than `floor`, counted one by one.
+/// Returns the requests of keys that exceed `floor`, counted one by one.
 fn expected_keys(deeds: &[SampleRecord], by: Group, floor: u64) -> BTreeMap<(u64, KeyId), (u64, u64)> {
     let mut all: BTreeMap<(u64, KeyId), (u64, u64)> = BTreeMap::new();
     for tenant in [TenantId(1), TenantId(2)] {
@@ -89,12 +88,11 @@ fn found_keys(rows: &[KeyUse]) -> BTreeMap<(u64, KeyId), (u64, u64)> {
     all
 }
 
-/// Keys with more than 2 requests in an hour or 9 in a day.
+/// Selects keys with more than 2 requests in an hour or 9 in a day.
 fn keys_of(of: TenantSet) -> KeysAsk {
     KeysAsk { above_in_hour: 2, above_in_day: 9, of }
 }
 
-/// The rows of one tenant.
 fn part_of_answer(found: &UsageOfAll, tenant: TenantId) -> UsageOfAll {
     let mut part = found.clone();
     part.projects.retain(|row| row.tenant == tenant);

@@ -24,7 +24,7 @@ fn ask(hours: Range<u64>, groups: &[Group]) -> UsageAsk {
     UsageAsk::new(OURS, window).grouped(groups).unwrap()
 }
 
-/// A database in which a tenant has four rollups in each of three hours. A query by three columns is large above
+/// Opens a database in which a tenant has four rollups in each of three hours. A query by three columns is large above
 /// three rows, and reads at most eight.
 async fn open(site: &TestDatabase) -> UsageStore {
     let mut store = site.usage_within(Duration::from_secs(60)).await.unwrap();
