@@ -24,7 +24,6 @@ pub struct Acceptor {
 /// The limit on open connections, and the answer to excess ones. Listeners with clones of one share its slots.
 #[derive(Clone, Debug)]
 pub struct ConnectionBound {
-    /// The free slots; `None` for no limit.
     free: Option<Arc<Semaphore>>,
     answer: Vec<u8>,
 }

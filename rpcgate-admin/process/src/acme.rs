@@ -31,9 +31,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The interval of the checks of the folder.
 const EVERY: Duration = Duration::from_secs(5);
-/// The deadline of an order.
 const WITHIN: Duration = Duration::from_secs(600);
 /// The longest time until a newly signed certificate becomes valid. Clocks differ, and not every authority backdates
 /// its certificates.
@@ -88,7 +86,6 @@ pub struct CertificateOrders {
     client: Arc<AcmeClient>,
     clock: Arc<dyn Clock>,
     counts: Arc<OrderCounts>,
-    /// The logged time of the next order.
     told: AtomicU64,
 }
 
@@ -197,7 +194,6 @@ impl CertificateOrders {
         step
     }
 
-    /// Counts and logs the reason why no order begins now.
     fn rest(&self, idle: &IdleOrders) {
         match idle {
             IdleOrders::Elsewhere => {}
@@ -224,12 +220,10 @@ impl CertificateOrders {
 struct DueOrder {
     reason: OrderReason,
     order: LastOrder,
-    /// The stored state.
     state: OrderState,
     _lock: File,
 }
 
-/// The reason why no order begins.
 #[derive(Debug)]
 enum IdleOrders {
     /// No order is due.
@@ -282,7 +276,6 @@ fn begin(client: &AcmeClient, now: Time) -> io::Result<Result<DueOrder, IdleOrde
     Ok(Ok(DueOrder { reason, order, state, _lock: lock }))
 }
 
-/// Stores the result of an order, and replaces the certificate if the new one can be used.
 fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now: Time) -> OrderStep {
     let folder = &client.folder;
     let kept = ordered.and_then(|pem| {

@@ -154,7 +154,6 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// Checks that `answer` has the status 200; otherwise returns its status and body, or that it is not HTTP.
 fn judge(answer: &str) -> Result<(), &str> {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.lines().next());

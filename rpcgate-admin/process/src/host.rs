@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-/// The maximum length of a host name, in characters.
 const MAX_NAME: usize = 253;
 
 /// Returns the name of this machine, or of the container.

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 
-/// The maximum length of a name, in characters.
 const MAX_NAME: usize = 64;
 
 /// The name of an account on this machine, for the audit. Displayed as `ada`, or as `root, sudo by ada`.

@@ -11,7 +11,6 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The variable that overrides the configuration's filter.
 const FILTER: &str = "RPCGATE_LOG";
 
 /// Starts the log of this process. `RPCGATE_LOG` overrides the filter of `settings`. Keeps an installed subscriber, for

@@ -120,7 +120,6 @@ fn hedge(settings: &HedgeSettings) -> Option<HedgePolicy> {
     })
 }
 
-/// Returns the node with its addresses; `None` without addresses.
 fn node(chain: &ChainSettings, settings: &NodeSettings) -> Result<Option<NodeConfig>, String> {
     let mut node = None;
     for (key, url, transport) in [

@@ -22,7 +22,6 @@ impl<W: Write> CommandOutput<W> {
         CommandOutput { inner, is_closed: false }
     }
 
-    /// Returns the result of a write, or `dropped` if there is no reader.
     fn unless_closed<T>(&mut self, done: io::Result<T>, dropped: T) -> io::Result<T> {
         match done {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {

@@ -56,7 +56,6 @@ pub struct CertificatePaths {
     cert: PathBuf,
     key: PathBuf,
     clients: Option<(PathBuf, ClientAuth)>,
-    /// The folder of the certificate, if the program orders it.
     acme: Option<AcmeFolder>,
 }
 
@@ -129,7 +128,6 @@ pub struct Certificate {
     pub counts: CertificateCounts,
     /// The results of its orders, if the program [orders](super::acme) it.
     pub orders: Arc<OrderCounts>,
-    /// Permits for checks of names.
     checks: Arc<Semaphore>,
 }
 
@@ -181,7 +179,6 @@ impl Certificate {
         }
     }
 
-    /// Replaces `former`; returns `false` if that is no longer in use.
     fn renew(&self, former: &Arc<LoadedCertificate>, loaded: LoadedCertificate) -> bool {
         Arc::ptr_eq(&self.loaded.compare_and_swap(former, Arc::new(loaded)), former)
     }
@@ -208,7 +205,6 @@ impl Certificate {
     }
 }
 
-/// Does the handshake of a client, or of an authority that checks a name.
 async fn accept_or_answer<S>(
     stream: S,
     loaded: &LoadedCertificate,
@@ -263,7 +259,6 @@ struct CertificateFiles<'p> {
     paths: &'p CertificatePaths,
     cert: Result<Vec<u8>, String>,
     key: Result<Vec<u8>, String>,
-    /// The authorities of client certificates.
     clients: Option<Result<Vec<u8>, String>>,
 }
 
@@ -274,7 +269,6 @@ impl<'p> CertificateFiles<'p> {
         CertificateFiles { paths, cert: read(&paths.cert), key: read(&paths.key), clients }
     }
 
-    /// Returns a digest that identifies these contents.
     fn content(&self) -> Content {
         let mut digest = digest::Context::new(&digest::SHA256);
         for found in [Some(&self.cert), Some(&self.key), self.clients.as_ref()].into_iter().flatten() {
@@ -350,7 +344,6 @@ impl<'p> CertificateFiles<'p> {
     }
 }
 
-/// Parses the certificates in a file, at least one.
 fn certificates(found: &Result<Vec<u8>, String>) -> Result<Vec<CertificateDer<'static>>, String> {
     let found = found.as_ref().map_err(String::clone)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(found).collect();

@@ -32,7 +32,6 @@ const PROJECTS: u128 = 20;
 const KEYS: u128 = 3;
 const CHAINS: [&str; 10] = ["eth", "bsc", "polygon", "btc", "ltc", "tron", "sol", "near", "sui", "cosmos"];
 const METHODS: u64 = 15;
-/// The rollups of one shipment.
 const ROWS: usize = 2_000;
 
 const fn now() -> Time {
@@ -61,7 +60,6 @@ const fn tenant(number: u128) -> TenantId {
     TenantId(scattered(1, number))
 }
 
-/// A key that calls some methods of some chains.
 struct Caller {
     tenant: TenantId,
     project: ProjectId,
@@ -72,7 +70,6 @@ struct Caller {
     busy: u64,
 }
 
-/// Returns the keys of tenant 0, which is large, and of the small ones.
 fn callers() -> Vec<Caller> {
     let mut callers = Vec::new();
     for project in 0..PROJECTS {
@@ -105,7 +102,6 @@ fn callers() -> Vec<Caller> {
     callers
 }
 
-/// Returns the rollups of one hour, with `calls` calls in total.
 fn hour(number: u64, callers: &[Caller], calls: u64, dice: &mut Dice) -> Vec<Rollup> {
     let mut rows = Vec::new();
     let mut weights = Vec::new();

@@ -65,7 +65,6 @@ pub(super) struct Database {
     deadline: Duration,
 }
 
-/// The connections for writes, or those for reads.
 #[derive(Debug)]
 struct DatabasePool {
     location: DatabaseLocation,
@@ -235,7 +234,6 @@ impl Database {
         Ok(database)
     }
 
-    /// Returns the server unless the database is a file.
     pub(super) fn server(&self) -> Option<&Server> {
         match &self.writer.location {
             DatabaseLocation::File(_) => None,
@@ -275,7 +273,6 @@ impl Database {
         Ok(begun?)
     }
 
-    /// Returns the same database with another deadline for snapshots.
     pub(super) fn with_deadline(&self, deadline: Duration) -> Self {
         Database { deadline, ..self.clone() }
     }
@@ -289,7 +286,6 @@ impl Database {
         self.with_connection(&self.readers, Box::pin(read)).await
     }
 
-    /// Runs `work` on one consistent snapshot, within the deadline.
     pub(super) async fn snapshot<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
@@ -353,7 +349,6 @@ impl Database {
         self.with_connection(&self.writer, Box::pin(write)).await
     }
 
-    /// Runs `work` in `transaction`, then commits or rolls back.
     async fn finish<T, E: From<StoreError>>(
         &self,
         transaction: DatabaseTransaction,

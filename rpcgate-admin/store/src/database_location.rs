@@ -112,7 +112,6 @@ pub fn url_of(file: &Path) -> String {
     url
 }
 
-/// Decodes percent-escapes, or returns `None` if one is broken or the result is not UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();

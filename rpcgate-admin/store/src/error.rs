@@ -86,7 +86,6 @@ impl StoreError {
     }
 }
 
-/// The reason why the removal of old rows ended early.
 #[derive(Debug)]
 pub(super) enum RemovalStopped {
     /// Another program is removing them.
@@ -135,7 +134,6 @@ const UNAVAILABLE: [&str; 9] = ["08", "53", "57", "58", "55P03", "40001", "40P01
 
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
-/// Reports whether another connection holds a lock.
 pub(super) fn is_busy(error: &DbErr) -> bool {
     match cause(error).and_then(code) {
         Some(Code::Sqlite(code)) => matches!(code, BUSY | LOCKED),

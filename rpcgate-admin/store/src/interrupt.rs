@@ -72,7 +72,6 @@ mod tests {
     use sea_orm::{ConnectionTrait, DbBackend, Statement};
     use std::time::Duration;
 
-    /// A query that counts for about an hour.
     const LONG: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000000000) SELECT count(*) FROM n";
 
     #[tokio::test]

@@ -103,11 +103,8 @@ pub struct Store {
     /// The attempts that wait to be counted. They belong to no run and have no condition: an attempt counts whatever
     /// becomes of its request.
     attempts: AttemptQueue,
-    /// The audit entry that each write adds.
     entry: Option<Arc<Audit>>,
-    /// The run that each write belongs to.
     run: Option<Run>,
-    /// The condition of each write.
     expected: Option<Arc<Expected>>,
     /// The configured plans, which operators can override.
     plans: Arc<Plans>,

@@ -47,7 +47,6 @@ impl Store {
     }
 }
 
-/// Listens until the connection ends.
 async fn listen(server: &Server, quiet: Duration, patience: Duration, on_change: &(dyn Fn() + Send + Sync)) {
     let listening = async {
         let mut listener = PgListener::connect_with(&server.single()).await?;
@@ -88,7 +87,6 @@ mod tests {
     use tokio::sync::Notify;
     use tokio::task::JoinHandle;
 
-    /// Long enough on a loaded machine too.
     const ENOUGH: Duration = Duration::from_secs(60);
 
     async fn store(url: &str) -> Store {
@@ -101,7 +99,6 @@ mod tests {
         panic!("the server does not answer");
     }
 
-    /// Retries a change until the server accepts it.
     async fn change(store: &Store) {
         for _ in 0..100 {
             if store.switch_chain("toy", true, Time::from_secs(1)).await.is_ok() {

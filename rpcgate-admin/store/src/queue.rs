@@ -14,7 +14,6 @@ pub(super) const MAX_WAITING: usize = 128;
 
 const CLOSED: &str = "its connections are closed";
 
-/// The calls that wait for connections, in order of arrival.
 #[derive(Debug)]
 pub(super) struct Queue {
     connections: Arc<Semaphore>,
@@ -27,7 +26,6 @@ impl Queue {
         Queue::with_limit(connections, MAX_WAITING)
     }
 
-    /// Creates a queue in which at most `max_waiting` calls wait.
     pub(super) fn with_limit(connections: u32, max_waiting: usize) -> Self {
         let connections = usize::try_from(connections).unwrap_or(usize::MAX);
         let connections = connections.min(Semaphore::MAX_PERMITS);
@@ -67,7 +65,6 @@ impl Queue {
     }
 }
 
-/// A position in the queue, counted until it is dropped.
 struct WaitingGuard<'q>(&'q AtomicUsize);
 
 impl<'q> WaitingGuard<'q> {

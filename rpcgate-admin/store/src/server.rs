@@ -16,16 +16,13 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// The number of read connections of each store.
 pub(super) const READERS: u32 = 4;
 
-/// The idle time after which a connection is closed.
 const IDLE: Duration = Duration::from_secs(600);
 
 /// The age at which a connection is replaced, because its host name may then resolve to another server.
 const LIFE: Duration = Duration::from_secs(1_800);
 
-/// The error text for a server that may lose acknowledged writes.
 const LOSES_COMMITS: &str = "synchronous_commit is off, so what it acknowledges can be lost with the power: set it on, \
                              with ALTER DATABASE … SET synchronous_commit = on";
 
@@ -44,7 +41,6 @@ pub(super) enum AdvisoryLock {
 }
 
 impl AdvisoryLock {
-    /// Returns "rpcg" and a number.
     const fn key(self) -> i64 {
         0x7270_6367_0000_0000
             + match self {
@@ -77,14 +73,12 @@ pub(super) struct Server {
 }
 
 impl fmt::Debug for Server {
-    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.to_string()).finish()
     }
 }
 
 impl fmt::Display for Server {
-    /// Shows host, port and database name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.options;
         let socket = options.get_socket().map(|socket| socket.to_string_lossy());

@@ -24,7 +24,6 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 
 #[derive(Debug)]
 pub(super) struct UsagePermits {
-    /// The tenants that have queries running.
     tenants: Mutex<HashMap<TenantId, Weak<TenantPermits>>>,
     large: Queue,
 }
@@ -35,7 +34,6 @@ struct TenantPermits {
     large: Queue,
 }
 
-/// The permit to run a query, until it is dropped.
 pub(super) struct QueryPermit<'s> {
     all: &'s UsagePermits,
     permits: Arc<TenantPermits>,

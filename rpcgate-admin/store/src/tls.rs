@@ -13,7 +13,6 @@ const ROOTS: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
 const CERTIFICATES: [&str; 2] = ["sslcert", "ssl-cert"];
 const KEYS: [&str; 2] = ["sslkey", "ssl-key"];
 
-/// The value that selects the public authorities instead of a file.
 const SYSTEM: &str = "system";
 
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
@@ -26,7 +25,6 @@ pub(super) struct TlsOptions {
     key: Option<PathBuf>,
 }
 
-/// The verification of a server's identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     None,

@@ -29,7 +29,6 @@ use shape::TableShape;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// The deadline of each database for a whole transfer.
 const WHOLE: Duration = Duration::from_secs(86_400);
 
 /// The rows that were moved of one table.
@@ -119,7 +118,6 @@ pub async fn transfer(
     moved
 }
 
-/// Reports whether both names refer to one database.
 fn same(a: &DatabaseLocation, b: &DatabaseLocation) -> bool {
     match (a, b) {
         (DatabaseLocation::File(a), DatabaseLocation::File(b)) => {

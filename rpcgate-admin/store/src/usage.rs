@@ -19,7 +19,6 @@ pub struct UsageStore {
     pub(super) database: Database,
     /// Methods that are known to be stored: see [`UsageStore::ship`].
     known: Arc<Mutex<KnownMethods>>,
-    /// Rows that are known to be stored.
     rows: Arc<Mutex<KnownRows>>,
     /// The time, by the clock of the shipped records, at which failed sums are retried: see `query::summed`.
     pub(super) sums_retry_at: Arc<AtomicU64>,
@@ -27,8 +26,8 @@ pub struct UsageStore {
     pub(super) bounds: Bounds,
 }
 
-/// The limits on the rows that a usage query may read. Each column in the grouping costs about as much as adding up the
-/// rows, so these numbers are for a query without grouping.
+/// The limits on the rows that a usage query may read. Each column in the grouping costs about the same as adding up
+/// the rows, so these numbers are for a query without grouping.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// The row count above which a query is large; few of those run at a time.
@@ -38,7 +37,6 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the limits of a query that groups by `names` columns.
     pub(super) fn grouped_by(self, names: usize) -> Self {
         let parts = names as u64 + 1;
         Bounds { large: self.large / parts, max: self.max / parts }

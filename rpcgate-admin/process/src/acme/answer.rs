@@ -28,15 +28,10 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 const ALPN: &[u8] = b"acme-tls/1";
 /// The path prefix of checks over HTTP (RFC 8555, section 8.3).
 const WELL_KNOWN: &str = "/.well-known/acme-challenge/";
-/// The number of concurrent connections of checks over HTTP.
 const CHECKS: usize = 16;
-/// The number of connections that the system may queue.
 const BACKLOG: u32 = 64;
-/// The deadline of a connection of a check over HTTP.
 const CHECK_WITHIN: Duration = Duration::from_secs(10);
-/// The deadline of the head of its request.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// The maximum bytes of that head.
 const HEAD: usize = 8_192;
 
 /// Reports whether a client is an authority that checks a name: it offers only this protocol (RFC 8737, section 3).
@@ -80,7 +75,6 @@ fn server(proof: &str, name: &str) -> Result<ServerConfig, String> {
     Ok(config)
 }
 
-/// Answers checks over HTTP until it is dropped.
 #[derive(Debug)]
 pub(super) struct HttpAnswers {
     _accepting: AbortOnDropHandle<()>,
@@ -128,7 +122,6 @@ async fn converse(stream: TcpStream, folder: AcmeFolder) {
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// Returns the token in the path of a request.
 fn token<B>(request: &Request<B>) -> Option<&str> {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     request.uri().path().strip_prefix(WELL_KNOWN).filter(|token| is_read && !token.is_empty())

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 /// The pause after the first failed order. Each further failure doubles it.
 const FIRST: Duration = Duration::from_secs(5 * 60);
-/// The longest pause between failed orders.
 const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 /// The pause after a successful order. A certificate that is due at once, for example because of a wrong clock, must
 /// not be ordered in a loop.
@@ -109,7 +108,6 @@ pub(super) fn begun(
     LastOrder::begun(directory, domains, failures, now.plus(pause))
 }
 
-/// Returns the order, successful at this time.
 pub(super) fn done(order: LastOrder, now: Time) -> LastOrder {
     LastOrder { failures: 0, next: now.plus(AFTER_SUCCESS).secs(), why: String::new(), ..order }
 }

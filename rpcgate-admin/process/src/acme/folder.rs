@@ -11,18 +11,14 @@ use std::time::Duration;
 
 /// The key and the certificate with its chain, in one file, so that they always match.
 const CERTIFICATE: &str = "certificate.pem";
-/// The account with the authority, and its key.
 const ACCOUNT: &str = "account.json";
 /// The directory URL of the authority that signed the certificate. It is not only in the state, because operators
 /// remove the state to start an order at once.
 const AUTHORITY: &str = "authority";
 /// The authority that signed the certificate, and the failures since.
 const STATE: &str = "state.json";
-/// The answers to checks while an order runs.
 const ANSWERS: &str = "answers.json";
-/// The lock of the program that orders.
 const LOCK: &str = "lock";
-/// The stored reason of an unfinished order.
 const UNFINISHED: &str = "the program ended while it ran";
 /// The number of orders for other names that are kept.
 const OTHERS: usize = 16;
@@ -52,7 +48,6 @@ impl OrderState {
         self.last.iter().chain(&self.others).find(|order| order.is_for(directory, domains))
     }
 
-    /// Returns the state with this order as the last one.
     pub(super) fn with(&self, order: LastOrder, now: Time) -> Self {
         let former = self.last.iter().chain(&self.others);
         let others = former
@@ -161,7 +156,6 @@ impl AcmeFolder {
 
     /// Returns the stored account with the authority of this directory URL.
     pub(super) fn account(&self, directory: &str) -> Option<Vec<u8>> {
-        /// The part of the stored account that names its authority.
         #[derive(Deserialize)]
         struct Owner {
             directory: Option<String>,
@@ -175,7 +169,6 @@ impl AcmeFolder {
         self.write(ACCOUNT, account)
     }
 
-    /// Removes the account, which the authority no longer knows.
     pub(super) fn forget_account(&self) -> io::Result<()> {
         remove(&self.account_file())
     }

@@ -21,7 +21,6 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The deadline of a request, from name resolution to the last byte of the response.
 const WITHIN: Duration = Duration::from_secs(30);
 /// The maximum bytes of a response. A certificate chain has a few thousand.
 const LONGEST: usize = 1 << 20;
@@ -93,7 +92,6 @@ impl HttpClient for AcmeHttp {
     }
 }
 
-/// Returns host and port of a URL from an authority.
 fn place(url: &Uri) -> Result<(String, u16), String> {
     if url.scheme() != Some(&Scheme::HTTPS) {
         return Err("is not a URL of https".into());
@@ -102,7 +100,6 @@ fn place(url: &Uri) -> Result<(String, u16), String> {
     Ok((host.to_owned(), url.port_u16().unwrap_or(443)))
 }
 
-/// Returns the seconds that a refusal asks to wait.
 fn asked(status: StatusCode, headers: &HeaderMap) -> Option<u64> {
     let refuses = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);

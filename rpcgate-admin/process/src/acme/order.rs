@@ -17,11 +17,8 @@ use std::fmt::Write;
 use std::io;
 use std::time::Duration;
 
-/// The authority's error for an unknown account.
 const NO_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
-/// The maximum length of a stored reason, in characters.
 const LONGEST_REASON: usize = 1_000;
-/// The polling of the authority for the completion of a step.
 const POLLS: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(500))
     .backoff(1.5)
@@ -83,7 +80,6 @@ impl AcmeClient {
         Ok(format!("{}{chain}", key.serialize_pem()))
     }
 
-    /// Returns the account in the folder, or a new one.
     async fn account(&self) -> Result<Account, OrderError> {
         let directory = self.settings.directory_url();
         let builder = || Account::builder_with_http(Box::new(self.http.clone()));
@@ -158,7 +154,6 @@ impl AcmeClient {
         }
     }
 
-    /// Tells the authority that each name can be checked.
     async fn ask(&self, order: &mut Order) -> Result<(), Error> {
         let mut names = order.authorizations();
         while let Some(name) = names.next().await {
@@ -181,7 +176,6 @@ impl AcmeClient {
     }
 }
 
-/// The reason why an order failed.
 #[derive(Debug, thiserror::Error)]
 enum OrderError {
     #[error("{0}")]

@@ -39,7 +39,6 @@ impl Facts {
     }
 }
 
-/// Returns the start of the system, in seconds since 1970.
 fn system_start(stat: &str) -> Option<f64> {
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }

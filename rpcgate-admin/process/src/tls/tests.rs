@@ -10,7 +10,6 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, duplex};
 use tokio_rustls::TlsConnector;
 
-/// Returns the key and the certificate of `a.example`, in one text.
 pub(super) fn ordered(until: i32) -> String {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["a.example".into()]).unwrap();
@@ -66,7 +65,6 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
-/// A certificate, and the chosen protocol.
 type Shown = (Vec<u8>, Option<Vec<u8>>);
 
 /// Connects a client that offers these protocols for this name, and returns the certificate and the protocol that it

@@ -12,25 +12,20 @@ use tokio::time::MissedTickBehavior;
 /// The interval of the checks. Certificates are renewed days before their end.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// The results of earlier checks.
 #[derive(Debug, Default)]
 struct CertificateWatch {
     /// The last contents found, if they were not those in use.
     found: Option<Content>,
-    /// The last refused contents.
     refused: Option<Content>,
     /// The start of their validity, if they were refused because it is in the future.
     valid_from: Option<Time>,
 }
 
-/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Look {
     /// The files have not changed, are changing right now, or were refused before.
     Nothing,
-    /// A new certificate was loaded.
     Renewed {
-        /// The end of its validity.
         until: Option<Time>,
     },
     /// The new certificate cannot be used, so the old one stays.
@@ -77,7 +72,6 @@ impl CertificateWatch {
     }
 }
 
-/// Returns the end of a certificate that is over at `now`.
 fn expired(valid: Option<&Range<Time>>, now: Time) -> Option<Time> {
     valid.map(|valid| valid.end).filter(|end| *end <= now)
 }

@@ -22,7 +22,6 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Extensions, Request, Status};
 
-/// The minimum interval of log lines about the collector.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// The error for an unusable setting of a collector.
@@ -131,7 +130,6 @@ fn metadata(settings: &OtlpSettings) -> Result<MetadataMap, BadCollector> {
     Ok(MetadataMap::from_headers(headers))
 }
 
-/// Returns the resource that the spans describe.
 fn resource(settings: &OtlpSettings, program: &'static str) -> Resource {
     let name = settings.service_name.clone().unwrap_or_else(|| program.to_owned());
     let described = vec![
@@ -192,7 +190,6 @@ impl<T: SpanSource> ExporterTask<T> {
         }
     }
 
-    /// Returns the next queued item; `None` once stopped and empty.
     async fn next(&mut self) -> Option<T> {
         tokio::select! {
             biased;
@@ -249,7 +246,6 @@ impl<T: SpanSource> ExporterTask<T> {
     }
 }
 
-/// The state of the log about failures to send spans.
 #[derive(Default)]
 struct FailureLog {
     last: Option<Duration>,

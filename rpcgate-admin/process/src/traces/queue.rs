@@ -53,7 +53,6 @@ impl<T> fmt::Debug for SpanQueue<T> {
 }
 
 impl<T: SpanSource> SpanQueue<T> {
-    /// Returns a queue with the capacity `room`, and its receiver.
     pub(super) fn new(room: usize) -> (Self, Receiver<T>) {
         let (sender, receiver) = channel(room.max(1));
         (SpanQueue { sender, counts: Arc::default() }, receiver)

@@ -13,7 +13,6 @@ use tokio::runtime::{Builder, Runtime};
 
 const EMAIL: &str = "a@b.example";
 
-/// Longer than any test waits.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn now() -> Time {
@@ -185,7 +184,6 @@ impl Model {
         (Expected::Allowed { locks: self.locked_until(subject, now).is_some() }, number)
     }
 
-    /// Returns the wait if `max` attempts lie within a minute.
     fn admit(&mut self, subject: usize, max: u32, now: Time) -> Option<Duration> {
         let minute = Duration::from_secs(60);
         let newest = self.around(subject, now, minute - Duration::from_micros(1), minute);

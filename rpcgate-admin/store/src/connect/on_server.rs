@@ -10,7 +10,6 @@ use sea_orm::EntityTrait;
 use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Long enough on a loaded machine too.
 const ENOUGH: Duration = Duration::from_secs(60);
 
 fn location(url: &str) -> DatabaseLocation {
@@ -39,7 +38,6 @@ async fn switch(database: &Database, chain: &str) -> Result<(), StoreError> {
     database.transact(write).await
 }
 
-/// Repeats `work` until it succeeds.
 async fn until<T>(work: impl AsyncFn() -> Result<T, StoreError>) -> T {
     for _ in 0..600 {
         match work().await {

@@ -10,7 +10,6 @@ pub(crate) struct Model {
     pub(crate) user_id: Uuid,
     pub(crate) hash: Vec<u8>,
     pub(crate) name: String,
-    /// A JSON array of names.
     pub(crate) scopes: String,
     pub(crate) created_at: i64,
     pub(crate) expires_at: i64,

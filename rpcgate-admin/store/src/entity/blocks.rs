@@ -7,7 +7,6 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    /// The arrival of the earliest event.
     pub(crate) first: i64,
     /// The arrival of the latest event, in the same hour.
     pub(crate) last: i64,

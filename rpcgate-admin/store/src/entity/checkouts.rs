@@ -21,7 +21,6 @@ pub(crate) struct Model {
     pub(crate) is_over: bool,
     /// The custom plan to move to, whose base is `tier`.
     pub(crate) custom_plan_id: Option<Uuid>,
-    /// The provider's identifier of the payment; null until the provider has answered.
     pub(crate) session: Option<String>,
 }
 

@@ -16,10 +16,8 @@ pub(crate) struct Model {
     /// The tenant of the settings. The row is removed with it.
     pub(crate) tenant_id: Option<Uuid>,
     pub(crate) at: i64,
-    /// The time when a program last had this text.
     pub(crate) seen_at: i64,
     pub(crate) user_id: Option<Uuid>,
-    /// The origin of the change.
     pub(crate) who: String,
     /// The settings, one on each line, without secrets.
     #[sea_orm(column_type = "Text")]

@@ -7,7 +7,6 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) year: i32,
-    /// Its number within the year, from 1 without gaps.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) serial: i64,
     pub(crate) invoice_year: i32,

@@ -6,7 +6,6 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
 #[sea_orm(table_name = "daily_requests")]
 pub(crate) struct Model {
-    /// The number of the day since 1970.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) day: i64,
     #[sea_orm(primary_key, auto_increment = false)]

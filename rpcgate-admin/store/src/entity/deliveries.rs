@@ -8,7 +8,6 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
     pub(crate) webhook_id: Uuid,
-    /// The subscription that it was made for; null for tests.
     pub(crate) subscription_id: Option<Uuid>,
     pub(crate) event_id: Uuid,
     /// `held` until the block has its confirmations, `pending`, `delivered` or `failed`.
@@ -22,7 +21,6 @@ pub(crate) struct Model {
     pub(crate) ready: bool,
     /// The chain whose height is awaited; null unless `held`.
     pub(crate) held_chain: Option<String>,
-    /// The height at which it becomes pending.
     pub(crate) held_until: Option<i64>,
     pub(crate) last_status: Option<i16>,
     pub(crate) last_error: Option<String>,

@@ -13,7 +13,6 @@ pub(crate) struct Model {
     pub(crate) duration_ms: i32,
     pub(crate) http_status: Option<i16>,
     pub(crate) error: Option<String>,
-    /// The beginning of the response body.
     pub(crate) answer: Option<Vec<u8>>,
 }
 

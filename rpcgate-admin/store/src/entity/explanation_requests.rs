@@ -7,9 +7,7 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    /// The request to explain.
     pub(crate) request: Uuid,
-    /// The tenant of the asking user; null for an operator.
     pub(crate) tenant_id: Option<Uuid>,
     pub(crate) asked_at: i64,
     /// The tenant of the explained request, once a gateway has answered.

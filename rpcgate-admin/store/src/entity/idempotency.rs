@@ -11,7 +11,6 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) key: Vec<u8>,
     pub(crate) request: Vec<u8>,
-    /// The run that answers the request.
     pub(crate) run: Uuid,
     pub(crate) started_at: i64,
     pub(crate) expires_at: i64,

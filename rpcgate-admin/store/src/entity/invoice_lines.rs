@@ -14,9 +14,7 @@ pub(crate) struct Model {
     pub(crate) tenant_id: Uuid,
     /// The start of its month, which differs from the invoice's for usage that arrived late.
     pub(crate) month: i64,
-    /// `plan` or `usage`.
     pub(crate) kind: String,
-    /// Empty for a plan.
     pub(crate) chain: String,
     pub(crate) tier: String,
     /// The price of a Compute Unit, or of a plan for a whole month, in 10⁻¹² US dollars.
@@ -26,7 +24,6 @@ pub(crate) struct Model {
     pub(crate) units: i64,
     /// The amount in 10⁻¹² US dollars, as text because it can exceed a `bigint`.
     pub(crate) amount: String,
-    /// The name of a custom plan.
     pub(crate) custom_plan: Option<String>,
 }
 

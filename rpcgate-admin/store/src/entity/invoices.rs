@@ -7,7 +7,6 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) year: i32,
-    /// Its number within the year, from 1 without gaps.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) serial: i64,
     pub(crate) tenant_id: Uuid,
@@ -18,7 +17,6 @@ pub(crate) struct Model {
     /// `open`, `paid` or `void`.
     pub(crate) status: String,
     pub(crate) customer: String,
-    /// The seller, as JSON.
     pub(crate) seller: String,
     pub(crate) subtotal_cents: i64,
     pub(crate) tax_name: String,
@@ -30,14 +28,11 @@ pub(crate) struct Model {
     pub(crate) note: Option<String>,
     /// True if the mail about it was queued.
     pub(crate) announced: bool,
-    /// The number of reminders that were queued.
     pub(crate) reminders: i32,
-    /// The time when its tenant was suspended because of it.
     pub(crate) suspended_at: Option<i64>,
     /// The lines of the customer's address, a JSON array.
     pub(crate) customer_address: String,
     pub(crate) customer_tax_id: Option<String>,
-    /// The time of the suspension that a mail has announced.
     pub(crate) suspends_at: Option<i64>,
 }
 

@@ -8,7 +8,6 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) tenant: Uuid,
-    /// The number of the hour since 1970.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) hour: i64,
     #[sea_orm(primary_key, auto_increment = false)]

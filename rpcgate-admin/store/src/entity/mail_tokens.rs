@@ -9,7 +9,6 @@ pub(crate) struct Model {
     pub(crate) hash: Vec<u8>,
     pub(crate) user_id: Uuid,
     pub(crate) purpose: String,
-    /// The new address, if that is the purpose.
     pub(crate) email: Option<String>,
     pub(crate) expires_at: i64,
 }

@@ -5,7 +5,6 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
 #[sea_orm(table_name = "minute_refusals")]
 pub(crate) struct Model {
-    /// The number of the minute since 1970.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) minute: i64,
     #[sea_orm(primary_key, auto_increment = false)]

@@ -8,7 +8,6 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
     pub(crate) tenant_id: Uuid,
-    /// The user concerned; null for all members of the tenant.
     pub(crate) user_id: Option<Uuid>,
     pub(crate) kind: String,
     #[sea_orm(column_type = "Text")]

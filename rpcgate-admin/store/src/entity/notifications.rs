@@ -9,13 +9,11 @@ pub(crate) struct Model {
     pub(crate) id: Uuid,
     pub(crate) tenant: Uuid,
     pub(crate) notice: String,
-    /// The start of its day or minute.
     pub(crate) since: i64,
     pub(crate) at: i64,
     /// Requests of the day, or calls refused in the minute.
     pub(crate) counted: i64,
     pub(crate) allowed: Option<i64>,
-    /// The time when its mails were written; null until then.
     pub(crate) mailed_at: Option<i64>,
 }
 

@@ -10,12 +10,9 @@ pub(crate) struct Model {
     pub(crate) recipient: Vec<u8>,
     /// Sealed, because mails contain tokens.
     pub(crate) content: Vec<u8>,
-    /// The number of claims.
     pub(crate) tries: i32,
     pub(crate) created_at: i64,
-    /// The time from which a sender may claim it.
     pub(crate) due_at: i64,
-    /// The time when it is given up.
     pub(crate) expires_at: i64,
 }
 

@@ -10,7 +10,6 @@ pub(crate) struct Model {
     pub(crate) user_id: Uuid,
     /// The digest of the stored password hash that matched the password.
     pub(crate) password: Vec<u8>,
-    /// The number of tried factors.
     pub(crate) tries: i64,
     pub(crate) created_at: i64,
     pub(crate) expires_at: i64,

@@ -9,7 +9,6 @@ pub(crate) struct Model {
     pub(crate) number: i64,
     /// The plan, or the base of the plan.
     pub(crate) tier: String,
-    /// The plan, if it is a custom plan.
     pub(crate) custom_plan_id: Option<Uuid>,
     /// The start of the first day on which the fee applies.
     pub(crate) since: i64,

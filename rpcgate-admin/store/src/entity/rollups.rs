@@ -13,7 +13,6 @@ macro_rules! model {
         #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
         #[sea_orm(table_name = "rollups")]
         pub(crate) struct Model {
-            /// The number of the hour since 1970.
             #[sea_orm(primary_key, auto_increment = false)]
             pub(crate) hour: i64,
             #[sea_orm(primary_key, auto_increment = false)]
@@ -46,7 +45,6 @@ pub(crate) fn metric_columns() -> impl Iterator<Item = Column> {
     Column::iter().filter(|column| Metrics::NAMES.contains(&column.as_str()))
 }
 
-/// The key columns, in the order of the key.
 pub(crate) const KEY_COLUMNS: [Column; 9] = [
     Column::Hour,
     Column::Tenant,

@@ -13,9 +13,7 @@ pub(crate) struct Model {
     pub(crate) expires_at: i64,
     pub(crate) address: String,
     pub(crate) agent: String,
-    /// The credentials of the log-in.
     pub(crate) method: String,
-    /// The client's address at the last use.
     pub(crate) seen_address: String,
     /// The last time when the user gave a second factor in it.
     pub(crate) factor_at: Option<i64>,

@@ -14,7 +14,6 @@ macro_rules! model {
         pub(crate) struct Model {
             #[sea_orm(primary_key, auto_increment = false)]
             pub(crate) level: i16,
-            /// The number of the first summed hour since 1970.
             #[sea_orm(primary_key, auto_increment = false)]
             pub(crate) hour: i64,
             #[sea_orm(primary_key, auto_increment = false)]

@@ -11,7 +11,6 @@ pub(crate) struct Model {
     pub(crate) tier: String,
     pub(crate) suspended: bool,
     pub(crate) created_at: i64,
-    /// True if its members need a second factor.
     pub(crate) requires_factor: bool,
     /// Its custom plan, whose base is `tier`.
     pub(crate) custom_plan_id: Option<Uuid>,
@@ -19,7 +18,6 @@ pub(crate) struct Model {
     pub(crate) deleted_at: Option<i64>,
     /// True if it was deleted and only its invoices are left.
     pub(crate) is_empty: bool,
-    /// The name on invoices, if it differs.
     pub(crate) billing_name: Option<String>,
     /// The lines of the address on invoices, a JSON array.
     pub(crate) billing_address: String,

@@ -15,7 +15,6 @@ pub(crate) struct Model {
     pub(crate) created_at: i64,
     /// The time when the whole content was stored; until then the file is not shown.
     pub(crate) stored_at: Option<i64>,
-    /// True if an operator attached it.
     pub(crate) operator: bool,
 }
 

@@ -9,9 +9,7 @@ pub(crate) struct Model {
     pub(crate) id: Uuid,
     pub(crate) ticket_id: Uuid,
     pub(crate) user_id: Uuid,
-    /// True if an operator wrote it.
     pub(crate) operator: bool,
-    /// True if only operators see it.
     pub(crate) internal: bool,
     pub(crate) text: String,
     pub(crate) created_at: i64,

@@ -13,7 +13,6 @@ pub(crate) struct Model {
     pub(crate) status: String,
     pub(crate) subject: String,
     pub(crate) text: String,
-    /// The linked request for another plan.
     pub(crate) limit_request_id: Option<Uuid>,
     pub(crate) rating: Option<i16>,
     pub(crate) rating_text: Option<String>,

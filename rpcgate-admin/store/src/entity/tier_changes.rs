@@ -11,7 +11,6 @@ pub(crate) struct Model {
     pub(crate) at: i64,
     pub(crate) before: String,
     pub(crate) after: String,
-    /// The custom plan before and after.
     pub(crate) custom_before: Option<Uuid>,
     pub(crate) custom_after: Option<Uuid>,
 }

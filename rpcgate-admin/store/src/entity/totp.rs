@@ -8,7 +8,6 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) user_id: Uuid,
     pub(crate) sealed: Vec<u8>,
-    /// The time step of the last code that was accepted.
     pub(crate) last_step: i64,
     /// Null until a first code has proven that the app has the secret.
     pub(crate) activated_at: Option<i64>,

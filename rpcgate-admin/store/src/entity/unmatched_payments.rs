@@ -11,7 +11,6 @@ pub(crate) struct Model {
     /// The provider's identifier. An index allows each once, so that a payment that is reported twice is recorded once.
     pub(crate) session: String,
     pub(crate) received_at: i64,
-    /// The checkout that the payment names.
     pub(crate) checkout_id: Option<Uuid>,
     pub(crate) tenant_id: Option<Uuid>,
     pub(crate) invoice_year: Option<i32>,
@@ -19,7 +18,6 @@ pub(crate) struct Model {
     /// The amount in hundredths of the currency.
     pub(crate) cents: i64,
     pub(crate) currency: Option<String>,
-    /// The provider's word for the action of the customer.
     pub(crate) mode: Option<String>,
     pub(crate) reason: String,
 }

@@ -15,7 +15,6 @@ pub(crate) struct Model {
     pub(crate) password: Option<String>,
     pub(crate) confirmed_at: Option<i64>,
     pub(crate) created_at: i64,
-    /// Null if the user may log in.
     pub(crate) disabled_at: Option<i64>,
 }
 

@@ -8,13 +8,11 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) chain: String,
     pub(crate) watcher: Option<Uuid>,
-    /// The end of the watcher's lease.
     pub(crate) watched_until: i64,
     /// The last reported phase of its health; empty if it was never known.
     pub(crate) phase: String,
     /// The height up to which blocks replace others, which were taken back; null for none.
     pub(crate) replaced_until: Option<i64>,
-    /// The time when the last block was appended.
     pub(crate) appended_at: i64,
     pub(crate) updated_at: i64,
 }

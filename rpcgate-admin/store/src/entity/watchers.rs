@@ -7,7 +7,6 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    /// The names of the chains, separated by commas.
     pub(crate) chains: String,
     /// The time when it counts as gone, unless it reports again.
     pub(crate) seen_until: i64,

@@ -14,7 +14,6 @@ use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder}
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The number of tokens that a user may have, including expired ones.
 const MAX_TOKENS: u64 = 50;
 
 /// The time that an expired token is kept, so that its user can see why it no longer works.

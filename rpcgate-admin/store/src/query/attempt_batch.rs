@@ -40,7 +40,6 @@ impl AttemptBound {
         }
     }
 
-    /// Returns the end of the lock that these attempts, the newest first, cause at `now`.
     fn locked_until(self, counted: &[CountedAttempt], now: Time) -> Option<Time> {
         let span = self.span(now, now);
         let begin = counted.partition_point(|attempt| attempt.at > *span.end());
@@ -188,7 +187,6 @@ fn digest(stored: &[u8]) -> Result<Digest, StoreError> {
     stored.try_into().map(Digest).map_err(|_| unreadable("subject of an attempt", format!("{stored:?}")))
 }
 
-/// Counts the attempts of each subject in `span`.
 async fn numbers(
     transaction: &DatabaseTransaction,
     subjects: Vec<Vec<u8>>,

@@ -104,10 +104,8 @@ impl AttemptTicket {
     }
 }
 
-/// The limit on the attempts of a subject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AttemptBound {
-    /// The lock after [`ATTEMPTS`].
     Lock,
     /// At most this number of attempts in any 60 seconds.
     PerMinute(u32),
@@ -124,12 +122,10 @@ pub(crate) struct NewAttempt {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AttemptWrite {
     Count(NewAttempt),
-    /// Removes all attempts of a subject.
     Forgive(Digest),
     Withdraw(AttemptTicket),
 }
 
-/// Selects attempts that no longer matter.
 pub(super) fn is_old(now: Time) -> Condition {
     Condition::all().add(Column::At.lte(moment(now) - micros(KEPT)))
 }
@@ -144,7 +140,6 @@ fn is_relevant(now: Time) -> SimpleExpr {
     Column::At.between(moment(now) - micros(KEPT), moment(now.plus(LOCK)))
 }
 
-/// Returns the end of the lock that these attempts, the newest first, cause.
 pub(super) fn lock_end(newest: &[i64], now: Time) -> Option<Time> {
     let (last, first) = (newest.first()?, newest.get(ATTEMPTS as usize - 1)?);
     let until = time(*last).plus(LOCK);
@@ -190,13 +185,11 @@ pub(super) async fn unlock(transaction: &DatabaseTransaction, email: &str) -> Re
     Ok(())
 }
 
-/// Removes the failed passwords and wrong second factors of this address, which an operator has unlocked.
 pub(super) async fn unlock_all(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
     Entity::delete_many().filter(Column::Subject.is_in(all_subjects(email))).exec(transaction).await?;
     Ok(())
 }
 
-/// Removes the wrong second factors of the user with this address, whose factors were removed.
 pub(super) async fn unlock_factors(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
     let subject = AttemptKind::Factors(email).digest().bytes();
     Entity::delete_many().filter(Column::Subject.eq(subject)).exec(transaction).await?;

@@ -124,7 +124,6 @@ pub(super) async fn reactivate(
     Ok(true)
 }
 
-/// Suspends a tenant or ends its suspension, notifies the gateways, and records it.
 async fn set_suspended(
     transaction: &DatabaseTransaction,
     tenant: TenantId,

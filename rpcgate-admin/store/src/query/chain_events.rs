@@ -22,7 +22,6 @@ const IDS: usize = 500;
 
 const STEP: u64 = 100;
 
-/// The body bytes after which a page ends.
 const MAX_BYTES: usize = 4 << 20;
 
 /// The number of log entries that one page scans, which bounds the cost of a selective filter.

@@ -28,7 +28,6 @@ pub(super) struct ChainShares {
 }
 
 impl ChainShares {
-    /// Reads the watchers that are active at `now`, which hold `leases`.
     pub(super) async fn read(
         database: &impl ConnectionTrait,
         leases: &[watched_chains::Model],
@@ -138,7 +137,6 @@ mod tests {
         Uuid::from_u128(number)
     }
 
-    /// Builds watchers from the chains that they would follow and the number that they follow.
     fn shares(watchers: &[(u128, &str, usize)]) -> ChainShares {
         let one = |(number, chains, follows): &(u128, &str, usize)| WatcherAtWork {
             id: id(*number),

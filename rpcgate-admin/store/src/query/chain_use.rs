@@ -33,7 +33,6 @@ pub struct MethodTotal {
     pub units: u64,
 }
 
-/// The dimensions of calls of any tenant.
 const CALLS: Dimensions = Dimensions { project: false, key: false, call: true };
 
 impl UsageStore {

@@ -36,7 +36,6 @@ pub(super) enum NewChange<'n> {
     Cache(&'n str),
 }
 
-/// Appends a change to the feed, in the transaction of its write.
 pub(super) async fn record(
     transaction: &DatabaseTransaction,
     change: NewChange<'_>,

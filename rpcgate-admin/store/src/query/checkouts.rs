@@ -27,10 +27,8 @@ const REUSED: Duration = Duration::from_secs(23 * 3_600);
 /// The time that a checkout is kept, so that a late or repeated event still finds it.
 const KEPT: Duration = Duration::from_secs(180 * 86_400);
 
-/// The length to which a word of the provider is cut, in characters.
 const MAX_WORD: usize = 40;
 
-/// The length to which the provider's identifier is cut, in characters.
 const MAX_SESSION: usize = 255;
 
 /// The purpose of a checkout.
@@ -110,7 +108,6 @@ impl Checkout {
         }
     }
 
-    /// Returns the reason why a payment on its page does not complete it, if any.
     fn misfit(&self, report: &PaymentReport) -> Option<String> {
         let (mode, cents) = match self.subject {
             CheckoutSubject::Invoice(_) => ("payment", self.cents),

@@ -58,7 +58,6 @@ impl TenantRoom {
     }
 }
 
-/// An endpoint that gets deliveries, with its project and its tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DueEndpoint {
     pub(super) webhook: Uuid,
@@ -76,7 +75,6 @@ impl DueEndpoint {
 pub(super) struct ClaimChoice<'r> {
     room: &'r ClaimRoom,
     most: usize,
-    /// The taken slots by endpoint, project and tenant.
     taken: [HashMap<Uuid, usize>; 3],
     pub(super) chosen: Vec<Uuid>,
 }

@@ -199,7 +199,6 @@ impl AcceptedConfig {
         AcceptedConfig { scope, host, who, texts, is_start, at }
     }
 
-    /// Returns the settings with fingerprints of this key, or else with those of the preferred one.
     fn text(&self, key: &str) -> (String, String) {
         let found = self.texts.iter().find(|(known, _)| known == key).or_else(|| self.texts.first());
         found.map(|(key, lines)| (key.clone(), lines.to_string())).unwrap_or_default()
@@ -249,7 +248,6 @@ pub(super) async fn newest_text(
     Ok(newest(transaction, scope).await?.map(|row| row.text))
 }
 
-/// Appends a version, and removes the oldest excess versions of its scope.
 pub(super) async fn append(
     transaction: &DatabaseTransaction,
     version: NewVersion<'_>,

@@ -15,7 +15,6 @@ use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// The maximum number of credit notes of one invoice.
 pub(super) const MAX_CREDIT_NOTES: u64 = 100;
 
 const SERIES: &str = "credit_note";

@@ -102,7 +102,6 @@ pub(super) async fn of_tenant(
     plan.one(database).await?.map(CustomPlan::try_from).transpose()
 }
 
-/// Returns all custom plans, including deleted ones.
 pub(super) async fn all(database: &impl ConnectionTrait) -> Result<Vec<CustomPlan>, StoreError> {
     let rows = Entity::find().order_by_asc(Column::Id).all(database).await?;
     rows.into_iter().map(CustomPlan::try_from).collect()

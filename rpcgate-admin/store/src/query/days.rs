@@ -30,7 +30,6 @@ fn first(day: u64) -> Option<Uuid> {
     (millis >> 48 == 0).then(|| Uuid::from_u128(millis << 80))
 }
 
-/// Returns the days on which the blocks begin.
 pub(super) fn of(blocks: &[Block]) -> BTreeSet<u64> {
     blocks.iter().map(|block| millis(block.id) / DAY).collect()
 }
@@ -85,7 +84,6 @@ async fn create(transaction: &DatabaseTransaction, day: u64) -> Result<(), DbErr
     Ok(())
 }
 
-/// Returns the oldest day that has partitions, if it ended before `before`.
 pub(super) async fn oldest(
     transaction: &DatabaseTransaction,
     before: Time,
@@ -99,7 +97,6 @@ pub(super) async fn oldest(
     Ok(oldest.map(i64::unsigned_abs).filter(|day| *day < before.day()))
 }
 
-/// Drops the partitions of a day and returns its number of blocks.
 pub(super) async fn drop_day(transaction: &DatabaseTransaction, day: u64) -> Result<u64, StoreError> {
     let count = Statement::from_string(DbBackend::Postgres, format!("SELECT count(*) FROM blocks_{day}"));
     let row = transaction.query_one_raw(count).await?;

@@ -31,7 +31,6 @@ use uuid::Uuid;
 /// The number of tickets removed in one step, together with their files.
 const TICKETS: u64 = 2;
 
-/// The result of one removal step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RemovalStep {
     /// Some rows were removed.

@@ -85,15 +85,12 @@ fn code(status: Option<u16>) -> Option<i16> {
     status.and_then(|status| i16::try_from(status).ok())
 }
 
-/// The stored state of a delivery and its attempts while ends of attempts are marked.
 struct Marked {
     status: String,
     attempts: i16,
-    /// The start and duration of each attempt, by number.
     ended: BTreeMap<i16, (i64, i32)>,
 }
 
-/// The row for the end of an attempt.
 struct Place<'e> {
     end: &'e EndedAttempt,
     number: i16,
@@ -139,7 +136,6 @@ fn row(place: &Place<'_>) -> delivery_attempts::ActiveModel {
     }
 }
 
-/// Reads and locks the deliveries of these ends.
 async fn stored(
     transaction: &DatabaseTransaction,
     ended: &[EndedAttempt],
@@ -266,7 +262,6 @@ async fn set_failing(
     Ok(())
 }
 
-/// Updates the failing state of endpoints, by the last attempt of each.
 async fn turn(
     transaction: &DatabaseTransaction,
     ended: &[&EndedAttempt],

@@ -31,9 +31,7 @@ use uuid::Uuid;
 
 /// The number of due deliveries that a claim looks at for each one that it may take.
 const LOOKED_AT: u64 = 4;
-/// The number of deliveries that a claim makes ready.
 const COME_DUE: u64 = 2_048;
-/// The number of endpoints that a claim takes from one by one.
 const ENDPOINTS: usize = 256;
 /// The number of endpoints without service whose deliveries are searched at once.
 const UNSERVED: usize = 500;
@@ -153,7 +151,6 @@ async fn served_of(
     Ok(found.into_iter().map(endpoint).collect())
 }
 
-/// Returns the deliveries to claim.
 async fn candidates(
     database: &DatabaseConnection,
     most: usize,
@@ -340,7 +337,6 @@ impl Store {
         self.database.transact_beside(claim).await
     }
 
-    /// Makes deliveries ready that have come due.
     async fn put_in_line(&self, now: Time) -> Result<(), StoreError> {
         let first = come_due(now).into_tuple::<Uuid>();
         if self.read(async |database| Ok(first.one(database).await?)).await?.is_none() {

@@ -19,7 +19,6 @@ const STEP: u64 = 500;
 /// The number of endpoints whose deliveries are counted at once: the count must end within the deadline of reads.
 const COUNTED: u64 = 5;
 
-/// The number of deleted projects that are looked up at once.
 const LOGS: u64 = 100;
 
 /// The number of newest deliveries kept per endpoint. Those that have not ended are kept too.
@@ -44,7 +43,6 @@ impl SweptEvents {
     }
 }
 
-/// The rows that one transaction removed, and whether another must follow.
 type Step = (SweptEvents, bool);
 
 /// Removes deliveries of the oldest events stored until `then`; then their log entries; then the events.
@@ -194,7 +192,6 @@ impl Store {
         }
     }
 
-    /// Removes the ended deliveries beyond the newest of each endpoint.
     async fn trim_deliveries(&self, swept: &mut SweptEvents) -> Result<(), RemovalStopped> {
         let mut last = None;
         loop {

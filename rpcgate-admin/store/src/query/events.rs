@@ -13,7 +13,6 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::cmp::Reverse;
 use uuid::Uuid;
 
-/// The maximum number of last events of a key that one query returns.
 const MAX_LAST: u64 = 1_000;
 
 impl UsageStore {

@@ -41,7 +41,6 @@ pub struct Figure {
 const PRICE: &str = "price_per_cu";
 
 impl fmt::Display for Figure {
-    /// Shows a price in US dollars.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value {
             Some(value) if self.name == PRICE => write!(f, "{PRICE} {}", Price(value).usd()),
@@ -153,7 +152,6 @@ pub(super) mod tests {
     use proptest::prelude::*;
     use rpcgate_core::plan::{PlanQuota, Tier};
 
-    /// Generates figures; each one is given in half of all cases.
     pub(in crate::query) fn any_figures() -> impl Strategy<Value = Figures> {
         prop::collection::vec(prop::option::of(1_u64..1_000_000), 16).prop_map(|values| {
             let mut figures = Figures::default();

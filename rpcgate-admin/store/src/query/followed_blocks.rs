@@ -21,11 +21,8 @@ use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
 
-/// All its deliveries are made.
 const WHOLE: &str = "whole";
-/// Its deliveries are being made.
 const APPENDING: &str = "appending";
-/// Its deliveries are being taken back.
 const LEAVING: &str = "leaving";
 
 /// The position of a watcher in a chain.
@@ -284,7 +281,6 @@ async fn begin(
     }
 }
 
-/// Marks the block as appended, and removes the oldest.
 async fn finish(
     transaction: &DatabaseTransaction,
     chain: &str,

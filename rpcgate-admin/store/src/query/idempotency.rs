@@ -99,7 +99,6 @@ fn outcome(row: Model, request: &Digest, now: Time) -> Result<Option<RunOutcome>
     })
 }
 
-/// Returns the key of a result that is read once.
 fn result_key(id: u128) -> Digest {
     Digest::of(&format!("result {id:032x}"))
 }
@@ -110,7 +109,6 @@ impl Store {
         Store { run: Some(run), ..self.clone() }
     }
 
-    /// Returns this store, whose writes belong to no run.
     pub(super) fn without_run(&self) -> Store {
         Store { run: None, ..self.clone() }
     }

@@ -86,7 +86,6 @@ pub struct InvitationAcceptance<'j> {
 }
 
 impl std::fmt::Debug for InvitationAcceptance<'_> {
-    /// Omits the password's hash.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("InvitationAcceptance")
             .field("user", &self.user)

@@ -97,7 +97,6 @@ pub(super) fn address_text(lines: &[String]) -> String {
     serde_json::json!(lines).to_string()
 }
 
-/// Reads the lines that [`address_text`] has written.
 pub(super) fn read_address(stored: &str) -> Result<Vec<String>, StoreError> {
     serde_json::from_str(stored).map_err(|_| unreadable("address", stored))
 }

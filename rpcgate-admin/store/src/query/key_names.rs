@@ -7,7 +7,6 @@ use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use uuid::Uuid;
 
-/// The maximum number of identifiers in one statement.
 const MAX_IDS: usize = 1_000;
 
 /// The name of a key.

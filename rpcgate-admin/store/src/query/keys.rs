@@ -19,7 +19,6 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// The number of unusable keys kept per project: the newest.
 const ENDED_KEPT: u64 = 1_000;
 
 /// An API key, without its text.
@@ -64,7 +63,6 @@ impl TryFrom<Model> for Key {
     }
 }
 
-/// Reads the scope from a column of chains.
 pub(super) fn scope(chains: Option<&str>) -> Result<Scope, StoreError> {
     let Some(chains) = chains else { return Ok(Scope::All) };
     Ok(Scope::Only(names("chain list", chains)?.into_iter().map(Box::from).collect()))

@@ -16,7 +16,6 @@ use uuid::Uuid;
 /// The number of devices remembered per user. Beyond it, the least recently used one is removed.
 const MAX_DEVICES: u64 = 50;
 
-/// The time that a device is remembered after its last log-in.
 const DEVICE_KEPT: Duration = Duration::from_secs(180 * 86_400);
 
 /// The history of a user's log-ins from a device.

@@ -115,7 +115,6 @@ impl UsageStore {
         .await
     }
 
-    /// Removes charges of hours that were over by `before`, in steps, and returns their number.
     pub(super) async fn remove_charges(&self, before: Time) -> Result<u64, StoreError> {
         let end = stored(before.hour());
         let mut removed = 0;

@@ -10,7 +10,6 @@ use rpcgate_core::caller::{KeyId, TenantId};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-/// A key with the project that gives its tenant.
 type KeyRow = (keys::Model, Option<projects::Model>);
 
 fn of_tenant((key, project): KeyRow) -> Result<(TenantId, Key), StoreError> {

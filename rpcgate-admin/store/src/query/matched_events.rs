@@ -25,7 +25,6 @@ use uuid::Uuid;
 /// it.
 pub(super) const AT_ONCE: usize = 2_000;
 
-/// The body bytes that one transaction stores.
 pub(super) const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// The number of rows per statement, limited by the number of values that SQLite takes.
@@ -114,7 +113,6 @@ fn delivery_id(event: ChainEventId, webhook: WebhookId, confirmations: u32, at: 
     DeliveryId(derived(at, &format!("{event} {webhook} {confirmations}")))
 }
 
-/// Returns the identifier of the event or delivery that takes back the one with `id`.
 pub(super) fn taking_back(id: Uuid) -> Uuid {
     Uuid::from_u128(id.as_u128() ^ 1)
 }
@@ -129,7 +127,6 @@ fn told() -> Select<webhooks::Entity> {
         .filter(tenants::Column::Suspended.eq(false))
 }
 
-/// Returns the endpoints that get deliveries now.
 pub(super) async fn told_of(
     transaction: &DatabaseTransaction,
     webhooks: HashSet<Uuid>,
@@ -232,7 +229,6 @@ fn delivery(
     }
 }
 
-/// Inserts the rows whose key does not exist yet.
 pub(super) async fn insert_new<E, A>(
     transaction: &DatabaseTransaction,
     rows: Vec<A>,

@@ -58,7 +58,6 @@ pub(super) async fn count(transaction: &DatabaseTransaction, tenant: TenantId) -
     Ok(of(tenant).count(transaction).await?)
 }
 
-/// Reports whether a tenant has a member with this stored address.
 pub(super) async fn has_address(
     transaction: &DatabaseTransaction,
     tenant: TenantId,

@@ -22,7 +22,6 @@ use uuid::Uuid;
 /// The number of waiting deliveries of an endpoint above which users cannot request more.
 pub const MAX_WAITING: u64 = 20_000;
 
-/// Returns the number of deliveries of an endpoint that its replays have not made yet.
 async fn in_replays(transaction: &DatabaseTransaction, webhook: Uuid) -> Result<u64, StoreError> {
     use webhook_replays::Column::{Remaining, WebhookId};
     let all = webhook_replays::Entity::find()

@@ -158,7 +158,6 @@ pub(super) fn visible(tenant: TenantId, user: UserId) -> Condition {
     Condition::all().add(Column::TenantId.eq(Uuid::from_u128(tenant.0))).add(concerned)
 }
 
-/// Stores a notice, and removes old ones beyond the limit.
 pub(super) async fn put(transaction: &DatabaseTransaction, notice: &AccountNotice) -> Result<(), StoreError> {
     let tenant = Uuid::from_u128(notice.tenant.0);
     let row = ActiveModel {

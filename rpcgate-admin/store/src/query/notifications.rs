@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 const MAX_RETURNED: u64 = 1_000;
-/// The number of notifications that are mailed at once.
 const MAX_UNMAILED: u64 = 100;
 
 const MINUTE: u64 = 60;
@@ -110,7 +109,6 @@ pub(super) async fn note(
     raise(transaction, &due).await
 }
 
-/// Returns the notifications due to a tenant that has made `requests` requests in a day.
 fn daily(
     tenant: TenantId,
     day: u64,
@@ -184,7 +182,6 @@ async fn claim(transaction: &DatabaseTransaction, tenant: TenantId, minute: u64)
     Ok(transaction.execute(&insert).await?.rows_affected() == 1)
 }
 
-/// Stores new notifications.
 async fn raise(transaction: &DatabaseTransaction, due: &[Notification]) -> Result<(), StoreError> {
     for chunk in due.chunks(ROWS) {
         let mut insert = Query::insert();

@@ -127,7 +127,6 @@ pub(super) async fn put(
     Ok(room)
 }
 
-/// Selects notifications whose mailing need not be remembered any more.
 pub(super) fn is_mailed_long_ago(now: Time) -> Condition {
     let kept = i64::try_from(MAILED_KEPT.as_micros()).unwrap_or(i64::MAX);
     Condition::all().add(mailed_notifications::Column::At.lte(moment(now).saturating_sub(kept)))

@@ -10,7 +10,6 @@ use rpcgate_config::Overlay;
 use rpcgate_core::backend::BoxFuture;
 use sea_orm::{ConnectionTrait, EntityTrait};
 
-/// Reads the operators' overrides of the configuration, including changes that take effect later.
 pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Overlay, StoreError> {
     let mut overlay = Overlay::default();
     for row in plans::Entity::find().all(database).await? {

@@ -41,7 +41,6 @@ pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
     })
 }
 
-/// Refuses figures that a row cannot hold.
 pub(super) fn check_figures(tier: Tier, change: &PlanChange) -> Result<(), StoreError> {
     row(tier, change).map(drop)
 }

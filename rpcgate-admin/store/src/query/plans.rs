@@ -34,7 +34,6 @@ pub(super) async fn counts(
     Ok(terms::of_tenant(transaction, tenant, now).await?.plan(plan_of_tenant, now).counts)
 }
 
-/// Returns the error for a tenant that has the maximum number of `things`, with the remedy.
 pub(super) fn full(max: u32, things: &str, remedy: &str) -> StoreError {
     StoreError::Full(format!("the plan allows {max} {things}: {remedy}, or ask for a larger plan"))
 }

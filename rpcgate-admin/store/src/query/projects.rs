@@ -17,10 +17,8 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// The number of deleted projects per tenant whose rows are kept.
 const DELETED_KEPT: u64 = 1_000;
 
-/// A condition: the project has a log of events.
 pub(super) const HAS_LOG: &str =
     "EXISTS (SELECT 1 FROM project_events WHERE project_events.project_id = projects.id)";
 /// A condition: the project has webhooks, deleted or not.

@@ -10,7 +10,6 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
-/// Replaces all recovery codes of a user.
 pub(super) async fn replace(
     transaction: &DatabaseTransaction,
     user: UserId,

@@ -24,7 +24,6 @@ use sea_orm::{
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The time after which an unconfirmed account is removed.
 const UNCONFIRMED_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 /// The time that a solution is kept after it has expired: a request may verify it just before and consume it only
@@ -120,7 +119,6 @@ fn in_use() -> Condition {
         .add(Expr::exists(with_keys))
 }
 
-/// Selects the rows of another table whose `column` names the outer query's tenant.
 fn of_its_own<E: EntityTrait>(column: E::Column) -> Select<E> {
     let is_its_own = Expr::col((E::default(), column)).equals((tenant_rows::Entity, tenant_rows::Column::Id));
     E::find().select_only().column(column).filter(is_its_own)
@@ -181,7 +179,6 @@ async fn release_addresses(
     Ok(())
 }
 
-/// Removes users, and their tenants that have no users left and are not [in use](in_use).
 async fn remove_accounts(
     transaction: &DatabaseTransaction,
     accounts: Vec<(Uuid, Uuid)>,
@@ -245,7 +242,6 @@ fn stand_in_email(user: UserId) -> String {
     user.to_string()
 }
 
-/// Returns an account like this one with different identifiers.
 fn stand_in(tenant: &Tenant, user: &User, now: Time) -> (Tenant, User) {
     let (tenant_id, user_id) = (TenantId(fresh_id(now)), UserId(fresh_id(now)));
     let email = stand_in_email(user_id);

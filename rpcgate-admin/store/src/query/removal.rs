@@ -12,7 +12,6 @@ use sea_orm::{
 pub(super) struct RemovalBatch {
     /// The number of rows to skip at the start, by identifier, because they cannot be removed.
     pub(super) skip: u64,
-    /// The maximum number of rows to remove.
     pub(super) limit: u64,
     /// True if the rows are taken in the order of their identifiers, as [`skip`](Self::skip) requires. Any order is
     /// faster, and suffices while every row can be removed.
@@ -36,7 +35,6 @@ impl RemovalBatch {
     }
 }
 
-/// Removes at most `limit` of the `old` rows and returns their number.
 pub(super) async fn remove<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     id: E::Column,
@@ -46,7 +44,6 @@ pub(super) async fn remove<E: EntityTrait>(
     remove_batch::<E>(transaction, id, old, RemovalBatch::any(limit)).await
 }
 
-/// Removes a batch of the `old` rows and returns their number.
 pub(super) async fn remove_batch<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     id: E::Column,

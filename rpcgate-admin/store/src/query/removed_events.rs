@@ -30,11 +30,9 @@ pub(super) struct Position {
     logged: Option<LogPlace>,
     /// The last finished delivery, once all log entries are finished.
     delivery: Option<Uuid>,
-    /// True if all log entries are finished.
     is_logged: bool,
 }
 
-/// The event and the project of a log entry.
 type LogPlace = (Uuid, Uuid);
 
 /// Takes back the events of a block after a position, and returns the next one; `None` if nothing is left.

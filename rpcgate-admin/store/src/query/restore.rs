@@ -159,7 +159,6 @@ impl UsageStore {
         .await
     }
 
-    /// Returns the blocks that may contain an event of the minute of `now`.
     async fn blocks_of_minute(&self, now: Time) -> Result<Vec<Uuid>, StoreError> {
         self.read(async |database| {
             let first = now.minute() * MINUTE;

@@ -83,7 +83,6 @@ impl UsageStore {
         .await
     }
 
-    /// Removes the oldest day that contains blocks, if it is old.
     async fn remove_day(&self, before: Time) -> Result<u64, StoreError> {
         self.remove_old(async |transaction| {
             // Later days may have blocks even if this one has none.
@@ -121,7 +120,6 @@ impl UsageStore {
         }
     }
 
-    /// Removes old rollups, or old sums of a level, and returns their number.
     async fn remove_sums(&self, level: Option<i16>, before: Time) -> Result<u64, StoreError> {
         let mut old = Condition::all().add(Expr::col(Column::Hour).lt(stored(before.hour())));
         if let Some(level) = level {

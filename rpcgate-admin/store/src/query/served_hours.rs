@@ -17,7 +17,6 @@ use std::time::Duration;
 /// The deadline of the query, for which only an operator waits.
 const READ_DEADLINE: Duration = Duration::from_secs(5);
 
-/// The dimensions of calls of any tenant.
 const CALLS: Dimensions = Dimensions { project: false, key: false, call: true };
 
 impl UsageStore {

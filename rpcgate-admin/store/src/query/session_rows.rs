@@ -27,7 +27,6 @@ pub(super) async fn insert_refresh(
     done.map(drop).map_err(|error| insert_error(error, "refresh token", "session", Some(("hash", "text"))))
 }
 
-/// Ends a session and its refresh tokens, and reports whether it existed.
 pub(super) async fn end(transaction: &DatabaseTransaction, id: Uuid) -> Result<bool, StoreError> {
     Ok(Entity::delete_by_id(id).exec(transaction).await?.rows_affected > 0)
 }
@@ -41,7 +40,6 @@ pub(super) async fn end_access_tokens(
     Ok(())
 }
 
-/// Ends all sessions of a user except `keep`, and returns their number.
 pub(super) async fn end_all(
     transaction: &DatabaseTransaction,
     user: UserId,

@@ -24,7 +24,6 @@ pub(super) fn time_of(value: &str) -> Option<Time> {
     parse_moment(&unquoted(value)?)
 }
 
-/// Returns the given figures as lines below `table`.
 pub(super) fn figure_lines(table: &str, figures: &Figures) -> Vec<(String, String)> {
     let given = |figure: Figure| {
         let value = figure.value?;

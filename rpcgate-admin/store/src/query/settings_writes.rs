@@ -9,7 +9,6 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::DatabaseTransaction;
 
-/// Returns the settings of a scope inside the transaction.
 async fn text(
     transaction: &DatabaseTransaction,
     tenant: Option<TenantId>,

@@ -251,7 +251,6 @@ fn add(rollups: &[Rollup]) -> Result<InsertStatement, StoreError> {
     Ok(insert.on_conflict(upsert).to_owned())
 }
 
-/// Stores a block, replacing one with the same id.
 async fn put_block(transaction: &DatabaseTransaction, block: &Block) -> Result<(), StoreError> {
     use blocks::Column;
     let id = Uuid::from_u128(block.id);

@@ -12,13 +12,11 @@ use uuid::Uuid;
 
 const PARTS: &str = "parts";
 
-/// A tenant's rows in one of the tables.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Source {
     tenant: TenantId,
     /// `None` for rollups.
     level: Option<&'static Level>,
-    /// The first hours of the rows.
     hours: Vec<u64>,
 }
 

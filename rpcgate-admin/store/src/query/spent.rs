@@ -73,7 +73,6 @@ impl UsageStore {
 
 const COUNTS: [Column; 3] = [Column::Requests, Column::WindowRequests, Column::BillableUnits];
 
-/// Selects a project's identifier and the sums, which keep the names of their columns.
 fn sums(mut select: SelectStatement) -> SelectStatement {
     select.column(Column::Project).group_by_col(Column::Project);
     for count in COUNTS {

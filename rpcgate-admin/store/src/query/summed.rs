@@ -58,7 +58,6 @@ impl Summed {
         Summed { hour, tenant, project: ProjectId(0), key: KeyId(0), first }
     }
 
-    /// Returns the same position moved inside the tenant's hour.
     #[cfg(test)]
     pub(super) const fn within(self, project: ProjectId, key: KeyId) -> Self {
         Summed { project, key, ..self }
@@ -70,12 +69,10 @@ impl Summed {
         is_partial.then_some(self.hour - self.hour % DAY)
     }
 
-    /// Returns the first position that is not summed.
     fn begin(&self) -> (u64, Position) {
         (self.hour, [self.tenant.0, self.project.0, self.key.0].map(Uuid::from_u128))
     }
 
-    /// Matches the rollups that are not in the sums.
     pub(super) fn rest(&self) -> Condition {
         let (hour, begin) = self.begin();
         // The hour is compared separately as well, so that the index is used.
@@ -149,7 +146,6 @@ fn read_position(row: &QueryResult) -> Result<(u64, Position), StoreError> {
     Ok((count("hour", row.try_get_by_index(0)?)?, ids))
 }
 
-/// Returns the position after all rollups of a key in an hour.
 fn after((hour, [tenant, project, key]): (u64, Position)) -> (u64, Position) {
     let next = |id: Uuid| id.as_u128().checked_add(1).map(Uuid::from_u128);
     let nil = Uuid::nil();
@@ -211,7 +207,6 @@ impl UsageStore {
         .await
     }
 
-    /// Keeps sums only from hour `first` on.
     pub(super) async fn set_first_hour(&self, first: u64) -> Result<(), StoreError> {
         self.remove_old(async |transaction| {
             let update = Entity::update_many()

@@ -21,12 +21,10 @@ pub(super) const DAY: u64 = 24;
 pub(super) struct Dimensions {
     pub(super) project: bool,
     pub(super) key: bool,
-    /// Chain, method, transport and status.
     pub(super) call: bool,
 }
 
 impl Dimensions {
-    /// Returns the dimensions that a query needs.
     pub(super) fn of(only: &Only, groups: &[Group]) -> Self {
         let by = |group| groups.contains(&group);
         Dimensions {
@@ -118,7 +116,6 @@ impl Level {
         Ok(())
     }
 
-    /// Returns the row of this level to which a rollup is added, with the rollup's counts alone.
     fn row(&self, rollup: &Rollup) -> Rollup {
         let Dimensions { project, key, call } = self.dimensions;
         let text = |name: &String| if call { name.clone() } else { String::new() };

@@ -123,7 +123,6 @@ impl fmt::Display for SweepFailed {
 
 impl std::error::Error for SweepFailed {}
 
-/// The removal of a batch of rows, which returns their number.
 type Removal<'t> = BoxFuture<'t, Result<u64, StoreError>>;
 
 struct Sweep<'s> {
@@ -290,7 +289,6 @@ async fn sweep_accounts(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
         .await;
 }
 
-/// Removes records of past events, after their retention time.
 async fn sweep_records(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     let kept = i64::try_from(AUDIT_KEPT.as_micros()).unwrap_or(i64::MAX);
     let past = over(now, |now| audit::Column::At.lte(now - kept));
@@ -329,7 +327,6 @@ async fn sweep_records(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     sweep.table::<stored_versions::Entity>("config_versions", versions, number, old).await;
 }
 
-/// Removes ended plans, contracts, keys, projects and tenants.
 async fn sweep_ended(sweep: &mut Sweep<'_>, swept: &mut Swept, now: Time) {
     let (deleted, old) = (&mut swept.custom_plans, custom_plans::are_old(now));
     sweep.table::<stored_plans::Entity>("custom_plans", deleted, stored_plans::Column::Id, old).await;
@@ -369,7 +366,6 @@ mod tests {
     use crate::server::AdvisoryLock;
     use crate::testing::TestDatabase;
 
-    /// Long enough on a loaded machine too.
     const ENOUGH: Duration = Duration::from_secs(60);
 
     #[tokio::test]

@@ -16,7 +16,6 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use uuid::Uuid;
 
-/// The maximum number of names that one call compares.
 const MAX_COMPARED: u64 = 20_000;
 
 /// The minimum number of hexadecimal digits for the beginning of an identifier.
@@ -60,7 +59,6 @@ fn is_named(text: &str) -> Condition {
     any
 }
 
-/// Returns at most `limit` of the `wanted` tenants after `after`.
 async fn page_of(
     database: &impl ConnectionTrait,
     wanted: Select<Entity>,

@@ -18,14 +18,12 @@ use uuid::Uuid;
 /// the database.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Terms {
-    /// The custom plan, and its figures.
     plan: Option<(CustomPlanId, Figures)>,
     /// The periods of contracts that have not ended, the oldest first. Gateways keep this for each key, so it has no
     /// notes.
     periods: Vec<Period>,
 }
 
-/// The part of a contract that determines figures.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Period {
     figures: Figures,
@@ -109,7 +107,6 @@ pub(super) async fn of_tenant_on(
     Ok(Terms::of(plan.as_ref(), contracts::of_tenant(database, tenant).await?, now))
 }
 
-/// Returns the terms of several tenants. Omits tenants without any.
 pub(super) async fn of_tenants(
     database: &impl ConnectionTrait,
     tenants: &[Uuid],

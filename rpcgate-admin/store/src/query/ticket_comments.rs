@@ -61,7 +61,6 @@ fn of(ticket: TicketId) -> Select<Entity> {
     Entity::find().filter(Column::TicketId.eq(Uuid::from_u128(ticket.0)))
 }
 
-/// Stores a comment and counts its bytes.
 async fn insert(transaction: &DatabaseTransaction, comment: &TicketComment) -> Result<(), StoreError> {
     let row = ActiveModel {
         id: Set(Uuid::from_u128(comment.id.0)),

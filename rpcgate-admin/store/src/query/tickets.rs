@@ -147,7 +147,6 @@ pub(super) async fn of_any_tenant(
     SupportTicket::try_from(found.ok_or(StoreError::NotFound("ticket"))?)
 }
 
-/// Sets the status of a ticket, which counts as a change at `now`, and returns the ticket.
 pub(super) async fn set_status(
     transaction: &DatabaseTransaction,
     ticket: SupportTicket,
@@ -182,7 +181,6 @@ async fn expect_room(
     )))
 }
 
-/// Removes the oldest excess closed tickets of a tenant, with their dependent rows.
 async fn remove_old(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<(), StoreError> {
     let closed = Column::Status.eq(TicketStatus::Closed.name());
     let too_many = of(tenant)
@@ -201,7 +199,6 @@ async fn remove_old(transaction: &DatabaseTransaction, tenant: TenantId) -> Resu
     Ok(())
 }
 
-/// Finds or creates the request for another plan.
 async fn link(
     transaction: &DatabaseTransaction,
     tenant: TenantId,

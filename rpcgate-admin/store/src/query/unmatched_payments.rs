@@ -15,7 +15,6 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// The number of payments that are kept; the oldest are removed.
 const MAX_KEPT: u64 = 10_000;
 const MAX_RETURNED: u64 = 1_000;
 

@@ -88,7 +88,6 @@ enum GroupColumn {
 }
 
 impl GroupColumn {
-    /// Returns the columns of a query, in the order of its groups.
     fn all(ask: &UsageAsk) -> Vec<GroupColumn> {
         let mut names = Vec::new();
         for group in ask.group_by() {
@@ -133,7 +132,6 @@ struct ViewQuery<'a> {
 }
 
 impl<'a> ViewQuery<'a> {
-    /// Creates a query for a single row with the totals.
     fn totals(ask: &'a UsageAsk, summed: &Summed) -> Self {
         let names = Dimensions::of(ask.part(), &[]);
         let sources = Source::all(summed, ask.tenant(), &ask.window().hours(), names, false);
@@ -223,7 +221,6 @@ fn sum(value: Expr) -> Expr {
     value.sum().cast_as("bigint")
 }
 
-/// Returns the filter of a query on the rows of its tenant.
 fn filter(ask: &UsageAsk) -> Condition {
     let only = ask.part();
     let is = |column: Column| Expr::col(column);
@@ -235,7 +232,6 @@ fn filter(ask: &UsageAsk) -> Condition {
         .add_option(only.transport.map(|transport| is(Column::Transport).eq(transport_code(transport))))
 }
 
-/// Reads the metrics in a row, starting at column `at`.
 fn metrics(row: &QueryResult, at: usize) -> Result<Metrics, StoreError> {
     let mut values = [0; Metrics::COUNT];
     for (index, value) in values.iter_mut().enumerate() {

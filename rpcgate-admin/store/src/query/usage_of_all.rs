@@ -34,7 +34,6 @@ const FIRST: &str = "first_hour";
 
 const BUSY: &str = "busy";
 
-/// The status of a call that the windows refused.
 const RATE_LIMITED: i32 = 429;
 
 /// The status of a call whose client left. It was charged if it had been sent to a node.
@@ -109,7 +108,6 @@ pub(super) struct AllQuery {
     pub(super) hours: Range<u64>,
     /// The tenant, for a query about one.
     pub(super) only: Option<TenantId>,
-    /// The maximum number of rows of a result.
     pub(super) most: u64,
 }
 
@@ -220,7 +218,6 @@ impl AllQuery {
             .add(Expr::col(Column::Tenant).eq(Uuid::from_u128(only.0)))
     }
 
-    /// Selects the rollups of hours that are not summed for all tenants.
     pub(super) fn unsummed_hours(&self) -> SelectStatement {
         let first = std::cmp::max(self.hours.start, self.summed.whole_until());
         let mut select = Query::select();
@@ -245,7 +242,6 @@ impl AllQuery {
             .into()
     }
 
-    /// Selects the hours of projects that are summed for all tenants.
     fn summed_hours(&self) -> SelectStatement {
         let mut busy = self.sums(Dimensions::PROJECTS, 1);
         for (column, alias) in BUSY_COLUMNS {
@@ -303,7 +299,6 @@ impl AllQuery {
         Ok(all)
     }
 
-    /// Reads the rows, up to the maximum number.
     pub(super) async fn first_rows<T>(
         &self,
         database: &DatabaseTransaction,

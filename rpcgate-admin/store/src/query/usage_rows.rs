@@ -10,7 +10,6 @@ use uuid::Uuid;
 /// takes 23), and is constant where there are enough rows, so that statements are prepared only once.
 pub(super) const ROWS: usize = 256;
 
-/// Returns the values of a row: its key columns, then its counts.
 pub(super) fn values(rollup: &Rollup) -> impl Iterator<Item = Expr> {
     let names: [Expr; 9] = [
         stored(rollup.hour).into(),

@@ -105,7 +105,6 @@ impl User {
 }
 
 impl fmt::Debug for User {
-    /// Omits the password's hash.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("User")
             .field("id", &self.id)
@@ -136,7 +135,6 @@ impl TryFrom<Model> for User {
     }
 }
 
-/// Returns the form in which an address is stored and looked up.
 pub(super) fn stored_email(email: &str) -> String {
     email.to_lowercase()
 }

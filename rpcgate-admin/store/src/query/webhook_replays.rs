@@ -27,14 +27,12 @@ use uuid::Uuid;
 /// The number of deliveries that one replay may repeat.
 pub const MAX_REPLAYED: u64 = 10_000;
 
-/// The number of deliveries that one transaction makes.
 pub(super) const STEP: u64 = 500;
 
 /// The maximum distance between the times of a delivery and of its event in the project's log, which are equal except
 /// for a removed block. It bounds the range that is read from the index of the deliveries.
 const SLACK: i64 = 3_600_000_000;
 
-/// The stored error of a withheld delivery that has ended.
 const REPLAYED: &str = "too many deliveries of the endpoint waited: a replay sends this event";
 
 #[derive(Clone, Debug)]
@@ -115,7 +113,6 @@ async fn repeat(
     Ok(())
 }
 
-/// The oldest replay, and the deliveries that its next step repeats.
 type NextStep = (webhook_replays::Model, Vec<ReplaySource>);
 
 async fn next_step(database: &DatabaseConnection) -> Result<Option<NextStep>, StoreError> {

@@ -39,7 +39,6 @@ pub(super) async fn reads_more(
     Ok(false)
 }
 
-/// Returns the error text for a query that would read more than `max` rows.
 pub(super) fn advice(ask: &UsageAsk, max: u64) -> String {
     let dimensions = Dimensions::of(ask.part(), ask.group_by());
     let hours = ask.window().hours().count();

@@ -16,7 +16,6 @@ use uuid::Uuid;
 
 const ROWS: usize = 500;
 
-/// Records that events of these endpoints are withheld, so that their users are notified.
 pub(super) async fn note_withheld(
     transaction: &DatabaseTransaction,
     webhooks: BTreeSet<Uuid>,

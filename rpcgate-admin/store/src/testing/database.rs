@@ -92,7 +92,6 @@ impl TestDatabase {
         TestDatabase { home: None, url: server.copy_of(template) }
     }
 
-    /// Creates a database on the server without a schema.
     #[cfg(all(test, have_postgres))]
     pub(crate) fn empty_server() -> Self {
         TestDatabase { home: None, url: postgres::Postgres::shared().database() }

@@ -24,7 +24,6 @@ pub(super) enum ColumnValue {
 }
 
 impl ColumnValue {
-    /// Reads the column `at` of `row`.
     pub(super) fn read(row: &QueryResult, at: usize, kind: ColumnKind) -> Result<Self, DbErr> {
         Ok(match kind {
             ColumnKind::Integer => ColumnValue::Integer(row.try_get_by_index(at)?),
@@ -35,7 +34,6 @@ impl ColumnValue {
         })
     }
 
-    /// Returns the value as an argument of a statement.
     pub(super) fn argument(&self) -> Value {
         match self {
             ColumnValue::Integer(value) => (*value).into(),
@@ -46,7 +44,6 @@ impl ColumnValue {
         }
     }
 
-    /// Adds the value to a digest, with its kind and length.
     fn digest(&self, digest: &mut Context) {
         let (kind, bytes) = match self {
             ColumnValue::Integer(value) => (b'i', value.map(|value| value.to_be_bytes().to_vec())),

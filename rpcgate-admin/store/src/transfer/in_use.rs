@@ -52,7 +52,6 @@ pub(super) async fn refuse_connected(location: &DatabaseLocation) -> Result<(), 
     }
 }
 
-/// Counts the connections of our other programs.
 async fn others(server: &Server) -> Result<i64, StoreError> {
     const COUNT: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                          AND application_name = 'rpcgate' AND pid <> pg_backend_pid()";

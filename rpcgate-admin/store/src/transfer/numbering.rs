@@ -30,7 +30,6 @@ pub(super) async fn carry(
     Ok(())
 }
 
-/// Returns the last number that a database has given.
 async fn given(from: &DatabaseTransaction, table: &TableShape, column: &str) -> Result<Option<i64>, DbErr> {
     if from.get_database_backend() != DbBackend::Postgres {
         let arguments: [Value; 1] = [table.name.clone().into()];

@@ -84,7 +84,6 @@ async fn table(database: &DatabaseConnection, name: String, sql: &str) -> Result
     Ok(table)
 }
 
-/// Returns the kind of a column from its declared type in SQLite.
 fn kind(declared: &str) -> Option<ColumnKind> {
     let declared = declared.to_lowercase();
     let name = declared.split('(').next().unwrap_or_default().trim();
@@ -98,7 +97,6 @@ fn kind(declared: &str) -> Option<ColumnKind> {
     })
 }
 
-/// Returns the other tables that a table refers to.
 async fn references(database: &DatabaseConnection, name: &str) -> Result<BTreeSet<String>, DbErr> {
     let list = format!("SELECT DISTINCT \"table\" FROM pragma_foreign_key_list('{name}')");
     let found = rows(database, list).await?;

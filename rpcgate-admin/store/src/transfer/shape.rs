@@ -2,7 +2,6 @@
 
 use super::cells::{ColumnKind, ColumnValue, TableSum};
 
-/// The page size in rows.
 const PAGE: u64 = 500;
 /// The page size of a table with bytes, whose values may be large.
 const PAGE_OF_BYTES: u64 = 16;
@@ -17,7 +16,6 @@ pub(super) struct ColumnShape {
 pub(super) struct TableShape {
     pub(super) name: String,
     pub(super) columns: Vec<ColumnShape>,
-    /// The indexes of the primary key columns, in key order.
     pub(super) key: Vec<usize>,
     /// The column that the database numbers.
     pub(super) numbered: Option<String>,
@@ -26,7 +24,6 @@ pub(super) struct TableShape {
 }
 
 impl TableShape {
-    /// Returns the quoted name for a statement.
     pub(super) fn quoted(&self) -> String {
         format!("\"{}\"", self.name)
     }

@@ -10,7 +10,6 @@ use uuid::Uuid;
 const NOW: Time = Time::from_secs(2_000_000_000);
 /// The rows of each table, more than one page.
 const ROWS: i64 = 520;
-/// The rows of tables with bytes, whose pages are small.
 const ROWS_OF_BYTES: i64 = 40;
 
 async fn schemas() -> [Schema; 2] {

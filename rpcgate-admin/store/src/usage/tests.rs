@@ -27,7 +27,6 @@ use std::ops::Range;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// The hour of most events, four hours before midnight.
 const START: u64 = 500_012;
 const GATEWAY: GatewayId = GatewayId(77);
 const OURS: TenantId = TenantId(1);
@@ -59,7 +58,6 @@ impl Fixture {
         Fixture { site, store, fold: Fold::new(), blocks: Blocks::new(), position: 0 }
     }
 
-    /// Returns the shipment of a gateway that has recorded `deeds`.
     fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
         let frames = sample::frames(deeds);
         sample::take_in(&frames, &mut self.fold, &mut self.blocks);

@@ -6,7 +6,6 @@ use rpcgate_core::usage::sample::{HOUR, SampleLine, SampleRecord, SampleShipper,
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The first hour of a UTC day.
 const MIDNIGHT: u64 = 500_016;
 
 fn called(key: u128, hour: u64, chain: &'static str, (method, calls): (&str, u32)) -> SampleRecord {

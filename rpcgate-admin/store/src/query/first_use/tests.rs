@@ -2,7 +2,6 @@ use super::*;
 use crate::testing::TestDatabase;
 use rpcgate_core::usage::sample::{SampleShipper, deed, item};
 
-/// The first hour of a UTC day.
 const MIDNIGHT: u64 = 500_016;
 const KEPT: Duration = Duration::from_secs(400 * 86_400);
 const OURS: TenantId = TenantId(1);

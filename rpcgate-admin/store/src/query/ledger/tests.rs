@@ -40,7 +40,6 @@ impl Fixture {
     }
 }
 
-/// Returns the debt for `deeds` in `hours`, counted one by one.
 fn owed(deeds: &[SampleRecord], tenant: TenantId, hours: &Range<u64>) -> Vec<Charged> {
     type Account<'a> = (ProjectId, &'a str, &'a str, Price);
     let mut owed: BTreeMap<Account<'_>, (Tier, u64, u64)> = BTreeMap::new();

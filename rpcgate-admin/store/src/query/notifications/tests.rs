@@ -10,7 +10,6 @@ use std::time::Duration;
 
 const OURS: TenantId = TenantId(1);
 const THEIRS: TenantId = TenantId(2);
-/// Noon of a UTC day.
 const NOON: u64 = 20_000 * DAY + 43_200;
 
 fn at(secs: u64) -> Time {
@@ -55,12 +54,10 @@ fn each(allowed: u64) -> BTreeMap<TenantId, u64> {
     [(OURS, allowed), (THEIRS, allowed)].into()
 }
 
-/// Returns requests of our tenant that the plan windows have counted.
 fn requests(time: Time, many: u32) -> SampleRecord {
     SampleRecord { windowed: many, ..deed(110, time, vec![item("a")]) }
 }
 
-/// Returns calls of our tenant that were refused with 429.
 fn refused(time: Time, many: u32) -> SampleRecord {
     let item = SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, calls: many, ..item("a") };
     SampleRecord { windowed: 0, ..deed(110, time, vec![item]) }

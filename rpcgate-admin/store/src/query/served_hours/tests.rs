@@ -3,7 +3,6 @@ use crate::testing::TestDatabase;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::sample::{SampleRecord, SampleShipper, deed, item};
 
-/// The first hour of a UTC day.
 const MIDNIGHT: u64 = 500_016;
 
 fn called(key: u128, chain: &'static str, hour: u64, methods: &[&str]) -> SampleRecord {

@@ -9,7 +9,6 @@ use rpcgate_core::usage::sample::{self, HOUR, SampleLine, SampleRecord, SampleSh
 use rpcgate_core::usage::{Cell, Group, Metrics, Period};
 use std::time::Duration;
 
-/// The first hour of a UTC day.
 const MIDNIGHT: u64 = 500_016;
 
 async fn shipped(deeds: &[SampleRecord]) -> (TestDatabase, UsageStore) {

@@ -23,9 +23,7 @@ struct Fixture {
     site: TestDatabase,
     store: UsageStore,
     position: u64,
-    /// The shipped records that were not removed.
     deeds: Vec<SampleRecord>,
-    /// The first hour that was not removed.
     kept: u64,
 }
 
@@ -139,7 +137,6 @@ impl Fixture {
         assert_eq!(found, expected, "{tenant} {hours:?}");
     }
 
-    /// Compares all kinds of views of some hours with a count.
     async fn check_all(&self, some: &Range<u64>) {
         let parts = [
             Only::default(),

@@ -16,7 +16,6 @@ fn token(number: u128) -> Digest {
     Digest::of(&format!("token {number}"))
 }
 
-/// Registers the owner with this number, with a separate solution.
 async fn register(store: &Store, number: u128, email: &str, now: Time) -> Registered {
     let solved = Digest::of(&format!("solution {number}"));
     register_with(store, number, email, solved, now).await

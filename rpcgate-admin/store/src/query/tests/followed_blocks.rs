@@ -49,7 +49,6 @@ async fn append(store: &Store, block: &BlockRef, count: usize) {
     assert_eq!(done, WatchOutcome::Done);
 }
 
-/// Counts the deliveries of an endpoint by block, removal and status.
 fn of(deliveries: &[SampleDelivery], webhook: WebhookId) -> BTreeMap<(String, bool, String), usize> {
     let mut counts = BTreeMap::new();
     for one in deliveries.iter().filter(|one| one.webhook == webhook) {

@@ -7,7 +7,6 @@ use crate::{
 
 const WEEK: u64 = 7 * 86_400;
 
-/// Returns the invitation with this number, by this user.
 pub(super) fn invitation(number: u128, by: u128) -> Invitation {
     Invitation {
         id: InvitationId(1_000 + number),

@@ -52,7 +52,6 @@ fn mail(id: u128) -> OutgoingMail {
     }
 }
 
-/// Counts unannounced invoices, notices and mails.
 async fn counts(store: &Store) -> (usize, i64, i64) {
     let untold = store.unannounced_invoices(9).await.unwrap().len();
     (untold, rows(store, "notices").await, rows(store, "outgoing_mails").await)

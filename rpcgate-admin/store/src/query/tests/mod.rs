@@ -110,7 +110,6 @@ fn caller() -> Caller {
     Caller::new(KEY, PROJECT, TENANT, plan).with_prefix("rpcg_0123456")
 }
 
-/// Returns a user who manages [`TENANT`].
 fn user(id: u128, email: &str) -> User {
     User {
         id: UserId(id),
@@ -140,7 +139,6 @@ fn later(secs: u64) -> Time {
     now().plus(Duration::from_secs(secs))
 }
 
-/// Returns the outcomes of `work` when many tasks run it at once.
 async fn at_once<T: Send + 'static, W: Future<Output = T> + Send + 'static>(
     many: u128,
     work: impl Fn(u128) -> W,

@@ -23,7 +23,6 @@ fn members(members: u32) -> PlanChange {
     PlanChange { counts, ..PlanChange::default() }
 }
 
-/// Returns the override of the premium plan at a time.
 async fn premium(store: &Store, at: Time) -> PlanChange {
     store.overlay().await.unwrap().at(at).plans.get(&Tier::Premium).copied().unwrap_or_default()
 }

@@ -170,7 +170,6 @@ async fn of_closed_tickets_the_newest_are_kept_and_the_rest_go_with_what_belongs
     assert!(store.any_ticket(TicketId(1)).await.unwrap().is_none());
 }
 
-/// Sets the counted text of a ticket to `bytes`.
 async fn weigh(store: &Store, id: u128, bytes: u64) {
     let id = match store.database.server() {
         None => format!("x'{id:032x}'"),

@@ -10,7 +10,6 @@ async fn version(store: &Store, of: &Versioned) -> crate::Version {
     store.version(of).await.unwrap().unwrap()
 }
 
-/// Returns the store whose writes expect the current version.
 async fn expecting(store: &Store, of: &Versioned) -> Store {
     store.expecting(Expected { of: of.clone(), versions: vec![version(store, of).await] })
 }

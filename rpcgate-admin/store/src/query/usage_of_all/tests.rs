@@ -11,7 +11,6 @@ use rpcgate_core::usage::{Amount, Cell, Group};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// The first hour of a UTC day.
 const MIDNIGHT: u64 = 500_016;
 const HOURS: Range<u64> = MIDNIGHT..MIDNIGHT + 60;
 
@@ -35,7 +34,6 @@ fn hour_of(cell: &Cell) -> u64 {
     }
 }
 
-/// Returns the units of projects by hour or day, counted one by one.
 fn expected_units(deeds: &[SampleRecord], by: Group) -> BTreeMap<(u64, ProjectId), u64> {
     let mut all = BTreeMap::new();
     for tenant in [TenantId(1), TenantId(2)] {
@@ -58,7 +56,6 @@ fn found_units(rows: &[ProjectUnits]) -> BTreeMap<(u64, ProjectId), u64> {
     all
 }
 
-/// Returns the requests of keys that exceed `floor`, counted one by one.
 fn expected_keys(deeds: &[SampleRecord], by: Group, floor: u64) -> BTreeMap<(u64, KeyId), (u64, u64)> {
     let mut all: BTreeMap<(u64, KeyId), (u64, u64)> = BTreeMap::new();
     for tenant in [TenantId(1), TenantId(2)] {
@@ -88,7 +85,6 @@ fn found_keys(rows: &[KeyUse]) -> BTreeMap<(u64, KeyId), (u64, u64)> {
     all
 }
 
-/// Selects keys with more than 2 requests in an hour or 9 in a day.
 fn keys_of(of: TenantSet) -> KeysAsk {
     KeysAsk { above_in_hour: 2, above_in_day: 9, of }
 }

@@ -10,7 +10,6 @@ use std::ops::Range;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// A midnight.
 const START: u64 = 499_992;
 const OURS: TenantId = TenantId(1);
 const THEIRS: TenantId = TenantId(2);
