@@ -13,8 +13,8 @@ pub const RAISE: &str = "raise the hard limit (LimitNOFILE= of a systemd unit, u
 /// The soft limit of most systems, used if it is unknown.
 const USUAL: u64 = 1_024;
 
-/// The minimum and maximum handles that are reserved for databases, the journal, listeners and idle connections to
-/// nodes, apart from the connections of clients and those to nodes.
+/// The minimum and maximum of the handles that are reserved for databases, the journal, listeners and idle connections
+/// to nodes.
 const KEPT: (u64, u64) = (128, 512);
 
 /// The limit on open files and sockets ("file handles") of a gateway.
@@ -34,7 +34,8 @@ pub struct FileHandles {
 }
 
 impl FileHandles {
-    /// Sets the limit. A connection needs two handles: the client's own, and one to a node for its stream or call.
+    /// Creates a limit of `limit` handles. A connection needs two: the client's own, and one to a node for its stream
+    /// or call.
     pub const fn new(limit: u64) -> Self {
         FileHandles { limit, each: 2 }
     }

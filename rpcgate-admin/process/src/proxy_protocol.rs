@@ -34,7 +34,7 @@ const OF_THE_PEER: [u8; FIXED] = *b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadProxyHeader {
-    /// The connection begins with something else.
+    /// The connection does not begin with a header.
     #[error("the connection does not begin with a header of the PROXY protocol")]
     Missing,
     /// The header is too long.

@@ -42,7 +42,7 @@ pub enum StoreError {
     /// The tenant has too many usage queries running, so another would wait too long.
     #[error("too many questions about usage at a time")]
     Busy,
-    /// A number that exceeds what the database can store.
+    /// A number beyond the range of the database.
     #[error("{0} must be at most 9223372036854775807")]
     TooLarge(&'static str),
     /// `database.url` is invalid. The text does not repeat the URL.

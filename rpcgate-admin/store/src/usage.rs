@@ -56,8 +56,8 @@ pub enum ShipError {
     /// again and continue from there.
     #[error("the journal's marks have moved since they were read")]
     Moved,
-    /// The database did not take it. With [`StoreError::Unavailable`] it may have done so nevertheless: ship it again,
-    /// and the result is [`ShipError::Moved`] if it had.
+    /// The database did not store it. After [`StoreError::Unavailable`] it may have done so nevertheless: ship it
+    /// again, and the result is [`ShipError::Moved`] if it had.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

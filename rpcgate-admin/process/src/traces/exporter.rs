@@ -43,8 +43,8 @@ pub struct TraceExporter {
 }
 
 impl TraceExporter {
-    /// Starts to send queued spans in the name of `program`, or of the settings; `None` without a collector. Connects
-    /// when the first spans arrive. Runs inside a tokio runtime.
+    /// Starts to send queued spans with the service name of the settings, or else `program`; `None` without a
+    /// collector. Connects when the first spans arrive. Runs inside a tokio runtime.
     ///
     /// # Errors
     /// [`BadCollector`]

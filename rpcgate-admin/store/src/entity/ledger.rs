@@ -1,5 +1,5 @@
-//! The billing ledger: the charges of a project on one chain in a UTC hour at one price. The tenant is first in the key because
-//! a bill adds up a tenant's hours; an index by hour serves removal.
+//! The billing ledger: the charges of a project on one chain in a UTC hour at one price. The tenant is first in the key
+//! because a bill adds up a tenant's hours; an index by hour serves removal.
 
 use sea_orm::entity::prelude::*;
 

@@ -187,8 +187,8 @@ impl Store {
     /// Moves or removes the end of a tenant's contract, and notifies gateways.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::WrongState`] if it has ended or would end before
-    /// it begins, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::WrongState`] if it has ended or would end
+    /// before it begins, [`StoreError::Unavailable`].
     pub async fn set_contract_end(
         &self,
         tenant: TenantId,

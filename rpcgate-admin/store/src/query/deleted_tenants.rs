@@ -173,7 +173,8 @@ impl Store {
     /// The sweep removes the rest; usage and audit entries expire as usual, and invoices stay.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::WrongState`] while an invoice of it is open, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`], [`StoreError::WrongState`] while an invoice of it is open,
+    /// [`StoreError::Unavailable`].
     pub async fn delete_tenant(&self, tenant: TenantId, now: Time) -> Result<(), StoreError> {
         let id = Uuid::from_u128(tenant.0);
         self.write(async |transaction| {

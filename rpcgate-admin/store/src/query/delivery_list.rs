@@ -246,8 +246,8 @@ impl Store {
     /// Makes an ended delivery of a tenant due again, for at least one more attempt.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::WrongState`] if it has not ended, was tried too
-    /// often, or its endpoint is switched off; [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::WrongState`] if it has not ended, was tried
+    /// too often, or its endpoint is switched off; [`StoreError::Unavailable`].
     pub async fn retry_delivery(
         &self,
         tenant: TenantId,

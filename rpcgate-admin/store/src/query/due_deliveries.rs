@@ -61,7 +61,7 @@ pub struct DueDelivery {
     pub leased_until: Time,
 }
 
-/// A claimed delivery that is given back without an attempt.
+/// A claimed delivery that is released without an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReleasedDelivery {
     /// Its identifier.

@@ -21,9 +21,8 @@ impl Store {
     /// request may be old. Answers linked tickets with the decision, and stores the notification `told` with it.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::Decided`] if the request is no longer pending; [`StoreError::WrongState`] for
-    /// the approval of a plan that was deleted;
-    /// [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`]; [`StoreError::Decided`] if the request is no longer pending;
+    /// [`StoreError::WrongState`] for the approval of a plan that was deleted; [`StoreError::Unavailable`].
     pub async fn review_limit_request(
         &self,
         id: LimitRequestId,

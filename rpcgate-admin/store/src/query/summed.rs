@@ -2,9 +2,9 @@
 //! thousand rows.
 //!
 //! Rollups of hours that have ended are added to the sums after shipments, a few thousand at a time. The position is
-//! stored in the database: a later shipment for an hour before it is added to the sums in the same transaction. At any
-//! moment the sums, together with the rollups that are not in them yet, contain exactly what all rollups contain. Only
-//! speed depends on the position; a database from before sums existed catches up shipment by shipment.
+//! stored in the database: a later shipment for an hour before it is added to the sums in the same transaction. The
+//! sums and the rollups after the position thus always equal all rollups. Only speed depends on the position; a
+//! database from before sums existed catches up shipment by shipment.
 
 use super::sums::{DAY, LEVELS};
 use super::usage_rows::stored;

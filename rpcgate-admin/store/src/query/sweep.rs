@@ -185,8 +185,8 @@ impl Sweep<'_> {
         .await;
     }
 
-    /// Removes the rest of deleted tenants, and counts the finished ones. Skips a tenant that cannot be removed, like a
-    /// row of another step.
+    /// Removes the rest of deleted tenants, and counts the finished ones. Skips a tenant that cannot be removed, as
+    /// other steps skip rows.
     async fn deleted_tenants(&mut self, removed: &mut u64) {
         let mut batch = RemovalBatch { skip: 0, limit: STEP, is_ordered: true };
         let mut last_error = None;

@@ -1,4 +1,4 @@
-//! Versions of objects that several people change, so that no user unknowingly overwrites the change of another.
+//! Versions of objects that several people change, so that no user unknowingly overwrites a colleague's change.
 
 use super::id::{ContractId, UserId, WebhookId};
 use super::live_tenants::live_tenants;

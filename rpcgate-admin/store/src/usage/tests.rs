@@ -693,7 +693,7 @@ async fn old_usage_is_removed_in_small_steps_and_nothing_else() {
     assert_eq!(fixture.store.event(OURS, deeds[first as usize - 1].request).await.unwrap(), None);
     assert!(fixture.store.event(OURS, deeds[first as usize].request).await.unwrap().is_some());
 
-    // Half an hour later the hour has not ended yet.
+    // The hour ends in half an hour.
     let removed = fixture.store.retain(at(START), later(at(START + 2), 1_800_000_000)).await.unwrap();
     assert_eq!((removed.blocks, removed.rollups), (0, 2_302));
     let view = fixture.view(UsageAsk::new(OURS, window(START..START + 60))).await;
@@ -734,7 +734,7 @@ async fn a_segment_that_returns_after_any_time_is_billed_once() {
     assert_eq!(fixture.number(summed).await, 0);
     assert_eq!(fixture.number("SELECT count(*) FROM daily_requests").await, 0);
 
-    // Later records are billed, and the mark is kept as long as they are.
+    // Later records are billed, and the mark is kept for the same time.
     let mut rest = fixture.pack(&[deed(110, at(START + 3), vec![item("c")])]);
     rest.marks = vec![Mark { segment, from: 500, to: 600 }];
     fixture.store.ship(&rest).await.unwrap();

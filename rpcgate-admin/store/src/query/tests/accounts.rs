@@ -250,7 +250,7 @@ async fn unconfirmed_accounts_are_removed_with_everything_they_own() {
         store.create_project(&made).await.unwrap();
         store.put_quota(made.id, &ProjectQuota::default(), now()).await.unwrap();
     }
-    // The third has a key, however it was made: a gateway may know it, so the account stays with its tenant.
+    // The third has a key: a gateway may know it, so the account stays with its tenant.
     let strange = Key { project: ProjectId(53), ..key(KEY, hash()) };
     store.create_key(&strange, now()).await.unwrap();
     let week = later(7 * DAY);
