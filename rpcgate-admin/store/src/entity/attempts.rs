@@ -1,4 +1,4 @@
-//! Passwords that were tried and not confirmed as correct.
+//! Counted attempts: passwords, second factors, mails and others that are limited.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,7 +7,7 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    /// The hash of the address, so that arbitrary input is not stored.
+    /// The digest of the kind and the address or tenant, so that arbitrary input is not stored.
     pub(crate) subject: Vec<u8>,
     pub(crate) at: i64,
 }

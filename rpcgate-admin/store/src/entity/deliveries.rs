@@ -10,7 +10,7 @@ pub(crate) struct Model {
     pub(crate) webhook_id: Uuid,
     pub(crate) subscription_id: Option<Uuid>,
     pub(crate) event_id: Uuid,
-    /// `held` until the block has its confirmations, `pending`, `delivered` or `failed`.
+    /// `held` until the block has its confirmations, `pending`, `delivered`, `failed` or `withheld`.
     pub(crate) status: String,
     pub(crate) replay: bool,
     pub(crate) attempts: i16,

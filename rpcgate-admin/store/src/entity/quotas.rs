@@ -1,4 +1,4 @@
-//! Quotas that operators granted to projects. A project without a row has the default ceiling.
+//! Quotas that operators granted to projects. A project without a row has the quota of its plan.
 //!
 //! The limits are unsigned 64-bit integers, stored with the same bits: those from 2⁶³ on are negative here.
 
