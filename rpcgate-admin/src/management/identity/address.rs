@@ -1,4 +1,4 @@
-//! A client's address, and limits on requests without a log-in.
+//! Client addresses, and limits on unauthenticated requests.
 
 use super::limit::{MinuteLimit, TooOften};
 use http::HeaderMap;
@@ -9,13 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 const FORWARDED: &str = "x-forwarded-for";
-/// Above this number of remembered attempts, larger address groups are formed.
+/// The number of remembered attempts above which larger address groups are counted.
 const CROWDED: usize = 100_000;
 
-/// The client's address: `peer`, or the address that the proxies report if `peer` is one of `trusted`
-/// (`gateway.trusted_proxies`). Each proxy appends the address of its own peer to `X-Forwarded-For`, so the list is
-/// read from its end, over the trusted proxies, to the first address that is not trusted. Entries before that one may
-/// be forged. An entry that cannot be parsed ends the list, and the proxy that forwarded it counts as the client.
+/// Returns the client's address: `peer`, or the address that the proxies report if `peer` is one of `trusted`
+/// (`gateway.trusted_proxies`). Each proxy appends its peer's address to `X-Forwarded-For`, so the list is read from
+/// its end, past the trusted proxies, to the first address that is not trusted. Earlier entries may be forged. An entry
+/// that cannot be parsed ends the list, and the proxy that forwarded it counts as the client.
 pub fn client(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
     let mut client = peer.to_canonical();
@@ -34,12 +34,12 @@ pub fn client(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
 pub struct TrustedProxies(Arc<[IpNet]>);
 
 impl TrustedProxies {
-    /// The proxies in `networks`.
+    /// Trusts the proxies in `networks`.
     pub fn new(networks: &[IpNet]) -> Self {
         TrustedProxies(networks.into())
     }
 
-    /// The address of the client: see [`client`].
+    /// Returns the client's address: see [`client`].
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         client(peer, headers, &self.0)
     }
@@ -53,8 +53,7 @@ fn read(entry: &[u8]) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// The addresses that are counted together: an IPv4 address alone, and an IPv6 /64, which is the smallest network
-/// that a client gets.
+/// The addresses that are counted together: one IPv4 address, or an IPv6 /64, the smallest network that a client gets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AddressGroup {
     first: IpAddr,
@@ -62,17 +61,17 @@ pub struct AddressGroup {
 }
 
 impl AddressGroup {
-    /// The group of an address.
+    /// Returns the group of `address`.
     pub fn of(address: IpAddr) -> Self {
         AddressGroup::sized(address, 32, 64)
     }
 
-    /// The network of a home or an office, in which an address may change.
+    /// Returns the network of a home or an office, within which a client's address may change.
     pub fn of_site(address: IpAddr) -> Self {
         AddressGroup::sized(address, 24, 48)
     }
 
-    /// The networks that are routed to one operator: few enough to fit in memory.
+    /// Returns the network that is routed to one operator. There are few enough of these to fit in memory.
     fn wide(address: IpAddr) -> Self {
         AddressGroup::sized(address, 16, 32)
     }
@@ -97,11 +96,11 @@ impl fmt::Display for AddressGroup {
     }
 }
 
-/// Limits the attempts of each client address: log-ins and registrations together, or any other requests without a
-/// log-in.
+/// A limit on the attempts of each client address: log-ins and registrations together, or other unauthenticated
+/// requests.
 ///
-/// A group of addresses may make `per_minute` attempts in any 60 seconds, all at once if it likes. While more than
-/// 100,000 attempts are remembered, whole networks are counted as one group.
+/// A group of addresses may make `per_minute` attempts in any 60 seconds, also in one burst. While more than 100,000
+/// attempts are remembered, whole networks are counted as one group.
 #[derive(Debug)]
 pub struct AddressLimit {
     limit: MinuteLimit<AddressGroup>,
@@ -109,7 +108,7 @@ pub struct AddressLimit {
 }
 
 impl AddressLimit {
-    /// Admits `per_minute` attempts, at least one.
+    /// Admits `per_minute` attempts (at least one) of each group.
     pub fn new(per_minute: u32, clock: Arc<dyn Clock>) -> Self {
         AddressLimit { limit: MinuteLimit::new(per_minute, clock), crowded_above: CROWDED }
     }
@@ -117,7 +116,7 @@ impl AddressLimit {
     /// Counts an attempt from `address`.
     ///
     /// # Errors
-    /// [`TooOften`] if there were too many before; this attempt is not counted then.
+    /// [`TooOften`] if the limit is reached. The refused attempt is not counted.
     pub fn admit(&self, address: IpAddr) -> Result<(), TooOften> {
         let is_crowded = self.limit.remembered() >= self.crowded_above;
         self.limit.admit(if is_crowded { AddressGroup::wide(address) } else { AddressGroup::of(address) })
@@ -150,21 +149,21 @@ mod tests {
         let trusted: Vec<IpNet> =
             ["10.0.0.0/8", "::1/128", "2001:db8::/32"].map(|net| net.parse().unwrap()).to_vec();
         for (peer, lines, found) in [
-            // Only trusted proxies are believed.
+            // Only trusted proxies may report an address.
             ("203.0.113.5", vec!["198.51.100.1"], "203.0.113.5"),
             ("10.0.0.1", vec![], "10.0.0.1"),
             ("10.0.0.1", vec!["198.51.100.1"], "198.51.100.1"),
             ("::1", vec!["198.51.100.1"], "198.51.100.1"),
             ("::ffff:10.0.0.1", vec!["::ffff:198.51.100.1"], "198.51.100.1"),
-            // Entries forged by a client are further left.
+            // A client can only forge entries further left.
             ("10.0.0.1", vec!["1.2.3.4, 198.51.100.1"], "198.51.100.1"),
             ("10.0.0.1", vec!["1.2.3.4", "198.51.100.1"], "198.51.100.1"),
             ("10.0.0.1", vec!["10.9.9.9, 198.51.100.1"], "198.51.100.1"),
-            // Over several proxies.
+            // Several proxies.
             ("10.0.0.1", vec!["1.2.3.4, 198.51.100.1,10.0.0.3", "10.0.0.2"], "198.51.100.1"),
             ("10.0.0.1", vec!["198.51.100.1 , 2001:db8::7"], "198.51.100.1"),
             ("10.0.0.1", vec!["10.0.0.3,10.0.0.2"], "10.0.0.3"),
-            // With ports and brackets.
+            // Ports and brackets.
             ("10.0.0.1", vec!["198.51.100.1:4711"], "198.51.100.1"),
             ("10.0.0.1", vec!["[2001:db9::1]:4711"], "2001:db9::1"),
             ("10.0.0.1", vec!["[2001:db9::1]"], "2001:db9::1"),

@@ -1,9 +1,8 @@
 //! The challenge that a new account must solve: a proof of work in ALTCHA's first format.
 //!
-//! A challenge is the SHA-256 of a salt and a secret number. The browser tries numbers until the hash matches, which
-//! costs a person nothing, but is expensive for a thousand accounts. The salt contains the
-//! expiry and the challenge is signed, so the server keeps no state. That a solution opens only one account is
-//! ensured by the store: see [`Solved`].
+//! A challenge is the SHA-256 of a salt and a secret number. The browser tries numbers until the hash matches, which is
+//! cheap for one person and expensive for a thousand accounts. The salt contains the expiry and the challenge is
+//! signed, so the server keeps no state. The store accepts each solution only once: see [`Solved`].
 
 use super::derive;
 use base64::Engine;
@@ -19,10 +18,10 @@ use subtle::ConstantTimeEq;
 use utoipa::ToSchema;
 
 const ALGORITHM: &str = "SHA-256";
-/// How long a challenge may take to solve: long enough to fill in a form.
+/// The time in which a challenge must be solved: long enough to fill in a form.
 pub const LIFE: Duration = Duration::from_secs(600);
 const SALT_BYTES: usize = 16;
-/// Solutions longer than this are rejected unread. A widget's has some 400 bytes.
+/// The maximum length of a solution in bytes. A widget's solution has about 400.
 const MAX_LEN: usize = 2048;
 
 /// A challenge in the form that the ALTCHA widget reads.
@@ -40,7 +39,7 @@ pub struct Challenge {
     pub signature: String,
 }
 
-/// A solution as the widget sends it, in base64. Its other members, such as the time taken, are ignored.
+/// A solution as the widget sends it, in base64. Other members, such as the time taken, are ignored.
 #[derive(Serialize, Deserialize)]
 struct Solution {
     algorithm: String,
@@ -53,13 +52,13 @@ struct Solution {
 /// A solved challenge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Solved {
-    /// Identifies the challenge, so that its solution is accepted only once: the challenge itself.
+    /// The challenge itself, by which the store accepts its solution only once.
     pub digest: [u8; 32],
-    /// After this time the challenge need not be remembered.
+    /// The time after which the challenge need not be remembered.
     pub expires_at: Time,
 }
 
-/// Why a solution is refused.
+/// The reason why a solution is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSolution {
@@ -94,8 +93,8 @@ impl fmt::Debug for Challenges {
 }
 
 impl Challenges {
-    /// Challenges signed with a key derived from `secret`, whose number is at most `difficulty`
-    /// (`admin.challenge.difficulty`).
+    /// Issues challenges whose number is at most `difficulty` (`admin.challenge.difficulty`), signed with a key derived
+    /// from `secret`.
     ///
     /// ```
     /// use rpcgate_admin::management::identity::challenge::{BadSolution, Challenges, LIFE, solve};
@@ -112,7 +111,7 @@ impl Challenges {
         Challenges { key: Self::key(secret), former: Box::default(), difficulty }
     }
 
-    /// These challenges, and those that were issued with one of these secrets.
+    /// Also accepts challenges that were signed with one of the `former` secrets.
     #[must_use]
     pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
         Challenges { former: former.into_iter().map(Self::key).collect(), ..self }
@@ -122,7 +121,7 @@ impl Challenges {
         hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate challenge"))
     }
 
-    /// A new challenge, valid for [`LIFE`].
+    /// Issues a challenge that is valid for [`LIFE`].
     ///
     /// # Errors
     /// [`NoRandomness`] if the system provides none.
@@ -141,7 +140,7 @@ impl Challenges {
         Ok(Challenge { algorithm: ALGORITHM.into(), challenge, maxnumber: self.difficulty, salt, signature })
     }
 
-    /// Checks a solution, a JSON object in base64. The same solution passes again: see [`Solved`].
+    /// Checks a solution, a JSON object in base64. It does not detect a solution that was used before: see [`Solved`].
     ///
     /// # Errors
     /// [`BadSolution`] says what is wrong.
@@ -181,15 +180,15 @@ fn challenge(salt: &str, number: u64) -> [u8; 32] {
     challenge
 }
 
-/// The expiry in a salt of this service.
+/// Reads the expiry from a salt.
 fn expiry(salt: &str) -> Option<Time> {
     let (_, expires) = salt.strip_suffix('&')?.split_once("?expires=")?;
     let digits = !expires.is_empty() && expires.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| expires.parse().ok().map(Time::from_secs))?
 }
 
-/// Solves a challenge as a browser would; `None` if no number up to the maximum matches. A million numbers take about
-/// one and a half seconds of a core, and much longer without optimisation.
+/// Solves a challenge as a browser would, or returns `None` if no number up to the maximum matches. A million numbers
+/// take about 1.5 seconds of one core, and much longer without optimisation.
 pub fn solve(challenge: &Challenge) -> Option<String> {
     let mut hash = digest::Context::new(&digest::SHA256);
     hash.update(challenge.salt.as_bytes());

@@ -1,12 +1,12 @@
-//! Common passwords, which attackers try first: well-known words, runs on the keyboard, and repetitions.
+//! Common passwords, which attackers try first: well-known words, keyboard runs and repetitions.
 //!
-//! A new password has at least ten characters, so most common passwords are words with additions: digits and signs
-//! before and after them, and digits in place of letters. These are removed before the look-up.
+//! A new password has at least ten characters, so most common ones are words with digits and signs before or after
+//! them, or with letters replaced by digits. The look-up removes these additions first.
 
-/// The words, one per line, in lower case and without such additions.
+/// The words, one per line, in lower case and without additions.
 const WORDS: &str = include_str!("common_passwords.txt");
 
-/// The sequences of which runs are parts: forwards, backwards, from any position, wrapping around.
+/// The sequences that contain runs. A run goes forwards or backwards from any position and may wrap around.
 const RUNS: [&str; 12] = [
     "abcdefghijklmnopqrstuvwxyz",
     "0123456789",
@@ -22,12 +22,11 @@ const RUNS: [&str; 12] = [
     "1q2w3e4r5t6y7u8i9o0p",
 ];
 
-/// The longest unit whose repetition counts as common.
+/// The length of the longest unit whose repetition counts as common.
 const MAX_REPEATED_UNIT: usize = 4;
-/// The shortest run.
 const MIN_RUN: usize = 3;
 
-/// Whether `password` is a common one.
+/// Reports whether `password` is common.
 pub(super) fn is_common(password: &str) -> bool {
     let typed: Vec<char> = password.to_lowercase().chars().filter(|c| !c.is_whitespace()).collect();
     let repeated_unit = repeated_unit(&typed);
@@ -46,21 +45,21 @@ pub(super) fn is_common(password: &str) -> bool {
             .any(|bare| is_word(bare) || is_run(bare))
 }
 
-/// The unit that the text repeats; the last repetition may be cut short.
+/// Returns the unit that `text` repeats. The last repetition may be cut short.
 fn repeated_unit(text: &[char]) -> &[char] {
     let same = |length: &usize| text.iter().zip(&text[*length..]).all(|(earlier, later)| earlier == later);
     let length = (1..=text.len() / 2).find(same);
     length.map_or(text, |length| &text[..length])
 }
 
-/// The part from the first letter to the last.
+/// Returns the part from the first letter to the last.
 fn trimmed(text: &[char]) -> &[char] {
     let begin = text.iter().position(|c| c.is_alphabetic()).unwrap_or(text.len());
     let end = text.iter().rposition(|c| c.is_alphabetic()).map_or(begin, |last| last + 1);
     &text[begin..end]
 }
 
-/// The letter for which a digit or sign is substituted.
+/// Returns the letter that a digit or sign replaces.
 fn unsubstituted(c: char) -> char {
     match c {
         '0' => 'o',
@@ -78,7 +77,7 @@ fn is_word(text: &[char]) -> bool {
     WORDS.lines().any(|word| word == text)
 }
 
-/// Whether the text consists of runs only.
+/// Reports whether `text` consists only of runs.
 fn is_run(text: &[char]) -> bool {
     let mut left = text;
     while !left.is_empty() {
@@ -96,7 +95,7 @@ fn is_run(text: &[char]) -> bool {
     !text.is_empty()
 }
 
-/// The number of characters by which `text` follows `run`.
+/// Returns the number of characters for which `text` follows `run`.
 fn run_length(text: &[char], run: &[char]) -> usize {
     let Some(begin) = text.first().and_then(|first| run.iter().position(|c| c == first)) else { return 0 };
     text.iter().zip(run[begin..].iter().chain(run)).take_while(|(one, other)| one == other).count()

@@ -1,7 +1,7 @@
-//! A short name of the device from which a user has logged in, taken from its user agent: for people who look for a
-//! session that is not theirs. A user agent is whatever the client says, so nothing depends on it.
+//! Short device names, made from the user agent, for users who look for a session that is not theirs. A client can send
+//! any user agent, so nothing depends on the name.
 
-/// Browsers by what their user agents contain. Most claim to be others as well, so the more particular come first.
+/// Browsers by a part of their user agent. Most user agents name other browsers too, so the most specific come first.
 const BROWSERS: [(&str, &str); 7] = [
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -12,7 +12,7 @@ const BROWSERS: [(&str, &str); 7] = [
     ("CriOS/", "Chrome"),
 ];
 
-/// Systems by what user agents contain, the more particular first.
+/// Systems by a part of the user agent, the most specific first.
 const SYSTEMS: [(&str, &str); 8] = [
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
@@ -24,10 +24,10 @@ const SYSTEMS: [(&str, &str); 8] = [
     ("Linux", "Linux"),
 ];
 
-/// Characters of a name, at most.
+/// The maximum length of a name in characters.
 const MAX_NAME: usize = 40;
 
-/// The device of a user agent, such as "Firefox on Linux" or "curl", or "unknown".
+/// Returns the device of a user agent, such as "Firefox on Linux" or "curl", or "unknown".
 ///
 /// ```
 /// use rpcgate_admin::management::identity::device::device;
@@ -45,7 +45,7 @@ pub fn device(agent: &str) -> String {
         (Some(browser), Some(system)) => format!("{browser} on {system}"),
         (Some(name), None) => name.to_owned(),
         (None, system) => {
-            // A program says its name first: RFC 9110, section 10.1.5.
+            // A program names itself first: RFC 9110, section 10.1.5.
             let program = agent.split(['/', ' ', '(']).next().unwrap_or_default();
             let name = if program.is_empty() || program == "Mozilla" { system } else { Some(program) };
             name.unwrap_or("unknown").chars().take(MAX_NAME).collect()

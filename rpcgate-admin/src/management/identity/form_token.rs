@@ -1,5 +1,5 @@
-//! The tokens of forms: only a page that we made for the same browser holds one, so that no other site can have a browser
-//! send one of our forms.
+//! CSRF tokens of forms. Only a page rendered for the same browser contains a valid one, so another site cannot make
+//! the browser submit our forms.
 //!
 //! ```
 //! use rpcgate_admin::management::identity::form_token::{FormHolder, FormTokens};
@@ -16,12 +16,12 @@ use rpcgate_store::SessionId;
 use std::fmt;
 use std::sync::Arc;
 
-/// The browser that a form belongs to.
+/// The browser for which a form is rendered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FormHolder<'a> {
-    /// One that is logged in.
+    /// A browser that is logged in.
     Session(SessionId),
-    /// One that is not: the random value of its cookie.
+    /// An anonymous browser, identified by the random value of its cookie.
     Visitor(&'a str),
 }
 
@@ -34,8 +34,8 @@ impl FormHolder<'_> {
     }
 }
 
-/// Issues and checks tokens of forms. The token of a browser stays the same as long as its session, so that a page
-/// that was opened before another one can still be sent.
+/// Issues and checks form tokens. A token stays the same for the life of its session, so a page that was opened before
+/// another one can still be submitted.
 #[derive(Clone)]
 pub struct FormTokens {
     key: hmac::Key,
@@ -55,7 +55,7 @@ impl FormTokens {
         FormTokens { key: Self::key(secret), former: Arc::default() }
     }
 
-    /// These tokens, and those that were issued with one of these secrets (`admin.jwt.former_secrets`).
+    /// Also accepts tokens that were issued with one of the `former` secrets (`admin.jwt.former_secrets`).
     #[must_use]
     pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
         FormTokens { former: former.into_iter().map(Self::key).collect(), ..self }
@@ -65,12 +65,12 @@ impl FormTokens {
         hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate form tokens"))
     }
 
-    /// The token of the forms of `holder`, in hexadecimal digits.
+    /// Returns the token of `holder`'s forms, in hexadecimal digits.
     pub fn issue(&self, holder: FormHolder<'_>) -> String {
         hex::encode(hmac::sign(&self.key, holder.text().as_bytes()))
     }
 
-    /// Whether `token` is that of `holder`.
+    /// Reports whether `token` belongs to `holder`.
     pub fn is_valid(&self, token: &str, holder: FormHolder<'_>) -> bool {
         let Ok(tag) = hex::decode(token) else { return false };
         let text = holder.text();

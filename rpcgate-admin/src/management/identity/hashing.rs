@@ -1,8 +1,8 @@
 //! The threads that hash passwords.
 //!
-//! A hash occupies a core for tens of milliseconds, and everyone can cause one by a log-in. So hashing has threads of its
-//! own with the lowest scheduling priority: a flood of log-ins gets the time that other threads leave, whether these
-//! belong to this service or to a gateway on the same machine.
+//! A hash occupies a core for tens of milliseconds, and any client can cause one with a log-in. So hashing has its own
+//! threads with the lowest scheduling priority: a flood of log-ins only gets the CPU time that other threads of this
+//! service, or of a gateway on the same machine, leave.
 
 #[cfg(target_os = "linux")]
 use thread_priority::{
@@ -11,18 +11,18 @@ use thread_priority::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// The lowest priority of a thread on Linux, the nice value.
+/// The lowest priority of a Linux thread, as a nice value.
 #[cfg(target_os = "linux")]
 const LOWEST: i32 = 19;
 
-/// A number of threads for hashing. They start when they are needed, and end when they have been idle for a while.
+/// A pool of hashing threads. They start on demand and end after an idle period.
 #[derive(Debug)]
 pub(super) struct HashingThreads(Option<Runtime>);
 
 impl HashingThreads {
-    /// At most `threads` threads.
+    /// Limits the pool to `threads` threads.
     pub(super) fn new(threads: usize) -> Self {
-        // This runtime has no tasks; only its threads for blocking work are used.
+        // This runtime runs no tasks. Only its threads for blocking work are used.
         let runtime = Builder::new_current_thread()
             .max_blocking_threads(threads)
             .thread_name("hashing")
@@ -31,10 +31,10 @@ impl HashingThreads {
         HashingThreads(runtime.inspect_err(|error| tracing::error!(%error, "no thread can hash")).ok())
     }
 
-    /// Runs `work` on one of the threads, to its end even if the caller leaves.
+    /// Runs `work` on one of the threads. It runs to its end even if the caller is cancelled.
     ///
     /// # Errors
-    /// The reason, if `work` panics or there are no threads.
+    /// The reason, if `work` panics or no thread can be started.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -45,7 +45,7 @@ impl HashingThreads {
 }
 
 impl Drop for HashingThreads {
-    /// Leaves the threads to themselves, because this may run in a task, which must not wait for them.
+    /// Does not wait for the threads, because this may run in a task, which must not block.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -53,15 +53,15 @@ impl Drop for HashingThreads {
     }
 }
 
-/// Gives the current thread the lowest priority. Linux has a priority for each thread. Elsewhere this would change that of
-/// the whole process, so nothing is done.
+/// Gives the current thread the lowest priority. Only Linux has a priority per thread; elsewhere this would change the
+/// priority of the whole process, so it does nothing.
 ///
-/// Of the policies of Linux, `SCHED_IDLE` (sched(7)) is the one whose threads yield a core at once to any other that wakes;
-/// with a nice value alone, the one that wakes may have to wait for the end of a tick.
+/// A `SCHED_IDLE` thread (sched(7)) yields its core at once to any other thread that wakes. With a nice value alone,
+/// that thread may have to wait for the end of a tick.
 #[cfg(target_os = "linux")]
 fn lower_priority() {
     static LOGGED: std::sync::Once = std::sync::Once::new();
-    // The order matters: choosing the policy sets the nice value too.
+    // The order matters: setting the policy also sets the nice value.
     let idle = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, Normal(Idle));
     let nice = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST);
     if idle.is_err() || nice.is_err() {

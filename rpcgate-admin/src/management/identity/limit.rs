@@ -1,4 +1,4 @@
-//! Limits on how often something may be done in a minute.
+//! Rate limits per minute.
 
 use governor::clock::Clock as Pace;
 use governor::middleware::NoOpMiddleware;
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
-/// Attempts between two sweeps of expired slots.
+/// The number of attempts between two sweeps of expired slots.
 pub(super) const SWEEP: u32 = 256;
-/// Slots that are tried before an attempt is refused: with a bound of a million, a refusal must not cost a million
-/// checks.
+/// The number of slots that are tried before an attempt is refused. It keeps a refusal cheap when the limit is a
+/// million.
 const MAX_TRIED: u32 = 1_000;
 
-/// Too many attempts were made.
+/// The refusal of an attempt above the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("too many attempts, try again in {retry_after} s")]
 pub struct TooOften {
@@ -27,7 +27,7 @@ pub struct TooOften {
     pub retry_after: u32,
 }
 
-/// The monotonic clock, so that a change of the time of day neither locks clients out nor lets them in.
+/// The monotonic clock, so that a change of the system time neither locks clients out nor admits them too early.
 #[derive(Clone, Debug)]
 struct Monotonic(Arc<dyn Clock>);
 
@@ -39,18 +39,17 @@ impl Pace for Monotonic {
     }
 }
 
-/// The slots of all keys.
 type Slots<K> = RateLimiter<(K, u32), DashMapStateStore<(K, u32)>, Monotonic, NoOpMiddleware<Duration>>;
 
-/// Admits a number of attempts per key in any 60 seconds, which may be made at once.
+/// A limit on the attempts of each key in any 60 seconds. The attempts may come in one burst.
 ///
-/// A single quota would return attempts while the minute runs, and let nearly twice as many pass in it. So a key has
-/// that many slots instead, each with a quota of one attempt per minute, and an attempt takes a free slot. A slot is
-/// forgotten two minutes after it was taken.
+/// One quota per key would refill during the minute and admit nearly twice the limit. So a key has as many slots as its
+/// limit, each with a quota of one attempt per minute, and an attempt takes a free slot. A slot is forgotten two
+/// minutes after it was taken.
 pub struct MinuteLimit<K: Hash + Eq + Copy> {
     limiter: Slots<K>,
     clock: Arc<dyn Clock>,
-    /// Slots of each key.
+    /// Slots per key.
     slots: u32,
     attempts: AtomicU32,
     remembered: AtomicUsize,
@@ -63,7 +62,7 @@ impl<K: Hash + Eq + Copy> fmt::Debug for MinuteLimit<K> {
 }
 
 impl<K: Hash + Eq + Copy> MinuteLimit<K> {
-    /// Admits `per_minute` attempts, at least one.
+    /// Admits `per_minute` attempts (at least one) of each key.
     pub fn new(per_minute: u32, clock: Arc<dyn Clock>) -> Self {
         let limiter = RateLimiter::dashmap_with_clock(
             Quota::per_minute(NonZeroU32::MIN),
@@ -78,13 +77,13 @@ impl<K: Hash + Eq + Copy> MinuteLimit<K> {
         }
     }
 
-    /// Attempts of all keys that are remembered now.
+    /// Returns the number of attempts of all keys that are remembered now.
     #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
         self.limiter.len()
     }
 
-    /// Attempts of all keys that were remembered at the last sweep.
+    /// Returns the number of attempts of all keys that were remembered at the last sweep.
     pub fn remembered(&self) -> usize {
         self.remembered.load(Relaxed)
     }
@@ -92,7 +91,7 @@ impl<K: Hash + Eq + Copy> MinuteLimit<K> {
     /// Counts an attempt of `key`.
     ///
     /// # Errors
-    /// [`TooOften`] if there were too many before; this attempt is not counted then.
+    /// [`TooOften`] if the limit is reached. The refused attempt is not counted.
     pub fn admit(&self, key: K) -> Result<(), TooOften> {
         let number = self.attempts.fetch_add(1, Relaxed);
         if number % SWEEP == SWEEP - 1 {
@@ -100,7 +99,8 @@ impl<K: Hash + Eq + Copy> MinuteLimit<K> {
             self.remembered.store(self.limiter.len(), Relaxed);
         }
         let mut soonest = MINUTE;
-        // The search starts at a different slot each time, so a free one of a thousand is mostly found at once.
+        // The search starts at a different slot each time, so with a thousand slots it usually finds a free one at
+        // once.
         for step in 0..self.slots.min(MAX_TRIED) {
             let slot = (u64::from(number) + u64::from(step)) % u64::from(self.slots);
             match self.limiter.check_key(&(key, slot as u32)) {

@@ -23,8 +23,8 @@ pub mod webhook_secret;
 
 use ring::hmac;
 
-/// Derives a key for one purpose, so that a signature for one purpose is invalid for another even if the
-/// configuration uses the same secret for both.
+/// Derives a key for one purpose, so that a signature is invalid for any other purpose even if the configuration uses
+/// the same secret for both.
 fn derive(secret: &[u8], purpose: &str) -> [u8; 32] {
     let mut key = [0; 32];
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), purpose.as_bytes());

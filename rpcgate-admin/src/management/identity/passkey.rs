@@ -1,9 +1,9 @@
-//! Passkeys: keys that a device or a password manager holds, and that it uses only after its user has unlocked it (W3C
-//! Web Authentication).
+//! Passkeys: keys in a device or password manager, which uses them only after its user has unlocked it (W3C Web
+//! Authentication).
 //!
-//! Registration and log-in are ceremonies of two requests. The first returns *options* for the browser and a *ceremony*,
-//! a token that holds what the second has to know: the challenge of 256 bits, its purpose, its user and its end. The
-//! token is encrypted, so that nothing has to be stored for a ceremony that is never finished.
+//! Registration and log-in are ceremonies of two requests. The first returns *options* for the browser and a *ceremony*
+//! token with everything that the second needs: the 256-bit challenge, the purpose, the user and the expiry. The token
+//! is encrypted, so that unfinished ceremonies need no storage.
 
 use super::sealing::{SealedFor, Sealing, SealingError};
 use base64::Engine;
@@ -19,32 +19,32 @@ use webauthn_rs::prelude::{
     RegisterPublicKeyCredential, Url, Uuid, Webauthn, WebauthnBuilder, WebauthnError,
 };
 
-/// How long a ceremony may take.
+/// The time in which a ceremony must be finished.
 pub const CEREMONY_LIFE: Duration = Duration::from_secs(300);
-/// What browsers show as the site of a passkey.
+/// The site name that browsers show with a passkey.
 const SITE: &str = "rpcgate";
-/// The prefix of the tokens.
+/// The prefix of ceremony tokens.
 const PREFIX: &str = "rpcgw_";
-/// The sealed tokens are in no table, so this stands in for one.
+/// The sealed tokens are in no table, so this name is used instead.
 const SEALED_FOR: SealedFor<'_> = SealedFor { table: "passkey ceremonies", row: 0 };
 
-/// Why a ceremony fails.
+/// The reason why a ceremony fails.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PasskeyError {
     /// The ceremony is unknown, has expired, or is for another purpose or user.
     #[error("the ceremony is not valid or has expired")]
     Ceremony,
-    /// The credential is not what a browser returns.
+    /// The credential does not have the form that browsers return.
     #[error("`{0}` is not what a browser returns")]
     Malformed(&'static str),
-    /// The counter of the passkey has not grown: there may be a copy of it.
+    /// The counter of the passkey has not grown, so a copy of the passkey may exist.
     #[error("the passkey's counter went back")]
     Copied,
     /// The credential was refused. The text is for the log.
     #[error("the passkey was not accepted: {0}")]
     Refused(String),
-    /// Something of ours is wrong. The text is for the log.
+    /// An internal error. The text is for the log.
     #[error("{0}")]
     Broken(String),
 }
@@ -64,19 +64,19 @@ impl From<SealingError> for PasskeyError {
     }
 }
 
-/// What a ceremony is for.
+/// The purpose of a ceremony.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeremonyPurpose {
-    /// Registering a passkey.
+    /// Registration of a passkey.
     Register,
-    /// Logging in by a passkey alone.
+    /// Log-in with a passkey alone.
     LogIn,
-    /// Giving a passkey as a second factor.
+    /// A passkey as a second factor.
     Factor,
 }
 
-/// What the token of a ceremony holds.
+/// The contents of a ceremony token.
 #[derive(Serialize, Deserialize)]
 struct CeremonyState {
     purpose: CeremonyPurpose,
@@ -94,30 +94,30 @@ pub struct StartedCeremony {
     pub options: Value,
 }
 
-/// The second half of a ceremony, whose token was valid. It must be used once.
+/// The second half of a ceremony, whose token was valid. It must be used only once.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OpenedCeremony {
     /// The digest of the token.
     pub token: Digest,
-    /// When it expires.
+    /// The time at which it expires.
     pub expires_at: Time,
     state: Value,
 }
 
 impl OpenedCeremony {
-    /// When it began.
+    /// Returns the time at which the ceremony began.
     pub fn begun_at(&self) -> Time {
         let life = u64::try_from(CEREMONY_LIFE.as_micros()).unwrap_or(u64::MAX);
         Time::from_micros(self.expires_at.micros().saturating_sub(life))
     }
 }
 
-/// The answer of a browser with a passkey.
+/// A browser's answer that proves the possession of a passkey.
 #[derive(Clone, Debug)]
 pub struct PasskeyAnswer(PublicKeyCredential);
 
 impl PasskeyAnswer {
-    /// Reads what the browser has returned.
+    /// Reads the browser's answer.
     ///
     /// # Errors
     /// [`PasskeyError::Malformed`].
@@ -125,23 +125,23 @@ impl PasskeyAnswer {
         read("credential", credential).map(PasskeyAnswer)
     }
 
-    /// The authenticator's identifier of the key.
+    /// Returns the authenticator's identifier of the key.
     pub fn credential(&self) -> &[u8] {
         self.0.get_credential_id()
     }
 
-    /// Whether the authenticator says that the key is of this user.
+    /// Reports whether the authenticator says that the key belongs to `user`.
     pub fn names(&self, user: UserId) -> bool {
         self.0.get_user_unique_id().is_some_and(|said| said == user.0.to_be_bytes())
     }
 
-    /// Whether the authenticator says that the key is of another user.
+    /// Reports whether the authenticator says that the key belongs to a user other than `user`.
     pub fn contradicts(&self, user: UserId) -> bool {
         self.0.get_user_unique_id().is_some() && !self.names(user)
     }
 }
 
-/// A passkey that was registered.
+/// A newly registered passkey.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewPasskey {
     /// The authenticator's identifier of the key.
@@ -150,12 +150,12 @@ pub struct NewPasskey {
     pub passkey: String,
 }
 
-/// The answer of a browser that has made a passkey.
+/// A browser's answer after it has created a passkey.
 #[derive(Clone, Debug)]
 pub struct RegistrationAnswer(RegisterPublicKeyCredential);
 
 impl RegistrationAnswer {
-    /// Reads what the browser has returned.
+    /// Reads the browser's answer.
     ///
     /// # Errors
     /// [`PasskeyError::Malformed`].
@@ -172,13 +172,13 @@ fn broken(error: &impl ToString) -> PasskeyError {
     PasskeyError::Broken(error.to_string())
 }
 
-/// The site for which passkeys are made: that of the dashboard.
+/// The site that passkeys belong to: the dashboard's.
 #[derive(Clone, Debug)]
 pub struct PasskeySite(Webauthn);
 
 impl PasskeySite {
-    /// The site at `dash_url`, or `None` if browsers make no passkeys for it: passkeys belong to a host name, and are
-    /// used only over `https` or on `localhost`.
+    /// Returns the site at `dash_url`, or `None` if browsers create no passkeys for it. Passkeys belong to a host name,
+    /// and need `https` or `localhost`.
     pub fn at(dash_url: &str) -> Option<Self> {
         let origin = Url::parse(&Url::parse(dash_url).ok()?.origin().ascii_serialization()).ok()?;
         let host = origin.domain()?.to_owned();
@@ -189,7 +189,7 @@ impl PasskeySite {
         site.build().ok().map(PasskeySite)
     }
 
-    /// Begins the registration of a passkey of a user, who has the credentials `existing` already.
+    /// Starts the registration of a passkey for a user who already has the credentials `existing`.
     ///
     /// # Errors
     /// [`PasskeyError::Broken`].
@@ -204,13 +204,13 @@ impl PasskeySite {
         let started = self.0.start_passkey_registration(Uuid::from_u128(user.0), email, name, Some(existing));
         let (options, state) = started.map_err(|error| broken(&error))?;
         let mut options = serde_json::to_value(options).map_err(|error| broken(&error))?;
-        // A key that the authenticator can list logs its user in without an address.
+        // A discoverable credential can log its user in without an address.
         options["publicKey"]["authenticatorSelection"]["residentKey"] = "preferred".into();
         let state = serde_json::to_value(state).map_err(|error| broken(&error))?;
         started_ceremony(sealing, options, (CeremonyPurpose::Register, Some(user)), state, now)
     }
 
-    /// Completes a registration.
+    /// Finishes a registration.
     ///
     /// # Errors
     /// [`PasskeyError::Refused`] says why the passkey is not accepted.
@@ -225,7 +225,7 @@ impl PasskeySite {
         Ok(NewPasskey { credential, passkey: stored(&passkey)? })
     }
 
-    /// Begins to ask for a passkey: one of the credentials `allowed` of a user, or without a user any that the browser
+    /// Starts a request for a passkey: one of a user's `allowed` credentials, or without a user any that the browser
     /// has for this site.
     ///
     /// # Errors
@@ -260,9 +260,8 @@ impl PasskeySite {
         started_ceremony(sealing, options, whose, state, now)
     }
 
-    /// Verifies the answer of a browser against a stored passkey: the challenge, the origin, the site, that the user was
-    /// present and has unlocked the authenticator, the signature, and that its counter has grown. Returns the passkey as
-    /// it has to be stored from here on.
+    /// Verifies a browser's answer against a stored passkey: the challenge, the origin, the site, user presence and
+    /// verification, the signature, and that the counter has grown. Returns the passkey to store from now on.
     ///
     /// # Errors
     /// [`PasskeyError::Copied`], [`PasskeyError::Refused`].
@@ -299,7 +298,7 @@ fn started_ceremony(
     Ok(StartedCeremony { token, options })
 }
 
-/// Opens the token of a ceremony for `purpose`, of `user` if it has one.
+/// Opens a ceremony token for `purpose`, and for `user` if the ceremony has one.
 ///
 /// # Errors
 /// [`PasskeyError::Ceremony`].

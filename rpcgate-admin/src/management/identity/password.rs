@@ -1,9 +1,8 @@
-//! Passwords: requirements on new ones, and the hashes that are stored.
+//! Passwords: requirements on new ones, and the stored hashes.
 //!
 //! Hashes use Argon2id with 19 MiB of memory, two passes and one lane (OWASP's recommendation), and are stored as PHC
-//! strings that contain the parameters. A hash takes tens of milliseconds of a core, which makes hashing a target for
-//! denial of service: a bounded number of hashes is computed at once, a bounded number waits, and any further request
-//! is refused.
+//! strings, which contain the parameters. A hash takes tens of milliseconds of a core, which invites denial of service:
+//! the numbers of running and of waiting hashes are bounded, and any further request is refused.
 
 use super::common;
 use super::hashing::HashingThreads;
@@ -17,25 +16,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use unicode_normalization::UnicodeNormalization;
 
-/// Characters of a new password, at least.
+/// The minimum number of characters of a new password.
 pub const MIN_CHARACTERS: usize = 10;
-/// Characters of a new password, at most.
+/// The maximum number of characters of a new password.
 pub const MAX_CHARACTERS: usize = 256;
-/// Bytes of a password, at most. A longer one is not hashed.
+/// The maximum number of bytes of a password. A longer one is not hashed.
 pub const MAX_BYTES: usize = 1024;
-/// The default number of waiting requests.
+/// The default number of requests that may wait.
 pub const QUEUE: usize = 16;
 
-/// Memory in KiB.
+/// KiB.
 const MEMORY: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 const ARGON2ID: &str = "argon2id";
-/// A hash of no password, verified in place of that of an unknown user, with the parameters above.
+/// A dummy hash with the parameters above, verified when the user does not exist, so that both cases take the same
+/// time.
 const DUMMY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGlzIGhlcmU$bm9ib2R5IGhhcyBhIHBhc3N3b3JkIGxpa2UgdGhpcyE";
 
-/// Why a text cannot be a new password.
+/// The reason why a text cannot be a new password.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeakPassword {
@@ -53,7 +53,7 @@ pub enum WeakPassword {
     Blank,
 }
 
-/// A password as it was typed. It may be any text, and is never shown.
+/// A password as typed. It may be any text, and is never logged or shown.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct Typed(Box<str>);
@@ -64,7 +64,7 @@ impl Typed {
     /// # Errors
     /// [`WeakPassword`] says what is wrong with it.
     pub fn choose(self) -> Result<Password, WeakPassword> {
-        // What is too long has no place in memory a second time; a normalised text is never three times as long.
+        // A text that is too long is not copied. Normalised text is never three times as long.
         let text = if self.0.len() > 4 * MAX_BYTES { self.0 } else { self.normalised().into() };
         let characters = text.chars().count();
         if characters < MIN_CHARACTERS {
@@ -80,7 +80,7 @@ impl Typed {
         }
     }
 
-    /// The text in the form that is hashed: Unicode's NFC (NIST SP 800-63B, 5.1.1.2). Keyboards write the same letter in
+    /// Returns the text as it is hashed: in Unicode NFC (NIST SP 800-63B, 5.1.1.2). Keyboards write the same letter in
     /// different ways, for example `ü` as one character or as `u` with a mark.
     fn normalised(&self) -> String {
         self.0.nfc().collect()
@@ -111,7 +111,7 @@ impl From<Password> for Typed {
     }
 }
 
-/// A password that meets the requirements. It is never shown.
+/// A password that meets the requirements. It is never logged or shown.
 #[derive(Clone)]
 pub struct Password(Typed);
 
@@ -139,11 +139,11 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Why there is no hash, or no result of a verification.
+/// The reason why a hash or a verification has no result.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PasswordError {
-    /// Too many requests wait already. A later try may succeed.
+    /// Too many requests wait. A later try may succeed.
     #[error("too many passwords are being checked at the moment")]
     Busy,
     /// The hash cannot be computed, or the stored one cannot be parsed. The text shows neither.
@@ -151,7 +151,7 @@ pub enum PasswordError {
     Failed(String),
 }
 
-/// A place for a hash, among those that are computed or wait.
+/// A reservation for a hash, which counts as computed or waiting.
 #[derive(Debug)]
 pub struct HashPermit {
     _permit: OwnedSemaphorePermit,
@@ -161,16 +161,16 @@ pub struct HashPermit {
 #[derive(Clone, Debug)]
 pub struct Passwords {
     argon: Argon2<'static>,
-    /// A permit for each hash that is computed or waits.
+    /// One permit for each running or waiting hash.
     permits: Arc<Semaphore>,
-    /// A permit for each hash that is computed.
+    /// One permit for each running hash.
     running: Arc<Semaphore>,
     threads: Arc<HashingThreads>,
     computed: Arc<AtomicU64>,
 }
 
 impl Passwords {
-    /// Computes at most `threads` hashes at once, at least one, while `queue` more may wait (see [`QUEUE`]).
+    /// Runs at most `threads` hashes at once (at least one), while `queue` more may wait (see [`QUEUE`]).
     pub fn new(threads: usize, queue: usize) -> Self {
         let threads = threads.clamp(1, Semaphore::MAX_PERMITS / 2);
         let permits = threads.saturating_add(queue).min(Semaphore::MAX_PERMITS);
@@ -184,7 +184,7 @@ impl Passwords {
         }
     }
 
-    /// A place for a hash. With it, what comes before the hash, such as reading the user, is also bounded.
+    /// Reserves a hash, so that the work before it, such as reading the user, is bounded too.
     ///
     /// # Errors
     /// [`PasswordError::Busy`] if too many wait.
@@ -193,7 +193,7 @@ impl Passwords {
         permit.map(|permit| HashPermit { _permit: permit }).map_err(|_| PasswordError::Busy)
     }
 
-    /// The PHC string to store for `password`, with a new salt each time.
+    /// Returns the PHC string to store for `password`. Each has a new salt.
     ///
     /// # Errors
     /// [`PasswordError::Busy`] if too many wait.
@@ -205,7 +205,7 @@ impl Passwords {
         .await
     }
 
-    /// Like [`hash`](Self::hash), for a password that was just verified, which need not meet today's requirements.
+    /// Like [`hash`](Self::hash), for a password that was just verified, which need not meet the current requirements.
     ///
     /// # Errors
     /// [`PasswordError::Busy`] if too many wait.
@@ -213,8 +213,8 @@ impl Passwords {
         self.hash(Password(verified)).await
     }
 
-    /// Whether `password` matches the hash `stored`. If `stored` is `None`, because the user does not exist or has no
-    /// password, a hash is computed as well, so that the time does not reveal it, and the result is false.
+    /// Reports whether `password` matches the hash `stored`. If the user does not exist or has no password, `stored` is
+    /// `None` and the result is false. A hash is still computed, so that the time does not reveal it.
     ///
     /// # Errors
     /// [`PasswordError::Busy`] if too many wait, [`PasswordError::Failed`] if `stored` is not a PHC string of Argon2.
@@ -226,8 +226,8 @@ impl Passwords {
         self.verify_with(self.reserve()?, password, stored).await
     }
 
-    /// Like [`verify`](Self::verify), in a place that was reserved. The password is compared in its normalised form, and
-    /// then as it was typed, because passwords that were stored earlier were not normalised.
+    /// Like [`verify`](Self::verify), with a reservation. It compares the normalised password first and then the
+    /// password as typed, because older hashes were made without normalisation.
     ///
     /// # Errors
     /// [`PasswordError::Failed`] if `stored` is not a PHC string of Argon2.
@@ -245,7 +245,7 @@ impl Passwords {
         let stored = stored.filter(|_| known).unwrap_or(DUMMY);
         let hash = PasswordHash::new(stored).map_err(|error| PasswordError::Failed(error.to_string()))?;
         let normalised = Typed(password.clone()).normalised();
-        // Whether there are two forms depends on what was typed alone, so the time says nothing about the stored hash.
+        // Only the typed text decides whether there are two forms, so the time reveals nothing about the stored hash.
         let as_typed = (normalised != *password).then_some(password);
         self.compute(permit, move |argon| {
             let matches = |text: &str| match argon.verify_password(text.as_bytes(), &hash) {
@@ -261,8 +261,8 @@ impl Passwords {
         .await
     }
 
-    /// Whether `stored` was made with less effort than today's hashes, so that a new hash should replace it at the
-    /// next log-in, when the password is available.
+    /// Reports whether `stored` was made with less effort than current hashes, so that the next log-in, which has the
+    /// password, should replace it.
     pub fn needs_renewal(&self, stored: &str) -> bool {
         let Ok(hash) = PasswordHash::new(stored) else { return true };
         let Ok(params) = Params::try_from(&hash) else { return true };
@@ -272,12 +272,12 @@ impl Passwords {
             || params.t_cost() < PASSES
     }
 
-    /// Hashes computed since the start, including those for unknown users.
+    /// Returns the number of hashes computed since the start, including those for unknown users.
     pub fn computed(&self) -> u64 {
         self.computed.load(Relaxed)
     }
 
-    /// Runs `work` on a thread for hashing. Its permits are held until the work has ended, even if its caller has gone.
+    /// Runs `work` on a hashing thread. Its permits are held until the work has ended, even if the caller is cancelled.
     async fn compute<T: Send + 'static>(
         &self,
         permit: HashPermit,
@@ -316,7 +316,7 @@ mod tests {
         hash.unwrap().to_string()
     }
 
-    /// A text of `count` characters of four bytes each.
+    /// Makes a text of `count` characters of four bytes each.
     fn characters(count: u32) -> String {
         (0..count).filter_map(|number| char::from_u32(0x1_f300 + number)).collect()
     }
@@ -441,7 +441,7 @@ mod tests {
     async fn beyond_the_queue_a_password_is_refused_at_once() {
         let passwords = Passwords::new(1, 2);
         let hash = weak_hash("correct horse", ARGON2ID);
-        // A hash that is being computed for as long as the test needs.
+        // A hash that runs until the test ends.
         let running = (
             Arc::clone(&passwords.permits).try_acquire_owned().unwrap(),
             Arc::clone(&passwords.running).try_acquire_owned().unwrap(),

@@ -1,7 +1,7 @@
-//! Recovery codes: what a user types who has lost the second factor. Each works once.
+//! Recovery codes for users who have lost their second factor. Each works once.
 //!
 //! A code is 16 characters with 5 random bits each. It is stored as its HMAC under a key derived from
-//! `admin.jwt.secret`: 80 bits cannot be guessed, and somebody who has only a copy of the database cannot even try.
+//! `admin.jwt.secret`: 80 bits cannot be guessed, and a copy of the database alone does not even allow tries.
 
 use super::derive;
 use super::typed_code::code_of;
@@ -12,16 +12,16 @@ use rpcgate_core::secret::NoRandomness;
 use rpcgate_store::{Digest, UserId};
 use std::fmt;
 
-/// The number of codes that a user gets.
+/// The number of codes per user.
 pub const RECOVERY_CODES: usize = 10;
 /// The characters of a code: 32 that are not mistaken for each other.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// Characters of a code without the hyphens.
+/// The number of characters of a code without hyphens.
 const CHARACTERS: usize = 16;
-/// Characters between two hyphens.
+/// The number of characters between two hyphens.
 const GROUP: usize = 4;
 
-/// Makes recovery codes and the hashes under which they are stored.
+/// Makes and hashes recovery codes.
 pub struct RecoveryCodes {
     key: hmac::Key,
     former: Box<[hmac::Key]>,
@@ -34,13 +34,13 @@ impl fmt::Debug for RecoveryCodes {
 }
 
 impl RecoveryCodes {
-    /// Codes that are hashed with a key derived from `secret` (`admin.jwt.secret`, the same on all hosts).
+    /// Hashes with a key derived from `secret` (`admin.jwt.secret`, the same on all hosts).
     #[must_use]
     pub fn new(secret: &[u8]) -> Self {
         RecoveryCodes { key: Self::key(secret), former: Box::default() }
     }
 
-    /// These codes, and those that were hashed with one of these secrets (`admin.jwt.former_secrets`).
+    /// Also accepts codes that were hashed with one of the `former` secrets (`admin.jwt.former_secrets`).
     #[must_use]
     pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
         RecoveryCodes { former: former.into_iter().map(Self::key).collect(), ..self }
@@ -50,7 +50,7 @@ impl RecoveryCodes {
         hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate recovery codes"))
     }
 
-    /// New codes for a user, each with its hash.
+    /// Makes new codes for a user, each with its hash.
     ///
     /// ```
     /// use rpcgate_admin::management::identity::recovery_code::RecoveryCodes;
@@ -79,20 +79,20 @@ impl RecoveryCodes {
         Ok(made)
     }
 
-    /// The hash of a code that a user typed, or `None` if it does not have the form of a code. Case and how it was typed
-    /// ([`code_of`]) do not matter.
+    /// Returns the hash of a typed code, or `None` if it does not have the form of a code. Case, separators and scripts
+    /// do not matter ([`code_of`]).
     pub fn hash(&self, user: UserId, typed: &str) -> Option<Digest> {
         plain(typed).map(|plain| tag(&self.key, user, &plain))
     }
 
-    /// The hashes that the code may have if it was made with a former secret; none without former secrets.
+    /// Returns the hashes of the code under the former secrets.
     pub fn former_hashes(&self, user: UserId, typed: &str) -> Vec<Digest> {
         let Some(plain) = plain(typed) else { return Vec::new() };
         self.former.iter().map(|key| tag(key, user, &plain)).collect()
     }
 }
 
-/// The characters of a typed code, or `None` if it does not have the form of one.
+/// Returns the characters of a typed code, or `None` if it does not have the form of one.
 fn plain(typed: &str) -> Option<String> {
     let plain = code_of(typed).to_ascii_lowercase();
     let is_code = plain.len() == CHARACTERS && plain.bytes().all(|byte| ALPHABET.contains(&byte));

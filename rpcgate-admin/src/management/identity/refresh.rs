@@ -1,8 +1,8 @@
-//! Opaque tokens that stand for a row in the database: refresh tokens, personal access tokens, log-ins that wait for a
-//! second factor, and the mailed tokens that confirm an address, set a password, change an address or invite a user.
+//! Opaque tokens that refer to a database row: refresh tokens, personal access tokens, log-ins that wait for a second
+//! factor, and mailed tokens that confirm an address, set a password, change an address or invite a user.
 //!
-//! Such a token is a prefix that names its kind, and 32 random bytes in base64url. It contains no information; what
-//! it grants is stored under its SHA-256, so that a stolen copy of the database contains no usable token.
+//! A token is a prefix that names its kind, and 32 random bytes in base64url. It contains no information; its rights
+//! are stored under its SHA-256, so that a stolen copy of the database contains no usable token.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,24 +19,24 @@ const CHARACTERS: usize = 43;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum OpaqueKind {
-    /// It is exchanged for a new access token.
+    /// Exchanged for a new access token.
     Refresh,
-    /// It confirms that a mail has reached its reader.
+    /// Confirms that a mail has reached its reader.
     Confirmation,
-    /// It lets the reader of a mail join a tenant.
+    /// Lets the reader of a mail join a tenant.
     Invitation,
-    /// It lets the reader of a mail set a password.
+    /// Lets the reader of a mail set a password.
     Reset,
-    /// It changes an account's address to the one at which the mail was read.
+    /// Changes an account's address to the one at which the mail was read.
     EmailChange,
-    /// A program calls the API with it, as the user who made it.
+    /// Lets a program call the API as the user who made the token.
     Access,
-    /// It stands for a log-in that waits for its second factor.
+    /// Identifies a log-in that waits for its second factor.
     PendingLogIn,
 }
 
 impl OpaqueKind {
-    /// The prefix of this kind's tokens.
+    /// Returns the prefix of this kind's tokens.
     pub const fn prefix(self) -> &'static str {
         match self {
             OpaqueKind::Refresh => "rpcgr_",
@@ -57,7 +57,7 @@ pub struct Opaque {
 }
 
 impl Opaque {
-    /// A new token.
+    /// Makes a new token.
     ///
     /// ```
     /// use rpcgate_admin::management::identity::refresh::{OpaqueKind, Opaque, OpaqueHash};
@@ -79,12 +79,12 @@ impl Opaque {
         Ok(Opaque { hash: sha_256(&text), text })
     }
 
-    /// The token itself, for the answer or the mail.
+    /// Returns the token itself, for the answer or the mail.
     pub fn expose(&self) -> &str {
         &self.text
     }
 
-    /// The hash under which it is stored.
+    /// Returns the hash under which the token is stored.
     pub fn hash(&self) -> OpaqueHash {
         self.hash
     }
@@ -101,8 +101,7 @@ impl fmt::Debug for Opaque {
 pub struct OpaqueHash(pub [u8; 32]);
 
 impl OpaqueHash {
-    /// The hash of a received token, or `None` if it does not have the form of a `kind`, so that it need not be
-    /// looked up.
+    /// Returns the hash of a received token, or `None` if it does not have the form of a `kind` and needs no look-up.
     pub fn of(kind: OpaqueKind, token: &str) -> Option<Self> {
         let random = token.strip_prefix(kind.prefix())?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

@@ -1,7 +1,7 @@
-//! Roles, which say what a user may do in a tenant. Operators run the service, belong to no tenant and have no role.
+//! Roles, which decide what a user may do in a tenant. Operators run the service, belong to no tenant and have no role.
 //!
-//! Billing and Developer are beside each other, neither above the other, so roles have no order. Each action requires
-//! a [`Permission`], and this table shows which roles have it (a test compares it with the code).
+//! Neither Billing nor Developer includes the other, so roles have no order. Each action requires a [`Permission`].
+//! This table shows the roles that have it (a test compares it with the code).
 //!
 //! | permission      | viewer | billing | developer | admin | owner |
 //! |-----------------|--------|---------|-----------|-------|-------|
@@ -21,7 +21,7 @@
 pub use rpcgate_store::Role;
 use std::fmt;
 
-/// What an action requires.
+/// The right that an action requires.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Permission {
@@ -41,17 +41,17 @@ pub enum Permission {
     ManageKeys,
     /// Create, change and delete webhooks and their subscriptions.
     ManageWebhooks,
-    /// Read what every member of the tenant did.
+    /// Read the audit log of the tenant's members.
     ReadAudit,
     /// Add and remove users and set their roles, except for owners.
     ManageMembers,
     /// Change the tenant's name.
     ManageTenant,
-    /// Make a user an owner, or no longer one, and require a second factor of all members.
+    /// Make a user an owner, take that role away, and require a second factor of all members.
     ManageOwners,
 }
 
-/// The description of `role`, for people.
+/// Returns a description of `role` for users.
 pub const fn description(role: Role) -> &'static str {
     match role {
         Role::Viewer => "Sees projects, API keys by their prefix, and usage; changes nothing.",
@@ -66,7 +66,7 @@ pub const fn description(role: Role) -> &'static str {
     }
 }
 
-/// The permissions of `role`.
+/// Returns the permissions of `role`.
 pub fn permissions(role: Role) -> impl Iterator<Item = Permission> {
     Permission::ALL.into_iter().filter(move |permission| permission.is_granted_to(role))
 }
@@ -113,7 +113,7 @@ impl Permission {
         }
     }
 
-    /// Its name in the API.
+    /// Returns the permission's name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Permission::Read => "read",
@@ -131,7 +131,7 @@ impl Permission {
         }
     }
 
-    /// The roles that have it, in ascending order of permissions.
+    /// Returns the roles that have this permission, those with fewer permissions first.
     pub fn roles(self) -> impl Iterator<Item = Role> {
         Role::ALL.into_iter().filter(move |role| self.is_granted_to(*role))
     }

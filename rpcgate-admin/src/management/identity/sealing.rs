@@ -1,4 +1,4 @@
-//! Secrets at rest. A value that has to be readable again, such as the secret of a TOTP device, is encrypted before it is
+//! Secrets at rest. A secret that must be readable again, such as that of a TOTP device, is encrypted before it is
 //! stored, so that a copy of the database alone reveals nothing.
 //!
 //! ```
@@ -26,22 +26,22 @@ pub struct SealedFor<'a> {
     pub row: u128,
 }
 
-/// Why a value cannot be sealed or opened.
+/// The reason why a value cannot be sealed or opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealingError {
     /// The operating system has no random bytes.
     #[error("the operating system has no random bytes")]
     Random,
-    /// The value was sealed with another secret or for another row, or has been changed.
+    /// The value was sealed with another secret or for another row, or was changed.
     #[error(
         "a stored secret cannot be read: it was sealed with another admin.jwt.secret, or has been changed"
     )]
     Sealed,
 }
 
-/// Encrypts values with ChaCha20-Poly1305 (RFC 8439) under a key derived from `admin.jwt.secret`. A sealed value is the
-/// nonce, 12 random bytes, followed by the encrypted value and its tag of 16 bytes.
+/// Encrypts values with ChaCha20-Poly1305 (RFC 8439) under a key derived from `admin.jwt.secret`. A sealed value is a
+/// random nonce of 12 bytes, the encrypted value and its tag of 16 bytes.
 #[derive(Clone)]
 pub struct Sealing {
     key: LessSafeKey,
@@ -62,7 +62,7 @@ impl Sealing {
         Sealing { key: Self::key(secret), former: Arc::default() }
     }
 
-    /// This sealing, which also opens what was sealed with one of these secrets (`admin.jwt.former_secrets`).
+    /// Also opens values that were sealed with one of the `former` secrets (`admin.jwt.former_secrets`).
     #[must_use]
     pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
         Sealing { former: former.into_iter().map(Self::key).collect(), ..self }
@@ -75,12 +75,12 @@ impl Sealing {
         LessSafeKey::new(key)
     }
 
-    /// Whether it opens what was sealed with other secrets than its own.
+    /// Reports whether there are former secrets.
     pub fn has_former(&self) -> bool {
         !self.former.is_empty()
     }
 
-    /// The sealed form of `value`, 28 bytes longer and different each time.
+    /// Returns the sealed form of `value`, 28 bytes longer and different each time.
     ///
     /// # Errors
     /// [`SealingError::Random`].
@@ -96,7 +96,7 @@ impl Sealing {
         Ok(sealed)
     }
 
-    /// The value that was sealed for this row.
+    /// Opens a value that was sealed for this row.
     ///
     /// # Errors
     /// [`SealingError::Sealed`].
@@ -105,10 +105,10 @@ impl Sealing {
         keys.map(|key| open(key, row, sealed)).find(Result::is_ok).unwrap_or(Err(SealingError::Sealed))
     }
 
-    /// The value sealed again with the current secret, or `None` if it is already.
+    /// Seals the value again with the current secret, or returns `None` if that secret already seals it.
     ///
     /// # Errors
-    /// [`SealingError::Sealed`] if it was sealed with none of the secrets, [`SealingError::Random`].
+    /// [`SealingError::Sealed`] if none of the secrets opens it, [`SealingError::Random`].
     pub fn renewed(&self, row: SealedFor<'_>, sealed: &[u8]) -> Result<Option<Vec<u8>>, SealingError> {
         if open(&self.key, row, sealed).is_ok() {
             return Ok(None);
@@ -120,7 +120,7 @@ impl Sealing {
 fn open(key: &LessSafeKey, row: SealedFor<'_>, sealed: &[u8]) -> Result<Vec<u8>, SealingError> {
     let (nonce, encrypted) = sealed.split_first_chunk().ok_or(SealingError::Sealed)?;
     let nonce = Nonce::assume_unique_for_key(*nonce);
-    // A key that does not fit leaves nothing usable behind, so each one gets a copy.
+    // A wrong key destroys the buffer, so each key gets a copy.
     let mut value = encrypted.to_vec();
     let opened = key.open_in_place(nonce, row.authenticated(), &mut value);
     let length = opened.map_err(|_| SealingError::Sealed)?.len();
@@ -129,7 +129,7 @@ fn open(key: &LessSafeKey, row: SealedFor<'_>, sealed: &[u8]) -> Result<Vec<u8>,
 }
 
 impl SealedFor<'_> {
-    /// What the tag is computed over in addition to the value.
+    /// Returns the authenticated data of the tag.
     fn authenticated(self) -> Aad<Vec<u8>> {
         Aad::from(format!("{} {:032x}", self.table, self.row).into_bytes())
     }

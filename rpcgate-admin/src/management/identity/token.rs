@@ -1,8 +1,8 @@
 //! Signed tokens that state who is logged in, verified without a look-up.
 //!
-//! A token is a JWT signed with HS256. Exactly one algorithm, header, issuer and audience are accepted; a token that
-//! differs is refused even if its signature is valid. A token does not show whether its session has ended, so the
-//! store is checked for each request.
+//! A token is a JWT signed with HS256. Exactly one algorithm, header, issuer and audience are accepted; any other token
+//! is refused even if its signature is valid. A token does not show whether its session has ended, so each request also
+//! checks the store.
 
 use super::derive;
 use super::role::Role;
@@ -20,19 +20,19 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const ISSUER: &str = "rpcgate";
-/// How much the clocks of the management hosts may differ.
+/// The allowed clock difference between management hosts.
 const LEEWAY: Duration = Duration::from_secs(5);
-/// Tokens longer than this are rejected unread. Ours have some 500 bytes.
+/// The maximum length of a token in bytes. Ours have about 500.
 const MAX_LEN: usize = 4096;
-/// Bytes of a secret, at least.
+/// The minimum length of a secret in bytes.
 const MIN_SECRET: usize = 32;
 
 /// The purpose of a token. A token of one kind is invalid as another: each has its own audience, type and key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenKind {
-    /// For calls of the API, in `Authorization`: RFC 9068.
+    /// An access token for the API, in `Authorization`: RFC 9068.
     Access,
-    /// For pages, in a cookie.
+    /// A token for pages, in a cookie.
     Page,
 }
 
@@ -64,17 +64,17 @@ impl TokenKind {
 pub struct Claims {
     /// The user.
     pub sub: UserId,
-    /// The session for which it was issued, a UUID.
+    /// The session (a UUID) for which the token was issued.
     pub sid: u128,
-    /// The tenant the user belongs to.
+    /// The user's tenant.
     pub tenant: TenantId,
-    /// The user's role there.
+    /// The user's role in the tenant.
     pub role: Role,
-    /// Whether the user is an operator.
+    /// True if the user is an operator.
     pub operator: bool,
 }
 
-/// Why a token is refused.
+/// The reason why a token is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadToken {
@@ -101,11 +101,11 @@ pub enum BadToken {
     Expired,
 }
 
-/// Why tokens cannot be issued.
+/// The reason why tokens cannot be issued.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// The secret is short enough to be guessed.
+    /// The secret is too short to be safe from guessing.
     #[error("the secret of the tokens must have at least {MIN_SECRET} bytes")]
     ShortSecret,
     /// Signing failed.
@@ -113,12 +113,12 @@ pub enum TokenError {
     Signing(String),
 }
 
-/// Issues tokens of one kind and checks them.
+/// Issues and checks tokens of one kind.
 pub struct Tokens {
     kind: TokenKind,
     sign: EncodingKey,
     verify: DecodingKey,
-    /// Keys of former secrets, which sign nothing.
+    /// Keys of former secrets, which only verify.
     former: Vec<DecodingKey>,
     header: Header,
     rules: Validation,
@@ -132,8 +132,8 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Tokens of this kind, signed with a key derived from `secret` (`admin.jwt.secret`, the same on all hosts),
-    /// valid for `ttl`.
+    /// Signs tokens of this kind with a key derived from `secret` (`admin.jwt.secret`, the same on all hosts), valid
+    /// for `ttl`.
     ///
     /// # Errors
     /// [`TokenError::ShortSecret`]; [`TokenError::Signing`] if the process has already installed another provider in
@@ -142,7 +142,7 @@ impl Tokens {
         if secret.len() < MIN_SECRET {
             return Err(TokenError::ShortSecret);
         }
-        // The provider is global. If another one was installed before, it serves as well, or the trial below fails.
+        // The provider is global. A provider that was installed before serves as well, or the trial below fails.
         let _ = RING.install_default();
         let key = derive(secret, kind.purpose());
         let mut rules = Validation::new(Algorithm::HS256);
@@ -160,7 +160,7 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// These tokens, and those that were signed with one of these secrets (`admin.jwt.former_secrets`).
+    /// Also accepts tokens that were signed with one of the `former` secrets (`admin.jwt.former_secrets`).
     #[must_use]
     pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
         let key = |secret| DecodingKey::from_secret(&derive(secret, self.kind.purpose()));
@@ -168,12 +168,12 @@ impl Tokens {
         Tokens { former, ..self }
     }
 
-    /// How long a token is valid.
+    /// Returns the lifetime of a token.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// A token with `claims`, valid from `now`. Its lifetime is rounded up to a whole second.
+    /// Issues a token with `claims`, valid from `now`. Its lifetime is rounded up to a whole second.
     ///
     /// # Errors
     /// [`TokenError::Signing`].
@@ -194,11 +194,10 @@ impl Tokens {
         self.write(&self.header, &said)
     }
 
-    /// The claims of `token`, if it is one of ours and valid at `now`.
+    /// Returns the claims of `token` if it is valid at `now`.
     ///
     /// # Errors
-    /// [`BadToken`] says what is wrong. Callers should tell a client no more than that the token is invalid or has
-    /// expired.
+    /// [`BadToken`] says what is wrong. Callers should only tell a client that the token is invalid or has expired.
     pub fn check(&self, token: &str, now: Time) -> Result<Claims, BadToken> {
         if token.len() > MAX_LEN {
             return Err(BadToken::Malformed);
@@ -252,7 +251,7 @@ fn bad(error: &JwtError) -> BadToken {
     }
 }
 
-/// The claims as they are serialised. Unknown claims are ignored, since a newer version may have added them.
+/// The serialised claims. Unknown claims are ignored, because a newer version may have added them.
 #[derive(Serialize, Deserialize)]
 struct RawClaims {
     iss: String,
@@ -267,8 +266,8 @@ struct RawClaims {
     exp: u64,
 }
 
-/// HMAC with SHA-256, and nothing else, for the `jsonwebtoken` crate, whose own providers would add a second
-/// cryptography library.
+/// HMAC-SHA256 as the only algorithm for the `jsonwebtoken` crate, whose own providers would add a second cryptography
+/// library.
 static RING: CryptoProvider = CryptoProvider {
     signer_factory: |algorithm, key| {
         Ok(Box::new(Hs256::new(*algorithm, key.family(), || Ok(key.as_bytes()))?))
@@ -338,7 +337,7 @@ mod tests {
         Claims { sub: UserId(1), sid: 2, tenant: TenantId(3), role: Role::Developer, operator: false }
     }
 
-    /// The claims of a token of ours, to be changed.
+    /// Returns the claims of a valid token, to be changed.
     fn said() -> Value {
         json!({
             "iss": ISSUER, "aud": TokenKind::Access.audience(), "sub": Uuid::from_u128(1).to_string(),
@@ -354,7 +353,7 @@ mod tests {
         said.to_string()
     }
 
-    /// A token of these parts, signed with our own key: only the owner of the key could make it.
+    /// Makes a token of these parts, signed with our own key, which an attacker does not have.
     fn forge(header: &str, claims: &str, algorithm: hmac::Algorithm, key: &[u8]) -> String {
         let message = format!("{}.{}", BASE64.encode(header), BASE64.encode(claims));
         let tag = hmac::sign(&hmac::Key::new(algorithm, key), message.as_bytes());

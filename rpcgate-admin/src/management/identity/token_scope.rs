@@ -1,7 +1,7 @@
-//! What a personal access token may do.
+//! Scopes of personal access tokens.
 //!
-//! A token acts as the user who made it, with a part of what the user may do. For members of a tenant, the parts are
-//! the permissions of roles; for operators, there are two.
+//! A token acts as the user who made it, with some of the user's rights. For members of a tenant the scopes are the
+//! permissions of roles; for operators there are two scopes.
 
 use super::role::{Permission, Role};
 use rpcgate_store::UnknownName;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A part of what a user may do.
+/// One of a user's rights, which a token can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenScope {
     /// A permission of a member.
@@ -31,7 +31,7 @@ impl TokenScope {
         Permission::ALL.into_iter().map(TokenScope::Member).chain(operators)
     }
 
-    /// Its name in the API.
+    /// Returns the scope's name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             TokenScope::Member(permission) => permission.as_str(),
@@ -40,7 +40,8 @@ impl TokenScope {
         }
     }
 
-    /// Whether a user may grant it to a token: members what their `role` permits, operators (`None`) theirs.
+    /// Reports whether a user may grant this scope to a token. Members may grant the permissions of their `role`,
+    /// operators (`None`) the operators' scopes.
     pub fn is_of(self, role: Option<Role>) -> bool {
         match (self, role) {
             (TokenScope::Member(permission), Some(role)) => permission.is_granted_to(role),
@@ -65,12 +66,12 @@ impl FromStr for TokenScope {
 }
 
 impl TokenScopes {
-    /// The scopes with these names. Names that this version does not know grant nothing.
+    /// Returns the scopes with these names. Names that this version does not know grant nothing.
     pub fn of(names: &[String]) -> Self {
         TokenScopes(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Whether `scope` is among them.
+    /// Reports whether `scope` is among them.
     pub fn contain(&self, scope: TokenScope) -> bool {
         self.0.contains(&scope)
     }

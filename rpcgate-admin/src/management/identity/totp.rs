@@ -1,7 +1,7 @@
-//! One-time codes that an authenticator app shows (TOTP, RFC 6238): six digits that change every 30 seconds.
+//! One-time codes of an authenticator app (TOTP, RFC 6238): six digits that change every 30 seconds.
 //!
-//! SHA-1, six digits and 30 seconds are the only parameters that all apps implement. What an attacker who finds
-//! collisions of SHA-1 can do is of no use against HMAC (RFC 4226, appendix B.2).
+//! SHA-1, six digits and 30 seconds are the only parameters that all apps implement. Collisions of SHA-1 do not help an
+//! attacker against HMAC (RFC 4226, appendix B.2).
 
 use super::typed_code::code_of;
 use fast_qr::convert::svg::SvgBuilder;
@@ -13,18 +13,18 @@ use rpcgate_core::secret::NoRandomness;
 use std::fmt;
 use totp_rs::{Algorithm, Builder, Totp, TotpError};
 
-/// Bytes of a secret: as many as SHA-1 has, which RFC 4226, section 4, recommends.
+/// The length of a secret in bytes: the output length of SHA-1, which RFC 4226, section 4, recommends.
 const BYTES: usize = 20;
-/// Digits of a code.
 const DIGITS: u8 = 6;
-/// Seconds for which an app shows a code.
+/// The number of seconds for which an app shows a code.
 const STEP: u64 = 30;
-/// Steps before and after the current one whose codes are accepted, because clocks differ and typing takes time.
+/// The number of steps before and after the current one whose codes are accepted, because clocks differ and typing
+/// takes time.
 const TOLERATED_STEPS: u16 = 1;
-/// What apps show as the issuer of the codes.
+/// The issuer that apps show.
 const ISSUER: &str = "rpcgate";
 
-/// Why an app's secret cannot be shown.
+/// The reason why an app's secret cannot be shown.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the secret of an authenticator app cannot be shown: {0}")]
 pub struct UnshownSecret(String);
@@ -52,7 +52,7 @@ impl fmt::Debug for TotpSecret {
 }
 
 impl TotpSecret {
-    /// A new secret for the user with this address.
+    /// Makes a new secret for the user with this address.
     ///
     /// # Errors
     /// [`NoRandomness`] if the system provides none.
@@ -62,7 +62,7 @@ impl TotpSecret {
         Ok(Self::of(&bytes, email))
     }
 
-    /// The secret that consists of these bytes.
+    /// Makes a secret of these bytes.
     ///
     /// ```
     /// use rpcgate_admin::management::identity::totp::TotpSecret;
@@ -85,17 +85,17 @@ impl TotpSecret {
         TotpSecret(totp.build_noncompliant())
     }
 
-    /// Its bytes, to be sealed and stored.
+    /// Returns the bytes, to be sealed and stored.
     pub fn bytes(&self) -> &[u8] {
         self.0.secret().as_ref()
     }
 
-    /// Its form for people who type it: base32 (RFC 4648).
+    /// Returns the secret in base32 (RFC 4648), for users who type it.
     pub fn base32(&self) -> Secret {
         Secret::new(self.0.secret().to_base32())
     }
 
-    /// Its form for apps: an `otpauth` URI with the issuer and the user's address.
+    /// Returns the secret as an `otpauth` URI with the issuer and the user's address.
     ///
     /// # Errors
     /// [`UnshownSecret`] without an address.
@@ -103,7 +103,7 @@ impl TotpSecret {
         Ok(Secret::new(self.0.to_url()?))
     }
 
-    /// The QR code of its [`uri`](Self::uri), as an SVG image.
+    /// Returns the QR code of the [`uri`](Self::uri) as an SVG image.
     ///
     /// # Errors
     /// [`UnshownSecret`] without an address, or if the address is too long for a QR code.
@@ -112,8 +112,8 @@ impl TotpSecret {
         Ok(Secret::new(SvgBuilder::default().to_str(&code)))
     }
 
-    /// The time step of a code, if an app shows it at `now` or one step before or after. Each step must be accepted
-    /// only once (RFC 6238, section 5.2). How the code was typed does not matter ([`code_of`]).
+    /// Returns the time step of a code if an app shows it at `now` or one step before or after. Each step must be
+    /// accepted only once (RFC 6238, section 5.2). Separators and scripts of the code do not matter ([`code_of`]).
     pub fn step_of(&self, code: &str, now: Time) -> Option<u64> {
         let digits = code_of(code);
         if digits.len() != usize::from(DIGITS) {
@@ -129,8 +129,8 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use ring::hmac;
 
-    /// The code of a secret in a time step, computed from RFC 4226, section 5.3, and RFC 6238, section 4, without the
-    /// crate that we use.
+    /// Computes the code of a secret in a time step from RFC 4226, section 5.3, and RFC 6238, section 4, independently
+    /// of the crate that we use.
     pub(crate) fn code(secret: &[u8], step: u64) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret);
         let tag = hmac::sign(&key, &step.to_be_bytes());
@@ -140,7 +140,7 @@ pub(crate) mod tests {
         format!("{:06}", (u32::from_be_bytes(word) & 0x7fff_ffff) % 1_000_000)
     }
 
-    /// The bytes of a secret in base32: RFC 4648, section 6.
+    /// Decodes base32: RFC 4648, section 6.
     pub(crate) fn from_base32(text: &str) -> Vec<u8> {
         let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
         for letter in text.bytes() {

@@ -1,16 +1,16 @@
-//! One-time codes and recovery codes as people type or paste them.
+//! One-time codes and recovery codes as users type or paste them.
 //!
-//! Apps show a code in groups, with blanks of several kinds or hyphens between them, and some keyboards write digits of
-//! other scripts. None of that says anything, so it is not compared.
+//! Apps show codes in groups, separated by various blanks or hyphens, and some keyboards write digits of other scripts.
+//! These differences are ignored.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// Characters of a typed code that are read, at most.
+/// The number of typed characters that are read.
 const MAX_TYPED: usize = 100;
 
-/// The code in what was typed: without separators and characters that are not seen, with ASCII digits instead of those of
-/// other scripts, and with letters of the usual width.
+/// Returns the typed code without separators and invisible characters, with ASCII digits instead of those of other
+/// scripts, and with letters of the usual width.
 ///
 /// ```
 /// use rpcgate_admin::management::identity::typed_code::code_of;
@@ -33,18 +33,18 @@ fn is_separator(c: char) -> bool {
         )
 }
 
-/// The ASCII digit with the value of a decimal digit of any script.
+/// Returns the ASCII digit with the value of a decimal digit of any script.
 fn digit(c: char) -> Option<char> {
     let is_digit = |c: char| c.general_category() == GeneralCategory::DecimalNumber;
     if !is_digit(c) {
         return None;
     }
-    // The ten digits of a script follow each other, and nothing that precedes its zero is a digit.
+    // The ten digits of a script are consecutive, and the character before its zero is not a digit.
     let value = (1..=9).take_while(|back| before(c, *back).is_some_and(is_digit)).count();
     char::from_digit(u32::try_from(value).ok()?, 10)
 }
 
-/// The character `back` places before `c`.
+/// Returns the character `back` code points before `c`.
 fn before(c: char, back: u32) -> Option<char> {
     char::from_u32(u32::from(c).checked_sub(back)?)
 }

@@ -1,10 +1,10 @@
-//! The hosted verifiers of challenges: hCaptcha and Cloudflare Turnstile.
+//! Hosted challenge verifiers: hCaptcha and Cloudflare Turnstile.
 //!
-//! The browser shows the provider's widget, which gives it a token. We post the token with our secret to the
-//! provider, whose answer decides. Both providers document the same protocol (docs.hcaptcha.com, "Verify the User
-//! Response Server Side"; developers.cloudflare.com/turnstile, "Server-side validation"): a form with `secret`,
-//! `response` and `remoteip`, hCaptcha's also with `sitekey`, and an answer with `success`, `hostname` and
-//! `error-codes`, Turnstile's also with `action`. Without an answer nobody can register.
+//! The browser shows the provider's widget, which returns a token. We post the token with our secret to the provider,
+//! whose answer decides. Both providers document the same protocol (docs.hcaptcha.com, "Verify the User Response Server
+//! Side"; developers.cloudflare.com/turnstile, "Server-side validation"): a form with `secret`, `response` and
+//! `remoteip` (hCaptcha also takes `sitekey`), and an answer with `success`, `hostname` and `error-codes` (Turnstile
+//! also has `action`). Without an answer, no user can register.
 
 use crate::management::identity::challenge::Solved;
 use crate::management::outgoing::{OutgoingClient, OutgoingError, ServiceUrl};
@@ -17,17 +17,17 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// The action that the registration page gives to Turnstile's widget, and that a token must have been obtained for.
+/// The action that the registration page gives to Turnstile's widget. A token must have been obtained for it.
 pub const ACTION: &str = "register";
 
-/// How long a token is remembered, so that it is accepted once: longer than either provider accepts it (Turnstile 300
-/// s, hCaptcha 120 s).
+/// The time for which a token is remembered so that it is accepted once. Providers accept a token for less time:
+/// Turnstile 300 s, hCaptcha 120 s.
 const TOKEN_LIFE: Duration = Duration::from_secs(600);
 
-/// Bytes of a token, at most: Turnstile's have at most 2,048, hCaptcha's some thousand.
+/// The maximum length of a token in bytes. Turnstile's have at most 2,048, hCaptcha's a few thousand.
 const MAX_TOKEN: usize = 8 << 10;
 
-/// Tokens that are verified at once.
+/// The number of tokens that are verified concurrently.
 const AT_ONCE: usize = 16;
 
 /// The provider of a hosted verifier.
@@ -40,7 +40,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Where the provider verifies tokens.
+    /// Returns the URL at which the provider verifies tokens.
     const fn verify_url(self) -> &'static str {
         match self {
             Provider::Hcaptcha => "https://api.hcaptcha.com/siteverify",
@@ -49,23 +49,23 @@ impl Provider {
     }
 }
 
-/// Why a token is not accepted.
+/// The reason why a token is not accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenRefused {
-    /// It is too long to be one, or holds characters that no token has.
+    /// It is too long, or contains characters that no token has.
     #[error("the challenge's solution is malformed")]
     Malformed,
-    /// The provider does not know it, or there is none.
+    /// It is missing, or the provider does not know it.
     #[error("the challenge is not solved")]
     Wrong,
     /// It has expired or was used before.
     #[error("the challenge has expired or its solution was used before, solve it again")]
     Used,
-    /// It was obtained on another site, or for something else than a registration.
+    /// It was obtained on another site, or for an action other than a registration.
     #[error("the challenge was not solved here")]
     Elsewhere,
-    /// The provider gives no answer that decides. The text is for the log.
+    /// The provider gave no answer that decides. The text is for the log.
     #[error("{0}")]
     Undecided(String),
 }
@@ -95,7 +95,7 @@ pub struct HostedVerifier {
     site_key: String,
     secret: Secret,
     url: ServiceUrl,
-    /// The host names on which a token may have been obtained; any if there are none.
+    /// The host names on which a token may have been obtained. An empty list allows all.
     hostnames: Vec<String>,
     timeout: Duration,
     client: OutgoingClient,
@@ -103,7 +103,8 @@ pub struct HostedVerifier {
 }
 
 impl HostedVerifier {
-    /// The verifier that `settings` configure, for a dashboard at `dash_url`; `None` for a challenge of our own.
+    /// Builds the verifier from `settings`, for a dashboard at `dash_url`. Returns `None` if they select our own
+    /// challenge.
     ///
     /// # Errors
     /// [`OutgoingError`] if the provider cannot be called at the configured URL.
@@ -131,18 +132,18 @@ impl HostedVerifier {
         }))
     }
 
-    /// The provider.
+    /// Returns the provider.
     pub fn provider(&self) -> Provider {
         self.provider
     }
 
-    /// The public key that the widget needs.
+    /// Returns the public key that the widget needs.
     pub fn site_key(&self) -> &str {
         &self.site_key
     }
 
-    /// Verifies a token that a client at `address` sent. The result identifies the token, so that it is accepted once,
-    /// even if the provider should accept it again.
+    /// Verifies a token that a client at `address` sent. The result identifies the token, so that it is accepted once
+    /// even if the provider accepts it again.
     ///
     /// # Errors
     /// [`TokenRefused`]; [`TokenRefused::Undecided`] says nothing about the token.
@@ -193,8 +194,8 @@ impl HostedVerifier {
     }
 }
 
-/// What the error codes of the providers mean. Those that are about the token are the client's matter; all others,
-/// such as a wrong secret, are ours or the provider's.
+/// Maps the providers' error codes. Codes about the token are the client's fault; all others, such as a wrong secret,
+/// are ours or the provider's.
 fn refusal(codes: &[String]) -> TokenRefused {
     let used = [
         "timeout-or-duplicate",
@@ -215,7 +216,7 @@ fn refusal(codes: &[String]) -> TokenRefused {
     if is_one_of(&used) { TokenRefused::Used } else { TokenRefused::Wrong }
 }
 
-/// The host name of a URL, without its port.
+/// Returns the host name of a URL, without its port.
 fn host(url: &Url) -> Option<String> {
     let url: http::Uri = url.expose().parse().ok()?;
     url.host().map(|host| host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase())
@@ -243,7 +244,7 @@ mod tests {
         verifier.check("a.token", "192.0.2.7".parse().unwrap(), NOW).await
     }
 
-    /// The result for an answer with this text.
+    /// Checks a token against a provider that answers `text`.
     async fn answered(kind: &str, text: &'static str) -> Result<Solved, TokenRefused> {
         let (url, _requests) = service(move |_| Some(json(text))).await;
         check(&verifier(kind, &url, "")).await

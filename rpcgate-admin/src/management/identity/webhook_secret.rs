@@ -21,27 +21,26 @@ use rpcgate_core::secret::NoRandomness;
 use rpcgate_store::WebhookId;
 use std::fmt;
 
-/// The begin of every secret.
+/// The prefix of every secret.
 const PREFIX: &str = "whsec_";
 
-/// Random bytes of a secret.
 const BYTES: usize = 32;
 
-/// A secret: `whsec_` and 64 hexadecimal digits. The whole text is the key of signatures.
+/// A secret: `whsec_` and 64 hexadecimal digits. The whole text is the signing key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecret(String);
 
-/// What a stored secret of an endpoint is for.
+/// The use of an endpoint's stored secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecretUse {
-    /// It signs.
+    /// Signs deliveries.
     Current,
-    /// It will replace the one that signs.
+    /// Will replace the current secret.
     Next,
 }
 
 impl SecretUse {
-    /// The row that the secret is sealed for.
+    /// Returns the row that the secret is sealed for.
     fn row(self, webhook: WebhookId) -> SealedFor<'static> {
         let table = match self {
             SecretUse::Current => "webhooks",
@@ -52,7 +51,7 @@ impl SecretUse {
 }
 
 impl WebhookSecret {
-    /// A new secret.
+    /// Makes a new secret.
     ///
     /// # Errors
     /// [`NoRandomness`] if the system provides none.
@@ -62,12 +61,12 @@ impl WebhookSecret {
         Ok(WebhookSecret(format!("{PREFIX}{}", hex::encode(bytes))))
     }
 
-    /// The secret itself, for the answer that shows it and for signatures.
+    /// Returns the secret itself, for the answer that shows it and for signatures.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Its form in the database.
+    /// Seals the secret for the database.
     ///
     /// # Errors
     /// [`SealingError::Random`].
@@ -80,10 +79,10 @@ impl WebhookSecret {
         sealing.seal(purpose.row(webhook), self.0.as_bytes())
     }
 
-    /// The secret of an endpoint that was stored.
+    /// Opens an endpoint's stored secret.
     ///
     /// # Errors
-    /// [`SealingError::Sealed`] if it was sealed for something else, or with another `admin.jwt.secret`.
+    /// [`SealingError::Sealed`] if it was sealed for another row or use, or with another `admin.jwt.secret`.
     pub fn open(
         sealing: &Sealing,
         webhook: WebhookId,
