@@ -1,9 +1,9 @@
 //! Outgoing mails.
 //!
-//! A mail has one recipient, and is written as plain text; its HTML form is made of that. [`MailQueue`] stores it in the
-//! database, sealed because it may contain a token, and sends it from there: through an SMTP server or, without one,
-//! into a folder, as an `.eml` file that mail programs open. A mail server that is away makes no action fail, and a
-//! mail survives a restart. A mail may be sent twice if a program is killed between sending it and removing it; both
+//! A mail has one recipient and is written as plain text, from which the HTML part is made. [`MailQueue`] stores it in
+//! the database, sealed because it may contain a token, and sends it from there: through an SMTP server or, without
+//! one, into a folder as an `.eml` file, which mail programs open. An outage of the mail server fails no action, and
+//! mails survive a restart. A mail may be sent twice if the program is killed between sending and removing it. Both
 //! copies have the same `Message-ID`, by which mail servers recognise them.
 
 mod address;
@@ -40,26 +40,26 @@ pub struct Mail {
 }
 
 impl Mail {
-    /// A mail to one recipient. The `subject` is one line. The `text` is plain: a blank line separates paragraphs, and
-    /// a line that is a URL becomes a link in the HTML form.
+    /// Makes a mail. The `subject` is one line. The `text` is plain: a blank line separates paragraphs, and a line that
+    /// is a URL becomes a link in the HTML part.
     pub fn new(to: Address, subject: impl Into<String>, text: impl Into<String>) -> Self {
         Mail { to, subject: subject.into(), text: text.into(), useful_for: None, preferences: None }
     }
 
-    /// The same mail, not sent any more after this time, for example because its link has expired by then.
+    /// Limits the time in which the mail is sent, for example because its link expires then.
     #[must_use]
     pub fn useful_for(self, life: Duration) -> Self {
         Mail { useful_for: Some(life), ..self }
     }
 
-    /// The same mail, which the recipient can switch off at this URL (`List-Unsubscribe`, RFC 2369).
+    /// Adds the URL at which the recipient can switch these mails off (`List-Unsubscribe`, RFC 2369).
     #[must_use]
     pub fn with_preferences(self, url: impl Into<String>) -> Self {
         Mail { preferences: Some(url.into()), ..self }
     }
 }
 
-/// Whether a program may begin a new line at a character, which therefore does not belong in a subject.
+/// Reports whether a program may start a new line at this character. A subject must not contain it.
 fn ends_line(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }

@@ -11,7 +11,7 @@ const MAX_ADDRESS: usize = 254;
 pub struct Address(pub(super) Mailable);
 
 impl Address {
-    /// The address as text.
+    /// Returns the address as text.
     pub fn as_str(&self) -> &str {
         self.0.as_ref()
     }
@@ -36,13 +36,12 @@ pub enum BadAddress {
     /// It is longer than an address can be.
     #[error("the e-mail address must have at most {MAX_ADDRESS} characters")]
     Long,
-    /// It does not have the form of an address, or one that is not supported: quoted, non-ASCII, or with an IP
-    /// address.
+    /// It does not have the form of an address, or has an unsupported one: quoted, non-ASCII, or with an IP address.
     #[error("the e-mail address must be of the form name@example.com")]
     Form,
 }
 
-/// Parses a mail address and converts it to lower case, so that an account has one name.
+/// Parses a mail address and converts it to lower case, so that each account has one spelling.
 ///
 /// ```
 /// use rpcgate_admin::management::mail::address;
@@ -65,7 +64,7 @@ pub fn address(text: &str) -> Result<Address, BadAddress> {
         return Err(BadAddress::Form);
     }
     let address: Mailable = text.to_ascii_lowercase().parse().map_err(|_| BadAddress::Form)?;
-    // Some read 127.1 as an IP address, and no host name ends in a number.
+    // Some programs read 127.1 as an IP address, and no host name ends in a number.
     let last = address.domain().rsplit('.').next().unwrap_or_default();
     if last.bytes().all(|b| b.is_ascii_digit()) {
         return Err(BadAddress::Form);
@@ -117,7 +116,7 @@ mod tests {
             "ada@[IPv6:::1]",
             "ada@::1",
             "ädä@example.com",
-            // The Kelvin sign, whose lower case is a plain k.
+            // The Kelvin sign, which lower case turns into a plain k.
             "\u{212a}ate@example.com",
         ] {
             assert_eq!(address(text), Err(BadAddress::Form), "{text:?}");

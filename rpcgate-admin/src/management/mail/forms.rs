@@ -1,16 +1,15 @@
-//! The two forms of a mail's text: plain and HTML.
+//! The plain-text and HTML parts of a mail.
 
 use super::{Mail, MailError};
 use askama::Template;
 use lettre::message::header::{ContentTransferEncoding, ContentType};
 use lettre::message::{Body, SinglePart};
 
-/// The plain form.
 pub(super) fn text_part(text: &str) -> SinglePart {
     SinglePart::builder().header(ContentType::TEXT_PLAIN).body(body(text))
 }
 
-/// The HTML form: the paragraphs of the text, in which each line that is a URL is a link. It loads nothing.
+/// Returns the HTML part: the paragraphs of the text, with each line that is a URL as a link. It loads nothing.
 ///
 /// # Errors
 /// [`MailError::Compose`].
@@ -44,15 +43,15 @@ fn html(mail: &Mail) -> Result<String, MailError> {
     page.render().map_err(|error| MailError::Compose(error.to_string()))
 }
 
-/// Whether a line is a web address and nothing else.
+/// Reports whether a line is only a web address.
 fn is_url(line: &str) -> bool {
     let web = line.starts_with("https://") || line.starts_with("http://");
     web && line.chars().all(|c| c.is_ascii_graphic())
 }
 
-/// The text unchanged, if SMTP can carry it (RFC 5321, 4.5.3.1.6: lines of 998 characters). The crate would encode it
-/// because of a line longer than 76 characters, and split links in the file. Single carriage returns, which only some
-/// servers treat as line ends, become line ends; other control characters become spaces.
+/// Returns the text unchanged if SMTP can carry it (RFC 5321, 4.5.3.1.6: lines of 998 characters). The crate would
+/// encode a text with lines longer than 76 characters, which splits links in the file. Single carriage returns, which
+/// only some servers treat as line ends, become line ends; other control characters become spaces.
 fn body(text: &str) -> Body {
     let text: String = text
         .replace("\r\n", "\n")

@@ -1,22 +1,22 @@
-//! The texts of mails about invoices. Of what users typed they contain nothing.
+//! The texts of mails about invoices. They contain no user input.
 
 use super::{Address, Mail, MailObject};
 use crate::management::shape::moment::Moment;
 use rpcgate_core::clock::Time;
 use rpcgate_store::Invoice;
 
-/// An amount in cents as US dollars.
+/// Formats cents as US dollars.
 pub(in crate::management) fn dollars(cents: u64) -> String {
     format!("{}.{:02} USD", cents / 100, cents % 100)
 }
 
-/// The UTC day of a time, as in `2026-12-31`.
+/// Formats the UTC day of a time, as in `2026-12-31`.
 pub(in crate::management) fn day(at: Time) -> String {
     Moment(at).to_string().chars().take(10).collect()
 }
 
 impl Mail {
-    /// The mail about a new invoice.
+    /// Makes the mail about a new invoice.
     pub fn invoice_issued(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
         let (number, due) = (invoice.number, day(invoice.due_at));
         let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
@@ -32,7 +32,7 @@ impl Mail {
         Mail::new(to, format!("Invoice {number}"), text)
     }
 
-    /// The mail about an invoice that is due soon.
+    /// Makes the mail about an invoice that is due soon.
     pub fn payment_due_soon(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
         let (number, due) = (invoice.number, day(invoice.due_at));
         let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
@@ -46,7 +46,7 @@ impl Mail {
         Mail::new(to, format!("Invoice {number} is due soon"), text)
     }
 
-    /// The mail about an invoice that is overdue. `suspension` is when the service ends.
+    /// Makes the mail about an overdue invoice. The service ends at `suspension`.
     pub fn payment_reminder(
         to: Address,
         invoice: &Invoice,
@@ -72,7 +72,7 @@ impl Mail {
         Mail::new(to, format!("Invoice {number} is not paid"), text)
     }
 
-    /// The mail about the suspension of a tenant that has not paid.
+    /// Makes the mail about the suspension of a tenant that has not paid.
     pub fn suspended(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
         let (number, due) = (invoice.number, day(invoice.due_at));
         let (amount, link) = (dollars(invoice.due_cents()), MailObject::Invoice(number).url(dash_url));
@@ -86,7 +86,7 @@ impl Mail {
         Mail::new(to, "Your organisation is suspended", text)
     }
 
-    /// The mail that confirms a payment.
+    /// Makes the mail that confirms a payment.
     pub fn payment_received(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
         let (number, link) = (invoice.number, MailObject::Invoice(invoice.number).url(dash_url));
         let text = format!(

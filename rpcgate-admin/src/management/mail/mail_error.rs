@@ -1,14 +1,14 @@
-//! Why a mail could not be sent.
+//! The reasons why a mail could not be sent.
 
 use rpcgate_store::StoreError;
 use std::io;
 
-/// Characters of a subject, at most.
+/// The maximum number of characters of a subject.
 pub(super) const MAX_SUBJECT: usize = 200;
-/// Bytes of a text, at most.
+/// The maximum number of bytes of a text.
 pub(super) const MAX_TEXT: usize = 64 << 10;
 
-/// Why a mail could not be sent.
+/// The reason why a mail could not be sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MailError {
@@ -33,11 +33,11 @@ pub enum MailError {
     /// The mail cannot be stored until it is sent.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The server refuses the recipient, for example because the address does not exist. Another try is of no use.
+    /// The server refuses the recipient, for example because the address does not exist. Another try would fail too.
     #[error("the mail server refuses the recipient: {0}")]
     Refused(String),
-    /// The server answers with a permanent error (5yz) that is not about the recipient: it does not relay for us, needs a
-    /// log-in, or refuses our name. The mail can be sent once an operator has corrected that.
+    /// The server answers with a permanent error (5yz) that is not about the recipient: it does not relay for us,
+    /// requires a log-in, or refuses our name. An operator has to correct that before the mail can be sent.
     #[error("the mail server rejects our mails: {0}")]
     Rejected(String),
     /// The server cannot be reached, answers with a temporary error, or does not answer in time. A later try may
@@ -49,7 +49,7 @@ pub enum MailError {
     Outbox {
         /// The file or folder.
         file: String,
-        /// Why not.
+        /// The reason.
         why: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Composes mails, and passes them to a mail server or writes them into a folder.
+//! Composes mails and passes them to a mail server, or writes them into a folder.
 
 use super::forms::{html_part, text_part};
 use super::mail_error::{MAX_SUBJECT, MAX_TEXT, MailError};
@@ -40,14 +40,14 @@ impl fmt::Debug for Mailer {
 }
 
 impl Mailer {
-    /// Sends through the server at `url` (`admin.mail.smtp`) as `settings` say.
+    /// Sends through the server at `url` (`admin.mail.smtp`) with these `settings`.
     ///
     /// `smtps://user:password@host` is encrypted from the start (port 465). `smtp://…` is encrypted by STARTTLS (port
-    /// 587), which the server must offer. A server on this machine is used without encryption (port 25), unless
-    /// the URL ends in `?tls=required` or `admin.mail.tls` is `required`; with `none`, every server with a private address
-    /// is. The server's certificate must be signed by a public authority, or be [trusted](trust::client_config) because of
-    /// one in the PEM file `admin.mail.smtp_ca`. User and password are percent-encoded. Each mail uses a connection of its
-    /// own, and each step of its conversation has the time that RFC 5321 gives it.
+    /// 587), which the server must offer. A server on this machine is used without encryption (port 25), unless the URL
+    /// ends in `?tls=required` or `admin.mail.tls` is `required`; with `none`, so is every server with a private
+    /// address. A public authority must have signed the server's certificate, or a certificate in the PEM file
+    /// `admin.mail.smtp_ca` must make it [trusted](trust::client_config). User and password are percent-encoded. Each
+    /// mail has its own connection, and each step of the conversation has the time that RFC 5321 gives it.
     ///
     /// # Errors
     /// [`MailError::Url`], [`MailError::Authorities`] and [`MailError::Sender`].
@@ -63,8 +63,8 @@ impl Mailer {
         Ok(Mailer { from, transport: Transport::Smtp(Box::new(server)) })
     }
 
-    /// Writes each mail into `folder` (`admin.mail.outbox`) with the sender `from`. The folder is created if it is
-    /// missing. A file whose name ends in `.eml` is complete and readable by its owner alone; the names sort by time.
+    /// Writes each mail into `folder` (`admin.mail.outbox`) with the sender `from`, and creates the folder if it is
+    /// missing. A file whose name ends in `.eml` is complete and readable only by its owner. The names sort by time.
     ///
     /// # Errors
     /// [`MailError::Outbox`] and [`MailError::Sender`].
@@ -72,8 +72,8 @@ impl Mailer {
         Ok(Mailer { from: sender(from)?, transport: Transport::Outbox(OutboxFolder::open(folder.into())?) })
     }
 
-    /// Sends `mail`, written at the time `at`. A mail that is sent again with the same `id` has the same
-    /// `Message-ID`, and the same file in a folder.
+    /// Sends `mail`, dated `at`. A mail that is sent again with the same `id` has the same `Message-ID`, and the same
+    /// file in a folder.
     ///
     /// # Errors
     /// [`MailError`] says whether another try may succeed.
@@ -85,7 +85,7 @@ impl Mailer {
         }
     }
 
-    /// Whether mails could be sent now: a mail server is connected to and logged in to, and gets none.
+    /// Checks that mails could be sent now: connects to the mail server and logs in, but sends nothing.
     ///
     /// # Errors
     /// [`MailError::Unavailable`].
@@ -96,8 +96,8 @@ impl Mailer {
         }
     }
 
-    /// The mail in the form of RFC 5322: plain text and HTML, marked as sent by a program, so that nobody's program
-    /// answers it (RFC 3834).
+    /// Composes the mail in the form of RFC 5322, with a plain-text and an HTML part. It is marked as sent by a
+    /// program, so that other programs do not answer it automatically (RFC 3834).
     ///
     /// # Errors
     /// [`MailError::Subject`], [`MailError::Long`], [`MailError::Compose`].
@@ -128,13 +128,13 @@ impl Mailer {
             }
             message = message.header(ListUnsubscribe(format!("<{url}>")));
         }
-        // The last form is the one that programs prefer (RFC 2046, 5.1.4).
+        // Mail programs prefer the last part (RFC 2046, 5.1.4).
         let forms = MultiPart::alternative().singlepart(text_part(&mail.text)).singlepart(html_part(mail)?);
         message.multipart(forms).map_err(|error| MailError::Compose(error.to_string()))
     }
 }
 
-/// TLS that trusts the certificates in this file in addition to the public authorities.
+/// Returns TLS settings that trust the certificates in this file in addition to the public authorities.
 fn trusted(file: Option<&Path>) -> Result<ClientConfig, MailError> {
     let named = file.map(authorities).transpose().map_err(MailError::Authorities)?;
     trust::client_config(&named.unwrap_or_default()).map_err(|error| {
@@ -181,7 +181,7 @@ impl Header for ListUnsubscribe {
     }
 
     fn display(&self) -> HeaderValue {
-        // It has no character that must be encoded, and the encoder would break a long URL in two.
+        // The URL needs no encoding, and the encoder would break a long one in two.
         HeaderValue::dangerous_new_pre_encoded(Self::name(), self.0.clone(), self.0.clone())
     }
 }

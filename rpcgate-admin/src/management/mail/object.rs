@@ -1,27 +1,27 @@
-//! What mails are about: one page of the dashboard for each.
+//! The dashboard pages that mails link to.
 
 use rpcgate_core::caller::ProjectId;
 use rpcgate_store::{InvoiceNumber, NotificationKind, TicketId, WebhookId};
 use std::fmt;
 
-/// The object of a mail, to which it links directly. [`Display`](fmt::Display) writes its page, below the root of the
-/// dashboard.
+/// The subject of a mail, to whose page it links. [`Display`](fmt::Display) writes the page's path below the
+/// dashboard's root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum MailObject {
-    /// The account of the reader: its address and its password.
+    /// The reader's account, with address and password.
     Account,
-    /// The sessions and second factors of the reader.
+    /// The reader's sessions and second factors.
     Security,
-    /// The personal access tokens of the reader.
+    /// The reader's personal access tokens.
     AccessTokens,
-    /// The start page, to which the log-in leads.
+    /// The start page after the log-in.
     Start,
-    /// The form to log in.
+    /// The log-in form.
     LogIn,
-    /// The form to request a new password.
+    /// The form that requests a new password.
     ForgottenPassword,
-    /// The members of the organisation, their roles, and the open invitations.
+    /// The organisation's members, their roles and the open invitations.
     Team,
     /// A project with its keys.
     Project(ProjectId),
@@ -29,7 +29,7 @@ pub enum MailObject {
     Webhook(WebhookId),
     /// All webhooks.
     Webhooks,
-    /// The bills, the state of the organisation, and how it pays.
+    /// The organisation's bills, payment state and means of payment.
     Billing,
     /// An invoice.
     Invoice(InvoiceNumber),
@@ -44,7 +44,7 @@ pub enum MailObject {
 }
 
 impl MailObject {
-    /// The address of its page. In a line of its own it is a link.
+    /// Returns the page's URL. In a line of its own it becomes a link.
     pub fn url(self, dash_url: &str) -> String {
         format!("{}/{self}", dash_url.trim_end_matches('/'))
     }
@@ -74,7 +74,7 @@ impl fmt::Display for MailObject {
 }
 
 impl From<NotificationKind> for MailObject {
-    /// The object of notifications of a kind, unless the notification has one of its own.
+    /// Returns the default page for notifications of a kind.
     fn from(kind: NotificationKind) -> Self {
         match kind {
             NotificationKind::DailyRequests80

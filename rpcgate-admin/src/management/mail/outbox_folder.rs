@@ -1,4 +1,4 @@
-//! The folder into which mails are written if there is no mail server.
+//! The folder that mails are written to if no mail server is configured.
 
 use super::MailError;
 use rpcgate_core::clock::Time;
@@ -7,11 +7,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 
-/// A folder of `.eml` files.
 pub(super) struct OutboxFolder(PathBuf);
 
 impl OutboxFolder {
-    /// The folder at `path`, which is created if it is missing.
+    /// Opens the folder at `path`, and creates it if it is missing.
     ///
     /// # Errors
     /// [`MailError::Outbox`].
@@ -24,12 +23,11 @@ impl OutboxFolder {
         Ok(OutboxFolder(path))
     }
 
-    /// The folder.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Writes the mail `id` of the time `at`, replacing the file of an earlier try.
+    /// Writes the mail `id`, dated `at`. It replaces the file of an earlier try.
     ///
     /// # Errors
     /// [`MailError::Outbox`].
@@ -40,7 +38,7 @@ impl OutboxFolder {
     }
 }
 
-/// A time as a file name that sorts by time: `20270115T080000.000000Z`.
+/// Formats a time as a file name that sorts by time: `20270115T080000.000000Z`.
 fn stamp(now: Time) -> String {
     let seconds = i64::try_from(now.secs()).unwrap_or(i64::MAX);
     let date = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -67,7 +65,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), MailError> {
         fs::rename(&fresh, &done)
     };
     write().map_err(|why| {
-        // Half a mail is useless, and a failure to remove it does not change the error.
+        // Half a mail is useless. A failure to remove it does not change the error.
         let _ = fs::remove_file(&fresh);
         error(&done, why)
     })

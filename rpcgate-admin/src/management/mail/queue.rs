@@ -1,4 +1,4 @@
-//! The mails that wait to be sent, in the database.
+//! The queue of outgoing mails in the database.
 
 use super::{Mail, MailError, Mailer, address};
 use crate::management::identity::sealing::{SealedFor, Sealing};
@@ -18,22 +18,22 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-/// The table, for [`Sealing`].
+/// The name of the table, for [`Sealing`].
 const TABLE: &str = "outgoing_mails";
-/// Mails that are sent at once. It is more than the mails that can wait for one recipient, so that a server that is slow
-/// with one recipient does not delay the others.
+/// The number of mails that are sent concurrently. It is more than can wait for one recipient, so that a server that is
+/// slow with one recipient does not delay the others.
 const AT_ONCE: usize = 24;
-/// How long a sender has for a mail that it has claimed, unless it renews the claim. If it is killed, the mail is due again
-/// after this time.
+/// The time for which a sender claims a mail, unless it renews the claim. If the sender is killed, the mail is due
+/// again after this time.
 const LEASE: Duration = Duration::from_secs(60);
-/// The pause between two renewals. A conversation with a slow server takes longer than [`LEASE`], and no other sender may
-/// send the same mail meanwhile.
+/// The pause between two renewals. A conversation with a slow server takes longer than [`LEASE`], and no other sender
+/// may send the mail meanwhile.
 const RENEWAL: Duration = Duration::from_secs(20);
-/// Tries to remove a mail that was sent, one a second: if it stays, it is sent again.
+/// The number of tries, one a second, to remove a sent mail. If it stays, it is sent again.
 const REMOVALS: u32 = 60;
-/// A mail is sent within this time or not at all.
+/// The time within which a mail must be sent. After it, the mail is dropped.
 const LIFE: Duration = Duration::from_secs(24 * 3_600);
-/// The pauses between the tries of a mail, which has one try more than there are pauses.
+/// The pauses between the tries of a mail. There is one more try than pauses.
 const PAUSES: [Duration; 8] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
@@ -45,7 +45,7 @@ const PAUSES: [Duration; 8] = [
     Duration::from_secs(12 * 3_600),
 ];
 
-/// The counters of mails. Clones share them.
+/// Counters of mails. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct MailCounts(Family<[(&'static str, &'static str); 1], Counter>);
 
@@ -54,43 +54,39 @@ impl MailCounts {
         self.0.get_or_create(&[("outcome", outcome.name())]).inc();
     }
 
-    /// The names of all outcomes.
     #[cfg(test)]
     pub(crate) fn outcomes() -> [&'static str; 6] {
         Outcome::ALL.map(Outcome::name)
     }
 
-    /// The number of mails with this outcome: `sent`, `postponed`, `rejected`, `refused`, `given_up` or
+    /// Returns the number of mails with this outcome: `sent`, `postponed`, `rejected`, `refused`, `given_up` or
     /// `dropped`.
     pub fn of(&self, outcome: &'static str) -> u64 {
         self.0.get_or_create(&[("outcome", outcome)]).get()
     }
 
-    /// The counters, by outcome.
     pub(crate) fn family(&self) -> Family<[(&'static str, &'static str); 1], Counter> {
         self.0.clone()
     }
 }
 
-/// What became of a mail.
+/// The outcome of a try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
-    /// The mail server has it.
+    /// The mail server has accepted it.
     Sent,
     /// It will be tried again.
     Postponed,
-    /// It will be tried again, but the mail server answers with a permanent error that an operator has to remedy.
+    /// It will be tried again, but the mail server answers with a permanent error that an operator has to correct.
     Rejected,
-    /// The mail server refuses the recipient.
     Refused,
     /// It could not be sent in time, or cannot be read.
     GivenUp,
-    /// There was no room for it.
+    /// Too many mails were waiting.
     Dropped,
 }
 
 impl Outcome {
-    /// All of them.
     #[cfg(test)]
     const ALL: [Outcome; 6] = [
         Outcome::Sent,
@@ -101,7 +97,6 @@ impl Outcome {
         Outcome::Dropped,
     ];
 
-    /// Its name as a label.
     const fn name(self) -> &'static str {
         match self {
             Outcome::Sent => "sent",
@@ -114,7 +109,7 @@ impl Outcome {
     }
 }
 
-/// Stores mails, and sends those that are due. Clones share the counters, and wake each other's senders.
+/// Stores mails and sends those that are due. Clones share the counters and wake each other's senders.
 #[derive(Clone, Debug)]
 pub struct MailQueue {
     mailer: Arc<Mailer>,
@@ -122,9 +117,8 @@ pub struct MailQueue {
     store: Store,
     wake: Arc<Notify>,
     counts: MailCounts,
-    /// Why the last mail could not be sent; none once one was.
+    /// The reason why the last mail could not be sent, until one is sent.
     failure: Arc<Mutex<Option<String>>>,
-    /// The pause between two renewals of a claim.
     renewal: Duration,
 }
 
@@ -138,27 +132,27 @@ struct Content {
 }
 
 impl MailQueue {
-    /// The mails in `store`, sent by `mailer`.
+    /// Queues mails in `store` and sends them with `mailer`.
     pub fn new(mailer: Mailer, sealing: Sealing, store: Store) -> Self {
         let (wake, counts, failure) = (Arc::default(), MailCounts::default(), Arc::default());
         MailQueue { mailer: Arc::new(mailer), sealing, store, wake, counts, failure, renewal: RENEWAL }
     }
 
-    /// This queue, whose counters and sender are those of `other`.
+    /// Takes over the counters and the sender of `other`.
     #[must_use]
     pub fn in_place_of(self, other: &MailQueue) -> Self {
         let (wake, counts, failure) = (other.wake.clone(), other.counts.clone(), other.failure.clone());
         MailQueue { wake, counts, failure, ..self }
     }
 
-    /// The counters.
+    /// Returns the counters.
     pub fn counts(&self) -> &MailCounts {
         &self.counts
     }
 
-    /// Stores a mail and wakes the sender. Whether it can be sent, and whether its address accepts it, is not an error:
-    /// the person who typed the address notices that no mail comes. If many mails wait for this recipient already, the
-    /// oldest is dropped; if many wait in all, this one is.
+    /// Stores a mail and wakes the sender. A mail that cannot be sent, or that its address does not accept, is not an
+    /// error: the user who typed the address notices that no mail arrives. If too many mails wait for this recipient,
+    /// the oldest is dropped; if too many wait in all, this one is.
     ///
     /// # Errors
     /// [`MailError::Store`], and the errors of a mail that cannot be composed.
@@ -184,8 +178,8 @@ impl MailQueue {
         Ok(())
     }
 
-    /// The stored form of mails, for a store that writes something else in the same transaction. It has to be told of by
-    /// [`stored`](MailQueue::stored).
+    /// Returns the stored form of mails, for a store that writes other rows in the same transaction. The caller passes
+    /// the result of that to [`stored`](MailQueue::stored).
     ///
     /// # Errors
     /// Those of a mail that cannot be composed.
@@ -193,7 +187,7 @@ impl MailQueue {
         mails.iter().map(|mail| self.sealed(mail, now)).collect()
     }
 
-    /// Counts stored mails for which there was no room, and wakes the sender.
+    /// Counts the mails that were dropped because too many waited, and wakes the sender.
     pub(crate) fn stored(&self, rooms: impl IntoIterator<Item = MailRoom>) {
         for room in rooms {
             match room {
@@ -211,13 +205,13 @@ impl MailQueue {
         self.wake.notify_one();
     }
 
-    /// The stored form of a mail.
+    /// Returns the stored form of a mail.
     ///
     /// # Errors
     /// Those of a mail that cannot be composed.
     fn sealed(&self, mail: &Mail, now: Time) -> Result<OutgoingMail, MailError> {
         let id = fresh_id(now);
-        // A mail that cannot be composed is an error of its author, who gets it now.
+        // The caller gets the error of a mail that cannot be composed now.
         self.mailer.compose(mail, id, now)?;
         let content = Content {
             to: mail.to.to_string(),
@@ -241,7 +235,8 @@ impl MailQueue {
         self.wake.notified().await;
     }
 
-    /// Sends the mails that are due, a few at once, and returns how many it has worked on: 0 once none is due.
+    /// Sends the mails that are due, several concurrently. Returns the number of mails it has worked on, 0 if none is
+    /// due.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -252,8 +247,8 @@ impl MailQueue {
         Ok(worked)
     }
 
-    /// Begins to send the mails that are due, in tasks of `works`. It waits for none of them, so that a mail for which the
-    /// server takes its time delays no other one.
+    /// Starts to send the mails that are due, in tasks of `works`. It waits for none of them, so that a slow server
+    /// delays no other mail.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -267,8 +262,8 @@ impl MailQueue {
         }
     }
 
-    /// Claims up to `limit` mails that are due, begins to send them, and returns how many there were, including those that
-    /// have expired. If this program stops in the middle, the mails are due again after a minute.
+    /// Claims up to `limit` mails that are due, starts to send them, and returns their number, including the expired
+    /// ones. If this program stops meanwhile, the mails are due again after a minute.
     async fn begin(&self, works: &mut JoinSet<()>, limit: usize, now: Time) -> Result<usize, StoreError> {
         if !self.store.are_mails_due(now).await? {
             return Ok(0);
@@ -293,7 +288,6 @@ impl MailQueue {
         Ok(worked)
     }
 
-    /// Tries to send a mail that was claimed at `now`.
     async fn attempt(&self, claimed: &ClaimedMail, now: Time) -> Result<Outcome, StoreError> {
         let begun = Instant::now();
         let sent = match self.open(claimed) {
@@ -320,7 +314,7 @@ impl MailQueue {
                 Some(pause),
             ) => {
                 self.report(&error, tries);
-                // The pause begins with the end of the try, which may have taken minutes.
+                // The pause starts at the end of the try, which may have taken minutes.
                 let taken = Duration::from_secs(begun.elapsed().as_secs());
                 self.store.postpone_mail(claimed, now.plus(taken).plus(*pause)).await?;
                 let is_rejected = matches!(error, MailError::Rejected(_));
@@ -335,7 +329,7 @@ impl MailQueue {
         Ok(outcome)
     }
 
-    /// Runs `sending` and renews the claim of its mail meanwhile.
+    /// Runs `sending`, and renews the claim of its mail meanwhile.
     async fn renewing<T>(&self, claimed: &ClaimedMail, now: Time, sending: impl Future<Output = T>) -> T {
         tokio::select! {
             sent = sending => sent,
@@ -343,7 +337,7 @@ impl MailQueue {
         }
     }
 
-    /// Renews the claim of a mail that was claimed at `now`, until it is dropped.
+    /// Renews the claim of a mail that was claimed at `now`, until the future is dropped.
     async fn renew(&self, claimed: &ClaimedMail, now: Time) -> Infallible {
         let begun = Instant::now();
         loop {
@@ -355,7 +349,7 @@ impl MailQueue {
         }
     }
 
-    /// Removes a mail. A database that is away for a moment must not make it be sent again.
+    /// Removes a mail. It retries, because a short database outage must not cause a second copy.
     async fn remove(&self, id: u128) -> Result<(), StoreError> {
         for _ in 1..REMOVALS {
             if self.store.remove_mail(id).await.is_ok() {
@@ -366,8 +360,8 @@ impl MailQueue {
         self.store.remove_mail(id).await
     }
 
-    /// Logs why a mail could not be sent. While a server is away, all mails that wait fail for the same reason again and
-    /// again, and it is logged once.
+    /// Logs why a mail could not be sent. During an outage of a server all waiting mails fail repeatedly for the same
+    /// reason, so each reason is logged once.
     fn report(&self, error: &MailError, tries: usize) {
         if !self.is_new_failure(&error.to_string()) {
             tracing::debug!(%error, tries, "a mail could not be sent and will be retried");
@@ -378,7 +372,7 @@ impl MailQueue {
         }
     }
 
-    /// Remembers why a mail could not be sent; `false` if the one before could not be sent for the same reason.
+    /// Remembers the reason, and reports whether it differs from the last one.
     fn is_new_failure(&self, why: &str) -> bool {
         let mut known = self.failure.lock();
         let is_new = known.as_deref() != Some(why);
@@ -388,14 +382,13 @@ impl MailQueue {
         is_new
     }
 
-    /// The mail server has taken a mail, or refused it.
+    /// Forgets the reason, because the mail server has accepted or refused a mail.
     fn forget_failure(&self) {
         if self.failure.lock().take().is_some() {
             tracing::info!("mails are sent again");
         }
     }
 
-    /// The mail of a row.
     fn open(&self, claimed: &ClaimedMail) -> Result<Mail, MailError> {
         let row = SealedFor { table: TABLE, row: claimed.id };
         let content = self.sealing.open(row, &claimed.content);

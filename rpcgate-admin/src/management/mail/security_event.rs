@@ -1,4 +1,4 @@
-//! The mails that tell users what happened to their accounts.
+//! The mails that notify users about changes to their accounts.
 
 use super::{Address, Mail, MailObject, ends_line};
 use rpcgate_core::caller::ProjectId;
@@ -7,70 +7,70 @@ use rpcgate_store::{ATTEMPTS, LOCK, Role};
 use std::net::IpAddr;
 use time::OffsetDateTime;
 
-/// Something that concerns the safety of an account. Users are told of all of them, whoever did it, because a thief
-/// would not tell them.
+/// An event that concerns the security of an account. Users are notified about each, also if they seem to have caused
+/// it themselves, because a thief would not tell them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SecurityEvent<'e> {
-    /// The password was changed by a user who is logged in.
+    /// The user changed the password while logged in.
     PasswordChanged,
-    /// The password was set by a mailed link.
+    /// The password was set through a mailed link.
     PasswordReset,
-    /// The account has another e-mail address.
+    /// The account's e-mail address was changed.
     EmailChanged {
-        /// The address before.
+        /// The former address.
         before: &'e str,
     },
-    /// A log-in from a device and network from which the account was not used before.
+    /// A log-in came from a device and network that the account had not used before.
     NewDevice {
-        /// The client's user agent, as it was sent.
+        /// The client's user agent, unchanged.
         agent: &'e str,
     },
-    /// All sessions of the user, or all but the current one, were ended by the user.
+    /// The user ended all sessions, or all but the current one.
     SessionsEnded,
-    /// One session of the user, but not the current one, was ended by the user.
+    /// The user ended one session other than the current one.
     SessionEnded,
-    /// Wrong passwords or wrong second factors have locked the account for a while.
+    /// Wrong passwords or wrong second factors have locked the account for a time.
     Locked {
-        /// What was tried, in the plural: `wrong passwords at log-ins`.
+        /// The wrong tries, in the plural: `wrong passwords at log-ins`.
         tries: &'static str,
     },
     /// A refresh token was used twice, and its session was ended.
     RefreshTokenReused,
     /// A second factor was added.
     FactorAdded {
-        /// What it is, as a noun without article: `authenticator app` or `passkey "Phone"`.
+        /// The factor, as a noun without article: `authenticator app` or `passkey "Phone"`.
         factor: &'e str,
     },
     /// A second factor was removed.
     FactorRemoved {
-        /// What it was, as a noun without article.
+        /// The factor, as a noun without article.
         factor: &'e str,
     },
-    /// An operator has removed all second factors, because the user has lost them.
+    /// An operator has removed all second factors because the user has lost them.
     FactorsReset {
-        /// What the operator gives as the reason.
+        /// The operator's reason.
         reason: &'e str,
     },
     /// New recovery codes replace the former ones.
     RecoveryCodesRenewed,
     /// A recovery code was used instead of a second factor.
     RecoveryCodeUsed {
-        /// The number of codes that can still be used.
+        /// The number of unused codes.
         left: u64,
     },
     /// The user has created an API key.
     KeyCreated {
         /// The key's first characters.
         prefix: &'e str,
-        /// The project that has it.
+        /// The key's project.
         project: ProjectId,
     },
     /// The user has revoked an API key.
     KeyRevoked {
         /// The key's first characters.
         prefix: &'e str,
-        /// The project that had it.
+        /// The key's project.
         project: ProjectId,
     },
     /// The user has created an access token for automation.
@@ -80,28 +80,28 @@ pub enum SecurityEvent<'e> {
     },
     /// Another member has changed the user's role.
     RoleChanged {
-        /// The name of the role now.
+        /// The name of the new role.
         role: &'e str,
     },
-    /// A member has invited an address to the organisation that the user owns, as owner or admin.
+    /// A member has invited an address, as owner or admin, to an organisation that the user owns.
     MemberInvited {
         /// The role of the new member.
         role: Role,
         /// The invited address.
         invited: &'e str,
-        /// The address of the member who invites.
+        /// The address of the inviting member.
         by: &'e str,
     },
-    /// A member of the organisation that the user owns has become an owner or an admin.
+    /// A member of an organisation that the user owns has become an owner or an admin.
     RoleRaised {
-        /// The role of the member now.
+        /// The new role.
         role: Role,
         /// The address of the member.
         member: &'e str,
         /// The address of the member who changed the role.
         by: &'e str,
     },
-    /// Another member has removed the user from the organisation, and with it the account.
+    /// Another member has removed the user from the organisation, which deletes the account.
     MemberRemoved,
     /// Operators have disabled the account.
     Disabled,
@@ -110,7 +110,7 @@ pub enum SecurityEvent<'e> {
 }
 
 impl SecurityEvent<'_> {
-    /// What happened, as a sentence without its full stop.
+    /// Describes the event in a sentence without its full stop.
     pub fn summary(&self) -> String {
         match self {
             SecurityEvent::PasswordChanged => "Your password was changed".into(),
@@ -144,7 +144,7 @@ impl SecurityEvent<'_> {
         }
     }
 
-    /// What a reader may want to know beyond the summary.
+    /// Returns details for the reader in addition to the summary.
     fn details(&self) -> Option<String> {
         Some(match self {
             SecurityEvent::PasswordReset => "All sessions of the account were ended.".into(),
@@ -198,7 +198,7 @@ impl SecurityEvent<'_> {
         })
     }
 
-    /// The object that the mail links to; `None` for a removed or disabled account, which can open no page.
+    /// Returns the object that the mail links to, or `None` for a removed or disabled account, which can open no page.
     pub const fn object(&self) -> Option<MailObject> {
         Some(match self {
             SecurityEvent::PasswordChanged
@@ -226,8 +226,8 @@ impl SecurityEvent<'_> {
         })
     }
 
-    /// Whether a notification stands beside the mail: not for what programs of a tenant do all day, and not for a user who
-    /// has no account any more.
+    /// Reports whether there is a notification in addition to the mail. Events that a tenant's programs cause routinely
+    /// have none, and neither does a user whose account was removed.
     pub const fn is_listed(&self) -> bool {
         !matches!(
             self,
@@ -237,13 +237,13 @@ impl SecurityEvent<'_> {
         )
     }
 
-    /// Whether a program that the user runs may cause many of them: then the user is notified about some. A personal access
-    /// token is not such an event: it can do what its owner can, so its owner always hears of it.
+    /// Reports whether a user's program may cause many of these events, so that the user is notified about some of them
+    /// only. A new personal access token is not such an event: it has its owner's rights, so each one is reported.
     pub const fn is_frequent(&self) -> bool {
         matches!(self, SecurityEvent::KeyCreated { .. } | SecurityEvent::KeyRevoked { .. })
     }
 
-    /// Whether the user may be the one who did it, and is told what to do if not.
+    /// Reports whether the user may have caused the event, so that the mail says what to do if not.
     const fn is_by_user(&self) -> bool {
         !matches!(
             self,
@@ -259,12 +259,12 @@ impl SecurityEvent<'_> {
     }
 }
 
-/// Text that others typed: one line of a bounded length, so that it cannot pass for a text of ours.
+/// Reduces user input to one line of bounded length, so that it cannot pass for our text.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if ends_line(c) { ' ' } else { c }).take(200).collect()
 }
 
-/// A time for people: `2026-12-31 12:00 UTC`.
+/// Formats a time for readers: `2026-12-31 12:00 UTC`.
 fn minute(at: Time) -> String {
     let seconds = i64::try_from(at.secs()).unwrap_or(i64::MAX);
     let date = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -273,7 +273,7 @@ fn minute(at: Time) -> String {
 }
 
 impl Mail {
-    /// The mail that tells a user of `event`, which happened `at` a time, caused by a client with this `address`.
+    /// Makes the mail about `event`, which a client with this `address` caused at the time `at`.
     pub fn security(
         to: Address,
         event: SecurityEvent<'_>,
@@ -338,7 +338,7 @@ mod tests {
 
     const PROJECT: ProjectId = ProjectId(7);
 
-    /// What a client may send as a name.
+    /// A hostile name.
     const HOSTILE: &str = "<b>x</b>\r\n\r\nhttps://evil.example/\r\n\r\n";
 
     #[test]

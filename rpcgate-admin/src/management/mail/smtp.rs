@@ -23,10 +23,9 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Addresses of a mail server that are tried for one mail, at most.
+/// The maximum number of a server's addresses that are tried for one mail.
 const MAX_ADDRESSES: usize = 8;
 
-/// A mail server.
 pub(super) struct MailServer {
     url: MailServerUrl,
     tls: TlsConnector,
@@ -40,20 +39,19 @@ impl fmt::Display for MailServer {
     }
 }
 
-/// The properties of a mail server that its URL does not contain.
+/// The properties of a mail server that are not in its URL.
 pub(super) struct ServerOptions<'o> {
-    /// The certificates that are trusted.
+    /// The trusted certificates.
     pub(super) trusted: ClientConfig,
-    /// The requirement on encryption.
     pub(super) tls: MailTls,
-    /// The name in `EHLO`, if it is configured.
+    /// The configured name in `EHLO`.
     pub(super) hello: Option<&'o str>,
-    /// The domain of the sender.
+    /// The sender's domain.
     pub(super) sender_domain: &'o str,
 }
 
 impl MailServer {
-    /// The server at `url`.
+    /// Reads the server's `url`.
     ///
     /// # Errors
     /// [`MailError::Url`].
@@ -63,7 +61,7 @@ impl MailServer {
         Ok(MailServer { url, tls: TlsConnector::from(Arc::new(options.trusted)), hello })
     }
 
-    /// Sends a mail. Each step has the time that RFC 5321 gives it. There is one connection per mail: a pool would take
+    /// Sends a mail. Each step has the time that RFC 5321 gives it. Each mail has its own connection: a pool would take
     /// back a connection whose conversation was cut off, and read the rest of it as replies to the next mail.
     ///
     /// # Errors
@@ -82,7 +80,8 @@ impl MailServer {
         Ok(())
     }
 
-    /// A connection that takes a mail. What the server refuses before it has seen the mail says nothing about the mail.
+    /// Opens a connection that accepts a mail. A refusal before the server has seen the mail says nothing about the
+    /// mail.
     async fn connect(&self) -> Result<AsyncSmtpConnection, MailError> {
         let mut server = match self.introduced(HelloCommand::Ehlo).await? {
             Some(server) => server,
@@ -98,7 +97,7 @@ impl MailServer {
         Ok(server)
     }
 
-    /// A connection on which this host has introduced itself; `None` if the server does not know `EHLO`.
+    /// Opens a connection and introduces this host. Returns `None` if the server does not know `EHLO`.
     async fn introduced(&self, command: HelloCommand) -> Result<Option<AsyncSmtpConnection>, MailError> {
         let stream = reach(&self.addresses().await?).await?;
         match self.url.encryption {
@@ -107,7 +106,7 @@ impl MailServer {
                 open(stream.with_command(command), &self.hello).await
             }
             MailEncryption::StartTls => {
-                // Whatever the server has sent before TLS is dropped with `plain`.
+                // All that the server has sent before TLS is dropped with `plain`.
                 let (plain, stream) = twice(stream).map_err(unreachable)?;
                 start_tls(open(ServerStream::new(plain), &self.hello).await?).await?;
                 let stream = ServerStream::after_starttls(self.encrypt(stream).await?);
@@ -119,7 +118,6 @@ impl MailServer {
         }
     }
 
-    /// Encrypts a connection to this server.
     async fn encrypt(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, MailError> {
         let failed = |why: &str| MailError::Unavailable(format!("TLS failed: {why}"));
         let name = ServerName::try_from(self.url.host.clone());
@@ -130,7 +128,8 @@ impl MailServer {
         }
     }
 
-    /// The addresses to connect to. Without encryption they are private, whatever the host's name resolves to now.
+    /// Returns the addresses to connect to. Without encryption only private ones are allowed, and the name may resolve
+    /// to others now.
     async fn addresses(&self) -> Result<Vec<SocketAddr>, MailError> {
         let found = timeout(CONNECT, lookup_host((self.url.host.as_str(), self.url.port))).await;
         let found = found.map_err(|_| unreachable("its name is not resolved in time"))?;
@@ -150,7 +149,6 @@ fn unreachable(why: impl fmt::Display) -> MailError {
     MailError::Unavailable(format!("it cannot be reached: {why}"))
 }
 
-/// Connects to the first address that accepts the connection.
 async fn reach(addresses: &[SocketAddr]) -> Result<TcpStream, MailError> {
     let mut failure = unreachable("its name has no address");
     for to in addresses {
@@ -163,15 +161,15 @@ async fn reach(addresses: &[SocketAddr]) -> Result<TcpStream, MailError> {
     Err(failure)
 }
 
-/// The same connection twice, since the library does not return the one that it gets.
+/// Duplicates the handle of a connection, because the library does not return the one that it gets.
 fn twice(stream: TcpStream) -> io::Result<(TcpStream, TcpStream)> {
     let stream = stream.into_std()?;
     let copy = stream.try_clone()?;
     Ok((TcpStream::from_std(stream)?, TcpStream::from_std(copy)?))
 }
 
-/// The name in `EHLO`: `configured` if it is one that servers accept (RFC 5321, section 4.1.1.1: a fully qualified name or
-/// an address literal), and else the name of this host, or an address literal.
+/// Returns the name in `EHLO`: `configured` if servers accept it (RFC 5321, section 4.1.1.1: a fully qualified name or
+/// an address literal), or else the name of this host or an address literal.
 fn hello(configured: &str, host: impl FnOnce() -> ClientId) -> ClientId {
     let is_qualified =
         |name: &str| name.is_ascii() && (name.trim_matches('.').contains('.') || name.starts_with('['));

@@ -5,9 +5,8 @@ use rpcgate_store::SupportTicket;
 use std::time::Duration;
 
 impl Mail {
-    /// The mail that lets a new user confirm the address: it contains a link to `{dash_url}/confirm` with `token`,
-    /// valid for `life`. It contains nothing that the user typed, so that it cannot be abused to send messages to
-    /// others.
+    /// Makes the mail that lets a new user confirm the address. It links to `{dash_url}/confirm` with `token`, valid
+    /// for `life`. It contains no user input, so it cannot be abused to send messages to others.
     pub fn confirmation(to: Address, dash_url: &str, token: &str, life: Duration) -> Self {
         let dash_url = dash_url.trim_end_matches('/');
         let hours = life.as_secs().div_ceil(3_600);
@@ -22,8 +21,8 @@ impl Mail {
         Mail::new(to, "Confirm your e-mail address", text).useful_for(life)
     }
 
-    /// The mail to an address that is being registered but has an account, which the answer to the request must not
-    /// reveal.
+    /// Makes the mail to an address that is being registered but has an account. The answer to the request must not
+    /// reveal this.
     pub fn registered_already(to: Address, dash_url: &str) -> Self {
         let link = MailObject::LogIn.url(dash_url);
         let text = format!(
@@ -36,7 +35,7 @@ impl Mail {
         Mail::new(to, "You have an account already", text)
     }
 
-    /// The mail whose `link`, valid for `life`, lets its reader set a new password.
+    /// Makes the mail whose `link`, valid for `life`, lets its reader set a new password.
     pub fn password_reset(to: Address, link: &str, life: Duration) -> Self {
         let minutes = life.as_secs().div_ceil(60);
         let text = format!(
@@ -49,7 +48,7 @@ impl Mail {
         Mail::new(to, "Choose a new password", text).useful_for(life)
     }
 
-    /// The mail to the new address of an account: it contains a link to `{dash_url}/confirm` with `token`, valid for
+    /// Makes the mail to the new address of an account. It links to `{dash_url}/confirm` with `token`, valid for
     /// `life`.
     pub fn email_change(to: Address, dash_url: &str, token: &str, life: Duration) -> Self {
         let dash_url = dash_url.trim_end_matches('/');
@@ -63,7 +62,7 @@ impl Mail {
         Mail::new(to, "Confirm your new e-mail address", text).useful_for(life)
     }
 
-    /// The mail to the requested new address if another account has it, which the requesting user must not learn.
+    /// Makes the mail to the requested new address if another account has it. The requesting user must not learn this.
     pub fn email_change_in_vain(to: Address, before: &Address) -> Self {
         let text = format!(
             "This e-mail address was entered for the account of {before} at rpcgate. But it belongs to another account \
@@ -73,7 +72,7 @@ impl Mail {
         Mail::new(to, "This e-mail address has an account already", text)
     }
 
-    /// The mail that informs an address of a requested change of address.
+    /// Makes the mail to the current address about a requested change of address.
     pub fn email_change_asked(to: Address, after: &Address, dash_url: &str) -> Self {
         let link = MailObject::Account.url(dash_url);
         let text = format!(
@@ -85,7 +84,7 @@ impl Mail {
         Mail::new(to, "Your e-mail address is to be changed", text)
     }
 
-    /// The mail that informs an address that its account has another one now.
+    /// Makes the mail to the former address about its replacement.
     pub fn email_changed(to: Address, after: &Address, dash_url: &str) -> Self {
         let link = MailObject::Account.url(dash_url);
         let text = format!(
@@ -98,8 +97,8 @@ impl Mail {
         Mail::new(to, "Your e-mail address was changed", text)
     }
 
-    /// The mail that invites its reader to join the organisation of `host` as `role`, by a `link` that is valid for
-    /// `life`. Of what others typed, it contains only `host`, a confirmed address.
+    /// Makes the mail that invites its reader to join the organisation of `host` as `role`, by a `link` that is valid
+    /// for `life`. The only user input in it is `host`, a confirmed address.
     pub fn invitation(to: Address, host: &Address, role: &str, link: &str, life: Duration) -> Self {
         let days = life.as_secs().div_ceil(86_400);
         let text = format!(
@@ -111,7 +110,7 @@ impl Mail {
         Mail::new(to, "You are invited to rpcgate", text).useful_for(life)
     }
 
-    /// The mail to an invited address that has an account already, which the inviting user must not learn.
+    /// Makes the mail to an invited address that already has an account. The inviting user must not learn this.
     pub fn invited_in_vain(to: Address, host: &Address) -> Self {
         let text = format!(
             "{host} invites you to join an organisation at rpcgate. But this e-mail address belongs to an account \
@@ -121,8 +120,8 @@ impl Mail {
         Mail::new(to, "You are invited to rpcgate", text)
     }
 
-    /// The mail that informs operators of `news` of a support ticket, which waits for them. Of what the author typed it
-    /// contains the subject alone, in a line that cannot pass for a link.
+    /// Makes the mail that notifies operators about `news` of a support ticket. Of the author's input it contains only
+    /// the subject, in a line that cannot pass for a link.
     pub fn ticket_waits(to: Address, news: &str, ticket: &SupportTicket, api_url: &str) -> Self {
         let SupportTicket { id, tenant, category, subject, .. } = ticket;
         let text = format!(
@@ -134,7 +133,7 @@ impl Mail {
         Mail::new(to, news, text)
     }
 
-    /// The mail that informs the author of a support ticket of an operator's answer, `text`.
+    /// Makes the mail that sends an operator's answer, `text`, to the author of a support ticket.
     pub fn ticket_answered(to: Address, dash_url: &str, ticket: &SupportTicket, text: &str) -> Self {
         let SupportTicket { id, subject, .. } = ticket;
         let link = MailObject::Ticket(*id).url(dash_url);
@@ -149,7 +148,7 @@ impl Mail {
         Mail::new(to, "Your support ticket was answered", text)
     }
 
-    /// The mail that informs the author of a support ticket that an operator has closed it.
+    /// Makes the mail that notifies the author of a support ticket that an operator has closed it.
     pub fn ticket_closed(to: Address, dash_url: &str, ticket: &SupportTicket) -> Self {
         let SupportTicket { id, subject, .. } = ticket;
         let link = MailObject::Ticket(*id).url(dash_url);
@@ -162,7 +161,8 @@ impl Mail {
         Mail::new(to, "Your support ticket was closed", text)
     }
 
-    /// The mail about calls that cost more from `day` on: `changes` has a line for each. The user can switch it off.
+    /// Makes the mail about calls that cost more from `day` on. `changes` has a line for each. The user can switch it
+    /// off.
     pub fn prices_changed(to: Address, day: &str, changes: &[String], dash_url: &str) -> Self {
         let link = MailObject::Chains.url(dash_url);
         let changes = changes.join("\n");
@@ -177,8 +177,8 @@ impl Mail {
         Mail::new(to, format!("What calls cost changes on {day}"), text)
     }
 
-    /// The mail that tells a member of the decision about a request for another plan: `text` is the sentence without its stop,
-    /// `note` what the operator wrote about it. The user can switch it off.
+    /// Makes the mail about the decision on a request for another plan. `text` is a sentence without its full stop, and
+    /// `note` is the operator's comment. The user can switch it off.
     pub fn limit_request_decided(to: Address, text: &str, note: Option<&str>, dash_url: &str) -> Self {
         let link = MailObject::LimitRequests.url(dash_url);
         let note = note.map(|note| format!("{note}\n\n")).unwrap_or_default();
@@ -192,7 +192,7 @@ impl Mail {
         Mail::new(to, subject, body)
     }
 
-    /// The mail with the text of a notification about `object`, which the user can switch off.
+    /// Makes the mail with the text of a notification about `object`. The user can switch it off.
     pub fn notification(to: Address, text: &str, dash_url: &str, object: MailObject) -> Self {
         let link = object.url(dash_url);
         let body = format!(

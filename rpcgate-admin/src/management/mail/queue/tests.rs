@@ -140,7 +140,7 @@ async fn a_mail_of_a_sender_that_was_killed_is_sent_by_the_next_one_after_a_minu
     site.clock.advance(Duration::from_secs(1));
     site.send_mails().await;
     assert_eq!((waiting(&site).await, files(&site)), (0, 1));
-    // The first sender was only slow: its file is the same, and it changes nothing any more.
+    // The first sender was only slow. It writes the same file and changes nothing in the database.
     site.app.mails.attempt(&claimed.mails[0], site.app.now()).await.unwrap();
     assert_eq!((waiting(&site).await, files(&site)), (0, 1));
 }
@@ -179,8 +179,8 @@ async fn of_too_many_mails_for_one_recipient_the_newest_wait() {
     assert_eq!(waiting(&site).await, 21, "others are not held");
 }
 
-/// A queue whose server answers the end of a mail to `slow@example.com` when `release` is cancelled, and the number of mails
-/// that it has accepted.
+/// Makes a queue whose server answers the end of a mail to `slow@example.com` when `release` is cancelled. Also returns
+/// the number of mails that the server has accepted.
 async fn slow_server(site: &Site, release: &CancellationToken) -> (MailQueue, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (addr, accepted) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
@@ -253,7 +253,7 @@ async fn a_mail_for_which_the_server_takes_its_time_is_claimed_by_no_other_sende
     put(&site.app, &slow_mail()).await;
     let begun = site.app.now();
     let claimed = site.app.store.claim_mails(9, LEASE, begun).await.unwrap().mails.remove(0);
-    // The conversation has lasted for 50 s.
+    // The conversation has lasted 50 s.
     let sender = queue.clone();
     let late = begun.plus(Duration::from_secs(50));
     let attempt = tokio::spawn(async move { sender.attempt(&claimed, late).await.unwrap() });

@@ -15,25 +15,25 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-/// The time for a connection to one address. RFC 5321 names none; relays use this one.
+/// The deadline of a connection to one address. RFC 5321 sets none; relays use this one.
 pub(super) const CONNECT: Duration = Duration::from_secs(30);
-/// The time for the greeting, and for the answers to `EHLO`, `STARTTLS`, `AUTH`, `MAIL` and `RCPT` (RFC 5321, sections
+/// The deadline of the greeting and of the answers to `EHLO`, `STARTTLS`, `AUTH`, `MAIL` and `RCPT` (RFC 5321, sections
 /// 4.5.3.2.1 to 4.5.3.2.3).
 pub(super) const REPLY: Duration = Duration::from_secs(300);
-/// The time for the answer to `DATA` (section 4.5.3.2.4).
+/// The deadline of the answer to `DATA` (section 4.5.3.2.4).
 const DATA_REPLY: Duration = Duration::from_secs(120);
-/// The time to send a block of the mail (section 4.5.3.2.5).
+/// The deadline for sending a block of the mail (section 4.5.3.2.5).
 const BLOCK_SENT: Duration = Duration::from_secs(180);
-/// The bytes of a block.
+/// The size of a block in bytes.
 const BLOCK: usize = 64 << 10;
-/// The time for the answer to the end of the mail (section 4.5.3.2.6). A server that takes its time may have accepted the
-/// mail, so a shorter one would send copies.
+/// The deadline of the answer to the end of the mail (section 4.5.3.2.6). A slow server may already have accepted the
+/// mail, so a shorter deadline would send copies.
 const END_REPLY: Duration = Duration::from_secs(600);
-/// The time for the answer to `QUIT`, which decides nothing.
+/// The deadline of the answer to `QUIT`, which decides nothing.
 const QUIT_REPLY: Duration = Duration::from_secs(1);
 
-/// Waits for the greeting, and introduces this host. Returns `None` if the server does not know `EHLO` (RFC 5321, section
-/// 3.2); the library has ended the conversation then.
+/// Waits for the greeting and introduces this host. Returns `None` if the server does not know `EHLO` (RFC 5321,
+/// section 3.2); the library has then ended the conversation.
 ///
 /// # Errors
 /// [`MailError::Rejected`], [`MailError::Unavailable`].
@@ -57,13 +57,13 @@ where
     }
 }
 
-/// Whether a server refuses a command because it does not know it.
+/// Reports whether a server refuses a command because it does not know it.
 fn is_unknown_command(error: &SmtpError) -> bool {
     error.status().is_some_and(|code| matches!(u16::from(code), 500 | 502))
 }
 
-/// Asks a server to encrypt the connection. TLS begins with the next byte. `None` is a server that does not know `EHLO`,
-/// which STARTTLS needs.
+/// Asks a server to encrypt the connection. TLS starts with the next byte. `server` is `None` if the server does not
+/// know `EHLO`, which STARTTLS needs.
 ///
 /// # Errors
 /// [`MailError::Rejected`], [`MailError::Unavailable`].
@@ -78,10 +78,10 @@ pub(super) async fn start_tls(server: Option<AsyncSmtpConnection>) -> Result<(),
     expect(&answer, "STARTTLS", Severity::PositiveCompletion)
 }
 
-/// Waits for one step of the conversation.
+/// Runs one step of the conversation within `time`.
 ///
 /// # Errors
-/// [`MailError::Rejected`] for a permanent refusal, [`MailError::Unavailable`] for all else.
+/// [`MailError::Rejected`] for a permanent refusal, [`MailError::Unavailable`] for all other failures.
 pub(super) async fn within<T>(
     time: Duration,
     step: &str,
@@ -99,7 +99,7 @@ async fn waited<T>(
     done.map_err(|_| MailError::Unavailable(format!("no answer to {step} within {time:?}")))
 }
 
-/// Sends a mail over a connection that takes one, and ends the conversation.
+/// Sends a mail over an open connection, and ends the conversation.
 ///
 /// # Errors
 /// [`MailError::Refused`], [`MailError::Rejected`], [`MailError::Unavailable`].
@@ -108,7 +108,7 @@ pub(super) async fn send_and_close(
     message: &Message,
 ) -> Result<(), MailError> {
     let sent = transfer(&mut server, message).await;
-    // The server has decided about the mail, so an error in closing does not matter.
+    // The server has decided about the mail, so an error while closing does not matter.
     close(server).await;
     sent
 }
@@ -127,7 +127,7 @@ async fn transfer(server: &mut AsyncSmtpConnection, message: &Message) -> Result
         }
         parameters.push(MailParameter::SmtpUtfEight);
     }
-    // A refusal of the sender is no property of the recipient, whatever its code.
+    // A refusal of the sender says nothing about the recipient, whatever its code.
     let answer =
         within(REPLY, "MAIL", server.command(Mail::new(envelope.from().cloned(), parameters))).await?;
     expect(&answer, "MAIL", Severity::PositiveCompletion)?;
@@ -137,7 +137,7 @@ async fn transfer(server: &mut AsyncSmtpConnection, message: &Message) -> Result
     }
     let answer =
         waited(DATA_REPLY, "DATA", server.command(Data)).await?.map_err(|error| of_recipient(&error))?;
-    // After any other answer the mail would be read as commands.
+    // After any other answer the server would read the mail as commands.
     expect(&answer, "DATA", Severity::PositiveIntermediate)?;
     let blocks = u32::try_from(content.len() / BLOCK + 1).unwrap_or(u32::MAX);
     let time = BLOCK_SENT.saturating_mul(blocks).saturating_add(END_REPLY);
@@ -147,12 +147,11 @@ async fn transfer(server: &mut AsyncSmtpConnection, message: &Message) -> Result
     expect(&answer, "the end of the mail", Severity::PositiveCompletion)
 }
 
-/// Ends a conversation.
 pub(super) async fn close(mut server: AsyncSmtpConnection) {
     let _ = timeout(QUIT_REPLY, server.command(Quit)).await;
 }
 
-/// Checks that a positive answer is of the kind that the step needs.
+/// Checks that a positive answer has the severity that the step needs.
 fn expect(answer: &Response, step: &str, severity: Severity) -> Result<(), MailError> {
     if answer.code().severity == severity {
         return Ok(());
@@ -168,9 +167,9 @@ fn rejected(error: &SmtpError) -> MailError {
     }
 }
 
-/// The meaning of a refusal after `RCPT`. Only one that is about the recipient's address is final. A relay that is
-/// configured otherwise than we expect refuses every recipient with 504, 530, 550 5.7.1, 553 or 554, and a mail that is
-/// dropped because of it is lost.
+/// Classifies a refusal after `RCPT`. It is final only if it is about the recipient's address. A relay whose
+/// configuration differs from ours refuses every recipient with 504, 530, 550 5.7.1, 553 or 554, and a mail that is
+/// dropped for that is lost.
 fn of_recipient(error: &SmtpError) -> MailError {
     let text = error.source().map(ToString::to_string).unwrap_or_default();
     if error.is_permanent() && names_recipient(&text) {
@@ -179,9 +178,9 @@ fn of_recipient(error: &SmtpError) -> MailError {
     rejected(error)
 }
 
-/// Whether the text of a refusal begins with an enhanced status code (RFC 3463) that says that the recipient's address does
-/// not exist, is wrong, or has moved, or that its mailbox is disabled. 5.1.7 and 5.1.8 are about the sender, and servers
-/// use 5.1.0 for both.
+/// Reports whether a refusal starts with an enhanced status code (RFC 3463) which says that the recipient's address
+/// does not exist, is wrong or has moved, or that its mailbox is disabled. 5.1.7 and 5.1.8 are about the sender, and
+/// servers use 5.1.0 for both.
 fn names_recipient(text: &str) -> bool {
     let code = text.split_whitespace().next().unwrap_or_default();
     let numbers: Option<Vec<u16>> = code.split('.').map(|number| number.parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! The connection to a mail server as the library for SMTP gets it.
+//! The connection to a mail server, adapted to the SMTP library.
 
 use lettre::transport::smtp::client::AsyncTokioStream;
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, ReadBuf};
 
-/// A server says nothing after STARTTLS before the client does. The library expects a greeting, so it gets this one.
+/// The greeting that the library expects after STARTTLS. Servers send none there, so we insert this one.
 const AFTER_STARTTLS: &[u8] = b"220 TLS\r\n";
 
 /// The command with which the library introduces this host.
@@ -17,17 +17,15 @@ const EHLO: &[u8] = b"EHLO";
 /// The command with which this host introduces itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HelloCommand {
-    /// `EHLO`.
     Ehlo,
-    /// `HELO`, which the servers know that do not know `EHLO` (RFC 5321, section 3.2).
+    /// `HELO`, for servers that do not know `EHLO` (RFC 5321, section 3.2).
     Helo,
 }
 
-/// A connection to a mail server.
 #[derive(Debug)]
 pub(super) struct ServerStream<S> {
     stream: BufReader<S>,
-    /// The bytes that are read before those of the server.
+    /// Bytes that the library reads before those of the server.
     before: &'static [u8],
     command: HelloCommand,
     /// The unsent bytes of `HELO`, which replaces the library's `EHLO`.
@@ -35,30 +33,29 @@ pub(super) struct ServerStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ServerStream<S> {
-    /// A connection on which the server greets.
+    /// Wraps a connection on which the server sends a greeting.
     pub(super) fn new(stream: S) -> Self {
         let stream = BufReader::new(stream);
         ServerStream { stream, before: &[], command: HelloCommand::Ehlo, instead: &[] }
     }
 
-    /// A connection that was encrypted after the greeting.
+    /// Wraps a connection that was encrypted after the greeting.
     pub(super) fn after_starttls(stream: S) -> Self {
         ServerStream { before: AFTER_STARTTLS, ..ServerStream::new(stream) }
     }
 
-    /// The same connection, on which this host introduces itself with `command`.
+    /// Sets the command with which this host introduces itself.
     #[must_use]
     pub(super) fn with_command(self, command: HelloCommand) -> Self {
         let instead: &[u8] = if command == HelloCommand::Helo { b"HELO" } else { &[] };
         ServerStream { command, instead, ..self }
     }
 
-    /// The command with which this host introduces itself.
     pub(super) fn command(&self) -> HelloCommand {
         self.command
     }
 
-    /// Waits until the server has sent something, or has closed the connection.
+    /// Waits until the server has sent data or closed the connection.
     ///
     /// # Errors
     /// Those of the connection.
@@ -86,7 +83,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ServerStream<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ServerStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let instead = self.instead;
-        // The library writes the end of its command again if only the beginning was written.
+        // After a partial write, the library writes the rest of its command again.
         if instead.is_empty() || !buf.starts_with(EHLO.split_at(EHLO.len() - instead.len()).1) {
             return Pin::new(&mut self.stream).poll_write(cx, buf);
         }
@@ -107,7 +104,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ServerStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin + Debug> AsyncTokioStream for ServerStream<S> {
-    /// The library has this function for its callers alone.
+    /// The library calls this function only for its users.
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -33,7 +33,8 @@ fn mailer_of(url: &str, change: impl FnOnce(&mut MailSettings)) -> Mailer {
     Mailer::smtp(url, &settings).unwrap()
 }
 
-/// A server that accepts one connection, greets, and answers each command as `script` says. It returns the received lines.
+/// Runs a server that accepts one connection, greets, and answers each command from `script`. Returns the received
+/// lines.
 async fn stub(script: &'static [(&'static str, &'static str)]) -> (SocketAddr, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -45,7 +46,7 @@ async fn stub(script: &'static [(&'static str, &'static str)]) -> (SocketAddr, J
     (addr, reported)
 }
 
-/// Answers each command with the first entry whose word begins its line, and returns the received lines.
+/// Answers each command with the first entry whose word starts its line. Returns the received lines.
 async fn answer(stream: impl AsyncRead + AsyncWrite, script: &[(&'static str, &'static str)]) -> Vec<String> {
     let (read, mut write) = tokio::io::split(stream);
     let mut lines = BufReader::new(read).lines();
@@ -150,7 +151,7 @@ async fn a_server_is_greeted_and_logged_in_to_without_a_mail() {
     assert!(matches!(&found, Err(MailError::Rejected(why)) if !why.contains("secret")), "{found:?}");
 }
 
-/// What a server does at each step, and how long it takes for it.
+/// The answers of a server at each step, and their delays.
 #[derive(Clone, Copy)]
 struct Behaviour {
     greeting: (u64, &'static str),
@@ -170,22 +171,22 @@ const NORMAL: Behaviour = Behaviour {
     end: (0, "250 2.0.0 queued"),
 };
 
-/// A connection in memory, and the server's end of it. A paused clock moves on as soon as no task can run. While bytes are
-/// on their way through a socket that would be at once, and every deadline would end.
+/// Returns a connection in memory and the server's end of it. A paused clock advances when no task can run, so bytes in
+/// flight in a socket would end every deadline at once.
 fn connection() -> (ServerStream<DuplexStream>, DuplexStream) {
     let (client, server) = tokio::io::duplex(64 << 10);
     (ServerStream::new(client), server)
 }
 
-/// Sends a mail over a connection, as [`MailServer::send`] does it without TLS and without a login.
+/// Sends a mail over a connection like [`MailServer::send`], without TLS and log-in.
 async fn send_over(stream: ServerStream<DuplexStream>) -> Result<(), MailError> {
     let message = mailer("smtp://localhost").compose(&mail("x"), 7, NOW)?;
     let server = open(stream, &ClientId::Domain("rpcgate.example".into())).await?;
     send_and_close(server.unwrap(), &message).await
 }
 
-/// A connection to a server with this behaviour, and the number of mails that the server has accepted. An empty answer
-/// closes the connection.
+/// Returns a connection to a server with this behaviour, and the number of mails that the server has accepted. An empty
+/// answer closes the connection.
 fn server(behaviour: Behaviour) -> (ServerStream<DuplexStream>, Arc<AtomicUsize>) {
     let (client, server) = connection();
     let accepted = Arc::new(AtomicUsize::new(0));
@@ -223,7 +224,6 @@ fn server(behaviour: Behaviour) -> (ServerStream<DuplexStream>, Arc<AtomicUsize>
     (client, accepted)
 }
 
-/// What becomes of a mail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Sent,
@@ -333,7 +333,7 @@ async fn this_host_introduces_itself_with_the_domain_of_the_sender_or_the_config
     let named = mailer_of(&format!("smtp://{addr}"), |mail| mail.hello = Some("[192.0.2.7]".into()));
     named.send(&mail("x"), 7, NOW).await.unwrap();
     assert_eq!(reported.await.unwrap()[0], "EHLO [192.0.2.7]");
-    // A sender without a domain: the name of the host if it is qualified, and else an address literal.
+    // A sender without a domain: the host's name if it is qualified, or else an address literal.
     let host = |name: &str| hello("localhost", || ClientId::Domain(name.into())).to_string();
     assert_eq!((host("a.example").as_str(), host("a").as_str()), ("a.example", "[127.0.0.1]"));
 }
@@ -420,8 +420,8 @@ async fn no_byte_is_sent_unencrypted_if_encryption_is_required() {
     assert!(!reported.await.unwrap().iter().any(|line| line.starts_with("AUTH") || line.starts_with("MAIL")));
 }
 
-/// A server with a certificate that is an authority and signs itself, as `openssl req -x509` makes it, for `name` and until
-/// this year. It encrypts from the first byte, or after STARTTLS. It returns the lines that it received under TLS, and the
+/// Runs a server with a self-signed certificate of an authority, as `openssl req -x509` makes it, for `name` and until
+/// this year. It encrypts from the first byte, or after STARTTLS. Returns the lines received under TLS, and the
 /// certificate in PEM form.
 async fn tls_stub(
     name: &str,
