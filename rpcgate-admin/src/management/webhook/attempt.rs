@@ -12,15 +12,15 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{AfterAttempt, DueDelivery, EndedAttempt};
 use std::time::Duration;
 
-/// Letters of an error that are stored.
+/// The maximum number of stored characters of an error.
 const MAX_ERROR: usize = 300;
-/// The shortest lease, and how much longer than an attempt a lease must be: an attempt that begins late in it, or whose
-/// end is marked late, still ends within it.
+/// The shortest lease, and the time by which a lease exceeds an attempt. An attempt that starts late in its lease, or
+/// whose end is stored late, still ends within it.
 const SHORTEST_LEASE: Duration = Duration::from_secs(30);
 const SPARE: Duration = Duration::from_secs(20);
 
-/// How long other dispatchers leave a delivery to the one that has claimed it. It is longer than an attempt, so that no
-/// two dispatchers make the same one unless one of them dies.
+/// Returns the time for which a dispatcher claims a delivery. It is longer than an attempt, so two dispatchers never
+/// make the same attempt unless one of them dies.
 pub fn lease(timeout: Duration) -> Duration {
     timeout.saturating_add(SPARE).max(SHORTEST_LEASE)
 }
@@ -33,7 +33,7 @@ enum AttemptError {
     Sealing(#[from] SealingError),
 }
 
-/// Makes the next attempt at a delivery. It takes no longer than `webhooks.timeout`.
+/// Makes the next attempt at a delivery, within `webhooks.timeout`.
 pub async fn attempt(app: &AppState, delivery: &DueDelivery) -> EndedAttempt {
     let (started_at, began) = (app.now(), app.clock.elapsed());
     let number = delivery.attempts.saturating_add(1);
@@ -91,7 +91,7 @@ async fn send(
     Ok(app.egress.post(&target, headers, body, app.settings.config.webhooks.timeout).await?)
 }
 
-/// The beginning of an error, without characters that a database refuses.
+/// Returns the start of an error, without characters that a database refuses.
 fn shortened(error: &str) -> String {
     error.chars().filter(|letter| !letter.is_control()).take(MAX_ERROR).collect()
 }

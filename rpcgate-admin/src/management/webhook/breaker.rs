@@ -1,18 +1,19 @@
-//! When an endpoint is left alone.
+//! The circuit breaker of an endpoint.
 
 use rpcgate_core::clock::Time;
 use std::time::Duration;
 
-/// Failures in a row after which an endpoint is left alone.
+/// The number of consecutive failures that opens the breaker.
 const FAILURES: u32 = 5;
 /// The first pause, which doubles with each further failure, and the longest one.
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(300);
-/// How long after the last pause failures are remembered: about as long as a delivery waits for its last attempt.
+/// The time after the last pause for which failures are remembered: roughly the time until the last attempt of a
+/// delivery.
 const KEPT: Duration = Duration::from_secs(900);
 
-/// Counts the failures of an endpoint. After five in a row it is open: then one attempt is made after each pause, and
-/// the pauses grow until one succeeds.
+/// A circuit breaker that counts the failures of an endpoint. Five consecutive failures open it. Then one attempt is
+/// made after each pause, and the pauses grow until one succeeds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Breaker {
     failures: u32,
@@ -33,23 +34,22 @@ impl Breaker {
         self.until = now.plus(pause);
     }
 
-    /// Whether only single attempts are made.
+    /// Reports whether only single attempts are made.
     pub(super) fn is_open(&self) -> bool {
         self.failures >= FAILURES
     }
 
-    /// Whether an attempt may be made while it is open.
+    /// Reports whether an attempt may be made while the breaker is open.
     pub(super) fn is_pause_over(&self, now: Time) -> bool {
-        // A clock that was set back must not make a pause longer than the longest one.
+        // A clock that was set back must not extend a pause beyond the longest one.
         now >= self.until || self.until.since(now) > LONGEST
     }
 
-    /// Whether nothing has failed.
     pub(super) fn is_untouched(&self) -> bool {
         self.failures == 0
     }
 
-    /// Whether its failures are so long ago that they may be forgotten.
+    /// Reports whether the failures are old enough to forget.
     pub(super) fn is_old(&self, now: Time) -> bool {
         self.is_untouched() || (self.is_pause_over(now) && now.since(self.until) >= KEPT)
     }

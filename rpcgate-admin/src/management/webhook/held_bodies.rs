@@ -1,19 +1,20 @@
-//! The bodies of the deliveries that a dispatcher has claimed, each once: an event is told to many endpoints.
+//! The bodies of the deliveries that a dispatcher has claimed. Each is held once, because an event goes to many
+//! endpoints.
 //!
-//! They are shared like [places](super::tenant_places): a tenant may always hold its share while there is room, and more as
-//! long as a reserve stays free for tenants below their share.
+//! The memory is shared like [places](super::tenant_places): a tenant may always hold its share while memory is free,
+//! and more while a reserve stays free for tenants below their share.
 
 use rpcgate_core::caller::TenantId;
 use rpcgate_store::ChainEventId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The part of the bytes that each tenant may hold: one of these.
+/// The divisor of a tenant's share: each may hold one eighth of the bytes.
 const SHARE: usize = 8;
-/// The part of the bytes that is kept for tenants below their share: one of these.
+/// The divisor of the reserve: one fourth of the bytes is kept for tenants below their share.
 const RESERVE: usize = 4;
 
-/// Bodies of events, each with the number of deliveries that need it.
+/// Bodies of events, each with the number of deliveries that use it.
 #[derive(Debug, Default)]
 struct CountedBodies {
     held: HashMap<ChainEventId, (Arc<[u8]>, usize)>,
@@ -40,7 +41,7 @@ impl CountedBodies {
     }
 }
 
-/// The bodies that are held, in all and for each tenant.
+/// The held bodies, in total and per tenant.
 #[derive(Debug, Default)]
 pub struct HeldBodies {
     all: CountedBodies,
@@ -48,13 +49,13 @@ pub struct HeldBodies {
 }
 
 impl HeldBodies {
-    /// Holds the body of an event for one more delivery of a tenant, and returns the one that is held.
+    /// Holds the body of an event for one more delivery of a tenant, and returns the shared copy.
     pub fn take(&mut self, tenant: TenantId, event: ChainEventId, body: Arc<[u8]>) -> Arc<[u8]> {
         let held = self.all.take(event, body);
         self.tenants.entry(tenant).or_default().take(event, held)
     }
 
-    /// Ends that for one delivery.
+    /// Releases the body of an event for one delivery.
     pub fn give(&mut self, tenant: TenantId, event: ChainEventId) {
         self.all.give(event);
         if let Some(its) = self.tenants.get_mut(&tenant) {
@@ -65,12 +66,12 @@ impl HeldBodies {
         }
     }
 
-    /// How many more bytes may be held of `limit`.
+    /// Returns the number of bytes that are free of `limit`.
     pub fn room(&self, limit: usize) -> usize {
         limit.saturating_sub(self.all.bytes)
     }
 
-    /// The tenants that may hold no more of `limit`.
+    /// Returns the tenants that may hold no more of `limit`.
     pub fn full(&self, limit: usize) -> impl Iterator<Item = TenantId> {
         let is_reserved = self.room(limit) <= limit / RESERVE;
         let full = self.tenants.iter().filter(move |(_, its)| is_reserved && its.bytes >= limit / SHARE);

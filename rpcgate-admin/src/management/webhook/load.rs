@@ -1,8 +1,8 @@
-//! How many attempts are made at once to one endpoint.
+//! Concurrency limits of an endpoint.
 //!
-//! An endpoint begins with one attempt at once, and each success doubles that, up to `webhooks.per_endpoint`; a failure
-//! halves it. While an attempt takes longer than a second no other one begins, and an endpoint that fails again and
-//! again gets single attempts with pauses. So endpoints that hang hold few of the places that all share.
+//! An endpoint starts with one attempt at a time. Each success doubles the limit, up to `webhooks.per_endpoint`, and a
+//! failure halves it. While an attempt takes longer than a second no other one starts, and an endpoint that fails
+//! repeatedly gets single attempts with pauses. So endpoints that hang hold few of the shared places.
 
 use super::breaker::Breaker;
 use super::tenant_places::PlaceOwner;
@@ -11,30 +11,29 @@ use rpcgate_store::DueDelivery;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The age at which an attempt is slow.
 const SLOW: Duration = Duration::from_secs(1);
-/// Deliveries that are claimed ahead: as many as the endpoint gets within this time, and at most this number.
+/// The time whose attempts are claimed ahead, and the maximum number of these deliveries.
 const AHEAD: Duration = Duration::from_secs(1);
 const MAX_AHEAD: usize = 512;
-/// The weight of an attempt in the mean duration: one part of these.
+/// The divisor of a new attempt's weight in the mean duration: one eighth.
 const MEAN_OF: u32 = 8;
 
-/// A moment, by both clocks.
+/// A moment by both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoadMoment {
     /// The wall clock, by which pauses end.
     pub now: Time,
-    /// The clock that does not step, by which attempts are slow.
+    /// The monotonic clock, which measures attempts.
     pub elapsed: Duration,
 }
 
-/// The attempts at the deliveries of one endpoint that are made or about to be made by this dispatcher.
+/// The running and waiting attempts of this dispatcher at the deliveries of one endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointLoad {
     breaker: Breaker,
-    /// Attempts at once.
+    /// The concurrency limit.
     window: usize,
-    /// When each of the running attempts began.
+    /// The start time of each running attempt.
     running: Vec<Duration>,
     mean: Duration,
     /// Claimed deliveries without an attempt, each with the end of its lease.
@@ -54,12 +53,12 @@ impl Default for EndpointLoad {
 }
 
 impl EndpointLoad {
-    /// Adds a delivery that is claimed `until` then.
+    /// Adds a delivery whose claim ends at `until`.
     pub fn add(&mut self, delivery: DueDelivery, until: Duration) {
         self.waiting.push_back((delivery, until));
     }
 
-    /// Deliveries that may be claimed in addition to those that are.
+    /// Returns the number of further deliveries that may be claimed.
     pub fn room(&self, per_endpoint: usize, at: LoadMoment) -> usize {
         let held = self.running.len() + self.waiting.len();
         if self.breaker.is_open() {
@@ -83,7 +82,7 @@ impl EndpointLoad {
         self.running.iter().any(|began| elapsed.saturating_sub(*began) > SLOW)
     }
 
-    /// Takes the next delivery if an attempt may begin now, and if the lease is not over after the `longest` attempt.
+    /// Takes the next delivery if an attempt may start now and even the `longest` attempt would end within the lease.
     pub fn begin(&mut self, per_endpoint: usize, longest: Duration, at: LoadMoment) -> Option<DueDelivery> {
         let may_begin = if self.breaker.is_open() {
             self.running.is_empty() && self.breaker.is_pause_over(at.now)
@@ -96,7 +95,7 @@ impl EndpointLoad {
         Some(delivery)
     }
 
-    /// Takes the end of an attempt that began at `began`.
+    /// Records the end of an attempt that started at `began`.
     pub fn end(&mut self, began: Duration, is_success: bool, per_endpoint: usize, at: LoadMoment) {
         self.leave(began);
         let took = at.elapsed.saturating_sub(began);
@@ -110,15 +109,15 @@ impl EndpointLoad {
         }
     }
 
-    /// Forgets an attempt that began at `began` and has no outcome.
+    /// Forgets an attempt that started at `began` and has no outcome.
     pub fn leave(&mut self, began: Duration) {
         if let Some(index) = self.running.iter().position(|one| *one == began) {
             self.running.swap_remove(index);
         }
     }
 
-    /// Gives back the deliveries for which it is too late, since their lease is over before the `longest` attempt. While the
-    /// endpoint is left alone these are all but one.
+    /// Removes and returns the deliveries whose lease would end before the `longest` attempt. While the breaker is
+    /// open, it returns all but one.
     pub fn give_back(&mut self, longest: Duration, elapsed: Duration) -> Vec<DueDelivery> {
         let keep = if self.breaker.is_open() { usize::from(self.running.is_empty()) } else { usize::MAX };
         let mut back = Vec::new();
@@ -134,27 +133,27 @@ impl EndpointLoad {
         back
     }
 
-    /// Gives back all deliveries without an attempt.
+    /// Removes and returns all deliveries without an attempt.
     pub fn clear(&mut self) -> Vec<DueDelivery> {
         self.waiting.drain(..).map(|(delivery, _)| delivery).collect()
     }
 
-    /// The project of the endpoint, with its tenant, while deliveries wait.
+    /// Returns the project of the waiting deliveries, with its tenant.
     pub fn owner(&self) -> Option<PlaceOwner> {
         self.waiting.front().map(|(delivery, _)| delivery.into())
     }
 
-    /// Whether it gets single attempts with pauses between them.
+    /// Reports whether the endpoint gets only single attempts with pauses.
     pub fn is_left_alone(&self) -> bool {
         self.breaker.is_open()
     }
 
-    /// Claimed deliveries without an attempt.
+    /// Returns the number of claimed deliveries without an attempt.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether it may be forgotten: nothing is claimed, and nothing has failed for long.
+    /// Reports whether the endpoint may be forgotten: nothing is claimed, and nothing has failed for long.
     pub fn is_idle(&self, now: Time) -> bool {
         self.running.is_empty() && self.waiting.is_empty() && self.breaker.is_old(now)
     }
@@ -183,7 +182,7 @@ mod tests {
         load
     }
 
-    /// Begins as many attempts as may begin.
+    /// Starts all attempts that may start now.
     fn begin(load: &mut EndpointLoad, millis: u64) -> usize {
         std::iter::from_fn(|| load.begin(8, LONGEST, at(millis))).count()
     }

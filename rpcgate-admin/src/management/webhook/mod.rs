@@ -1,9 +1,9 @@
-//! Making deliveries of webhooks: one [`attempt`], its [signature], when the next one is due ([`schedule`]), how
-//! many are made at once to an endpoint ([`load`]), and for a tenant and its projects ([`tenant_places`]).
+//! Webhook deliveries: one [`attempt`], its [signature], the time of the next one ([`schedule`]), and the limits on
+//! concurrent attempts per endpoint ([`load`]), tenant and project ([`tenant_places`]).
 //!
-//! The body of a delivery is stored with its event, and each attempt sends these bytes. What becomes of a delivery is
-//! decided by the head of the answer: any 2xx acknowledges it. Which deliveries are due is decided by the database
-//! ([`claim_deliveries`](rpcgate_store::Store::claim_deliveries)), and the service that makes them is the dispatcher.
+//! The body of a delivery is stored with its event, and each attempt sends these bytes. The head of the answer decides
+//! the outcome: any 2xx acknowledges the delivery. The database decides which deliveries are due
+//! ([`claim_deliveries`](rpcgate_store::Store::claim_deliveries)), and the dispatcher service makes them.
 
 pub mod attempt;
 mod breaker;

@@ -5,7 +5,6 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT}
 use rpcgate_core::clock::Time;
 use rpcgate_store::DueDelivery;
 
-/// The value of `User-Agent`.
 pub(crate) const AGENT: &str = concat!("rpcgate-webhooks/", env!("CARGO_PKG_VERSION"));
 const SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
 const NEXT_SIGNATURE: HeaderName = HeaderName::from_static("x-signature-next");
@@ -16,12 +15,12 @@ const STANDARD_ID: HeaderName = HeaderName::from_static("webhook-id");
 const STANDARD_TIME: HeaderName = HeaderName::from_static("webhook-timestamp");
 const STANDARD_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// A value that consists of letters, digits and the signs of base64, which always is one.
+/// Makes a header value of letters, digits and base64 characters, which are always valid.
 fn value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// The headers of this attempt at a delivery. None of them depends on what a user has typed.
+/// Returns the headers of this attempt. None of them depends on user input.
 pub(super) fn headers(
     delivery: &DueDelivery,
     attempt: u32,

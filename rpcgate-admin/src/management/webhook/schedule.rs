@@ -1,4 +1,4 @@
-//! When attempts are made.
+//! The schedule of attempts.
 //!
 //! ```
 //! use rpcgate_admin::management::webhook::schedule::DeliverySchedule;
@@ -18,7 +18,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::DeliveryId;
 use std::time::Duration;
 
-/// The attempts at a delivery.
+/// The schedule of the attempts at a delivery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeliverySchedule {
     attempts: u32,
@@ -26,14 +26,14 @@ pub struct DeliverySchedule {
 }
 
 impl DeliverySchedule {
-    /// The configured one.
+    /// Returns the configured schedule.
     pub fn of(settings: &Webhooks) -> Self {
         DeliverySchedule { attempts: settings.attempts, waits: settings.waits.clone() }
     }
 
-    /// How long to wait after this number of attempts, of which all have failed; `None` if no attempt is left. Up to a
-    /// fifth is added, so that deliveries that failed together are not tried again together. How much is a function of
-    /// the delivery, so that it does not matter which dispatcher decides.
+    /// Returns the wait after `ended` failed attempts, or `None` if no attempt is left. Up to a fifth is added as
+    /// jitter, so that deliveries that failed together are not retried together. The jitter is a function of the
+    /// delivery, so that every dispatcher computes the same wait.
     pub fn wait(&self, ended: u32, delivery: DeliveryId) -> Option<Duration> {
         if ended >= self.attempts {
             return None;
@@ -45,8 +45,8 @@ impl DeliverySchedule {
         Some(wait.saturating_add(Duration::from_micros(u64::try_from(more).unwrap_or(u64::MAX))))
     }
 
-    /// The same, if the receiver has named a wait in `Retry-After`: the later of both (RFC 9110, 10.2.3). What a receiver
-    /// names counts up to the longest wait of the schedule, so that no header keeps a delivery back for days.
+    /// Like [`wait`](Self::wait), but no shorter than the receiver's `Retry-After` (RFC 9110, 10.2.3). `Retry-After`
+    /// counts up to the longest wait of the schedule, so that no header delays a delivery for days.
     pub fn wait_as_requested(
         &self,
         ended: u32,
@@ -60,18 +60,19 @@ impl DeliverySchedule {
     }
 }
 
-/// The wait that the value of a `Retry-After` names at `now`: a number of seconds, or a date. `None` if it is neither.
+/// Parses the value of `Retry-After`, a number of seconds or a date, at the time `now`. Returns `None` if it is
+/// neither.
 pub fn requested_wait(value: &str, now: Time) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // A number that is too large for us asks for a long time all the same.
+        // A number that overflows still asks for a long wait.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     let date = httpdate::parse_http_date(value).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(date.saturating_sub(Duration::from_micros(now.micros())))
 }
 
-/// The bits of a delivery and an attempt, mixed (the finalizer of MurmurHash3).
+/// Mixes the bits of a delivery and an attempt (the finalizer of MurmurHash3).
 #[expect(clippy::cast_possible_truncation, reason = "all bits of both halves are mixed")]
 fn mixed(delivery: u128, ended: u32) -> u64 {
     let mut bits = (delivery >> 64) as u64 ^ (delivery as u64).rotate_left(32) ^ u64::from(ended);

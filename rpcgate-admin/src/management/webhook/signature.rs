@@ -1,9 +1,10 @@
 //! The signatures of deliveries.
 //!
-//! `X-Signature` signs the body with the whole text of the secret (`whsec_` and 64 hexadecimal digits). The signatures of
-//! Standard Webhooks sign identifier, time and body. There are two for each secret, since its libraries take a secret for
-//! `whsec_` and base64: one with the 48 bytes that the 64 digits are in base64, so that the secret works in them as it is
-//! shown, and one with the 32 bytes that the digits spell, for receivers that were given the base64 form of these.
+//! `X-Signature` signs the body with the whole text of the secret (`whsec_` and 64 hexadecimal digits). The signatures
+//! of Standard Webhooks sign identifier, time and body. There are two for each secret, because their libraries expect
+//! `whsec_` and base64. One is keyed with the 48 bytes that result from reading the 64 digits as base64, so that the
+//! secret works unchanged. The other is keyed with the 32 bytes that the digits encode, for receivers that got these in
+//! base64.
 //!
 //! ```
 //! use rpcgate_admin::management::webhook::signature::signature;
@@ -20,19 +21,19 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::Webhook;
 use std::fmt;
 
-/// What secrets begin with.
+/// The prefix of secrets.
 pub const SECRET_PREFIX: &str = "whsec_";
-/// The table of an endpoint's secret, for [`Sealing`], and the one of the secret that replaces it.
+/// The table name of an endpoint's secret, for [`Sealing`].
 pub const SEALED_SECRET: &str = "webhooks";
-/// See [`SEALED_SECRET`].
+/// The table name of the secret that replaces it. See [`SEALED_SECRET`].
 pub const SEALED_NEXT_SECRET: &str = "webhooks_next";
 
-/// The secrets that sign the deliveries of an endpoint now.
+/// The secrets that currently sign an endpoint's deliveries.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningSecrets {
-    /// The one that signs.
+    /// The current secret.
     pub first: Vec<u8>,
-    /// The one that will replace it, and signs beside it until then.
+    /// The secret that will replace it. Until then both sign.
     pub next: Option<Vec<u8>>,
 }
 
@@ -43,7 +44,7 @@ impl fmt::Debug for SigningSecrets {
 }
 
 impl SigningSecrets {
-    /// The secrets of an endpoint at `now`: once the time of the next one has come, it signs alone.
+    /// Returns the secrets of an endpoint at `now`. Once the next secret takes effect, it signs alone.
     ///
     /// # Errors
     /// [`SealingError::Sealed`].
@@ -69,15 +70,15 @@ fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> hmac::Tag {
     signing.sign()
 }
 
-/// The value of `X-Signature` for this secret and body.
+/// Returns the value of `X-Signature` for this secret and body.
 pub fn signature(secret: &[u8], body: &[u8]) -> String {
     format!("sha256={}", hex::encode(hmac_sha256(secret, &[body])))
 }
 
-/// The signatures of Standard Webhooks for this secret, with a space between them: each is `v1,` and the base64 form of the
-/// HMAC of identifier, time and body
+/// Returns the Standard Webhooks signatures for this secret, separated by a space: each is `v1,` and the base64 form of
+/// the HMAC of identifier, time and body
 /// (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>). A receiver accepts a
-/// delivery if one of them holds.
+/// delivery if one of them is valid.
 pub fn standard_signatures(secret: &[u8], id: &str, seconds: u64, body: &[u8]) -> String {
     let digits = secret.strip_prefix(SECRET_PREFIX.as_bytes()).unwrap_or(secret);
     let seconds = seconds.to_string();
@@ -90,7 +91,7 @@ pub fn standard_signatures(secret: &[u8], id: &str, seconds: u64, body: &[u8]) -
     if signatures.is_empty() { sign(digits) } else { signatures.join(" ") }
 }
 
-/// Whether `given` is the value of `X-Signature` for this secret and body, compared in constant time.
+/// Reports whether `given` is the value of `X-Signature` for this secret and body. The comparison takes constant time.
 pub fn holds(secret: &[u8], body: &[u8], given: &str) -> bool {
     let given = given.strip_prefix("sha256=").and_then(|digits| hex::decode(digits).ok());
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret);

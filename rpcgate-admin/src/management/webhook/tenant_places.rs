@@ -1,22 +1,21 @@
-//! How many of the places that all share each tenant has, and each of its projects.
+//! Fair shares of the places (slots for concurrent attempts) between tenants, and between the projects of a tenant.
 //!
-//! The rule is that of the gateway's shares ([`Shares`](rpcgate_core::share::Shares)): a tenant may always take up to its
-//! share while any places are left, and more as long as a reserve stays free for tenants below their share. What a tenant
-//! may have in all is shared by its projects in the same way. So a tenant that is alone gets most of the places, however
-//! many projects with endpoints that hang it has, it keeps no other tenant waiting, and none of its projects the others. The
-//! number of places is given with each question, since it changes with the configuration.
+//! The rule is that of the gateway's shares ([`Shares`](rpcgate_core::share::Shares)): a tenant may always take up to
+//! its share while any places are free, and more while a reserve stays free for tenants below their share. A tenant's
+//! projects share its places in the same way. So a tenant that is alone gets most of the places, but many projects with
+//! hanging endpoints delay neither other tenants nor each other. Each call passes the total number of places, because
+//! the configuration can change it.
 
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_store::{DueDelivery, TenantRoom};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The part of the places that each may take: one of these.
+/// The divisor of a share: each may take one eighth of the places.
 const SHARE: usize = 8;
-/// The part of the places that is kept for those below their share: one of these.
+/// The divisor of the reserve: one fourth of the places is kept for those below their share.
 const RESERVE: usize = 4;
 
-/// Places, each of which is taken by one or free.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Places<K: Eq + Hash> {
     taken: HashMap<K, usize>,
@@ -48,12 +47,12 @@ impl<K: Copy + Eq + Hash> Places<K> {
         places.saturating_sub(self.all)
     }
 
-    /// How many more one that has `its` may take within its share.
+    /// Returns the number of places that a holder of `its` places may take within its share.
     fn own_room(&self, its: usize, places: usize) -> usize {
         (places / SHARE).max(1).saturating_sub(its).min(self.free(places))
     }
 
-    /// How many more one that has `its` may take.
+    /// Returns the number of places that a holder of `its` places may take in total.
     fn room(&self, its: usize, places: usize) -> usize {
         let spare = self.free(places).saturating_sub(places / RESERVE);
         self.own_room(its, places).max(spare)
@@ -64,7 +63,7 @@ impl<K: Copy + Eq + Hash> Places<K> {
     }
 }
 
-/// The project that a place is for, with its tenant.
+/// The owner of a place: a project with its tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlaceOwner {
     /// The tenant.
@@ -79,23 +78,23 @@ impl From<&DueDelivery> for PlaceOwner {
     }
 }
 
-/// Which places may be taken.
+/// The rule by which places may be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlaceRule {
-    /// Those of the project's share of its tenant's share.
+    /// Within the project's share of its tenant's share.
     OfProject,
-    /// Those of the tenant's share, as far as they need not stay free for its other projects.
+    /// Within the tenant's share, except for the reserve of its other projects.
     OfTenant,
-    /// All that need not stay free for others.
+    /// All places except for the reserves of others.
     Any,
 }
 
 impl PlaceRule {
-    /// All of them. By this order each gets its share before any gets more.
+    /// All rules. In this order, each owner gets its share before any gets more.
     pub const ALL: [PlaceRule; 3] = [PlaceRule::OfProject, PlaceRule::OfTenant, PlaceRule::Any];
 }
 
-/// Places, each of which is taken by a project or free.
+/// The places that projects have taken.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TenantPlaces {
     tenants: Places<TenantId>,
@@ -109,7 +108,7 @@ impl TenantPlaces {
         self.projects.entry(owner.tenant).or_default().take(owner.project);
     }
 
-    /// Gives a place back that was taken for this project.
+    /// Returns a place that this project has taken.
     pub fn give(&mut self, owner: PlaceOwner) {
         let Some(projects) = self.projects.get_mut(&owner.tenant) else { return };
         let before = projects.all;
@@ -123,12 +122,12 @@ impl TenantPlaces {
         }
     }
 
-    /// The places that are taken.
+    /// Returns the number of taken places.
     pub fn taken(&self) -> usize {
         self.tenants.all
     }
 
-    /// How many more of `places` a project may take by this rule.
+    /// Returns the number of places that a project may take by this rule, if there are `places` in total.
     pub fn room(&self, owner: PlaceOwner, rule: PlaceRule, places: usize) -> usize {
         let its = self.tenants.of(owner.tenant);
         let tenant = match rule {
@@ -144,7 +143,7 @@ impl TenantPlaces {
         }
     }
 
-    /// What each tenant that has places may take, and what one that has none.
+    /// Returns the capacity of each tenant that has places, and that of any other tenant.
     pub fn rooms(&self, places: usize) -> (HashMap<TenantId, TenantRoom>, TenantRoom) {
         let room = |projects: &Places<ProjectId>| {
             let its = projects.all;

@@ -1,4 +1,5 @@
-//! The signatures against values of another implementation, and the examples of the documentation against the same.
+//! Signatures compared with those of an independent implementation, and the documentation's examples run against the
+//! same values.
 
 #[expect(unreachable_pub, reason = "an example is public where it is used")]
 mod receiver;
@@ -20,7 +21,7 @@ const NOON: Time = Time::from_secs(1_798_718_400);
 const VECTORS: &str = include_str!("../../../../docs/webhook-vectors.json");
 const DOCUMENT: &str = include_str!("../../../../docs/webhooks.md");
 
-/// A delivery to an endpoint without a secret.
+/// Returns a delivery to an endpoint without a secret.
 pub(crate) fn delivery(id: u128) -> DueDelivery {
     let webhook = Webhook {
         id: WebhookId(1),
@@ -79,8 +80,8 @@ fn signatures_are_those_of_another_implementation() {
 
 #[test]
 fn a_vector_of_standard_webhooks_itself_holds() {
-    // From the test of the reference implementation: the secret as its libraries take it, and the same bytes in hexadecimal
-    // digits, as ours are shown.
+    // From the test of the reference implementation: the secret as its libraries take it, and the same bytes in
+    // hexadecimal digits, as ours are shown.
     let keys = ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "31f290f6bf06298aab4f08d43c3f082cf648a362da2da4b0"];
     for (key, number) in keys.into_iter().zip([0, 1]) {
         let made = standard_signatures(
@@ -100,7 +101,7 @@ fn a_secret_as_it_is_shown_verifies_as_the_libraries_of_standard_webhooks_read_i
     let secret = "whsec_9aa1ca7c6d9f91a868e07d7813fb6ccc702b39edab0e04dc3d164a28de41572a";
     let made = standard_signatures(secret.as_bytes(), "id", 7, b"{}");
     let decode = |text: &str| base64::engine::general_purpose::STANDARD.decode(text).unwrap();
-    // What such a library does: https://github.com/standard-webhooks/standard-webhooks/tree/main/libraries
+    // The same steps as such a library: https://github.com/standard-webhooks/standard-webhooks/tree/main/libraries
     let verifies = |secret: &str| {
         let key = decode(secret.strip_prefix("whsec_").unwrap());
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
@@ -177,7 +178,7 @@ fn a_delivery_has_the_headers_of_the_documentation_and_no_others() {
     }
 }
 
-/// The example in this language.
+/// Returns the example in this language.
 fn example(language: &str) -> &'static str {
     let (_, rest) = DOCUMENT.split_once(&format!("```{language}\n")).unwrap();
     let (example, rest) = rest.split_once("```\n").unwrap();
@@ -185,7 +186,8 @@ fn example(language: &str) -> &'static str {
     example
 }
 
-/// Runs an example with a program after it that reads the vectors and fails if one does not hold, or if a wrong one does.
+/// Runs an example together with a program that reads the vectors. The run fails if a valid signature is refused or a
+/// wrong one is accepted.
 fn run(program: &str, file: &str, text: &str, arguments: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("vectors.json"), VECTORS).unwrap();
