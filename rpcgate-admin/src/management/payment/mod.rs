@@ -1,8 +1,8 @@
-//! Payment providers: services of others that take payments for us.
+//! Payment providers: third-party services that take payments for us.
 //!
-//! A payment is begun with a [`PaymentOrder`], for which the provider returns the URL of a page where the customer pays.
-//! The provider reports what became of it in events, which it signs and sends to us. Events may come twice, late, and in
-//! any order; [`checkouts`](crate::management::action::checkouts) takes each for what it says and does nothing twice.
+//! A payment starts with a [`PaymentOrder`], for which the provider returns the URL of a page where the customer pays.
+//! The provider reports the result in signed events. Events may come twice, late, and in any order;
+//! [`checkouts`](crate::management::action::checkouts) checks each on its own and does nothing twice.
 
 pub mod stripe;
 
@@ -12,22 +12,22 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{CheckoutId, CheckoutSubject, PaymentReport};
 use std::fmt;
 
-/// A payment that is to be begun.
+/// A payment to start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PaymentOrder {
-    /// Its identifier. An order that is sent again is the same order.
+    /// The order's identifier. An order that is sent again with it is the same order.
     pub id: CheckoutId,
-    /// What is paid.
+    /// The subject of the payment.
     pub subject: CheckoutSubject,
-    /// The amount in cents of a US dollar; 0 for a plan, which is paid by invoices.
+    /// The amount in cents of a US dollar. It is 0 for a plan, which is paid by invoices.
     pub cents: u64,
     /// The customer's mail address.
     pub email: String,
-    /// Where the customer returns to, whether it has paid or not.
+    /// The URL to which the customer returns, after a payment or without one.
     pub return_url: String,
 }
 
-/// A payment that the provider has begun.
+/// A payment that the provider has started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BegunPayment {
     /// The page on which the customer pays.
@@ -36,10 +36,10 @@ pub struct BegunPayment {
     pub session: String,
 }
 
-/// What a provider reports.
+/// An event from a provider.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PaymentEvent {
-    /// The customer has paid; for a plan it has left a means of payment.
+    /// The customer has paid, or for a plan has saved a means of payment.
     Completed(PaymentReport),
     /// The customer can no longer pay on the page of the order.
     Ended {
@@ -48,11 +48,11 @@ pub enum PaymentEvent {
         /// The provider's identifier of the payment.
         session: String,
     },
-    /// Something that does not concern us.
+    /// An event that does not concern us.
     Other,
 }
 
-/// Why a payment could not be begun. The text is for the log.
+/// The reason why a payment could not be started. The text is for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentError {
     /// The provider cannot be reached now, or asks to be called later.
@@ -63,29 +63,29 @@ pub enum PaymentError {
     Refused(String),
 }
 
-/// Why an event was not accepted.
+/// The reason why an event was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EventError {
     /// It is not signed by the provider, or was signed too long ago.
     #[error("the signature is not valid")]
     Signature,
-    /// It is signed, and cannot be read.
+    /// It is signed but cannot be parsed.
     #[error("the event cannot be read")]
     Form,
 }
 
 /// A payment provider.
 pub trait PaymentProvider: fmt::Debug + Send + Sync {
-    /// The smallest amount that it takes, in cents.
+    /// Returns the provider's smallest amount in cents.
     fn least_cents(&self) -> u64;
 
-    /// Begins a payment. Doing it again with the same identifier begins no second payment.
+    /// Starts a payment. A repetition with the same identifier starts no second payment.
     ///
     /// # Errors
     /// [`PaymentError`].
     fn begin<'a>(&'a self, order: &'a PaymentOrder) -> BoxFuture<'a, Result<BegunPayment, PaymentError>>;
 
-    /// Verifies and reads an event: the headers and the unchanged body of a request.
+    /// Verifies and parses an event from the headers and the unchanged body of a request.
     ///
     /// # Errors
     /// [`EventError`].

@@ -1,7 +1,7 @@
 //! Stripe Checkout (<https://docs.stripe.com/api/checkout/sessions>).
 //!
-//! An invoice is paid in the mode `payment`. A plan is paid later, by invoices, so its checkout has the mode `setup`, in
-//! which the customer leaves a means of payment. Our identifier travels as `client_reference_id`.
+//! An invoice is paid in the mode `payment`. A plan is paid later, by invoices, so its checkout has the mode `setup`,
+//! in which the customer saves a means of payment. `client_reference_id` carries our identifier.
 
 use super::{BegunPayment, EventError, PaymentError, PaymentEvent, PaymentOrder, PaymentProvider};
 use crate::management::outgoing::{OutgoingClient, OutgoingError, ServiceUrl};
@@ -17,23 +17,22 @@ use serde_json::Value;
 use std::fmt;
 use std::time::Duration;
 
-/// Stripe's own API.
 const API: &str = "https://api.stripe.com";
 
-/// The version of the API whose requests and events these are. An account's default would change under us.
+/// The API version of these requests and events. An account's default version may change.
 const VERSION: &str = "2024-06-20";
 
 /// The smallest amount of a payment in US dollars
 /// (<https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts>).
 const LEAST_CENTS: u64 = 50;
 
-/// How far the time of a signature may be from ours (<https://docs.stripe.com/webhooks#replay-attacks>).
+/// The maximum age of a signature (<https://docs.stripe.com/webhooks#replay-attacks>).
 const TOLERANCE: Duration = Duration::from_secs(300);
 
-/// The time for a request.
+/// The timeout of a request.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Signatures of one event that are looked at. There are two while a secret is being rolled.
+/// The number of an event's signatures that are checked. There are two while a secret is being rolled.
 const MAX_SIGNATURES: usize = 8;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -56,7 +55,7 @@ impl fmt::Debug for Stripe {
 }
 
 impl Stripe {
-    /// Stripe as it is configured; `None` without its secrets.
+    /// Configures Stripe, or returns `None` without its secrets.
     ///
     /// # Errors
     /// The key of the setting that cannot be used, and the reason.
@@ -109,7 +108,6 @@ fn bearer(secret: &Secret) -> Result<HeaderValue, (&'static str, String)> {
     Ok(value)
 }
 
-/// The form that creates a session.
 fn form(order: &PaymentOrder, id: &str) -> Vec<(&'static str, String)> {
     let mut form = vec![
         ("client_reference_id", id.to_owned()),
@@ -164,7 +162,7 @@ struct Event {
     data: Value,
 }
 
-/// The parts of a session that events are read for.
+/// The members of a session that we read from events.
 #[derive(Deserialize)]
 struct Session {
     id: String,
@@ -186,14 +184,13 @@ fn verify(key: &hmac::Key, header: &str, body: &[u8], now: Time) -> Result<(), E
     }
     let signed = [seconds.as_bytes(), b".", body].concat();
     let mut signatures = parts().filter(|(name, _)| *name == "v1").take(MAX_SIGNATURES);
-    // The comparison takes the same time wherever the first difference is.
+    // The comparison takes constant time.
     let is_valid = signatures.any(|(_, signature)| {
         hex::decode(signature).is_ok_and(|signature| hmac::verify(key, &signed, &signature).is_ok())
     });
     if is_valid { Ok(()) } else { Err(EventError::Signature) }
 }
 
-/// What an event says.
 fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
     let event: Event = serde_json::from_slice(body).map_err(|_| EventError::Form)?;
     let is_paid_later = match event.kind.as_str() {
@@ -210,13 +207,13 @@ fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
     let checkout = session.checkout();
     let status = session.payment_status.as_deref().unwrap_or_default();
     if !is_paid_later && !matches!(status, "paid" | "no_payment_required") {
-        // The means of payment takes days; another event follows.
+        // This means of payment takes days, and another event follows.
         return Ok(PaymentEvent::Other);
     }
-    // A session in which nothing was to be paid has brought no money, whatever its total is.
+    // A session without anything to pay has brought no money, whatever its total is.
     let cents = if status == "no_payment_required" { 0 } else { session.amount_total.unwrap_or_default() };
     if checkout.is_none() && cents == 0 {
-        // A session of another application of the same account in which nothing was paid.
+        // A session of a different application of the same account, in which nothing was paid.
         return Ok(PaymentEvent::Other);
     }
     let Session { id: session, mode, currency, .. } = session;
@@ -224,13 +221,12 @@ fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
 }
 
 impl Session {
-    /// Our identifier in it.
+    /// Returns our identifier in the session.
     fn checkout(&self) -> Option<CheckoutId> {
         self.client_reference_id.as_deref().and_then(|id| id.parse().ok())
     }
 }
 
-/// The session of an event.
 fn session(mut data: Value) -> Result<Session, EventError> {
     serde_json::from_value(data.get_mut("object").map(Value::take).unwrap_or_default())
         .map_err(|_| EventError::Form)

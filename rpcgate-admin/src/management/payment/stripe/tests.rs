@@ -1,5 +1,5 @@
-//! Tests against a stand-in of Stripe that checks the documented request, and an independent implementation of its
-//! signature.
+//! Tests against a fake Stripe that checks each request against the documentation, and an independent implementation of
+//! its signature.
 
 use super::*;
 use rpcgate_config::{Config, Input};
@@ -14,16 +14,16 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) const SECRET_KEY: &str = "sk_test_51Habcdefgh";
 pub(crate) const EVENT_SECRET: &str = "whsec_0123456789abcdef";
 
-/// A request that the stand-in has accepted: its idempotency key and its form.
+/// A request that the fake has accepted: its idempotency key and its form.
 pub(crate) type Accepted = (String, BTreeMap<String, String>);
 
-/// A stand-in of Stripe's API on a socket of its own. It answers a request that is not as documented with 400, as Stripe
-/// does, and a repeated idempotency key with the first answer.
+/// A fake of Stripe's API on its own socket. Like Stripe, it answers an undocumented request with 400, and a repeated
+/// idempotency key with the first answer.
 #[derive(Clone)]
 pub(crate) struct StandIn {
     pub(crate) url: String,
     accepted: Arc<Mutex<Vec<Accepted>>>,
-    /// The status of the next answers, if it is not that of a success.
+    /// The status of the next answers, if they are to fail.
     failing: Arc<Mutex<Option<u16>>>,
 }
 
@@ -42,7 +42,7 @@ impl StandIn {
         stand_in
     }
 
-    /// The configuration of a service that uses it.
+    /// Returns the configuration of a service that uses the fake.
     pub(crate) fn settings(&self) -> String {
         format!(
             "[billing.stripe]\napi_url = \"{}\"\nsecret_key = \"{SECRET_KEY}\"\nwebhook_secret = \"{EVENT_SECRET}\"\n",
@@ -164,7 +164,7 @@ fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
     lines.find(|(its, _)| its.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-/// HMAC-SHA256 (RFC 2104), without the library's HMAC.
+/// Computes HMAC-SHA256 (RFC 2104) without the library's HMAC.
 fn hmac_sha256(key: &[u8], message: &[u8]) -> Vec<u8> {
     let sha = |bytes: &[u8]| ring::digest::digest(&ring::digest::SHA256, bytes).as_ref().to_vec();
     let mut block = if key.len() > 64 { sha(key) } else { key.to_vec() };
@@ -173,14 +173,14 @@ fn hmac_sha256(key: &[u8], message: &[u8]) -> Vec<u8> {
     sha(&[pad(0x5c), sha(&[pad(0x36), message.to_vec()].concat())].concat())
 }
 
-/// The header that Stripe sends with an event.
+/// Returns the header that Stripe sends with an event.
 pub(crate) fn signature(secret: &str, at: u64, body: &str) -> String {
     let tag = hmac_sha256(secret.as_bytes(), format!("{at}.{body}").as_bytes());
     let tag: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("t={at},v1={tag},v0=6ffbb59b2300aae63f272406069a9788598b792a944a07aba816edb039989a39")
 }
 
-/// An event about the session of a checkout.
+/// Returns an event about the session of a checkout.
 pub(crate) fn event(kind: &str, id: &str, payment_status: &str, cents: u64) -> String {
     let mode = if payment_status == "no_payment_required" { "setup" } else { "payment" };
     json!({"id": "evt_1", "object": "event", "api_version": "2024-06-20", "created": 1_798_718_400, "type": kind,
@@ -190,7 +190,7 @@ pub(crate) fn event(kind: &str, id: &str, payment_status: &str, cents: u64) -> S
     .to_string()
 }
 
-/// The stand-in's identifier of the payment with this idempotency key.
+/// Returns the fake's identifier of the payment with this idempotency key.
 pub(crate) fn session_of(key: &str) -> String {
     format!("cs_test_{key}")
 }
