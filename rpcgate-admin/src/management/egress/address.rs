@@ -1,12 +1,12 @@
-//! Which addresses are public.
+//! Decides whether an address is public.
 //!
-//! Of IPv6, only the part that is assigned to the public (2000::/3) can be, without what is reserved in it; an address
-//! that contains one of IPv4 is public if that one is. Sources are the IANA registries of special-purpose addresses of
-//! IPv4 and IPv6 (RFC 6890).
+//! An IPv6 address can be public only in the range for global unicast (2000::/3), except for reserved parts. An address
+//! that contains an IPv4 address is public if that one is. The sources are the IANA registries of special-purpose
+//! addresses of IPv4 and IPv6 (RFC 6890).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The ranges of IPv4 that are not public, with the length of their prefix and what they are.
+/// The IPv4 ranges that are not public, with the length of their prefix and a description.
 const IPV4: [(Ipv4Addr, u8, &str); 17] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8, "of this network"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "private"),
@@ -27,8 +27,8 @@ const IPV4: [(Ipv4Addr, u8, &str); 17] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4, "reserved"),
 ];
 
-/// The ranges of 2000::/3 that are not public. Teredo (2001::/32) and 6to4 (2002::/16) contain addresses of IPv4 and
-/// are abandoned, so none of them is.
+/// The ranges of 2000::/3 that are not public. Teredo (2001::/32) and 6to4 (2002::/16) contain IPv4 addresses and are
+/// abandoned, so none of their addresses is public.
 const IPV6: [(Ipv6Addr, u8, &str); 4] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "reserved"),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, "for documentation"),
@@ -36,11 +36,11 @@ const IPV6: [(Ipv6Addr, u8, &str); 4] = [
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, "for documentation"),
 ];
 
-/// The prefix whose addresses contain one of IPv4, for networks without it (NAT64, RFC 6052).
+/// The prefix of addresses that contain an IPv4 address, for networks without IPv4 (NAT64, RFC 6052).
 const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 
-/// What is wrong with an address that is not public, as the end of the sentence "the address is"; `None` for a public
-/// one.
+/// Returns the reason why an address is not public, as the end of the sentence "the address is", or `None` for a public
+/// address.
 ///
 /// ```
 /// use rpcgate_admin::management::egress::refusal;

@@ -1,7 +1,7 @@
-//! A connection from which a bounded number of bytes is read per exchange.
+//! A connection with a limit on the bytes that are read per exchange.
 //!
-//! hyper drops interim answers (1xx) and bounds each of them, but not their number: a receiver that sends one after the
-//! other would be read for as long as the deadline allows. So the bytes themselves are counted here, whatever they are.
+//! hyper drops interim answers (1xx) and bounds the size of each, but not their number, so a receiver could send them
+//! until the deadline. So all bytes are counted here.
 
 use std::io;
 use std::pin::Pin;
@@ -18,17 +18,15 @@ pub(super) struct ReadBudget {
 }
 
 impl ReadBudget {
-    /// A budget of `whole` bytes.
     pub(super) fn new(whole: usize) -> Self {
         ReadBudget { left: Arc::new(AtomicUsize::new(whole)), whole }
     }
 
-    /// Begins the next exchange: all bytes are there again.
+    /// Starts the next exchange with the whole budget.
     pub(super) fn refill(&self) {
         self.left.store(self.whole, Ordering::Relaxed);
     }
 
-    /// Whether no byte is left.
     pub(super) fn is_spent(&self) -> bool {
         self.left.load(Ordering::Relaxed) == 0
     }
@@ -42,7 +40,6 @@ pub(super) struct BoundedStream<S> {
 }
 
 impl<S> BoundedStream<S> {
-    /// The same stream with a budget.
     pub(super) fn new(inner: S, budget: ReadBudget) -> Self {
         BoundedStream { inner, budget }
     }

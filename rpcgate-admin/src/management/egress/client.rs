@@ -1,4 +1,4 @@
-//! The client.
+//! The HTTP client for URLs that users choose.
 
 use super::address::refusal;
 use super::connection::{Connection, IdleConnections, MAX_READ};
@@ -24,13 +24,13 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Bytes of the body of an answer that are kept.
+/// The number of stored bytes of an answer's body.
 const MAX_KEPT: usize = 1 << 10;
-/// Addresses of a name that are tried, and the time that each but the last has.
+/// The maximum number of a name's addresses that are tried, and the timeout of each but the last.
 const MAX_ADDRESSES: usize = 4;
 const EACH_ADDRESS: Duration = Duration::from_secs(2);
 
-/// Sends requests to URLs that users choose. Clones share the connections that wait for another request.
+/// Sends requests to URLs that users choose. Clones share the idle connections.
 #[derive(Clone)]
 pub struct EgressClient {
     shared: Arc<Shared>,
@@ -45,14 +45,13 @@ struct Shared {
     clock: Arc<dyn Clock>,
 }
 
-/// The answer to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EgressAnswer {
-    /// Its status.
+    /// The status.
     pub status: StatusCode,
-    /// The beginning of its body, up to 1 KiB.
+    /// The start of the body, up to 1 KiB.
     pub beginning: Bytes,
-    /// Its `Retry-After`, as it came.
+    /// The unchanged `Retry-After`.
     pub retry_after: Option<HeaderValue>,
 }
 
@@ -65,17 +64,17 @@ impl std::fmt::Debug for EgressClient {
 }
 
 impl EgressClient {
-    /// A client without connections, for the settings of webhooks.
+    /// Makes a client for the settings of webhooks.
     ///
     /// # Errors
-    /// [`EgressError::Settings`] for a proxy that cannot be used, [`EgressError::Authorities`] for such a file of
+    /// [`EgressError::Settings`] for an unusable proxy, [`EgressError::Authorities`] for an unusable file of
     /// certificate authorities.
     pub fn new(settings: &Webhooks, clock: Arc<dyn Clock>) -> Result<Self, EgressError> {
         let resolver = Arc::new(SystemResolver::new(clock.clone()));
         EgressClient::with(settings, clock, resolver)
     }
 
-    /// The same with another resolver.
+    /// Makes a client with another resolver.
     ///
     /// # Errors
     /// Those of [`EgressClient::new`].
@@ -100,8 +99,8 @@ impl EgressClient {
         Ok(EgressClient { shared: Arc::new(shared) })
     }
 
-    /// Posts `body` to `target`, and returns the answer, whose head must come within `limit`. Its body is read within
-    /// the same time: what comes later is not. At most 64 KiB are read in all, interim answers (1xx) included.
+    /// Posts `body` to `target` and returns the answer, whose head must arrive within `limit`. The body is read only
+    /// until then. At most 64 KiB are read in total, including interim answers (1xx).
     ///
     /// # Errors
     /// [`EgressError`]. Unless there was no connection, the receiver may have got the request nevertheless.
@@ -141,7 +140,7 @@ impl EgressClient {
     ) -> Result<Request<Full<Bytes>>, EgressError> {
         let plain_proxy = self.shared.proxy.as_ref().filter(|_| !target.origin.tls);
         let uri = match plain_proxy {
-            // A proxy that is no tunnel needs the whole URL (RFC 9112, 3.2.2).
+            // A proxy without a tunnel needs the whole URL (RFC 9112, 3.2.2).
             Some(_) => {
                 format!("http://{}:{}{}", target.origin.host.text(), target.origin.port, target.path)
             }
@@ -159,8 +158,8 @@ impl EgressClient {
         Ok(request)
     }
 
-    /// Sends a request. A connection that waited may have been closed by now: then, if nothing of the request was
-    /// written, it goes over a new one.
+    /// Sends a request. An idle connection may have been closed. If no part of the request was written to it, the
+    /// request goes over a new connection.
     async fn exchange(
         &self,
         target: &EgressTarget,
@@ -213,8 +212,8 @@ impl EgressClient {
         Connection::over(stream, clock.elapsed()).await
     }
 
-    /// Refuses a target that is an address and not public. A name is resolved by the proxy, so only the proxy can
-    /// decide about its addresses.
+    /// Refuses a target that is an address and not public. The proxy resolves names, so only the proxy can check their
+    /// addresses.
     fn check_literal(&self, target: &EgressTarget) -> Result<(), EgressError> {
         match &target.origin.host {
             EgressHost::Address(address) if !self.shared.allow_private => {
@@ -224,7 +223,7 @@ impl EgressClient {
         }
     }
 
-    /// The addresses to which a connection may go.
+    /// Returns the allowed addresses of a target.
     pub(super) async fn addresses(&self, target: &EgressTarget) -> Result<Vec<SocketAddr>, EgressError> {
         let port = target.origin.port;
         let name = match &target.origin.host {
@@ -251,12 +250,11 @@ impl EgressClient {
     }
 }
 
-/// Why a request that was sent has no answer.
+/// Returns the error of a request that was sent but has no answer.
 fn no_answer(error: hyper::Error, connection: &Connection) -> EgressError {
     if connection.budget.is_spent() { EgressError::TooLong } else { EgressError::Answer(error) }
 }
 
-/// Connects to the first of these addresses that answers.
 async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut failed = io::Error::other("there is no address");
     for (index, address) in addresses.iter().enumerate() {
@@ -275,7 +273,7 @@ async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// Reads a body, keeps its beginning, and returns whether it was read to its end.
+/// Reads a body, keeps its start, and reports whether it was read to its end.
 async fn read(body: &mut Incoming, kept: &mut Vec<u8>) -> bool {
     let mut count = 0;
     while let Some(frame) = body.frame().await {

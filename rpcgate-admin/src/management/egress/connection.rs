@@ -1,4 +1,4 @@
-//! Connections, and those that wait for their next request.
+//! Connections and the pool of idle ones.
 
 use super::bounded_stream::{BoundedStream, ReadBudget};
 use super::egress_error::EgressError;
@@ -13,17 +13,17 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Connections that wait, to one origin and in all.
+/// The maximum number of idle connections, per origin and in total.
 const MAX_IDLE_PER_ORIGIN: usize = 16;
 const MAX_IDLE: usize = 1_024;
-/// How long a connection waits: less than the servers in use wait for the next request (the shortest is 5 seconds), so
-/// that no request meets a connection that is being closed.
+/// The time for which a connection stays idle. Common servers wait longer for the next request (at least 5 seconds), so
+/// no request meets a connection that is being closed.
 const IDLE: Duration = Duration::from_secs(3);
-/// The age at which a connection is not used again: by then the name may lead elsewhere.
+/// The age at which a connection is not used again, because the name may resolve to another address.
 const LIFE: Duration = Duration::from_secs(60);
-/// Bytes and fields of the head of an answer, at most.
+/// The maximum size of an answer's head in bytes.
 const MAX_HEAD: usize = 64 << 10;
-/// Bytes that are read in one exchange: interim answers (1xx), the head of the answer and its body.
+/// The number of bytes that are read in one exchange: interim answers (1xx), the head of the answer and its body.
 pub(super) const MAX_READ: usize = 64 << 10;
 const MAX_FIELDS: usize = 100;
 
@@ -31,9 +31,9 @@ const MAX_FIELDS: usize = 100;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) sender: SendRequest<Full<Bytes>>,
-    /// Bytes that may still be read in the current exchange.
+    /// The bytes that may still be read in the current exchange.
     pub(super) budget: ReadBudget,
-    /// It ends with the connection.
+    /// Aborts the connection's task on drop.
     _driver: AbortOnDropHandle<()>,
     made: Duration,
 }
@@ -45,8 +45,8 @@ impl Connection {
     ) -> Result<Self, EgressError> {
         let budget = ReadBudget::new(MAX_READ);
         let stream = BoundedStream::new(stream, budget.clone());
-        // The status is what counts: receivers with a folded line (RFC 9112, 5.2), a blank before a colon or a line that is
-        // no field have taken the delivery as well.
+        // Only the status matters: receivers that send a folded line (RFC 9112, 5.2), a blank before a colon or an
+        // invalid header line have accepted the delivery too.
         let (sender, connection) = Builder::new()
             .title_case_headers(true)
             .allow_obsolete_multiline_headers_in_responses(true)
@@ -61,12 +61,11 @@ impl Connection {
     }
 }
 
-/// The connections that wait for their next request.
 #[derive(Debug, Default)]
 pub(super) struct IdleConnections(Mutex<HashMap<Origin, Vec<(Connection, Duration)>>>);
 
 impl IdleConnections {
-    /// A connection to `origin`, the one that was used last.
+    /// Takes the most recently used connection to `origin`.
     pub(super) fn take(&self, origin: &Origin, now: Duration) -> Option<Connection> {
         let mut all = self.0.lock();
         let waiting = all.get_mut(origin)?;
@@ -78,7 +77,7 @@ impl IdleConnections {
         found
     }
 
-    /// Lets a connection whose answer was read to its end wait for another request, if there is room.
+    /// Keeps a connection whose answer was read to its end for another request, unless the pool is full.
     pub(super) fn put_back(&self, origin: &Origin, connection: Connection, now: Duration) {
         let mut all = self.0.lock();
         if all.values().map(Vec::len).sum::<usize>() >= MAX_IDLE {

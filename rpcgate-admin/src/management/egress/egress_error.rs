@@ -1,10 +1,10 @@
-//! Why a URL gave no answer.
+//! The reasons why a URL gave no answer.
 
 use std::io;
 use std::time::Duration;
 
-/// Why a URL gave no answer. The texts are for the user who chose the URL; they do not tell what a name resolves to
-/// inside of our network.
+/// The reason why a URL gave no answer. The texts are for the user who chose the URL. They do not reveal what a name
+/// resolves to inside our network.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EgressError {
@@ -20,25 +20,25 @@ pub enum EgressError {
     /// The host's name cannot be resolved.
     #[error("the name cannot be resolved: {0}")]
     Resolve(io::Error),
-    /// There is no connection.
+    /// The connection failed.
     #[error("no connection: {0}")]
     Connect(io::Error),
-    /// TLS failed, and why, in a sentence.
+    /// TLS failed. The text is a sentence with the reason.
     #[error("TLS failed: {0}")]
     Tls(String),
     /// The proxy did not connect.
     #[error("the proxy did not connect: {0}")]
     Proxy(String),
-    /// What came is no HTTP answer, or it broke off.
+    /// The answer is not HTTP, or broke off.
     #[error("no answer: {0}")]
     Answer(#[from] hyper::Error),
-    /// More bytes came than are read, and the status of the answer was not among them.
+    /// The limit on bytes was reached before a final status arrived.
     #[error("no answer: the receiver sent 64 KiB without a final status")]
     TooLong,
-    /// It took too long.
+    /// The deadline passed.
     #[error("no answer within {0:?}")]
     Late(Duration),
-    /// The proxy is not configured in a way that can be used.
+    /// The proxy's configuration cannot be used.
     #[error("{0}")]
     Settings(String),
     /// The file of certificate authorities (`webhooks.ca_file`) cannot be used.

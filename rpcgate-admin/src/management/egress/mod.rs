@@ -1,9 +1,8 @@
 //! Requests to URLs that users choose, such as those of webhooks.
 //!
-//! Somebody who may choose a URL must not reach what only this machine reaches. So the address that is connected to
-//! decides, and not the URL: a name is resolved here, each of its addresses is checked, and the connection goes to a
-//! checked address, so that an answer of the DNS that changes afterwards has no effect. No redirect is followed, and no
-//! proxy is taken from the environment.
+//! A user who chooses a URL must not reach services that only this machine reaches. So the address decides, not the
+//! URL: each name is resolved here, each of its addresses is checked, and the connection goes to a checked address, so
+//! that a later DNS answer has no effect. Redirects are not followed, and no proxy is taken from the environment.
 
 mod address;
 mod bounded_stream;

@@ -1,4 +1,4 @@
-//! An HTTP proxy that makes the connections (`webhooks.egress_proxy`).
+//! An HTTP proxy for webhook requests (`webhooks.egress_proxy`).
 
 use super::egress_error::EgressError;
 use super::target::Origin;
@@ -10,15 +10,13 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Bytes of the proxy's answer to a `CONNECT`, at most.
+/// The maximum size of the proxy's answer to a `CONNECT` in bytes.
 const MAX_HEAD: usize = 8 << 10;
 
-/// An HTTP proxy.
 #[derive(Clone)]
 pub(super) struct EgressProxy {
     name: String,
     port: u16,
-    /// The value of `Proxy-Authorization`.
     pub(super) authorization: Option<String>,
 }
 
@@ -30,7 +28,7 @@ impl std::fmt::Debug for EgressProxy {
 }
 
 impl EgressProxy {
-    /// The proxy at this URL: `http://`, perhaps user and password, host and port.
+    /// Parses the proxy's URL: `http://`, optionally user and password, host and port.
     pub(super) fn parse(url: &str) -> Result<Self, EgressError> {
         let wrong = |why: &str| EgressError::Settings(why.to_owned());
         let url: Uri = url.parse().map_err(|_| wrong("cannot be read"))?;
@@ -46,13 +44,12 @@ impl EgressProxy {
         Ok(EgressProxy { name, port: authority.port_u16().unwrap_or(80), authorization })
     }
 
-    /// A connection to the proxy.
     pub(super) async fn dial(&self) -> Result<TcpStream, EgressError> {
         let failed = |error: io::Error| EgressError::Proxy(error.to_string());
         TcpStream::connect((self.name.as_str(), self.port)).await.map_err(failed)
     }
 
-    /// Lets the proxy connect to `origin`: what is written afterwards goes there.
+    /// Makes the proxy connect to `origin`. All later bytes go there.
     pub(super) async fn tunnel(&self, stream: &mut TcpStream, origin: &Origin) -> Result<(), EgressError> {
         let failed = |error: io::Error| EgressError::Proxy(error.to_string());
         let host = format!("{}:{}", origin.host.text(), origin.port);
@@ -62,7 +59,7 @@ impl EgressProxy {
         stream.write_all(request.as_bytes()).await.map_err(failed)?;
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            // Byte by byte: what follows the head belongs to the target.
+            // Byte by byte, because the bytes after the head belong to the target.
             let byte = stream.read_u8().await.map_err(failed)?;
             head.push(byte);
             if head.len() > MAX_HEAD {

@@ -1,4 +1,4 @@
-//! Resolving names.
+//! Name resolution with limits on slow names.
 
 use parking_lot::Mutex;
 use rpcgate_core::backend::BoxFuture;
@@ -11,30 +11,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Names that are resolved at once. The operating system resolves a name in a thread of its own, which cannot be
+/// The number of concurrent resolutions. The operating system resolves a name in its own thread, which cannot be
 /// stopped.
 const AT_ONCE: usize = 64;
-/// Slow names that are resolved at once, beside those.
+/// The number of additional resolutions of slow names.
 const SLOW_AT_ONCE: usize = 64;
-/// The time after which a name is slow, and for how long all names of its zone are then taken for slow.
+/// The time after which a name is slow, and the time for which all names of its zone then count as slow.
 const SLOW: Duration = Duration::from_secs(1);
 const REMEMBERED: Duration = Duration::from_secs(300);
-/// Slow zones that are remembered.
+/// The number of slow zones that are remembered.
 const MAX_ZONES: usize = 10_000;
 
 /// Resolves names.
 pub trait Resolver: Send + Sync + Debug {
-    /// The addresses of `name`.
+    /// Returns the addresses of `name`.
     ///
     /// # Errors
-    /// Why it has none, or why that is not known.
+    /// The reason why the name has no address or cannot be resolved.
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
 type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// The operating system's resolver. Names whose servers do not answer have places of their own, so that whoever chooses
-/// such names takes no places from others.
+/// The operating system's resolver. Slow names have their own slots, so that a user who chooses unresponsive names does
+/// not delay others.
 #[derive(Clone)]
 pub struct SystemResolver(Arc<Shared>);
 
@@ -44,7 +44,7 @@ struct Shared {
     slow_after: Duration,
     places: Arc<Semaphore>,
     slow_places: Arc<Semaphore>,
-    /// Zones with a name that was slow, and when.
+    /// Zones with a slow name, and the time at which it was slow.
     slow: Mutex<HashMap<String, Duration>>,
 }
 
@@ -55,7 +55,7 @@ impl Debug for SystemResolver {
 }
 
 impl SystemResolver {
-    /// A resolver that knows no slow zone.
+    /// Makes a resolver that knows no slow zone.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let lookup = |name: &str| Ok((name, 0).to_socket_addrs()?.map(|found| found.ip()).collect());
         SystemResolver::with(clock, Box::new(lookup), SLOW)
@@ -81,12 +81,13 @@ impl Resolver for SystemResolver {
                 let is_slow = shared.is_slow(zone(name));
                 let places = if is_slow { &shared.slow_places } else { &shared.places };
                 let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
-                // While it waited, others may have found out that the zone is slow.
+                // Meanwhile, other calls may have found that the zone is slow.
                 if is_slow || !shared.is_slow(zone(name)) {
                     break place;
                 }
             };
-            // On its own, since it takes a place until its thread is free, even if nobody waits for it any more.
+            // It runs in its own task, because it holds its slot until its thread is free, even if the caller is
+            // cancelled.
             let found = tokio::spawn(shared.look_up(name.to_owned(), place));
             found.await.map_err(io::Error::other)?
         })
@@ -109,7 +110,7 @@ impl Shared {
         }
         self.remember(zone(&name));
         if let Ok(slow) = self.slow_places.clone().try_acquire_owned() {
-            // The place that it had becomes free for others.
+            // Its normal slot becomes free for other names.
             if let Some(place) = place.lock().as_mut() {
                 *place = slow;
             }
@@ -134,7 +135,7 @@ impl Shared {
     }
 }
 
-/// The end of a name that one owner has most often: its last two labels, or three under the likes of `co.uk`.
+/// Returns the part of a name that usually has one owner: the last two labels, or three below suffixes such as `co.uk`.
 fn zone(name: &str) -> &str {
     let mut labels = name.rsplit('.');
     let (last, second) = (labels.next().unwrap_or_default(), labels.next().unwrap_or_default());
@@ -171,7 +172,7 @@ mod tests {
         let closed = Mutex::new(closed);
         let lookup = move |name: &str| {
             if name.ends_with("evil.example") {
-                // Until the test ends.
+                // Blocks until the test ends.
                 let _ = closed.lock().recv();
             }
             Ok(vec![IpAddr::from([9, 9, 9, 9])])
@@ -183,7 +184,7 @@ mod tests {
                 let name = format!("{round}-{number}.evil.example");
                 tokio::spawn(async move { resolver.resolve(&name).await });
             }
-            // Waits until the places of the first round are given to others, at the latest.
+            // It waits at most until the slots of the first round are free.
             let found = resolver.resolve("good.example").await.unwrap();
             assert_eq!(found, [IpAddr::from([9, 9, 9, 9])]);
         }

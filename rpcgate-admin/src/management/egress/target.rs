@@ -5,20 +5,19 @@ use http::Uri;
 use http::header::HeaderValue;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes of a URL, at most.
+/// The maximum length of a URL in bytes.
 const MAX_URL: usize = 2_048;
 
-/// The host of a URL.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum EgressHost {
-    /// A name, in lower case and without a dot at its end.
+    /// A name in lower case, without a trailing dot.
     Name(String),
-    /// An address, however it was written.
+    /// An address in any notation.
     Address(IpAddr),
 }
 
 impl EgressHost {
-    /// Its form in a URL.
+    /// Returns the host as it is written in a URL.
     pub(super) fn text(&self) -> String {
         match self {
             EgressHost::Name(name) => name.clone(),
@@ -28,7 +27,7 @@ impl EgressHost {
     }
 }
 
-/// What a connection is made for: requests to another origin need another one.
+/// The origin of a URL. A connection serves only one origin.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Origin {
     pub(super) tls: bool,
@@ -36,19 +35,17 @@ pub(super) struct Origin {
     pub(super) port: u16,
 }
 
-/// The URL of a request, taken apart.
+/// A parsed URL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EgressTarget {
     pub(super) origin: Origin,
-    /// The `Host` header.
     pub(super) host: HeaderValue,
-    /// Path and query.
     pub(super) path: String,
 }
 
 impl EgressTarget {
-    /// Takes a URL apart: `http` or `https`, of printable ASCII characters, without a user. A host whose last label is
-    /// a number is an address of IPv4, as in browsers, in any of its spellings.
+    /// Parses a URL: `http` or `https`, in printable ASCII, without a user. As in browsers, a host whose last label is
+    /// a number is an IPv4 address, in any of its notations.
     ///
     /// ```
     /// use rpcgate_admin::management::egress::EgressTarget;
@@ -94,7 +91,7 @@ impl EgressTarget {
     }
 }
 
-/// Path and query for the request line. An empty path is `/` (RFC 9110, 4.2.3), also in front of a query.
+/// Returns path and query for the request line. An empty path is `/` (RFC 9110, 4.2.3), also before a query.
 fn path(url: &Uri) -> String {
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
@@ -122,14 +119,15 @@ fn host(text: &str) -> Result<EgressHost, EgressError> {
     Ok(EgressHost::Name(name))
 }
 
-/// Whether a name that ends with this label is an address (<https://url.spec.whatwg.org/#ends-in-a-number-checker>).
+/// Reports whether a name that ends with this label is an address
+/// (<https://url.spec.whatwg.org/#ends-in-a-number-checker>).
 fn is_number(label: &str) -> bool {
     let digits = !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_digit());
     digits || label.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The address that these labels spell (<https://url.spec.whatwg.org/#concept-ipv4-parser>): one to four numbers,
-/// decimal, octal or hexadecimal, of which the last fills the remaining bytes.
+/// Parses an IPv4 address (<https://url.spec.whatwg.org/#concept-ipv4-parser>): one to four decimal, octal or
+/// hexadecimal numbers. The last one fills the remaining bytes.
 fn ipv4(labels: &[&str]) -> Option<Ipv4Addr> {
     let numbers = labels.iter().map(|label| number(label)).collect::<Option<Vec<_>>>()?;
     let (last, first) = numbers.split_last()?;

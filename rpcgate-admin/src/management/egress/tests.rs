@@ -1,4 +1,4 @@
-//! What is connected to, and what is not; and answers of every kind, on sockets.
+//! Tests of allowed and refused targets, and of all kinds of answers, on sockets.
 
 use super::*;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ pub(crate) mod secure;
 const SOON: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(700);
 
-/// Answers as a table says; of several addresses in a list of lists, each look gets the next list.
+/// A resolver with fixed answers. Each look-up of a name takes its next list of addresses.
 #[derive(Debug, Default)]
 struct Table {
     names: HashMap<&'static str, Vec<Vec<IpAddr>>>,
@@ -72,8 +72,8 @@ async fn post(client: &EgressClient, url: &str, limit: Duration) -> Result<Egres
     client.post(&target, headers, Bytes::from_static(b"{\"a\":1}"), limit).await
 }
 
-/// A receiver that counts its connections, reads requests, and answers each with the next of `answers`; after the last
-/// one it stays silent. It reports the requests, each as it came.
+/// Runs a receiver that counts its connections, reads requests, and answers each with the next of `answers`. After the
+/// last one it stays silent. It reports each request unchanged.
 async fn receiver(answers: Vec<Vec<u8>>) -> (u16, Arc<AtomicUsize>, UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -102,7 +102,7 @@ async fn receiver(answers: Vec<Vec<u8>>) -> (u16, Arc<AtomicUsize>, UnboundedRec
     (port, count, requests)
 }
 
-/// One request; `None` if the connection ends.
+/// Reads one request, or returns `None` if the connection ends.
 async fn read(tcp: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut request = Vec::new();
     loop {
@@ -127,8 +127,8 @@ fn ok() -> Vec<u8> {
     b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()
 }
 
-/// The 44 cases of promise 31: a host, as it may be written in a URL, whose address is not public. `{port}` is that of a
-/// listener on this machine.
+/// The 44 cases of promise 31: URLs in any notation whose address is not public. `{port}` is that of a listener on this
+/// machine.
 const CASES: [&str; 44] = [
     "http://127.0.0.1:{port}/",
     "http://127.255.255.254:{port}/",
@@ -287,7 +287,7 @@ async fn what_is_no_answer_is_an_error() {
     let (port, _, _requests) = receiver(vec![endless]).await;
     let failed = post(&open(Table::default()), &format!("http://127.0.0.1:{port}/"), SOON).await;
     assert!(matches!(failed, Err(EgressError::Answer(_))), "{failed:?}");
-    // It does not listen, and nothing else gets its port.
+    // It does not listen, and no other socket gets its port.
     let mute = tokio::net::TcpSocket::new_v4().unwrap();
     mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let nobody = mute.local_addr().unwrap();
@@ -315,7 +315,7 @@ async fn one_deadline_covers_name_connection_tls_and_head() {
     assert!(matches!(late, Err(EgressError::Late(_))), "{late:?}");
 }
 
-/// A listener that nobody accepts from and whose queue is full, so that connecting to it takes for ever.
+/// Returns a listener that accepts no connection and whose queue is full, so that connecting to it never ends.
 async fn full_listener() -> (std::net::SocketAddr, (TcpListener, Vec<TcpStream>)) {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -329,7 +329,7 @@ async fn full_listener() -> (std::net::SocketAddr, (TcpListener, Vec<TcpStream>)
     (addr, (listener, queued))
 }
 
-/// A receiver that writes `start`, then letters: one after another with pauses, or as fast as they are taken.
+/// Runs a receiver that writes `start` and then letters: one at a time with pauses, or at full speed.
 async fn drip(start: &'static str, slowly: bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -423,7 +423,7 @@ async fn promise_53_no_part_of_a_url_begins_a_header_line() {
     }
 }
 
-/// An HTTP proxy that answers `CONNECT` with `answer`, reports what it is asked, and then speaks for the target.
+/// Runs an HTTP proxy that answers `CONNECT` with `answer`, reports its requests, and then speaks for the target.
 async fn proxy(answer: &'static str) -> (Webhooks, UnboundedReceiver<String>) {
     let (port, _, requests) = receiver(vec![answer.as_bytes().to_vec()]).await;
     let mut settings = Webhooks::default();

@@ -1,4 +1,4 @@
-//! TLS of connections to others.
+//! TLS of outgoing connections.
 
 use super::egress_error::EgressError;
 use rpcgate_layers::transport::trust;
@@ -6,7 +6,8 @@ use rustls::{AlertDescription, CertificateError, ClientConfig, Error, OtherError
 use rustls_pki_types::CertificateDer;
 use std::io;
 
-/// TLS for HTTP/1.1 that trusts the public certificate authorities and [`named` certificates](trust::client_config).
+/// Returns the TLS settings for HTTP/1.1, which trust the public certificate authorities and [`named`
+/// certificates](trust::client_config).
 ///
 /// # Errors
 /// Those of a certificate that cannot be used.
@@ -16,18 +17,18 @@ pub(crate) fn client_config(named: &[CertificateDer<'static>]) -> Result<ClientC
     Ok(tls)
 }
 
-/// Why TLS failed, in words for the user who chose the URL.
+/// Describes a TLS failure for the user who chose the URL.
 pub(super) fn failure(error: &io::Error) -> EgressError {
     EgressError::Tls(sentence(error))
 }
 
-/// A sentence for an error of the handshake, without names of our library.
+/// Describes an error of the handshake in a sentence without names of our library.
 pub(crate) fn sentence(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
     cause.map_or_else(|| connection(error), reason)
 }
 
-/// Why a connection ended during the handshake.
+/// Describes why a connection ended during the handshake.
 fn connection(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the receiver closed the connection during the handshake".into(),
@@ -36,7 +37,7 @@ fn connection(error: &io::Error) -> String {
     }
 }
 
-/// A sentence for an error of TLS, without names of our library.
+/// Describes a TLS error in a sentence without names of our library.
 pub(crate) fn reason(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(error) => certificate(error),
@@ -107,7 +108,7 @@ fn certificate(error: &CertificateError) -> String {
     }
 }
 
-/// The host in a name as rustls writes it: `DnsName("a.example")`, `IpAddress(192.0.2.1)`.
+/// Returns the host in a name as rustls writes it: `DnsName("a.example")`, `IpAddress(192.0.2.1)`.
 fn host(name: &str) -> &str {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"')

@@ -1,4 +1,4 @@
-//! Receivers over TLS with a certificate of an authority of their own.
+//! Receivers over TLS with a certificate of their own authority.
 
 use super::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -13,12 +13,12 @@ use tokio_rustls::TlsAcceptor;
 pub(crate) struct SecureReceiver {
     port: u16,
     dir: TempDir,
-    /// The requests, each as it came.
+    /// The unchanged requests.
     pub(crate) requests: UnboundedReceiver<String>,
 }
 
 impl SecureReceiver {
-    /// A receiver with a certificate for this name.
+    /// Starts a receiver with a certificate for this name.
     pub(crate) async fn start(name: &str) -> Self {
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -30,7 +30,7 @@ impl SecureReceiver {
         Self::with(certificate.der().clone(), &key, &authority.pem()).await
     }
 
-    /// A receiver whose certificate is an authority and signs itself, as `openssl req -x509` makes it, valid until
+    /// Starts a receiver with a self-signed certificate of an authority, as `openssl req -x509` makes it, valid until
     /// `until` (year, month, day).
     async fn self_signed(name: &str, until: (i32, u8, u8)) -> Self {
         let mut own = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -41,7 +41,7 @@ impl SecureReceiver {
         Self::with(own.der().clone(), &key, &own.pem()).await
     }
 
-    /// A receiver with this certificate, whose `ca_file` has `trusted`.
+    /// Starts a receiver with this certificate, whose `ca_file` contains `trusted`.
     async fn with(certificate: CertificateDer<'static>, key: &KeyPair, trusted: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("ca.pem"), trusted).unwrap();
@@ -73,12 +73,12 @@ impl SecureReceiver {
         SecureReceiver { port, dir, requests }
     }
 
-    /// The PEM file with the certificate of its authority.
+    /// Returns the PEM file with the certificate of its authority.
     pub(crate) fn ca_file(&self) -> PathBuf {
         self.dir.path().join("ca.pem")
     }
 
-    /// Its URL at this host.
+    /// Returns its URL at this host.
     pub(crate) fn url(&self, host: &str) -> String {
         format!("https://{host}:{}/", self.port)
     }
@@ -174,7 +174,7 @@ async fn a_receiver_that_never_answers_the_beginning_of_tls_is_given_up_at_the_d
     let posting = tokio::spawn(async move { post(&trusting(None), &url, limit).await });
     let (mut tcp, _) = listener.accept().await.unwrap();
     assert_eq!(tcp.read_u8().await.unwrap(), 22, "a handshake begins");
-    // From here on, time passes by itself while everything waits.
+    // From here on, the paused clock advances while all tasks wait.
     tokio::time::pause();
     assert_eq!(posting.await.unwrap().unwrap_err().to_string(), "no answer within 10s");
     drop(tcp);
