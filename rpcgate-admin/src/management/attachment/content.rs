@@ -1,12 +1,12 @@
-//! What a file is, by its first bytes.
+//! Detects the kind of a file by its first bytes.
 
 use rpcgate_store::AttachmentKind;
 
-/// Bytes of a file, at most (contract, "Accounts, second factors, money").
+/// The maximum size of a file in bytes (contract, "Accounts, second factors, money").
 pub const MAX_BYTES: usize = 10 << 20;
 
-/// What `content` is; `None` for a kind that is not accepted. Everything that is text counts as plain text, HTML and
-/// scripts too, and is never served as anything else.
+/// Returns the kind of `content`, or `None` if it is not accepted. All text, including HTML and scripts, counts as
+/// plain text and is never served as anything else.
 ///
 /// ```
 /// use rpcgate_admin::management::attachment::sniff;
@@ -17,7 +17,7 @@ pub const MAX_BYTES: usize = 10 << 20;
 /// assert_eq!(sniff(b"MZ\x90\x00\x03"), None);
 /// ```
 pub fn sniff(content: &[u8]) -> Option<AttachmentKind> {
-    // Of the kinds that are ZIP archives inside (documents of office programs and others), only this matters.
+    // Many formats, such as office documents, are ZIP archives inside. All are served as ZIP.
     if content.starts_with(b"PK\x03\x04") || content.starts_with(b"PK\x05\x06") {
         return Some(AttachmentKind::Zip);
     }
@@ -37,15 +37,16 @@ pub fn sniff(content: &[u8]) -> Option<AttachmentKind> {
         Some("application/zstd") => Some(AttachmentKind::Zstd),
         Some("application/x-tar") => Some(AttachmentKind::Tar),
         Some("application/x-7z-compressed") => Some(AttachmentKind::SevenZip),
-        // Text may begin like a file of another kind: with "BM", as a bitmap does.
+        // Text may start like a file of a different kind, for example with "BM" like a bitmap.
         _ if is_text(content) => Some(AttachmentKind::Text),
-        // Programs have bytes beyond ASCII too, so what is known as one is no text.
+        // Programs contain non-ASCII bytes too, so a known program is not text.
         None if is_byte_text(content) => Some(AttachmentKind::ByteText),
         _ => None,
     }
 }
 
-/// Whether a file begins like a packet capture: pcap in both byte orders, with microseconds or nanoseconds, or pcapng.
+/// Reports whether a file starts like a packet capture: pcap in both byte orders, with microseconds or nanoseconds, or
+/// pcapng.
 fn is_capture(content: &[u8]) -> bool {
     const BEGINNINGS: [[u8; 4]; 5] = [
         [0xd4, 0xc3, 0xb2, 0xa1],
@@ -57,7 +58,8 @@ fn is_capture(content: &[u8]) -> bool {
     BEGINNINGS.iter().any(|beginning| content.starts_with(beginning))
 }
 
-/// Control characters that logs have: line breaks, tabs, page breaks, backspaces, bells, and the escapes of terminals.
+/// Reports whether a control character is usual in logs: line breaks, tabs, page breaks, backspaces, bells and terminal
+/// escapes.
 const fn is_of_logs(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r' | b'\t' | 0x0c | 0x08 | 0x07 | 0x1b)
 }
@@ -67,15 +69,15 @@ fn is_text(content: &[u8]) -> bool {
     std::str::from_utf8(content).is_ok_and(|text| text.chars().all(is_plain))
 }
 
-/// Whether a file is text in a coding of one byte for each character: no control character of ASCII but those of logs, and
-/// most bytes are letters, digits and signs of ASCII.
+/// Reports whether a file is text in a single-byte encoding: its only ASCII control characters are those of logs, and
+/// most bytes are printable ASCII.
 fn is_byte_text(content: &[u8]) -> bool {
     let is_plain = |byte: &u8| *byte >= 0x80 || !byte.is_ascii_control() || is_of_logs(*byte);
     let beyond = content.iter().filter(|byte| **byte >= 0x80).count();
     content.iter().all(is_plain) && beyond <= content.len() / 2
 }
 
-/// The `Content-Type` with which a file is served.
+/// Returns the `Content-Type` with which a file is served.
 pub const fn media_type(kind: AttachmentKind) -> &'static str {
     match kind {
         AttachmentKind::Png => "image/png",
@@ -92,7 +94,7 @@ pub const fn media_type(kind: AttachmentKind) -> &'static str {
         AttachmentKind::SevenZip => "application/x-7z-compressed",
         AttachmentKind::Capture => "application/vnd.tcpdump.pcap",
         AttachmentKind::Text => "text/plain; charset=utf-8",
-        // Which coding it is, only its author knows.
+        // Only the author knows the encoding.
         AttachmentKind::ByteText => "text/plain",
     }
 }

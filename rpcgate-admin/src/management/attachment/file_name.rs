@@ -1,18 +1,16 @@
-//! The names of files. They are for people alone: a file is stored and found by its identifier.
+//! File names. They are only for display: a file is stored and found by its identifier.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rpcgate_store::AttachmentKind;
 
-/// Characters of a name, at most.
 const MAX_CHARACTERS: usize = 100;
 
-/// Characters of an extension, at most.
 const MAX_EXTENSION: usize = 16;
 
-/// The name of a file that has none.
+/// The name of a file without a name.
 const UNNAMED: &str = "file";
 
-/// What RFC 5987 requires to be percent-encoded in the value of a parameter.
+/// Characters that RFC 5987 requires to be percent-encoded in a parameter value.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
     .remove(b'#')
@@ -27,15 +25,15 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'|')
     .remove(b'~');
 
-/// Extensions of files that a browser or a system runs when they are opened. No file keeps one of them, since its content
-/// is something else.
+/// Extensions of files that a browser or a system runs when they are opened. No file keeps one, because its content is
+/// of another kind.
 const RUN: [&str; 44] = [
     "ade", "app", "appx", "bat", "cmd", "com", "cpl", "desktop", "dll", "dmg", "exe", "hta", "htm", "html",
     "htc", "inf", "ins", "iso", "jar", "js", "jse", "lnk", "mht", "mjs", "msc", "msi", "msp", "pif", "pkg",
     "ps1", "psm1", "reg", "scr", "sct", "sh", "svg", "url", "vb", "vbe", "vbs", "wsf", "wsh", "xht", "xhtml",
 ];
 
-/// The extensions that files of a kind have for certain. The first is added to a name whose extension may not stay.
+/// The extensions that clearly belong to a kind. The first one is added to a name whose extension is not kept.
 const fn extensions(kind: AttachmentKind) -> &'static [&'static str] {
     match kind {
         AttachmentKind::Png => &["png"],
@@ -57,9 +55,9 @@ const fn extensions(kind: AttachmentKind) -> &'static [&'static str] {
     }
 }
 
-/// The name under which a file of this `kind` is shown and saved: the last part of `given`, without what could
-/// mislead or harm (control characters, characters that reverse the direction of text, what file systems forbid). An
-/// extension stays, unless systems run such files; then one of its kind follows.
+/// Returns the name under which a file of this `kind` is shown and saved: the last part of `given`, without misleading
+/// or harmful characters (control characters, characters that reverse the direction of text, and those that file
+/// systems forbid). An extension stays, unless systems run such files; then an extension of the kind is added.
 ///
 /// ```
 /// use rpcgate_admin::management::attachment::file_name;
@@ -88,13 +86,13 @@ pub fn file_name(given: &str, kind: AttachmentKind) -> String {
     }
 }
 
-/// Whether a file may keep this extension.
+/// Reports whether a file may keep this extension.
 fn is_kept(extension: &str) -> bool {
     let is_plain = !extension.is_empty() && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_plain && extension.len() <= MAX_EXTENSION && !RUN.contains(&extension.to_ascii_lowercase().as_str())
 }
 
-/// Characters that are not seen, or that change how the rest is seen.
+/// Reports whether a character is invisible or changes the display of other characters.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
@@ -105,8 +103,8 @@ fn harmless(c: char) -> char {
     if matches!(c, '<' | '>' | ':' | '"' | '|' | '?' | '*') { '_' } else { c }
 }
 
-/// The `Content-Disposition` that makes a browser save a file under `name` (RFC 6266): once in ASCII for clients
-/// that know nothing else, and once in full.
+/// Returns the `Content-Disposition` that makes a browser save a file under `name` (RFC 6266): in ASCII for old
+/// clients, and in full.
 pub fn disposition(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '.' | '_');
     let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();

@@ -1,7 +1,7 @@
-//! Files from users: what they may be, what they are called, and the check for malware.
+//! Files from users: accepted kinds, names, and the malware check.
 //!
-//! The content alone decides what a file is; neither its name nor what its sender says counts. It is stored under a
-//! random identifier, and whoever downloads it gets it as a file to save, with a type from a fixed list.
+//! Only the content decides the kind of a file; its name and the sender's media type are ignored. A file is stored
+//! under a random identifier, and is downloaded as a file to save, with a type from a fixed list.
 
 mod content;
 mod file_name;

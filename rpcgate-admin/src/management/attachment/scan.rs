@@ -1,4 +1,4 @@
-//! The check of files for malware, by a program that the operator configures.
+//! The malware check of files by a program that the operator configures.
 
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
@@ -7,19 +7,19 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// The pause between two looks at whether the program has ended.
+/// The pause between two checks for the end of the program.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a check says about a file.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScanVerdict {
-    /// It may be stored.
+    /// The file may be stored.
     Accepted,
-    /// It may not.
+    /// The file must not be stored.
     Refused,
 }
 
-/// Why a file could not be checked. It is not stored then.
+/// The reason why a file could not be checked. The file is not stored then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScanError {
@@ -29,7 +29,7 @@ pub enum ScanError {
     /// It did not end in time, and was killed.
     #[error("the check of a file took longer than {0:?}")]
     Late(Duration),
-    /// It ended in another way than by accepting or refusing the file.
+    /// Its exit status neither accepts nor refuses the file.
     #[error("the check of a file ended with {0}")]
     Failed(ExitStatus),
 }
@@ -39,22 +39,21 @@ pub trait AttachmentScanner: fmt::Debug + Send + Sync {
     /// Checks a file with this content.
     ///
     /// # Errors
-    /// [`ScanError`] if nothing can be said about the file.
+    /// [`ScanError`] if there is no verdict.
     fn scan(&self, content: Bytes) -> BoxFuture<'_, Result<ScanVerdict, ScanError>>;
 }
 
-/// Checks a file by a program that reads it from its standard input (`admin.tickets.scan`). It ends with 0 to accept
-/// the file and with 1 to refuse it, as `clamdscan` does. Of our environment it gets `PATH` alone.
+/// Checks a file with a program that reads it from standard input (`admin.tickets.scan`). Like `clamdscan`, the program
+/// exits with 0 to accept the file and with 1 to refuse it. Of our environment it only gets `PATH`.
 #[derive(Debug)]
 pub struct CommandScanner {
     /// The program and its arguments.
     command: Vec<String>,
-    /// How long it may take.
     timeout: Duration,
 }
 
 impl CommandScanner {
-    /// A check by this `command`, a program and its arguments, which is killed after `timeout`.
+    /// Checks files with this `command`, a program and its arguments. It is killed after `timeout`.
     pub fn new(command: Vec<String>, timeout: Duration) -> Self {
         CommandScanner { command, timeout }
     }
@@ -78,8 +77,7 @@ impl AttachmentScanner for CommandScanner {
     }
 }
 
-/// Starts the program. It reads the content from a file without a name: a pipe would block whoever fills it if the
-/// program does not read.
+/// Starts the program. It reads the content from an unnamed file: a pipe would block us if the program does not read.
 fn start(command: &[String], content: &[u8]) -> io::Result<Child> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut file = tempfile::tempfile()?;
@@ -93,7 +91,7 @@ fn start(command: &[String], content: &[u8]) -> io::Result<Child> {
     command.spawn()
 }
 
-/// A running program, which is killed when this is dropped.
+/// A running program, which is killed on drop.
 struct ProgramGuard(Child);
 
 impl ProgramGuard {
@@ -111,7 +109,7 @@ impl Drop for ProgramGuard {
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
             let _ = self.0.kill();
-            // A killed program ends at once; without this it would stay as an entry of the system's process table.
+            // A killed program ends at once. Without this it would stay in the process table as a zombie.
             let _ = self.0.wait();
         }
     }

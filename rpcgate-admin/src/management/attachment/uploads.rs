@@ -1,19 +1,19 @@
-//! How many files are uploaded at once. Each is held in memory until it is stored.
+//! The limit on concurrent uploads. Each file is held in memory until it is stored.
 
 use parking_lot::Mutex;
 use rpcgate_core::caller::TenantId;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Uploads of all tenants at once.
+/// The maximum number of concurrent uploads of all tenants.
 const AT_ONCE: usize = 8;
 
-/// The running uploads: at most one of each tenant and a few in all. Clones share them.
+/// The running uploads: at most one per tenant and eight in total. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Uploads(Arc<Mutex<HashSet<TenantId>>>);
 
 impl Uploads {
-    /// Begins an upload of a tenant, unless one of its uploads is running or too many of others are.
+    /// Starts an upload of a tenant, unless the tenant has a running upload or the total is reached.
     pub fn begin(&self, tenant: TenantId) -> Option<UploadPermit> {
         let mut running = self.0.lock();
         (running.len() < AT_ONCE && running.insert(tenant))
@@ -21,7 +21,7 @@ impl Uploads {
     }
 }
 
-/// A running upload. It ends when this is dropped.
+/// A running upload. It ends on drop.
 #[derive(Debug)]
 pub struct UploadPermit {
     uploads: Uploads,
