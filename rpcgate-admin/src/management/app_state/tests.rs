@@ -1,4 +1,4 @@
-//! An [`AppState`] on databases of its own, for tests.
+//! A test [`AppState`] with its own databases.
 
 use super::*;
 use crate::management::identity::challenge::solve;
@@ -26,25 +26,23 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// The time at which the state of a test is opened.
+/// The time at which a test's state is opened.
 pub(crate) const NOON: Time = Time::from_secs(1_798_718_400);
 
-/// The stored password of the users created here, which is unknown.
+/// The stored password hash of the users created here. Its password is unknown.
 const LOCKED: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
     AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// An [`AppState`] on databases of its own, whose clock shows [`NOON`].
+/// A test [`AppState`] with its own databases, whose clock shows [`NOON`].
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) app: Arc<AppState>,
     pub(crate) clock: Arc<ManualClock>,
-    /// All routes. They are costly to make, with their documentation, so they are made once.
+    /// All routes. They are built once, because building them with their documentation is slow.
     router: OnceLock<Router>,
-    /// Kept until the state is dropped.
     dir: TempDir,
 }
 
-/// A logged-in user.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
     pub(crate) user: User,
@@ -52,7 +50,7 @@ pub(crate) struct Visitor {
     pub(crate) token: String,
 }
 
-/// A response of the whole router, its body parsed as JSON, or null if it is empty.
+/// A response of the whole router. The body is parsed as JSON, or null if it is empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -61,7 +59,7 @@ pub(crate) struct Answer {
 }
 
 impl Site {
-    /// A state configured by `text`, with the required secrets.
+    /// Opens a state configured by `text`, with the required secrets.
     pub(crate) async fn of(text: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::at(NOON));
@@ -73,19 +71,19 @@ impl Site {
         Site::of("").await
     }
 
-    /// Makes usage queries that read more rows than these large, or refuses them. The state must not be shared yet.
+    /// Sets the numbers of rows above which a usage query counts as large, and is refused. The state must not be shared yet.
     pub(crate) fn bound_usage(&mut self, large: u64, max: u64) {
         let app = Arc::get_mut(&mut self.app).unwrap();
         app.usage = app.usage.clone().bounded_by(large, max);
     }
 
-    /// The same, reloaded with another configuration.
+    /// Reloads the state with another configuration.
     pub(crate) fn reloaded(self, config: Config) -> Self {
         let app = Arc::new(self.app.reload(config).unwrap());
         Site { app, router: OnceLock::new(), ..self }
     }
 
-    /// A tenant on the free plan.
+    /// Creates a tenant on the free plan.
     pub(crate) async fn tenant(&self) -> TenantId {
         let (id, created_at) = (TenantId(fresh_id(NOON)), NOON);
         let tenant = Tenant {
@@ -100,18 +98,18 @@ impl Site {
         id
     }
 
-    /// A confirmed, logged-in user of a tenant of its own.
+    /// Creates a confirmed, logged-in user with a new tenant.
     pub(crate) async fn member(&self, role: Role) -> Visitor {
         let tenant = self.tenant().await;
         self.visitor(Some(tenant), role).await
     }
 
-    /// A logged-in operator.
+    /// Creates a logged-in operator.
     pub(crate) async fn operator(&self) -> Visitor {
         self.visitor(None, Role::Viewer).await
     }
 
-    /// A confirmed, logged-in user.
+    /// Creates a confirmed, logged-in user.
     pub(crate) async fn visitor(&self, tenant: Option<TenantId>, role: Role) -> Visitor {
         let now = self.app.now();
         let id = UserId(fresh_id(now));
@@ -183,7 +181,7 @@ impl Site {
         Answer { status: head.status, headers: head.headers, body }
     }
 
-    /// The recipient and the subject of each mail that was sent, the oldest first.
+    /// Returns the recipient and the subject of each sent mail, oldest first.
     pub(crate) async fn handed_over_mails(&self) -> Vec<(String, String)> {
         self.send_mails().await;
         let folder = self.dir.path().join("outbox");
@@ -198,7 +196,7 @@ impl Site {
         files.iter().map(read).collect()
     }
 
-    /// The response to `GET path`, as text.
+    /// Returns the response to `GET path` as text.
     pub(crate) async fn text(&self, path: &str) -> String {
         let (_, body) = self.raw(http::Request::get(path).body(Body::empty()).unwrap()).await;
         String::from_utf8(body.to_vec()).unwrap()
@@ -209,7 +207,7 @@ impl Site {
         while let Ok(1..) = self.app.mails.deliver(self.app.now()).await {}
     }
 
-    /// Sends a request to the whole router, whose response need not be JSON, and then the mails that it has caused.
+    /// Sends a request to the whole router, and then the mails that it has caused. The response need not be JSON.
     pub(crate) async fn raw(&self, mut request: http::Request<Body>) -> (Parts, Bytes) {
         if request.extensions().get::<ConnectInfo<SocketAddr>>().is_none() {
             request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 9))));
@@ -222,10 +220,10 @@ impl Site {
     }
 }
 
-/// Set to make the tests of this binary use databases on PostgreSQL.
+/// An environment variable that makes the tests of this binary use databases on PostgreSQL.
 const ON_POSTGRES: &str = "TEST_STATES_ON_POSTGRES";
 
-/// The URL of the databases of a state, which have the newest schema.
+/// Returns the URL of a state's databases, which have the newest schema.
 fn url(dir: &TempDir) -> String {
     match std::env::var_os(ON_POSTGRES) {
         Some(_) => testing::TestDatabase::server().url().to_owned(),
@@ -334,7 +332,7 @@ async fn a_state_that_is_reloaded_keeps_its_store_and_takes_the_new_settings() {
     assert!(reload.reload(config).unwrap_err().is_configuration());
 }
 
-/// The configurations of a rotation: before it, during the overlap, and after it.
+/// Returns the configurations before, during and after a rotation of secrets.
 pub(crate) fn rotation(site: &Site) -> [Config; 3] {
     let before = site.app.settings.config.clone();
     let mut during = before.clone();

@@ -8,7 +8,6 @@ use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Sends a POST with a key.
 async fn post(site: &Site, visitor: &Visitor, path: &str, key: &str, body: &Value) -> Answer {
     let request = http::Request::post(format!("/api/v1{path}"))
         .header(AUTHORIZATION, format!("Bearer {}", visitor.token))
@@ -16,7 +15,7 @@ async fn post(site: &Site, visitor: &Visitor, path: &str, key: &str, body: &Valu
     site.send(request.body(Body::from(body.to_string())).unwrap()).await
 }
 
-/// The same user in the same session, with an access token that has not expired.
+/// Gives the same user in the same session a fresh access token.
 fn with_new_token(site: &Site, Visitor { user, session, .. }: Visitor) -> Visitor {
     let claims = Claims {
         sub: user.id,
@@ -152,7 +151,7 @@ async fn a_client_that_leaves_finds_the_answer_when_it_asks_again() {
     let (path, body) = (path(&owner), json!({"name": "one"}));
     {
         let mut left = Box::pin(post(&site, &owner, &path, "k", &body));
-        // Until the project is there, or the answer.
+        // Until the project exists, or the request is answered.
         while projects(&site, &owner).await == 0 {
             tokio::select! {
                 _ = &mut left => break,

@@ -156,7 +156,7 @@ async fn the_document_is_served_where_clients_look_for_it_and_can_be_browsed() {
         );
         assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
     }
-    // Scripts and styles are files of their own, as the policy requires.
+    // The policy requires scripts and styles in separate files.
     let text = site.text("/swagger/").await;
     assert_eq!(text.matches("<script").count(), text.matches("<script src=\"./").count(), "{text}");
     assert!(!text.contains("<style"), "{text}");

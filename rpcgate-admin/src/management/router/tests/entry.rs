@@ -1,4 +1,4 @@
-//! Tests of all that changes who may enter a tenant: a stolen access token, or a page that was left open, changes nothing about
+//! Tests of all changes to who may enter a tenant: a stolen access token, or a page that was left open, cannot change
 //! its owners and admins (promise 82).
 
 use crate::management::access::RECENT;
@@ -21,7 +21,7 @@ struct Team {
     site: Site,
     tenant: TenantId,
     owner: Visitor,
-    /// One member of each role, besides the owner.
+    /// One member of each role except owner.
     others: Vec<Visitor>,
     operator: Visitor,
 }
@@ -47,7 +47,7 @@ impl Team {
         Team { site, tenant, owner, others, operator }
     }
 
-    /// All changes that need a proof. One after the other, each is possible.
+    /// Returns all changes that need a proof. Each is possible after the ones before it.
     fn changes(&self) -> Vec<EntryChange> {
         let of_tenant = |method, path: String, body| {
             let path = format!("/tenants/{}/{path}", self.tenant);
@@ -71,7 +71,7 @@ impl Team {
         vec![
             invite(THIEF, "owner"),
             invite("second@example.com", "admin"),
-            // The mail again.
+            // Sends the mail again.
             invite(THIEF, "owner"),
             give(viewer, "owner"),
             give(developer, "admin"),
@@ -91,7 +91,6 @@ impl Team {
         ask(&self.site, Some(&caller.token), change.method.clone(), &change.path, change.body.clone()).await
     }
 
-    /// Forgets the proofs of all sessions.
     async fn forget_proofs(&self) {
         for visitor in self.others.iter().chain([&self.owner, &self.operator]) {
             self.site.app.store.forget_proof(visitor.session).await.unwrap();
@@ -201,7 +200,7 @@ async fn a_page_that_was_left_open_changes_no_owner_and_no_admin() {
     assert!(invited.leads_to().1.ends_with("?done=member-invited"), "{}", invited.text);
 }
 
-/// The mails to `email` with this subject.
+/// Returns the mails to `email` with this subject.
 fn mails_about(site: &Site, email: &str, subject: &str) -> Vec<String> {
     let (to, subject) = (format!("\r\nTo: {email}\r\n"), format!("\r\nSubject: {subject}\r\n"));
     mails(site).into_iter().filter(|mail| mail.contains(&to) && mail.contains(&subject)).collect()
@@ -258,7 +257,7 @@ async fn invitation_of_thief(site: &Site) -> String {
     mailed_token(site, THIEF, "/invitation?token=")
 }
 
-/// The token in the newest mail to `email` that has a link to `page`.
+/// Returns the token in the newest mail to `email` that links to `page`.
 fn mailed_token(site: &Site, email: &str, page: &str) -> String {
     let to = format!("\r\nTo: {email}\r\n");
     let mails = mails(site);

@@ -1,4 +1,4 @@
-//! Tests of the links in mails: each leads to what the mail is about.
+//! Tests that each mail links to the page of its subject.
 
 use crate::management::action::webhook_failures::{take_turns, tell_withheld};
 use crate::management::api::accounts::tests::{ask, mails};

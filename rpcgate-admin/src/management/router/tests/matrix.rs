@@ -1,5 +1,5 @@
-//! Tests of every operation: its permitted callers, its answers to invalid requests, and that it answers nothing
-//! that its description does not list. An operation without a row fails here.
+//! Tests of every operation: its permitted callers, its answers to invalid requests, and that it gives no answer that
+//! its description does not list. An operation without a row fails here.
 
 use super::super::*;
 use crate::management::api::invoices::tests::issue;
@@ -60,7 +60,7 @@ const OWNERS: Roles = &["owner"];
 const OPERATORS: Roles = &["operator"];
 const EVERY_ROLE: Roles = &["viewer", "billing", "developer", "admin", "owner", "operator"];
 
-/// Something that a path or a query names.
+/// The kind of object that a path or a query names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Word {
     Tenant,
@@ -68,7 +68,6 @@ enum Word {
     Key,
     Session,
     LimitRequest,
-    /// The calling user.
     Oneself,
     /// Another member of the tenant, a developer.
     Colleague,
@@ -82,46 +81,44 @@ enum Word {
     Passkey,
     Contract,
     CustomPlan,
-    /// A change of the standard plan that takes effect later.
+    /// A future change of the standard plan.
     ScheduledChange,
-    /// A version of the settings of operators.
+    /// A version of the operators' settings.
     ConfigVersion,
     Webhook,
     Subscription,
-    /// A delivery that has failed, of an event in the project's log.
+    /// A failed delivery of an event in the project's log.
     Delivery,
-    /// A request to a gateway, which was explained a moment ago.
+    /// A request to a gateway that was explained recently.
     Request,
     Chain,
     Method,
     Tier,
 }
 
-/// An operation and a request that it serves.
+/// An operation and a valid request to it.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     id: &'static str,
     roles: Roles,
-    /// What the path names, in its order.
+    /// The objects in the path, in their order.
     path: &'static [Word],
     query: &'static [(&'static str, Word)],
     body: Option<fn(&Scene) -> Value>,
-    /// The body of a request that is not JSON.
+    /// A body that is not JSON.
     file: Option<&'static str>,
     /// Fields that exclude those of the body.
     excluded: &'static [&'static str],
-    /// Whether the request changes stored data.
+    /// True if the request changes stored data.
     writes: bool,
-    /// Whether the caller's address is confirmed.
+    /// True if the caller's address is confirmed.
     confirmed: bool,
 }
 
-/// An operation that changes nothing.
 fn reads(id: &'static str, roles: Roles, path: &'static [Word]) -> Row {
     Row { id, roles, path, query: &[], body: None, file: None, excluded: &[], writes: false, confirmed: true }
 }
 
-/// An operation that changes something.
 fn writes(id: &'static str, roles: Roles, path: &'static [Word]) -> Row {
     Row { writes: true, ..reads(id, roles, path) }
 }
@@ -384,7 +381,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Fields of responses that no request may set, unless they are among an operation's own fields.
+/// Response fields that no request may set, unless they are fields of the operation itself.
 const READ_ONLY: [&str; 12] = [
     "id",
     "tenant_id",
@@ -400,7 +397,7 @@ const READ_ONLY: [&str; 12] = [
     "revoked_at",
 ];
 
-/// An operation as its description has it.
+/// An operation of the document with its row.
 struct Operation {
     row: Row,
     method: Method,
@@ -426,7 +423,7 @@ impl Operation {
     }
 }
 
-/// Every operation of the document with its row.
+/// Returns every operation of the document with its row.
 fn operations(document: &Value) -> Vec<Operation> {
     let mut rows: BTreeMap<_, _> = rows().into_iter().map(|row| (row.id, row)).collect();
     let mut found = Vec::new();
@@ -438,7 +435,7 @@ fn operations(document: &Value) -> Vec<Operation> {
             assert_eq!(row.path.len(), path.matches('{').count(), "{id}: the words of {path}");
             let mut schema = &reported["requestBody"]["content"]["application/json"]["schema"];
             assert_eq!(row.body.is_some(), !schema.is_null(), "{id}: the body");
-            // A body that may be left out is a choice between nothing and its schema.
+            // An optional body is a choice between nothing and its schema.
             for choices in ["oneOf", "allOf"] {
                 let of = schema[choices].as_array();
                 schema = of.and_then(|of| of.iter().find(|one| one["$ref"].is_string())).unwrap_or(schema);
@@ -468,7 +465,6 @@ fn operations(document: &Value) -> Vec<Operation> {
     found
 }
 
-/// A logged-in user with its tokens.
 struct Caller {
     visitor: Visitor,
     refresh: Opaque,
@@ -478,7 +474,7 @@ struct Caller {
     ended: SessionId,
 }
 
-/// A tenant with one of everything, and a caller.
+/// A tenant with one of each object, and a caller.
 struct Premises {
     tenant: TenantId,
     project: ProjectId,
@@ -501,7 +497,7 @@ struct Premises {
     subscription: SubscriptionId,
     delivery: DeliveryId,
     request: RequestId,
-    /// The token that the mail of the invitation would contain.
+    /// The token in the mail of the invitation.
     invited: Opaque,
     caller: Caller,
 }
@@ -542,33 +538,32 @@ impl Premises {
     }
 }
 
-/// The circumstances of one request.
+/// The objects of one request.
 struct Scene {
     own: Premises,
     /// The solution of a challenge, if one is needed.
     solution: String,
-    /// What the caller's authenticator app shows, if one is needed.
+    /// The code of the caller's authenticator app, if one is needed.
     code: String,
-    /// The token of a log-in of the caller that waits for a factor, if one is needed.
+    /// The token of the caller's log-in that waits for a factor, if one is needed.
     pending: String,
-    /// The token of a ceremony, and what a browser returns for it, if they are needed.
+    /// The token of a ceremony and the browser's answer to it, if they are needed.
     ceremony: String,
     credential: Value,
 }
 
 impl Scene {
-    /// A scope that the caller may grant to a token.
+    /// Returns a scope that the caller may grant to a token.
     fn scope(&self) -> &'static str {
         if self.own.user().is_operator() { "operator_read" } else { "read" }
     }
 
-    /// A moment after the caller's account was created.
+    /// Returns a time after the creation of the caller's account.
     fn soon(&self) -> String {
         Moment(self.own.user().created_at.plus(Duration::from_secs(86_400))).to_string()
     }
 }
 
-/// A request to an operation.
 #[derive(Clone)]
 struct Ask {
     token: Option<String>,
@@ -583,7 +578,6 @@ struct Matrix {
     document: Value,
     /// The stored hash of [`PASSWORD`].
     hash: String,
-    /// Another tenant.
     foreign: Premises,
 }
 
@@ -603,8 +597,8 @@ impl Matrix {
         operations(&self.document)
     }
 
-    /// A new tenant in which a user of `role` is about to call `operation`. The clock advances, so that renewals are
-    /// visible.
+    /// Creates a tenant in which a user of `role` is about to call `operation`. The clock advances, so that renewals
+    /// are visible.
     async fn scene(&self, operation: &Operation, role: &str) -> Scene {
         let Row { path, confirmed, id, .. } = operation.row;
         let mut own = premises(&self.site, &self.hash, role, confirmed, path).await;
@@ -625,7 +619,7 @@ impl Matrix {
             store.close_ticket(own.tenant, own.ticket, now).await.unwrap();
         }
         if id == "operator_delete_tenant" {
-            // Of a tenant with an open invoice it is refused.
+            // An open invoice would refuse it.
             let (store, now) = (&self.site.app.store, self.site.app.now());
             store.settle_invoice(own.invoice, InvoiceStatus::Paid, None, now).await.unwrap();
         }
@@ -676,7 +670,7 @@ impl Matrix {
         Scene { own, solution, code, pending, ceremony, credential }
     }
 
-    /// The request of the row.
+    /// Returns the row's request.
     fn valid(&self, operation: &Operation, scene: &Scene) -> Ask {
         let row = operation.row;
         let token = (row.roles != ANYONE).then(|| scene.own.caller.visitor.token.clone());
@@ -688,7 +682,7 @@ impl Matrix {
         }
     }
 
-    /// The answer, which must be one that the description lists.
+    /// Sends a request. The description must list its answer.
     async fn ask(&self, operation: &Operation, ask: Ask) -> Answer {
         let mut uri = String::new();
         let mut words = ask.path.iter();
@@ -722,7 +716,7 @@ impl Matrix {
         answer
     }
 
-    /// Everything that the request of a scene could change.
+    /// Returns all data that the request of a scene could change.
     async fn stored(&self, scene: &Scene) -> String {
         let store = &self.site.app.store;
         let mut all = format!("{:?}\n", store.overlay().await.unwrap());
@@ -778,8 +772,7 @@ impl Matrix {
         all
     }
 
-    /// The answer to a request that is refused with `status`, in the one form that refusals have, and that changes
-    /// nothing.
+    /// Sends a request that must be refused with `status`, in the common form of refusals, without changing data.
     async fn refused(
         &self,
         operation: &Operation,
@@ -803,8 +796,8 @@ impl Matrix {
     }
 }
 
-/// A tenant with one of everything, and a caller of `role`, who belongs to it or is an operator. A limit request is
-/// pending, a ticket is written, and there is a plan of the operator's own, only if `words` has it.
+/// Creates a tenant with one of each object, and a caller of `role`, who belongs to it or is an operator. A pending
+/// limit request, a ticket and an operator's plan are created only if `words` contains them.
 async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &[Word]) -> Premises {
     let (app, now) = (&site.app, site.app.now());
     let store = &app.store;
@@ -864,7 +857,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         store.create_limit_request(&made).await.unwrap();
     }
     let colleague = member(site, tenant, Role::Developer).await;
-    // With another owner present, the caller may leave.
+    // With another owner, the caller may leave.
     let owner = member(site, tenant, Role::Owner).await;
     let (invitation, invited) = invite(site, tenant, owner).await;
     let invoice = issue(site, tenant).await;
@@ -957,7 +950,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
     premises
 }
 
-/// A webhook of a project with a subscription, and a delivery that has failed.
+/// Creates a webhook of a project with a subscription, and a failed delivery.
 async fn listen(
     site: &Site,
     tenant: TenantId,
@@ -980,14 +973,14 @@ async fn listen(
     (webhook.id, subscription.id, delivery)
 }
 
-/// A notification of a tenant that has made all its requests of the day.
+/// Creates a notification of a tenant that has used all its requests of the day.
 async fn notify(site: &Site, tenant: TenantId) -> NotificationId {
     let (usage, now) = (&site.app.usage, site.app.now());
     usage.remind(now.day(), &[(tenant, 5)].into(), &[(tenant, 5)].into(), now).await.unwrap();
     usage.notifications(tenant).await.unwrap()[0].id
 }
 
-/// A ticket by a member, and a file that is attached to it.
+/// Creates a ticket by a member, with an attached file.
 async fn write_ticket(
     site: &Site,
     tenant: TenantId,
@@ -1025,7 +1018,7 @@ async fn write_ticket(
     store.attach(tenant, &file, b"One", bounds, now).await.unwrap();
 }
 
-/// Another member, who has no password.
+/// Creates another member, who has no password.
 async fn member(site: &Site, tenant: TenantId, role: Role) -> UserId {
     let now = site.app.now();
     let id = UserId(fresh_id(now));
@@ -1043,7 +1036,7 @@ async fn member(site: &Site, tenant: TenantId, role: Role) -> UserId {
     id
 }
 
-/// An open invitation by a member, and its token.
+/// Creates an open invitation by a member, and returns its token too.
 async fn invite(site: &Site, tenant: TenantId, by: UserId) -> (InvitationId, Opaque) {
     let now = site.app.now();
     let id = InvitationId(fresh_id(now));
@@ -1071,7 +1064,7 @@ async fn invite(site: &Site, tenant: TenantId, by: UserId) -> (InvitationId, Opa
     (id, token)
 }
 
-/// A logged-in user with the password.
+/// Creates a logged-in user with the password.
 async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, confirmed: bool) -> Caller {
     let (app, now) = (&site.app, site.app.now());
     let id = UserId(fresh_id(now));
@@ -1109,7 +1102,7 @@ async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, c
     Caller { visitor: Visitor { user, session, token }, refresh, confirmation, reset, ended }
 }
 
-/// The audit entry of what a test prepares for a user.
+/// Returns the audit entry of an object that a test creates for a user.
 fn prepared(user: &User, at: Time) -> Audit {
     Audit {
         tenant: user.tenant,
@@ -1122,7 +1115,7 @@ fn prepared(user: &User, at: Time) -> Audit {
     }
 }
 
-/// The token of a registration of a passkey of the user, and what a browser returns for it.
+/// Returns the token of a passkey registration of the user, and the browser's answer.
 async fn made_key(site: &Site, user: &User, key: &mut SoftwareKey) -> (String, Value) {
     let app = &site.app;
     let whose = (user.id, user.email.as_str(), "One");
@@ -1153,7 +1146,7 @@ async fn added_key(site: &Site, Visitor { user, session, .. }: &Visitor, key: &m
     passkey.id
 }
 
-/// What an authenticator app of the user shows, which is activated if `active` says so.
+/// Returns a code of the user's authenticator app, which is activated if `active` is true.
 async fn app_code(site: &Site, Visitor { user, session, .. }: &Visitor, active: bool) -> String {
     let (app, now) = (&site.app, site.app.now());
     let secret = TotpSecret::make(&user.email).unwrap();
@@ -1208,7 +1201,7 @@ fn claims(user: &User, session: SessionId) -> Claims {
     }
 }
 
-/// A token with other claims, signed with the key of the application.
+/// Returns a token with other claims, signed with the application's key.
 fn signed(site: &Site, header: &str, claims: &Value) -> String {
     let secret = site.app.settings.config.admin.jwt.secret.as_ref().unwrap().expose();
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
@@ -1218,7 +1211,7 @@ fn signed(site: &Site, header: &str, claims: &Value) -> String {
     format!("{message}.{}", BASE64.encode(tag))
 }
 
-/// Invalid tokens that resemble the caller's.
+/// Returns invalid tokens that resemble the caller's.
 async fn bad_tokens(matrix: &Matrix, scene: &Scene) -> Vec<(&'static str, String)> {
     let (site, Visitor { user, session, token }) = (&matrix.site, &scene.own.caller.visitor);
     let now = site.app.now();
@@ -1272,7 +1265,7 @@ async fn requests_without_a_valid_token_reveal_and_change_nothing() {
     }
 }
 
-/// What needs a proof whatever it is about: all that changes who may enter an account, and deletion. Operations on members
+/// Operations that always need a proof: all changes to who may enter an account, and deletions. Operations on members
 /// need one if they are about owners and admins ([`entry`](super::entry)).
 const PROVEN: [&str; 18] = [
     "activate_totp",
@@ -1295,7 +1288,7 @@ const PROVEN: [&str; 18] = [
     "start_passkey_registration",
 ];
 
-/// What every user may do to the own account with a token alone: it opens nothing.
+/// Operations on the own account that every user may do with a token alone, because they open nothing.
 const HARMLESS: [&str; 5] = ["confirm_again", "end_session", "logout_all", "put_me", "start_passkey_factor"];
 
 #[tokio::test]
@@ -1418,7 +1411,7 @@ async fn a_body_that_does_not_fit_is_refused_with_the_field_that_is_wrong() {
             if id == "enroll_totp" && text.is_empty() {
                 continue;
             }
-            // Without a body the bearer token identifies the session, and there is none.
+            // Without a body the bearer token identifies the session, and the request has no token.
             let is_nobody = id == "logout" && text.is_empty();
             let status = if is_nobody { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST };
             matrix.refused(operation, &scene, (ask, status, text)).await;

@@ -1,4 +1,4 @@
-//! Tests of every kind of token at every place that accepts one.
+//! Tests of every kind of token at every operation that accepts one.
 
 use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, post, register, register_confirmed, site, tokens,
@@ -14,7 +14,7 @@ use std::time::Duration;
 const NEW_PASSWORD: &str = "another horse, another staple";
 const RECOVERY_CODE: &str = "0123-4567-89ab-cdef";
 
-/// The purpose of a token, and where it is accepted.
+/// The purpose of a token and the operation that accepts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Api,
@@ -62,11 +62,11 @@ impl Place {
     }
 }
 
-/// A site, and a token of each kind, in the order of [`PLACES`].
+/// Creates a site with a token of each kind, in the order of [`PLACES`].
 async fn all() -> (Site, [String; 8]) {
     let site = site().await;
     register_confirmed(&site, EMAIL).await;
-    // Mails of one moment have no order.
+    // Mails with the same time have no order.
     let next = || site.clock.advance(Duration::from_secs(1));
     next();
     let (access, refresh) = tokens(&site, EMAIL).await;
@@ -91,7 +91,7 @@ async fn all() -> (Site, [String; 8]) {
     (site, [access, page, refresh, confirmation, change, reset, invitation, pending])
 }
 
-/// The token of a log-in that waits for a factor: [`RECOVERY_CODE`] is one.
+/// Returns the token of a log-in that waits for a factor. [`RECOVERY_CODE`] is one.
 async fn pending(site: &Site, access: &str) -> String {
     let (app, now) = (&site.app, site.app.now());
     let claims = app.tokens.check(access, now).unwrap();
@@ -117,7 +117,7 @@ async fn a_token_works_only_for_its_purpose() {
     let (site, tokens) = all().await;
     for (kind, token) in PLACES.iter().zip(&tokens) {
         for place in PLACES.iter().filter(|place| *place != kind) {
-            // A new address is confirmed by the same operation as a new account, but without a password as well.
+            // A new address is confirmed by the same operation as a new account, but works without a password too.
             if (*kind, *place) == (Place::Confirmation, Place::EmailChange) {
                 continue;
             }
@@ -127,7 +127,7 @@ async fn a_token_works_only_for_its_purpose() {
         }
     }
     for (own, kind) in PLACES.iter().enumerate() {
-        // Some invalidate others.
+        // Some tokens invalidate others.
         let (site, tokens) = all().await;
         let status = kind.take(&site, &tokens[own]).await.status;
         assert!(status.is_success(), "{kind:?}: {status}");
