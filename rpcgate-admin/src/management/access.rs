@@ -1,5 +1,5 @@
-//! Access control of routes. The router declares the access of each route once; both the check before the handler and
-//! the statement in the OpenAPI document are derived from that declaration, so they cannot differ.
+//! Access control of routes. The router declares the access of each route once. The check before the handler and the
+//! statement in the OpenAPI document both derive from that declaration, so they cannot differ.
 
 use crate::management::app_state::AppState;
 use crate::management::empty_body::{WithoutBody, expect_empty};
@@ -27,16 +27,16 @@ use std::time::Duration;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
 
-/// The OpenAPI extension that names the least role of an operation: a role of a tenant, `none` without a token,
-/// `user` for any logged-in user, or `operator`.
+/// The OpenAPI extension with the least role of an operation: a role of a tenant, `none` without a token, `user` for
+/// any logged-in user, or `operator`.
 pub const LEAST_ROLE: &str = "x-least-role";
 
-/// The OpenAPI extension that lists all roles of an operation. Roles have no order: one that may do more in one
-/// respect may do less in another.
+/// The OpenAPI extension that lists all roles of an operation. Roles have no order, because none includes all rights of
+/// the others.
 pub const ROLES: &str = "x-roles";
 
-/// The OpenAPI extension that names the scope which a personal access token needs for an operation, or null if no token
-/// may use it. Operators' tokens need `operator_read` where this is `read`, unless the operation is for members.
+/// The OpenAPI extension with the scope that a personal access token needs for an operation, or null if no token may
+/// use it. Operators' tokens need `operator_read` where this is `read`, unless the operation is for members.
 pub const TOKEN_SCOPE: &str = "x-token-scope";
 
 /// The result of `routes!`.
@@ -54,11 +54,11 @@ const OPERATORS_NEED_FACTOR: &str =
 /// The callers that may use a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Everyone, without a token.
+    /// Any client, without a token.
     Anyone,
-    /// Every logged-in user, including operators. Personal access tokens are refused.
+    /// Any logged-in user, including operators. Personal access tokens are refused.
     User,
-    /// Every user, including operators; with a personal access token to read only.
+    /// Any user, including operators. Personal access tokens may only read.
     Reader,
     /// A member of a tenant whose role has this permission.
     Member(Permission),
@@ -67,7 +67,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The names of the roles that it admits, the least first.
+    /// Returns the names of the admitted roles, the least first.
     pub fn roles(self) -> Vec<&'static str> {
         match self {
             Access::Anyone => vec!["none"],
@@ -95,8 +95,8 @@ impl Access {
 }
 
 impl Access {
-    /// The scope that a personal access token needs for a request with `method`, or `None` if a log-in is needed:
-    /// for what concerns the account itself, and for changes that every member may make.
+    /// Returns the scope that a personal access token needs for a request with `method`. Returns `None` if a log-in is
+    /// needed: for operations on the account itself, and for changes that every member may make.
     pub fn scope(self, method: &Method, is_operator: bool) -> Option<TokenScope> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         match self {
@@ -124,37 +124,35 @@ impl Access {
     }
 }
 
-/// The session of the request, with the user as it is now and not as it was when the token was issued.
+/// The session of the request, with the current state of its user, not the state at the time the token was issued.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuthSession {
-    /// The session to which the token belongs. A request with a personal access token belongs to none; then this is
-    /// the identifier of that token, and no session has it.
+    /// The session of the token. A request with a personal access token has no session, and this is the token's
+    /// identifier, which no session has.
     pub id: SessionId,
-    /// Its user.
+    /// The session's user.
     pub user: Arc<User>,
-    /// Whether the user has given a second factor in it.
+    /// True if the user has given a second factor in the session.
     pub has_second_factor: bool,
-    /// When and from which address it was used before this request, as far as it was noted. A request with a personal
-    /// access token has no session that is used.
+    /// The time and address of the last recorded use before this request. `None` for a personal access token.
     pub seen: Option<(Time, Arc<str>)>,
-    /// When the user has last given a second factor in it.
+    /// The time at which the user last gave a second factor in the session.
     pub factor_at: Option<Time>,
-    /// When the user has last given the password or a second factor in it. At the API the log-in does not count, so that
-    /// a token that was stolen right after it proves nothing.
+    /// The time at which the user last gave the password or a second factor in the session. In the API the log-in does
+    /// not count, so that a token that was stolen right after it proves nothing.
     pub proved_at: Option<Time>,
-    /// When the user logged in.
+    /// The time of the log-in.
     pub opened_at: Option<Time>,
 }
 
-/// How long a proof or a factor that was given in a session is enough for what
-/// [`step_up`](super::action::step_up) protects.
+/// The time for which a proof or a second factor suffices for the actions that [`step_up`](super::action::step_up)
+/// protects.
 pub const RECENT: Duration = Duration::from_secs(600);
 
-/// How long the uses of a session from one address are not noted again: a note is a write.
+/// The interval in which uses of a session from one address are recorded once, because each record is a write.
 const SEEN_INTERVAL: Duration = Duration::from_secs(300);
 
 impl AuthSession {
-    /// The session of a user.
     pub(crate) fn of(session: Session, user: User) -> Self {
         AuthSession {
             id: session.id,
@@ -167,37 +165,36 @@ impl AuthSession {
         }
     }
 
-    /// What stands for a session in a request with a personal access token of `user`.
+    /// Makes the replacement for a session in a request with a personal access token of `user`.
     fn of_token(id: SessionId, user: User) -> Self {
         let user = Arc::new(user);
         let (factor_at, proved_at, opened_at) = (None, None, None);
         AuthSession { id, user, has_second_factor: false, seen: None, factor_at, proved_at, opened_at }
     }
 
-    /// This session, whose log-in counts as a proof. This is for pages: their cookie is out of reach of scripts and of
-    /// programs that handle access tokens.
+    /// Counts the log-in as a proof. This is for pages: their cookie is out of reach of scripts and of programs that
+    /// handle access tokens.
     pub(crate) fn proved_by_log_in(self) -> Self {
         AuthSession { proved_at: self.proved_at.max(self.opened_at), ..self }
     }
 
-    /// Whether the request has a personal access token instead of a session.
+    /// Reports whether the request has a personal access token instead of a session.
     pub(crate) fn is_of_token(&self) -> bool {
         self.seen.is_none()
     }
 
-    /// Whether the user has given a proof in the session in the last ten minutes.
+    /// Reports whether the user has given a proof in the session in the last ten minutes.
     pub fn is_proved(&self, now: Time) -> bool {
         self.proved_at.is_some_and(|at| now.since(at) < RECENT)
     }
 
-    /// Whether the user may do now what needs a proof. A personal access token needs none: it does only what its owner, who
-    /// gave a proof to create it, has allowed it for its whole life.
+    /// Reports whether the user may perform actions that need a proof. A personal access token needs none: its owner
+    /// gave a proof to create it, and allowed its actions for its whole life.
     pub fn has_proof(&self, now: Time) -> bool {
         self.is_of_token() || self.is_proved(now)
     }
 
-    /// Notes that the session is used by `client`, so that its user can recognise it. A request does not fail because of
-    /// this.
+    /// Records that `client` uses the session, so that its user can recognise it. An error does not fail the request.
     pub(crate) async fn note_use(&self, app: &AppState, client: &Client) {
         let (now, address) = (app.now(), client.address.to_string());
         let Some((seen_at, seen_address)) = &self.seen else { return };
@@ -210,8 +207,8 @@ impl AuthSession {
         }
     }
 
-    /// Refuses a request with `method` if its user lacks a second factor that is required: an operator needs one to
-    /// change anything if `admin.operator_mfa` is set, a member to do anything if an owner of its tenant says so.
+    /// Refuses a request with `method` if its user lacks a required second factor. An operator needs one for changes if
+    /// `admin.operator_mfa` is set. A member needs one for all requests if an owner of its tenant requires it.
     ///
     /// # Errors
     /// [`ErrorCode::FactorRequired`], [`ActionError::Unavailable`].
@@ -230,8 +227,8 @@ impl AuthSession {
         Err(ActionError::Refused(ErrorCode::FactorRequired, why))
     }
 
-    /// Whether the user has given a second factor. A personal access token stands for a user who has logged in to make
-    /// it, with the factor if there is one: tokens that are older than the first factor have ended.
+    /// Reports whether the user has given a second factor. The owner of a personal access token logged in to make it,
+    /// with a factor if the account had one; tokens older than the first factor have ended.
     ///
     /// # Errors
     /// [`ActionError::Unavailable`].
@@ -252,9 +249,9 @@ impl<S: Send + Sync> FromRequestParts<S> for AuthSession {
 /// A logged-in member of a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// The tenant.
+    /// The member's tenant.
     pub tenant: TenantId,
-    /// The session.
+    /// The member's session.
     pub session: AuthSession,
 }
 
@@ -279,12 +276,12 @@ impl fmt::Debug for RouteGuard {
 }
 
 impl RouteGuard {
-    /// A guard that looks up the sessions of `app`.
+    /// Makes a guard that looks up the sessions of `app`.
     pub fn new(app: &Arc<AppState>) -> Self {
         RouteGuard(app.clone())
     }
 
-    /// `routes` for everyone, limited by client address.
+    /// Opens `routes` to all clients, limited by client address.
     pub fn anyone(&self, routes: Routes) -> Routes {
         let limit = from_fn_with_state(self.0.clone(), admit_anyone);
         let known = from_fn_with_state(QueryParameters::of(&routes.1), expect_known);
@@ -293,34 +290,33 @@ impl RouteGuard {
             .map(|routes| routes.route_layer(empty).route_layer(known).route_layer(limit))
     }
 
-    /// `routes` for every logged-in user.
+    /// Opens `routes` to every logged-in user.
     pub fn user(&self, routes: Routes) -> Routes {
         self.guarded(routes, Access::User)
     }
 
-    /// `routes` for every user, also with a personal access token for reading.
+    /// Opens `routes` to every user, including personal access tokens that read.
     pub fn reader(&self, routes: Routes) -> Routes {
         self.guarded(routes, Access::Reader)
     }
 
-    /// `routes` for every logged-in user, also for one who lacks a second factor that is required: to add one, and to
-    /// look after the own sessions.
+    /// Opens `routes` to every logged-in user, also without a required second factor: to add one, and to manage the own
+    /// sessions.
     pub fn user_without_factor(&self, routes: Routes) -> Routes {
         self.guarded_by(routes, Access::User, FactorRule::Ignored)
     }
 
-    /// `routes` for every user as [`reader`](Self::reader) has them, also for one who lacks a second factor that is
-    /// required.
+    /// Like [`reader`](Self::reader), but also for users who lack a required second factor.
     pub fn reader_without_factor(&self, routes: Routes) -> Routes {
         self.guarded_by(routes, Access::Reader, FactorRule::Ignored)
     }
 
-    /// `routes` for members of a tenant whose role has `permission`.
+    /// Opens `routes` to members of a tenant whose role has `permission`.
     pub fn member(&self, permission: Permission, routes: Routes) -> Routes {
         self.guarded(routes, Access::Member(permission))
     }
 
-    /// `routes` for operators.
+    /// Opens `routes` to operators.
     pub fn operator(&self, routes: Routes) -> Routes {
         self.guarded(routes, Access::Operator)
     }
@@ -347,7 +343,7 @@ impl RouteGuard {
     }
 }
 
-/// Whether a route is closed to users who lack a second factor that is required.
+/// The treatment of users who lack a required second factor: `Kept` refuses them, `Ignored` admits them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FactorRule {
     Kept,
@@ -422,7 +418,7 @@ async fn admit(
     next.run(Request::from_parts(parts, body)).await
 }
 
-/// The session of a request, or the user of its personal access token and the scopes of that.
+/// Returns the session of a request, or the user and the scopes of its personal access token.
 async fn credential(
     app: &Arc<AppState>,
     parts: &mut Parts,
@@ -435,7 +431,7 @@ async fn credential(
     let (token, user) = found.ok_or(ActionError::Unauthenticated(INVALID))?;
     app.limits.users.admit(user.id)?;
     let Client { address, .. } = Client::from_request_parts(parts, app).await?;
-    // A database that takes no writes still answers reads.
+    // A database that accepts no writes still answers reads.
     if let Err(error) = app.store.use_access_token(&token, &address.to_string(), now).await {
         tracing::warn!(%error, "the use of a personal access token could not be recorded");
     }
@@ -451,13 +447,13 @@ async fn admit_anyone(State(app): State<Arc<AppState>>, request: Request, next: 
     }
 }
 
-/// Counts a request of a client that is not logged in.
+/// Counts a request of an anonymous client.
 async fn limit_anonymous(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ActionError> {
     let client = Client::from_request_parts(parts, app).await?;
     Ok(app.limits.anonymous.admit(client.address)?)
 }
 
-/// The session of a request's bearer token.
+/// Returns the session of a request's bearer token.
 ///
 /// # Errors
 /// [`ActionError::Unauthenticated`] without a valid token, [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -465,8 +461,8 @@ pub(crate) async fn session(app: &AppState, headers: &HeaderMap) -> Result<AuthS
     session_of(app, &app.tokens, bearer(headers)?).await.map(|(_, session)| session)
 }
 
-/// The claims of one of `tokens`, and its session. The session is looked up, so that an ended session is refused and
-/// a changed role takes effect at once. The request counts for the session's user.
+/// Returns the claims of a token and its session. The session is looked up, so that an ended session is refused and a
+/// changed role takes effect at once. The request counts for the session's user.
 pub(crate) async fn session_of(
     app: &AppState,
     tokens: &Tokens,
@@ -483,7 +479,7 @@ pub(crate) async fn session_of(
     Ok((claims, AuthSession::of(session, user)))
 }
 
-/// The bearer token of a request: RFC 6750, section 2.1.
+/// Returns the bearer token of a request: RFC 6750, section 2.1.
 fn bearer(headers: &HeaderMap) -> Result<&str, ActionError> {
     let mut given = headers.get_all(AUTHORIZATION).into_iter();
     let header = given.next().ok_or(ActionError::Unauthenticated(MISSING))?;
@@ -634,13 +630,12 @@ mod tests {
         assert_eq!(plans(&site, &visitor).await, StatusCode::SERVICE_UNAVAILABLE);
     }
 
-    /// A request without credentials.
     fn unknown() -> Request {
         let peer = ConnectInfo(std::net::SocketAddr::from(([192, 0, 2, 1], 7)));
         http::Request::get("/x").extension(peer).body(Body::empty()).unwrap()
     }
 
-    /// Routes at `/x` that answer with the session they found.
+    /// Returns routes at `/x` that answer with the session they found.
     fn routes() -> Routes {
         let item = PathItem::new(HttpMethod::Get, OperationBuilder::new().build());
         let paths = PathsBuilder::new().path("/x", item).build();

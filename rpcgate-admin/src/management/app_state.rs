@@ -54,17 +54,17 @@ pub struct AppState {
     pub form_tokens: FormTokens,
     /// Encrypts secrets before they are stored.
     pub sealing: Sealing,
-    /// Makes recovery codes.
+    /// Makes and checks recovery codes.
     pub recovery_codes: RecoveryCodes,
-    /// The site for which passkeys are made, if browsers make any for the dashboard's URL.
+    /// The site for which passkeys are made. `None` if browsers make none for the dashboard's URL.
     pub passkeys: Option<PasskeySite>,
     /// Issues and checks the challenges for new accounts.
     pub challenges: Challenges,
-    /// Verifies the challenges of a provider, which then replace our own, if that is configured.
+    /// The configured provider of challenges, which replaces our own.
     pub verifier: Option<HostedVerifier>,
-    /// The limits on requests.
+    /// The rate limits on requests.
     pub limits: Arc<RequestLimits>,
-    /// The mails that wait to be sent.
+    /// The queue of outgoing mails.
     pub mails: MailQueue,
     /// Sends requests to the URLs of webhooks.
     pub egress: EgressClient,
@@ -80,22 +80,22 @@ pub struct AppState {
     pub cleanup_failures: CleanupFailures,
     /// The metrics of requests.
     pub requests: Requests,
-    /// The traces of requests, if there is a collector.
+    /// The traces of requests, if a collector is configured.
     pub traces: Option<RequestTraces>,
     /// The metrics of the watched chains.
     pub watch_metrics: WatchMetrics,
-    /// Checks files before they are stored, if that is configured.
+    /// The configured check of files before they are stored.
     pub scanner: Option<Arc<dyn AttachmentScanner>>,
-    /// The uploads that are running.
+    /// The running uploads.
     pub uploads: Uploads,
-    /// The what-ifs of operators that are being answered.
+    /// The what-if requests of operators that are being answered.
     pub what_ifs: WhatIfs,
 }
 
-/// Passwords that are hashed at once: a flood of log-ins may use no more than one core.
+/// The number of passwords that are hashed concurrently. A flood of log-ins can use only one core.
 const HASHING: usize = 1;
 
-/// Why an [`AppState`] cannot be built.
+/// The reason why an [`AppState`] cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppStateError {
@@ -113,13 +113,13 @@ pub enum AppStateError {
     /// Mails cannot be sent as configured.
     #[error(transparent)]
     Mail(#[from] MailError),
-    /// Tokens cannot be signed here.
+    /// Tokens cannot be signed.
     #[error(transparent)]
     Token(#[from] TokenError),
 }
 
 impl AppStateError {
-    /// Whether the configuration has to be corrected.
+    /// Reports whether the configuration has to be corrected.
     pub fn is_configuration(&self) -> bool {
         match self {
             AppStateError::Configuration { .. } | AppStateError::Mail(_) => true,
@@ -146,8 +146,8 @@ impl AppState {
         })
     }
 
-    /// The state for a new `config`, which takes effect at once, except for the databases, which stay open until a
-    /// restart.
+    /// Builds the state for a new `config`, which takes effect at once, except for the databases. They stay open until
+    /// a restart.
     ///
     /// # Errors
     /// Those of [`AppState::open`].
@@ -177,8 +177,8 @@ impl AppState {
         })
     }
 
-    /// Counts a log-in, a registration or the like of a client: first in this process, which is cheap, then over all
-    /// hosts of the same database.
+    /// Counts a log-in, a registration or a similar attempt of a client: first in this process, which is cheap, then
+    /// over all hosts of the same database.
     ///
     /// # Errors
     /// [`ActionError::TooMany`] beyond `admin.auth_per_minute`, [`ActionError::Unavailable`].
@@ -192,8 +192,8 @@ impl AppState {
         Err(ActionError::TooMany { retry_after })
     }
 
-    /// Starts to send the traces of requests, if the configuration names a collector. States of later configurations use the
-    /// same one.
+    /// Starts to send the traces of requests if the configuration names a collector. States of later configurations
+    /// keep it.
     ///
     /// # Errors
     /// [`BadCollector`]
@@ -205,12 +205,12 @@ impl AppState {
         }))
     }
 
-    /// The time by which an action decides.
+    /// Returns the time at which an action decides.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// The configuration in force: overridden by the settings of operators, as they are at this time.
+    /// Returns the configuration in force now, with the operators' settings applied.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -233,7 +233,7 @@ impl FromRef<Arc<AppState>> for TrustedProxies {
     }
 }
 
-/// The parts that are built from the configuration alone.
+/// The parts that depend only on the configuration.
 struct Configured {
     tokens: Tokens,
     page_tokens: Tokens,
@@ -353,7 +353,6 @@ impl Configured {
     }
 }
 
-/// The configured check of files.
 fn scanner(tickets: &TicketSettings) -> Option<Arc<dyn AttachmentScanner>> {
     if tickets.scan.is_empty() {
         return None;
@@ -361,7 +360,7 @@ fn scanner(tickets: &TicketSettings) -> Option<Arc<dyn AttachmentScanner>> {
     Some(Arc::new(CommandScanner::new(tickets.scan.clone(), tickets.scan_timeout)))
 }
 
-/// A secret that the management side requires.
+/// Returns a secret that the management side requires.
 fn required<'c>(
     secret: Option<&'c Secret>,
     key: &'static str,
@@ -381,22 +380,22 @@ fn required<'c>(
 /// The configuration values that actions use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The dashboard's URL for users, without a slash at its end: mails link below it.
+    /// The dashboard's URL for users, without a trailing slash. Mails link to pages below it.
     pub dash_url: String,
-    /// The management host's URL for users, without a slash at its end.
+    /// The management host's URL for users, without a trailing slash.
     pub api_url: String,
-    /// Lifetime of a refresh token that is not used.
+    /// The lifetime of an unused refresh token.
     pub refresh_ttl: Duration,
-    /// Lifetime of a session, however often it is renewed.
+    /// The maximum lifetime of a session, however often it is renewed.
     pub session_ttl: Duration,
-    /// Log-ins and registrations together that one client address may attempt per minute.
+    /// The number of log-ins and registrations together that one client address may attempt per minute.
     pub auth_per_minute: u32,
-    /// The whole configuration, without the settings of operators.
+    /// The whole configuration, without the operators' settings.
     pub config: Config,
 }
 
 impl Settings {
-    /// The settings of `config`.
+    /// Extracts the settings from `config`.
     pub fn new(config: Config) -> Self {
         let admin = &config.admin;
         let scheme = if admin.tls.is_served() { "https" } else { "http" };
@@ -414,7 +413,7 @@ impl Settings {
         }
     }
 
-    /// The configuration, overridden by the settings of operators.
+    /// Returns the configuration with the operators' settings applied.
     pub fn overridden_by(&self, overlay: &Overlay) -> Config {
         overlay.over(&self.config)
     }

@@ -1,15 +1,15 @@
-//! The number of failed removals of old rows, by the kind of the rows.
+//! Counters of failed removals of old rows, by kind of row.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use rpcgate_store::SweepFailed;
 
-/// Counts the parts of sweeps that could not be finished. Clones share their counters.
+/// Counts the parts of sweeps that failed. Clones share the counters.
 #[derive(Clone, Debug, Default)]
 pub struct CleanupFailures(Family<[(&'static str, &'static str); 1], Counter>);
 
 impl CleanupFailures {
-    /// Counts and logs each part of a sweep that could not be finished.
+    /// Counts and logs each part of a sweep that failed.
     pub fn report(&self, failed: &SweepFailed) {
         for failed in &failed.steps {
             self.of(failed.step).inc();
@@ -17,12 +17,11 @@ impl CleanupFailures {
         }
     }
 
-    /// The counter of this kind of rows.
+    /// Returns the counter of this kind of row.
     pub(crate) fn of(&self, step: &'static str) -> Counter {
         self.0.get_or_create_owned(&[("step", step)])
     }
 
-    /// The failures by kind.
     pub(crate) fn family(&self) -> Family<[(&'static str, &'static str); 1], Counter> {
         self.0.clone()
     }

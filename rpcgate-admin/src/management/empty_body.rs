@@ -1,8 +1,8 @@
 //! Requests of operations that take no body.
 //!
-//! A member that is ignored is a mistake that its sender does not notice: who sends `{"all": true}` to end sessions should
-//! be told that this means nothing. So the body of such a request must be empty, or an object without members, as some
-//! clients send for nothing. One check does this for all routes, from what the OpenAPI document says of them.
+//! A client does not notice that a member is ignored: a client that sends `{"all": true}` to end sessions must get an
+//! error, because this means nothing. So the body of such a request must be empty, or an object without members, which
+//! some clients send for an empty body. One check does this for all routes, based on the OpenAPI document.
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -17,13 +17,13 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::openapi::path::{PathItem, Paths};
 
-/// The methods of some routes whose requests have no body.
+/// The methods of some routes that take no body.
 #[derive(Clone, Debug)]
 pub(crate) struct WithoutBody(Arc<[Method]>);
 
 impl WithoutBody {
-    /// Those of the routes that `paths` describe. What only reads may have any body: it changes nothing, and caches and
-    /// proxies drop it.
+    /// Collects the methods of the routes that `paths` describe. Read requests may have any body: it changes nothing,
+    /// and caches and proxies drop it.
     pub(crate) fn of(paths: &Paths) -> Self {
         let mut methods = Vec::new();
         for PathItem { put, post, delete, .. } in paths.paths.values() {
@@ -41,7 +41,7 @@ impl WithoutBody {
 #[serde(deny_unknown_fields)]
 struct NoMembers {}
 
-/// Refuses a request that has a body although its operation takes none.
+/// Refuses a request with a body if its operation takes none.
 pub(crate) async fn expect_empty(
     State((app, WithoutBody(methods))): State<(Arc<AppState>, WithoutBody)>,
     request: Request,
@@ -56,7 +56,7 @@ pub(crate) async fn expect_empty(
     }
 }
 
-/// The request, once it is known that its body says nothing.
+/// Returns the request if its body is empty or an object without members.
 async fn without_body(app: &AppState, request: Request) -> Result<Request, ActionError> {
     let (parts, body) = request.into_parts();
     let body = read_body(Request::from_parts(parts.clone(), body), &app).await?;

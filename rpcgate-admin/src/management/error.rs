@@ -1,8 +1,8 @@
-//! The errors of actions, and their form for clients: the one place where the status and the body `{"error": "…",
-//! "code": "…"}` are decided (contract, "Accounts, second factors, money").
+//! The errors of actions and their form for clients: the one place that decides the status and the body `{"error": "…",
+//! "code": "…"}` (contract, "Accounts, second factors, money").
 //!
-//! The text is for people and may change. Programs read the code: [`ErrorCode`] lists all, and an error for which a
-//! program should do something else than for others has a code of its own.
+//! The text is for people and may change. Programs read the code: [`ErrorCode`] lists all. An error that a program
+//! should handle differently has its own code.
 
 use crate::management::identity::challenge::BadSolution;
 use crate::management::identity::limit::TooOften;
@@ -23,14 +23,14 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use utoipa::ToSchema;
 
-/// Seconds after which a request may be retried when a service was unreachable.
+/// Seconds after which a client may retry when a service was unreachable.
 const RETRY_UNAVAILABLE: u32 = 5;
-/// Seconds after which a request may be retried when too many passwords are verified or usage queries run.
+/// Seconds after which a client may retry when too many passwords are being verified or usage queries run.
 const RETRY_BUSY: u32 = 2;
 
 macro_rules! codes {
     ($(#[doc = $meaning:literal] $code:ident = $status:ident,)*) => {
-        /// What went wrong, for programs: a word that stays the same while texts change.
+        /// The kind of an error, for programs: a word that stays the same while texts change.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum ErrorCode {
@@ -41,14 +41,14 @@ macro_rules! codes {
             /// All codes.
             pub const ALL: &[ErrorCode] = &[$(ErrorCode::$code,)*];
 
-            /// The status of an error with this code.
+            /// Returns the status of an error with this code.
             pub const fn status(self) -> StatusCode {
                 match self {
                     $(ErrorCode::$code => StatusCode::$status,)*
                 }
             }
 
-            /// What it means.
+            /// Returns the meaning of the code.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(ErrorCode::$code => $meaning.trim_ascii(),)*
@@ -121,7 +121,7 @@ codes! {
     RequestInProgress = CONFLICT,
     /// The same request was carried out, but its answer is not known any more: look for what it made.
     AnswerLost = CONFLICT,
-    /// It has another version than `If-Match` says: somebody changed it. Read it again.
+    /// It has another version than `If-Match` says, because it was changed. Read it again.
     PreconditionFailed = PRECONDITION_FAILED,
     /// The body is too large.
     BodyTooLarge = PAYLOAD_TOO_LARGE,
@@ -135,25 +135,26 @@ codes! {
     VerifierAway = SERVICE_UNAVAILABLE,
 }
 
-/// Why an action was not done. The displayed text is sent to the client and reveals nothing about the implementation.
+/// The reason why an action was not done. The displayed text is sent to the client and reveals nothing about the
+/// implementation.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionError {
-    /// The request is invalid: 400. A text about a field or a parameter names it in backticks, before anything else
-    /// in backticks.
+    /// The request is invalid: 400. A text about a field or a parameter names it in backticks before any other text in
+    /// backticks.
     #[error("{0}")]
     Invalid(String),
-    /// A field is invalid, whose name is not in the text: 400.
+    /// A field is invalid, and the text does not name it: 400.
     #[error("{text}")]
     InvalidField {
         /// The field or the parameter.
         field: Cow<'static, str>,
-        /// What is wrong with it.
+        /// The error.
         text: String,
     },
-    /// The challenge for new accounts was not passed, which the text explains: 400.
+    /// The challenge for new accounts failed, and the text says why: 400.
     #[error("{0}")]
     Challenge(String),
-    /// Any other error, which has a code of its own.
+    /// Any other error that has its own code.
     #[error("{1}")]
     Refused(ErrorCode, &'static str),
     /// The client is not authenticated: 401.
@@ -165,7 +166,7 @@ pub enum ActionError {
     /// It does not exist, or belongs to another tenant: 404.
     #[error("{0} not found")]
     NotFound(&'static str),
-    /// The path supports other methods, which the router lists in `Allow`: 405.
+    /// The path supports only other methods, which the router lists in `Allow`: 405.
     #[error("method not allowed")]
     NotAllowed,
     /// The request did not arrive in time: 408.
@@ -174,13 +175,13 @@ pub enum ActionError {
     /// The current state does not allow the action: 409.
     #[error("{0}")]
     Conflict(&'static str),
-    /// The permitted number has been reached, which the text says: 409.
+    /// The permitted number in the text has been reached: 409.
     #[error("{0}")]
     Full(String),
-    /// Something else has a value that must be unique: 409.
+    /// Another object has a value that must be unique: 409.
     #[error("there is already a {what} with this {value}")]
     Taken {
-        /// What exists already.
+        /// The existing object.
         what: &'static str,
         /// The property that both would share.
         value: &'static str,
@@ -191,16 +192,16 @@ pub enum ActionError {
     /// A file is larger than this number of bytes: 413.
     #[error("the file is larger than {} MiB", .0 >> 20)]
     LargeFile(usize),
-    /// Too many requests, or too many at once: 429.
+    /// Too many requests in total or concurrently: 429.
     #[error("too many attempts, try again later")]
     TooMany {
-        /// Seconds after which the request may be retried.
+        /// Seconds after which the client may retry.
         retry_after: u32,
     },
-    /// Something that is needed is unavailable at the moment: 503. The text is for the log.
+    /// A required service is unavailable: 503. The text is for the log.
     #[error("service temporarily unavailable")]
     Unavailable(String),
-    /// The hosted verifier of challenges gives no verdict: 503. The text is for the log.
+    /// The hosted challenge verifier gives no verdict: 503. The text is for the log.
     #[error("the challenge cannot be checked at the moment, try again later")]
     VerifierAway(String),
     /// An internal error: 500. The text is for the log.
@@ -209,21 +210,21 @@ pub enum ActionError {
 }
 
 impl ActionError {
-    /// The token of a mail does not work.
+    /// The token of a mail is not valid.
     pub(crate) const BAD_TOKEN: ActionError =
         ActionError::Refused(ErrorCode::TokenInvalid, "the token is not valid, was used, or has expired");
 
-    /// The user has to prove to be the account's owner first.
+    /// The user must first prove to be the account's owner.
     pub(crate) const PROOF_REQUIRED: ActionError = ActionError::Refused(
         ErrorCode::ProofRequired,
         "give your password or a second factor first: at POST /auth/proof, or as `current_password` of a request that takes it",
     );
 
-    /// The user's address is not confirmed, which orders, invitations and other things need.
+    /// The user's address is not confirmed, which orders, invitations and some other actions require.
     pub(crate) const UNCONFIRMED: ActionError =
         ActionError::Refused(ErrorCode::EmailUnconfirmed, "confirm your e-mail address first");
 
-    /// A `field` that is wrong for the reason `why`, which does not name it.
+    /// Makes the error of a wrong `field`. The reason `why` does not name the field.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "functions that make errors take ownership of their values"
@@ -232,7 +233,7 @@ impl ActionError {
         ActionError::InvalidField { field: field.into(), text: why.to_string() }
     }
 
-    /// Its code.
+    /// Returns the error's code.
     pub const fn code(&self) -> ErrorCode {
         match self {
             ActionError::Invalid(_) | ActionError::InvalidField { .. } => ErrorCode::Invalid,
@@ -254,12 +255,12 @@ impl ActionError {
         }
     }
 
-    /// The HTTP status.
+    /// Returns the HTTP status.
     pub const fn status(&self) -> StatusCode {
         self.code().status()
     }
 
-    /// The field or the parameter that is wrong, if it is one.
+    /// Returns the wrong field or parameter, if the error is about one.
     pub(crate) fn wrong_field(&self) -> Option<&str> {
         match self {
             ActionError::Invalid(text) => text.split('`').nth(1),
@@ -268,7 +269,7 @@ impl ActionError {
         }
     }
 
-    /// Headers that go with the status.
+    /// Returns the headers that belong to the status.
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if self.status() == StatusCode::UNAUTHORIZED {
@@ -426,7 +427,7 @@ impl IntoResponse for ActionError {
         self.log();
         let body = ErrorBody::from(&self);
         let mut answer = (self.status(), self.headers(), Json(&body)).into_response();
-        // A page shows it in its frame instead.
+        // A page shows the error in its own layout instead.
         answer.extensions_mut().insert(body);
         answer
     }
@@ -438,12 +439,12 @@ pub(crate) mod tests {
     use http_body_util::BodyExt;
     use serde_json::{Value, json};
 
-    /// The body of an error that is not about a field.
+    /// Returns the body of an error that is not about a field.
     pub(crate) fn body(code: &str, text: &str) -> Value {
         json!({ "error": text, "code": code })
     }
 
-    /// The body of an error about a field.
+    /// Returns the body of an error about a field.
     pub(crate) fn body_of_field(field: &str, text: &str) -> Value {
         json!({ "error": text, "code": "invalid", "field": field })
     }

@@ -1,4 +1,4 @@
-//! Extractors of handlers. They reject with an [`ActionError`].
+//! Extractors of handlers, which reject with an [`ActionError`].
 
 use crate::management::error::ActionError;
 use crate::management::identity::address::TrustedProxies;
@@ -22,20 +22,20 @@ use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long a body may take to arrive.
+/// The maximum time for a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(15);
 
-/// How long a file may take to arrive: 10 MiB over a slow line.
+/// The maximum time for a file to arrive: 10 MiB over a slow line.
 const FILE_TIME: Duration = Duration::from_secs(80);
 
-/// How long a file may arrive at any rate.
+/// The time for which a file may arrive at any rate.
 const FILE_GRACE: Duration = Duration::from_secs(10);
 
-/// Bytes of a file that must arrive in a second, on the mean since its begin, after [`FILE_GRACE`]. Otherwise a few
-/// clients that send almost nothing would keep all others from uploading.
+/// The mean number of bytes of a file that must arrive per second since its start, after [`FILE_GRACE`]. Otherwise a
+/// few clients that send almost nothing would block all other uploads.
 const FILE_RATE: usize = 32 << 10;
 
-/// A JSON object; its content type is not checked. `T` must deny unknown fields, so that a misspelt one is reported.
+/// A JSON object. Its content type is not checked. `T` must deny unknown fields, so that a misspelt one is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Body<T>(pub T);
 
@@ -48,7 +48,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// A JSON object that can be left out: an empty body is one without members.
+/// An optional JSON object. An empty body counts as an object without members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptionalBody<T>(pub T);
 
@@ -64,7 +64,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalB
     }
 }
 
-/// A complete body.
+/// Reads a complete body.
 ///
 /// # Errors
 /// [`ActionError::TooSlow`], [`ActionError::TooLarge`], [`ActionError::Invalid`] for a body that broke off.
@@ -76,8 +76,8 @@ pub(crate) async fn read_body<S: Send + Sync>(request: Request, state: &S) -> Re
     })
 }
 
-/// A file that is the whole body, of at most `max` bytes. It may take 80 seconds to arrive, and after 10 seconds 32 KiB
-/// must have come in each on the mean. If there is a `digest`, the file is added to it as it comes.
+/// Reads a file of at most `max` bytes that is the whole body. It may take 80 seconds, and after 10 seconds it must
+/// have arrived at a mean rate of at least 32 KiB per second. If there is a `digest`, it is updated with the file.
 ///
 /// # Errors
 /// [`ActionError::TooSlow`], [`ActionError::LargeFile`], [`ActionError::Invalid`] for a body that broke off.
@@ -88,7 +88,7 @@ pub(crate) async fn read_file(
 ) -> Result<Bytes, ActionError> {
     let (mut body, mut file, begin) = (Limited::new(body, max), BytesMut::new(), Instant::now());
     loop {
-        // Until then, what has come so far is enough.
+        // The time by which more bytes must arrive, because of the minimum rate.
         let enough = Duration::from_secs((file.len() / FILE_RATE) as u64).clamp(FILE_GRACE, FILE_TIME);
         let frame = timeout_at(begin + enough, body.frame()).await.map_err(|_| ActionError::TooSlow)?;
         match frame {
@@ -107,7 +107,7 @@ pub(crate) async fn read_file(
     }
 }
 
-/// The parameters of the query. Their names are declared and checked where the route is defined.
+/// The parameters of the query. The route's definition declares and checks their names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Query<T>(pub T);
 
@@ -122,7 +122,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
 /// A resource that a path identifies.
 pub trait Named: FromStr {
-    /// Its name in the error when it does not exist.
+    /// The resource's name in the error when it does not exist.
     const NOUN: &'static str;
 }
 
@@ -156,7 +156,7 @@ named! {
     RequestId: "request",
 }
 
-/// The identifier in a path. A text that is not a UUID identifies nothing, so it is answered like an unknown one.
+/// The identifier in a path. A text that is not a UUID is answered like an unknown identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Id<T>(pub T);
 
@@ -169,7 +169,7 @@ impl<S: Send + Sync, T: Named> FromRequestParts<S> for Id<T> {
     }
 }
 
-/// Both identifiers of a path that has two.
+/// Both identifiers of a path with two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ids<T, U>(pub T, pub U);
 
@@ -184,7 +184,7 @@ impl<S: Send + Sync, T: Named, U: Named> FromRequestParts<S> for Ids<T, U> {
     }
 }
 
-/// The parameters of a path: a `String`, or a tuple of as many as the path has. Percent-escapes are decoded.
+/// The parameters of a path: a `String`, or a tuple with one element per parameter. Percent-escapes are decoded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathParams<T>(pub T);
 
@@ -204,13 +204,13 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
 /// The client of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Client {
-    /// The address of the client itself, as far as the proxies before us are trusted.
+    /// The address of the client itself, behind any trusted proxies.
     pub address: IpAddr,
-    /// The user agent, at most [`MAX_AGENT`] characters of it.
+    /// The user agent, cut to [`MAX_AGENT`] characters.
     pub agent: String,
 }
 
-/// Characters of the user agent that are kept.
+/// The maximum number of stored characters of the user agent.
 pub const MAX_AGENT: usize = 200;
 
 impl<S: Send + Sync> FromRequestParts<S> for Client
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(post_of(endless).await, (StatusCode::REQUEST_TIMEOUT, refused));
     }
 
-    /// A file of which so many bytes come in each of so many seconds.
+    /// Makes a file that arrives at `bytes` per second for `seconds` seconds.
     fn arriving(bytes: usize, seconds: u64) -> axum::body::Body {
         let pieces = stream::unfold(0, move |second| async move {
             tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,19 +1,19 @@
-//! Where the gateway is, for those who call it.
+//! The gateway's URLs for its users.
 
 use rpcgate_config::Config;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The gateway's addresses as users write them.
+/// The gateway's URLs for its users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GatewayUrls {
-    /// The URL of HTTP, without a slash at its end.
+    /// The HTTP URL, without a trailing slash.
     http: String,
     /// Host and port of gRPC.
     grpc: Option<String>,
 }
 
 impl GatewayUrls {
-    /// Those of `admin.gateway_url` and `admin.grpc_url`, or else of the gateway's own listeners.
+    /// Takes the URLs from `admin.gateway_url` and `admin.grpc_url`, or else from the gateway's own listeners.
     pub fn of(config: &Config) -> Self {
         let Config { gateway, admin, .. } = config;
         let http = match &admin.gateway_url {
@@ -28,24 +28,24 @@ impl GatewayUrls {
         GatewayUrls { http, grpc }
     }
 
-    /// The URL of a chain over HTTP.
+    /// Returns the HTTP URL of a chain.
     pub fn http(&self, chain: &str) -> String {
         format!("{}/{chain}", self.http)
     }
 
-    /// The URL of a chain's stream.
+    /// Returns the WebSocket URL of a chain.
     pub fn ws(&self, chain: &str) -> String {
         let rest = self.http.strip_prefix("http").unwrap_or(&self.http);
         format!("ws{rest}/ws/{chain}")
     }
 
-    /// Host and port of gRPC, if the gateway serves it.
+    /// Returns host and port of gRPC, if the gateway serves it.
     pub fn grpc(&self) -> Option<&str> {
         self.grpc.as_deref()
     }
 }
 
-/// The address where this machine reaches a listener: for one on all addresses, the loopback address.
+/// Returns the address at which this machine reaches a listener: the loopback address for one on all addresses.
 fn reachable(mut listen: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() {
         let loopback = if listen.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
@@ -54,7 +54,7 @@ fn reachable(mut listen: SocketAddr) -> SocketAddr {
     listen
 }
 
-/// Host and port of a URL, which clients of gRPC want without scheme and path.
+/// Returns host and port of a URL, because gRPC clients expect neither scheme nor path.
 fn authority(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
     let host = rest.split('/').next().unwrap_or_default();

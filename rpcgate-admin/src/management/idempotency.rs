@@ -1,4 +1,4 @@
-//! The header `Idempotency-Key` of requests that create something.
+//! The `Idempotency-Key` header of requests that create something.
 
 use crate::management::action::idempotency::{KeptAnswer, MAX_KEY, Once, RequestParts, begin, forget, keep};
 use crate::management::app_state::AppState;
@@ -21,23 +21,22 @@ use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn}
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Required};
 
-/// The name of the header.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Marks an answer that was given before.
+/// The header that marks a repeated answer.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// How long an upload with a key may take once its file has come: less than its run is waited for, so that a file is not
-/// stored twice.
+/// The maximum time for storing an upload with a key once its file has arrived. It is shorter than the time for which a
+/// repeated request waits for the first one, so that a file is not stored twice.
 const STORE_TIME: Duration = Duration::from_secs(100);
 
-/// Whether the requests of an operation may have a key: it creates something.
+/// Reports whether the requests of an operation may have a key, because it creates something.
 pub(crate) fn takes_key(operation: &Operation) -> bool {
     operation.responses.responses.contains_key("201")
 }
 
-/// Whether the body of an operation is a file. Not every such request may hold its file in memory, so its handler carries
-/// it out [once](once_with_file) instead of the middleware.
+/// Reports whether the body of an operation is a file. Not every such request may hold its file in memory, so its
+/// handler applies the key with [`once_with_file`] instead of the middleware.
 pub(crate) fn is_upload(operation: &Operation) -> bool {
     match &operation.request_body {
         None | Some(RefOr::Ref(_)) => false,
@@ -45,7 +44,7 @@ pub(crate) fn is_upload(operation: &Operation) -> bool {
     }
 }
 
-/// The description of the header.
+/// Returns the description of the header.
 pub(crate) fn parameter() -> RefOr<Parameter> {
     let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(MAX_KEY));
     let key = key.pattern(Some("^[!-~]([ -~]*[!-~])?$"));
@@ -64,7 +63,7 @@ pub(crate) fn parameter() -> RefOr<Parameter> {
     )
 }
 
-/// Carries out a request with a small body that creates something once, if it has a key.
+/// Carries out a request with a small body only once, if it has a key and creates something.
 pub(crate) async fn once(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST || !has_key(request.headers()) {
         return next.run(request).await;
@@ -88,8 +87,8 @@ async fn once_by_key(app: Arc<AppState>, request: Request, next: Next) -> Result
     finish(app, run, work).await
 }
 
-/// Reads the file that is the body of a request of `user`, at most `max` bytes of it, and carries out `work` with it: once, as
-/// the run that it gets, if the request has a key. Of files, digests are compared.
+/// Reads the file that is the body of a request of `user`, at most `max` bytes, and passes it to `work`. If the request
+/// has a key, `work` also gets a run and is carried out only once. Files are compared by their digests.
 ///
 /// # Errors
 /// Those of [`read_file`] and of [`begin`].
@@ -124,20 +123,19 @@ where
     finish(app, run, work).await
 }
 
-/// Whether a request has a key.
 pub(crate) fn has_key(headers: &HeaderMap) -> bool {
     headers.contains_key(IDEMPOTENCY_KEY)
 }
 
-/// Decides whether a request of `user` with a key is carried out; `body` is its body, or the digest of a file.
+/// Decides whether a request of `user` with a key is carried out. `body` is its body, or the digest of a file.
 async fn begin_of(app: &AppState, user: &User, parts: &Parts, body: &[u8]) -> Result<Once, ActionError> {
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let compared = RequestParts { method: parts.method.as_str(), target, body };
     begin(app, user, key(&parts.headers)?, compared).await
 }
 
-/// Carries out the work of a run, and keeps its answer. The work is finished even if the client disconnects, so that its
-/// answer is there when the client asks again.
+/// Carries out the work of a run and stores its answer. The work is finished even if the client disconnects, so that
+/// the answer is available when the client retries.
 async fn finish(
     app: Arc<AppState>,
     run: Run,
@@ -148,7 +146,7 @@ async fn finish(
     done.map_err(|error| ActionError::Broken(format!("a request with a key ended early: {error}")))?
 }
 
-/// The key of a request.
+/// Returns the key of a request.
 fn key(headers: &HeaderMap) -> Result<&str, ActionError> {
     let mut given = headers.get_all(IDEMPOTENCY_KEY).into_iter();
     match (given.next().map(HeaderValue::to_str), given.next()) {
@@ -159,7 +157,7 @@ fn key(headers: &HeaderMap) -> Result<&str, ActionError> {
     }
 }
 
-/// An answer that was given before.
+/// Repeats a stored answer.
 fn again(kept: KeptAnswer) -> Result<Response, ActionError> {
     let mut answer = (kept.status, kept.body).into_response();
     let headers = answer.headers_mut();
@@ -173,7 +171,7 @@ fn again(kept: KeptAnswer) -> Result<Response, ActionError> {
     Ok(answer)
 }
 
-/// Keeps the answer of a run, or forgets the run.
+/// Stores the answer of a run, or forgets the run.
 async fn settle(app: &AppState, run: &Run, answer: Response) -> Result<Response, ActionError> {
     let status = answer.status();
     if !status.is_success() {
@@ -193,7 +191,7 @@ async fn settle(app: &AppState, run: &Run, answer: Response) -> Result<Response,
     Ok(Response::from_parts(head, Body::from(body)))
 }
 
-/// The request was carried out, so its client gets its answer even if that cannot be kept.
+/// Logs that an answer could not be stored. The request was carried out, so its client gets the answer.
 fn warn(kept: Result<(), ActionError>) {
     if let Err(error) = kept {
         tracing::warn!(%error, "the answer to a request with an idempotency key could not be kept");

@@ -1,5 +1,5 @@
-//! The Prometheus metrics at `telemetry.listen`: requests by route, mails, deliveries of webhooks, the watched chains, and
-//! whether the database answers. Names and labels are listed in `docs/watching.md`.
+//! The Prometheus metrics at `telemetry.listen`: requests by route, mails, webhook deliveries, the watched chains, and
+//! whether the database answers. `docs/watching.md` lists the names and labels.
 
 use crate::management::app_state::AppState;
 use crate::management::request_metrics::Requests;
@@ -21,9 +21,8 @@ use rpcgate_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the database may take to answer before it counts as down.
+/// The time within which the database must answer. Otherwise it counts as down.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// Seven days in microseconds.
 const WEEK: u64 = 7 * 86_400 * 1_000_000;
 
 struct Page {
@@ -36,7 +35,7 @@ struct Page {
     clock: Arc<dyn Clock>,
 }
 
-/// The metrics endpoint, at `/metrics`: the counters of requests and mails, and whether the database answers.
+/// Builds the metrics endpoint at `/metrics`.
 pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> Router {
     let mut all = Registry::default();
     all.register_collector(Box::new(ProgramMetrics));

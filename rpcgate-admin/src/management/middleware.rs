@@ -1,4 +1,4 @@
-//! What applies to every request: a deadline, an identifier, security headers for browsers, and an answer even if a
+//! Middleware for every request: a deadline, an identifier, security headers for browsers, and an answer even if a
 //! handler panics.
 
 use crate::management::app_state::{AppState, Settings};
@@ -24,33 +24,32 @@ use std::time::Duration;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
-/// Deadline of a request.
+/// The deadline of a request.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 
-/// Deadline of a request that uploads a file: for the file to arrive, to be checked and to be stored.
+/// The deadline of an upload: for the file to arrive, to be checked and to be stored.
 const UPLOAD_TIME: Duration = Duration::from_secs(180);
 
-/// The ends of the routes to which files are uploaded: those of the API, and those of the pages.
+/// The ends of the upload routes of the API and of the pages.
 const UPLOADS: [&str; 2] = ["/attachments", "/files"];
 
-/// Identifies a request in logs.
+/// The header that identifies a request in logs.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Response headers that pages of another origin may read.
+/// The response headers that cross-origin pages may read.
 const EXPOSED: &str =
     "content-disposition, etag, idempotency-replayed, link, retry-after, x-request-id, x-truncated";
 
 struct Middleware {
     clock: Arc<dyn Clock>,
-    /// The only other origin whose pages may call the API: the dashboard's, if one is configured.
+    /// The only other origin whose pages may call the API: the dashboard's, if it is configured.
     origin: Option<HeaderValue>,
-    /// Whether users connect over TLS.
+    /// True if users connect over TLS.
     secure: bool,
     requests: Requests,
     traces: Option<RequestTraces>,
 }
 
-/// Wraps `router` in the middleware.
 pub(crate) fn wrap(router: Router, app: &AppState) -> Router {
     let settings = &app.settings;
     let middleware = Arc::new(Middleware {

@@ -1,7 +1,8 @@
 //! The management API and its pages: permissions, rules, and the JSON and HTML interfaces.
 //!
-//! [`router`] lists every route with its [`access`]. [`action`] holds the rules; [`api`] is their JSON interface and
-//! `page` their HTML interface. SQL is in [`store`](rpcgate_store), and the services that run these routes are in [`services`](crate::services).
+//! [`router`] lists every route with its [`access`]. [`action`] contains the rules; [`api`] is their JSON interface and
+//! `page` their HTML interface. SQL is in [`store`](rpcgate_store), and the services that run these routes are in
+//! [`services`](crate::services).
 
 pub mod access;
 pub mod action;

@@ -1,7 +1,7 @@
-//! The description of the API: OpenAPI 3.0.3 (specification, "Versioning").
+//! The OpenAPI 3.0.3 description of the API (specification, "Versioning").
 //!
-//! The handlers describe it as 3.1. Parts that 3.0 expresses differently are converted, and parts common to all operations
-//! are added by rule instead of being repeated at each.
+//! The handlers describe it as 3.1. Parts that 3.0 expresses differently are converted, and parts common to all
+//! operations are added by rule.
 
 use crate::management::access::LEAST_ROLE;
 use crate::management::error::{ErrorBody, ErrorCode};
@@ -14,7 +14,7 @@ const SCHEME: &str = "bearer";
 const EMPTY_IS_LEFT_OUT: &str = "usage";
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-/// A document without operations, for the API at `url`.
+/// Returns a document without operations, for the API at `url`.
 pub fn head(url: &str) -> OpenApi {
     let mut info = Info::new("rpcgate management API", env!("CARGO_PKG_VERSION"));
     info.description = Some(
@@ -34,9 +34,9 @@ pub fn head(url: &str) -> OpenApi {
         .build()
 }
 
-/// `collected` as OpenAPI 3.0.3, completed with the parts common to all operations.
+/// Converts `collected` to OpenAPI 3.0.3 and adds the parts common to all operations.
 pub fn finished(collected: &OpenApi) -> Value {
-    // A document consists of texts, numbers and lists, which JSON can always represent.
+    // The document consists of strings, numbers and lists, which JSON can always represent.
     let mut document = serde_json::to_value(collected).unwrap_or_default();
     document["openapi"] = VERSION.into();
     if let Some(license) = document.pointer_mut("/info/license").and_then(Value::as_object_mut) {
@@ -56,7 +56,7 @@ pub fn finished(collected: &OpenApi) -> Value {
     document
 }
 
-/// Adds the meanings of the codes, which a list of words has no place for.
+/// Adds the meanings of the codes, which an enum schema cannot express.
 fn explain_codes(schema: &mut Value) {
     let word = |code: &ErrorCode| serde_json::to_value(code).unwrap_or_default();
     let lines = ErrorCode::ALL.iter().map(|code| {
@@ -80,7 +80,7 @@ fn complete(operation: &mut Value, method: &str, has_id: bool) {
     let has_query = operation["parameters"]
         .as_array()
         .is_some_and(|parameters| parameters.iter().any(|parameter| parameter["in"] == "query"));
-    // An operation without a body refuses one that says something.
+    // An operation without a body refuses one that is not empty.
     let reads_body = method != "get";
     let has_condition = operation["parameters"]
         .as_array()
@@ -145,7 +145,7 @@ fn downgrade(value: &mut Value) {
                 match name.as_str() {
                     // The names of properties are ours and may equal keywords of schemas.
                     "properties" => object(member).for_each(|(_, schema)| downgrade(schema)),
-                    // The values of these are data.
+                    // The values of these keywords are data.
                     "example" | "examples" | "default" | "enum" | "const" => {}
                     _ => downgrade(member),
                 }

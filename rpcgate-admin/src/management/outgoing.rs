@@ -1,7 +1,7 @@
-//! Requests to services of others, such as the verifier of a challenge.
+//! Requests to third-party services, such as the verifier of a challenge.
 //!
-//! Each request has a connection, a deadline and a bounded answer of its own, and no redirect is followed, so that a
-//! service that fails can neither hold nor mislead us.
+//! Each request has its own connection, a deadline and a size limit on the answer, and no redirect is followed, so that
+//! a broken service can neither block nor mislead us.
 
 use crate::management::egress::tls::client_config;
 use bytes::Bytes;
@@ -21,34 +21,34 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Bytes of an answer, at most.
+/// The maximum size of an answer in bytes.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// Why a service gave no answer.
+/// The reason why a service gave no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutgoingError {
-    /// The URL cannot be called: it is no `https` URL, and no `http` URL of this machine. The text does not repeat it.
+    /// The URL is neither an `https` URL nor an `http` URL of this machine. The text does not repeat it.
     #[error("must begin with https://, or with http:// and name this machine")]
     Url,
     /// TLS cannot be set up.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
-    /// There is no connection, or it broke.
+    /// The connection failed or broke.
     #[error("no connection: {0}")]
     Connect(#[from] io::Error),
-    /// What came is no HTTP answer, or it broke off.
+    /// The answer is not HTTP, or broke off.
     #[error("no answer: {0}")]
     Answer(#[from] hyper::Error),
     /// The answer is larger than 64 KiB.
     #[error("the answer is too large")]
     TooLarge,
-    /// It took too long.
+    /// The deadline passed.
     #[error("no answer within {0:?}")]
     Late(Duration),
 }
 
-/// Sends requests to services of others. Clones share the TLS configuration, which trusts the public certificate
+/// Sends requests to third-party services. Clones share the TLS configuration, which trusts the public certificate
 /// authorities.
 #[derive(Clone)]
 pub struct OutgoingClient {
@@ -62,7 +62,7 @@ impl std::fmt::Debug for OutgoingClient {
 }
 
 impl OutgoingClient {
-    /// A client without connections.
+    /// Sets up TLS.
     ///
     /// # Errors
     /// [`OutgoingError::Tls`].
@@ -71,8 +71,8 @@ impl OutgoingClient {
         Ok(OutgoingClient { tls: TlsConnector::from(Arc::new(tls)) })
     }
 
-    /// Posts a form to `url`, with further `headers`, and returns the status and the body of the answer, which must
-    /// be complete within `limit`.
+    /// Posts a form to `url` with additional `headers`. Returns the status and the body of the answer, which must be
+    /// complete within `limit`.
     ///
     /// # Errors
     /// [`OutgoingError`]. The service may have acted on the form nevertheless, unless there was no connection.
@@ -115,7 +115,7 @@ async fn send<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     request: Request<Full<Bytes>>,
 ) -> Result<(StatusCode, Bytes), OutgoingError> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with this request, whose errors tell what went wrong on it.
+    // The task ends with this request, which reports the connection's errors.
     let _connection = AbortOnDropHandle::new(tokio::spawn(async move { drop(connection.await) }));
     let (head, body) = sender.send_request(request).await?.into_parts();
     match Limited::new(body, MAX_ANSWER).collect().await {
@@ -128,21 +128,18 @@ async fn send<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     }
 }
 
-/// The URL of a service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceUrl {
     tls: bool,
     /// The name or address to connect to, without brackets.
     name: String,
     port: u16,
-    /// The `Host` header.
     host: HeaderValue,
-    /// Path and query.
     path: String,
 }
 
 impl ServiceUrl {
-    /// Reads a URL. What is sent may be secret, so it must be `https`, except on this machine.
+    /// Parses a URL. The request may contain secrets, so the URL must be `https`, except on this machine.
     ///
     /// # Errors
     /// [`OutgoingError::Url`].
@@ -180,8 +177,8 @@ pub(crate) mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-    /// A service on a socket of this machine, which answers each request with what `answer` makes of its body, or
-    /// never if that is `None`. It reports the requests, each as it came.
+    /// Runs a service on a socket of this machine. It answers each request with the result of `answer` for its body, or
+    /// never if that is `None`, and reports each request unchanged.
     pub(crate) async fn service(
         answer: impl Fn(&str) -> Option<String> + Send + 'static,
     ) -> (String, UnboundedReceiver<String>) {
@@ -203,7 +200,6 @@ pub(crate) mod tests {
         (url, requests)
     }
 
-    /// An answer with this JSON text.
     pub(crate) fn json(text: &str) -> String {
         format!(
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
@@ -276,7 +272,7 @@ pub(crate) mod tests {
         assert!(matches!(large, Err(OutgoingError::TooLarge)), "{large:?}");
         let (fits, _requests) = service(|_| Some(json(&"x".repeat(MAX_ANSWER)))).await;
         assert_eq!(post(&fits, SOON).await.unwrap().1.len(), MAX_ANSWER);
-        // It does not listen, and nothing else gets its port.
+        // It does not listen, and no other socket gets its port.
         let mute = tokio::net::TcpSocket::new_v4().unwrap();
         mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let nobody = mute.local_addr().unwrap();

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{ParameterIn, PathItem, Paths};
 
-/// The query parameters that operations accept: exactly those that the OpenAPI document lists.
+/// The query parameters that operations accept: exactly those in the OpenAPI document.
 #[derive(Clone, Debug)]
 pub(super) struct QueryParameters(Arc<[(Method, Vec<String>)]>);
 
 impl QueryParameters {
-    /// Those of the operations at these paths.
+    /// Collects the parameters of the operations at these paths.
     pub(super) fn of(paths: &Paths) -> Self {
         let mut known = Vec::new();
         for PathItem { get, put, post, delete, .. } in paths.paths.values() {
@@ -34,7 +34,7 @@ impl QueryParameters {
         QueryParameters(known.into())
     }
 
-    /// Checks the names in a query: a misspelt name would otherwise be ignored, and another question answered.
+    /// Checks the names in a query. A misspelt name would otherwise be ignored and give a wrong answer.
     fn check(&self, method: &Method, query: &str) -> Result<(), ActionError> {
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let Some((_, known)) = self.0.iter().find(|(its, _)| its == method) else { return Ok(()) };
@@ -49,7 +49,7 @@ impl QueryParameters {
     }
 }
 
-/// Refuses a request with a parameter that is not known.
+/// Refuses a request with an unknown parameter.
 pub(super) async fn expect_known(
     State(known): State<QueryParameters>,
     request: Request,

@@ -1,4 +1,4 @@
-//! The counts of answered requests.
+//! Counters of answered requests.
 
 use http::{Method, StatusCode};
 use prometheus_client::metrics::counter::Counter;
@@ -6,14 +6,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use std::time::Duration;
 
-/// Upper bounds of the duration buckets, in seconds.
+/// The upper bounds of the duration buckets in seconds.
 const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0];
-/// The label for paths that are not routes and methods that no route has.
+/// The label for paths that are not routes, and for methods that no route has.
 const NONE: &str = "(none)";
 
 pub(super) type Labels = Vec<(&'static str, String)>;
 
-/// Answered requests. Clones share the counters.
+/// Metrics of answered requests. Clones share the counters.
 #[derive(Clone, Debug)]
 pub struct Requests {
     pub(super) answered: Family<Labels, Counter>,
@@ -28,7 +28,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Counts a request for `route`, as it is declared; `None` for a path that is not a route.
+    /// Counts a request for `route` as it is declared, or `None` for a path that is not a route.
     pub(crate) fn count(&self, route: Option<&str>, method: &Method, status: StatusCode, took: Duration) {
         let route = route.unwrap_or(NONE).to_owned();
         let known = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS];

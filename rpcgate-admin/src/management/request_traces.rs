@@ -1,5 +1,5 @@
-//! The spans of requests (`telemetry.otlp`): one for each that has ended. A span has the route, and nothing of the path, the
-//! query, the headers or the body.
+//! The trace spans of requests (`telemetry.otlp`), one for each answered request. A span contains the route, but no
+//! part of the path, the query, the headers or the body.
 
 use http::{Extensions, HeaderMap, Method, StatusCode};
 use prometheus_client::collector::Collector;
@@ -18,42 +18,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The name of the program in traces.
 const PROGRAM: &str = "rpcgate-admin";
 
-/// What a span says instead of a method that no route has.
+/// The method in spans for methods that no route has.
 const OTHER: &str = "_OTHER";
 
-/// Routes that are asked all the time.
+/// Routes of health checks, which are not traced.
 const UNTRACED: [&str; 2] = ["/healthz", "/readyz"];
 
-/// Which requests are traced, and the queue of those that have ended. Clones share it.
+/// The sampling of requests and the queue of ended ones. Clones share it.
 #[derive(Clone, Debug)]
 pub struct RequestTraces {
     sampling: TraceSampling,
     queue: SpanQueue<TracedAnswer>,
 }
 
-/// Whether a request was found to be of a user who is logged in. Clones share it: one is in the extensions of the request, so
-/// that it is known also of a request that is given up.
+/// The mark of a request from a logged-in user. Clones share it: one is in the extensions of the request, so that the
+/// mark is also known for a cancelled request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UserMark(Arc<AtomicBool>);
 
 impl UserMark {
-    /// Notes that the request with these extensions is of a user, if anyone wants to know.
+    /// Marks the request with these extensions as a user's, if it is traced.
     pub(crate) fn set(extensions: &Extensions) {
         if let Some(UserMark(is_user)) = extensions.get() {
             is_user.store(true, Relaxed);
         }
     }
 
-    /// Whether it is.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Relaxed)
     }
 }
 
-/// A request that was answered, whose span is to be written.
+/// An answered request whose span will be written.
 #[derive(Debug)]
 struct TracedAnswer {
     trace: CallTrace,
@@ -66,7 +64,7 @@ struct TracedAnswer {
 }
 
 impl RequestTraces {
-    /// Starts to send traces, if `settings` name a collector.
+    /// Starts to send traces if `settings` name a collector.
     ///
     /// # Errors
     /// [`BadCollector`]
@@ -81,7 +79,8 @@ impl RequestTraces {
         Ok(Some((RequestTraces { sampling, queue }, exporter)))
     }
 
-    /// The trace of a request to this route, if it may be recorded, and a mark for its extensions.
+    /// Starts the trace of a request to this route, if it may be recorded. Also returns a mark for the request's
+    /// extensions.
     pub(crate) fn begin(
         &self,
         request: RequestId,
@@ -95,8 +94,8 @@ impl RequestTraces {
         Some((trace, UserMark::default()))
     }
 
-    /// Puts the span of an answered request into the queue. That the client wants it decides only if it is a user's: others
-    /// could fill the queue.
+    /// Queues the span of an answered request. The client's wish for a trace counts only from logged-in users, because
+    /// others could fill the queue.
     pub(crate) fn end(
         &self,
         (trace, user): (CallTrace, UserMark),
@@ -112,7 +111,7 @@ impl RequestTraces {
         self.queue.push(1, || TracedAnswer { trace, request, arrival, took, method, route, status });
     }
 
-    /// The metric of what became of the spans.
+    /// Returns the metric of the outcomes of spans.
     pub(super) fn metric(&self) -> Box<dyn Collector> {
         Box::new(TraceMetric(self.clone()))
     }

@@ -27,14 +27,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-/// Where the API is (specification, "Versioning").
+/// The base path of the API (specification, "Versioning").
 pub const BASE: &str = "/api/v1";
 
 type ApiRouter = OpenApiRouter<Arc<AppState>>;
 
-/// The API, each route with its access.
+/// Builds the API, with the access of each route.
 ///
-/// Each group has a function of its own: unoptimised, all of them in one would need half of a thread's stack.
+/// Each group has its own function: unoptimised, one function for all would need half of a thread's stack.
 pub fn api(guard: &RouteGuard) -> ApiRouter {
     type Group = fn(ApiRouter, &RouteGuard) -> ApiRouter;
     let groups: [Group; 8] = [
@@ -50,7 +50,6 @@ pub fn api(guard: &RouteGuard) -> ApiRouter {
     groups.into_iter().fold(passkeys(guard), |api, add_group| add_group(api, guard))
 }
 
-/// The routes of accounts, sessions and factors.
 fn account_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
     api.routes(guard.anyone(routes!(accounts::challenge)))
         .routes(guard.anyone(routes!(accounts::register)))
@@ -81,7 +80,6 @@ fn account_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         .routes(guard.reader(routes!(audit::list)))
 }
 
-/// The routes of tenants, projects and keys.
 fn tenant_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
     api.routes(guard.member(Permission::Read, routes!(tenants::list)))
         .routes(guard.member(Permission::Read, routes!(tenants::get)))
@@ -113,7 +111,6 @@ fn tenant_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         ))
 }
 
-/// The routes of webhooks.
 fn webhook_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
     api.routes(guard.member(Permission::Read, routes!(webhooks::list)))
         .routes(guard.member(Permission::ManageWebhooks, routes!(webhooks::create)))
@@ -131,7 +128,6 @@ fn webhook_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         .routes(guard.member(Permission::Read, routes!(chain_events::list)))
 }
 
-/// The routes of support.
 fn support_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
     api.routes(guard.member(Permission::Read, routes!(tickets::list)))
         .routes(guard.member(Permission::ManageTickets, routes!(tickets::create)))
@@ -146,7 +142,6 @@ fn support_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         .routes(guard.member(Permission::Read, routes!(ticket_attachments::get)))
 }
 
-/// The routes of billing.
 fn billing_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
     api.routes(guard.member(Permission::ReadBilling, routes!(billing::show)))
         .routes(guard.member(Permission::ReadBilling, routes!(invoices::list)))
@@ -154,7 +149,6 @@ fn billing_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         .routes(guard.member(Permission::ManageBilling, routes!(checkouts::create)))
 }
 
-/// The routes of operators.
 fn operator_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
     api.routes(guard.operator(routes!(operator::audit::list)))
         .routes(guard.operator(routes!(operator::tenants::list)))
@@ -214,14 +208,13 @@ fn operator_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         )))
 }
 
-/// The routes of what anybody with an account may list.
+/// Routes that every user may read.
 fn catalog_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
     api.routes(guard.reader(routes!(plans::list)))
         .routes(guard.reader(routes!(chains::list)))
         .routes(guard.reader(routes!(roles::list)))
 }
 
-/// The routes of usage.
 fn usage_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
     api.routes(guard.member(Permission::Read, routes!(usage::view)))
         .routes(guard.reader(routes!(usage::of_tenant)))
@@ -231,7 +224,6 @@ fn usage_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         .routes(guard.reader(routes!(explain::get)))
 }
 
-/// The routes of passkeys.
 fn passkeys(guard: &RouteGuard) -> ApiRouter {
     use crate::management::api::passkeys;
     OpenApiRouter::default()
@@ -244,24 +236,22 @@ fn passkeys(guard: &RouteGuard) -> ApiRouter {
         .routes(guard.anyone(routes!(passkeys::finish_log_in)))
 }
 
-/// Answers a request that has no route.
 async fn no_route(State(app): State<Arc<AppState>>, request: Request) -> Response {
     page::missing::no_page(&app, request.into_parts().0, ActionError::NotFound("path")).await
 }
 
-/// Answers a request whose route has other methods.
 async fn no_method(State(app): State<Arc<AppState>>, request: Request) -> Response {
     page::missing::no_page(&app, request.into_parts().0, ActionError::NotAllowed).await
 }
 
-/// Everything that the management side serves. Cancelling `leaving` ends readiness.
+/// Builds all routes of the management side. Cancelling `leaving` ends readiness.
 pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
     let described = OpenApiRouter::with_openapi(openapi::head(&app.settings.api_url));
     let (api, document) = described.nest(BASE, api(&RouteGuard::new(app))).split_for_parts();
     let document = Bytes::from(openapi::finished(&document).to_string());
     let specification = get(async move || ([(CONTENT_TYPE, JSON)], document.clone()));
-    // All URLs are relative, so that it works below a path of another host.
-    // The validator is a service of others, which would get the address of this one.
+    // All URLs are relative, so that the page works below a path of a different host. The validator is a third-party
+    // service that would learn the address of this one.
     let config = Config::new([format!("..{OPENAPI}")]).validator_url("none");
     let swagger = SwaggerUi::new("/swagger").config(config);
     let policy = swagger_policy(&app.settings.api_url);
@@ -285,7 +275,7 @@ pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
     middleware::wrap(router, app)
 }
 
-/// An answer of the page that shows the OpenAPI document, as this service gives it.
+/// Sets `policy` on an answer of the Swagger page, and replaces its 404 and its redirect by ours.
 fn browsed(mut answer: Response, policy: HeaderValue) -> Response {
     if answer.status() == StatusCode::NOT_FOUND {
         answer = ActionError::NotFound("path").into_response();
@@ -297,8 +287,9 @@ fn browsed(mut answer: Response, policy: HeaderValue) -> Response {
     answer
 }
 
-/// What the page that shows the OpenAPI document may load: its own files, and answers of the API, which may be at another
-/// host. It has the origin of the dashboard, and so of its sessions. Its scripts set the styles of single elements.
+/// Returns the content security policy of the Swagger page. It may load its own files and answers of the API, which may
+/// be on another host. It has the origin of the dashboard, and so its sessions. Its scripts set the styles of single
+/// elements.
 fn swagger_policy(api_url: &str) -> HeaderValue {
     let api = api_url.parse::<Uri>().ok();
     let api = api.and_then(|api| Some(format!(" {}://{}", api.scheme_str()?, api.authority()?)));

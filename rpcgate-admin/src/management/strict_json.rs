@@ -10,19 +10,19 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
-/// Bytes of a body, at most.
+/// The maximum size of a body in bytes.
 pub(crate) const MAX_BODY: usize = 64 << 10;
 
 /// Parses a body that is a JSON object.
 ///
 /// # Errors
-/// What is wrong, with the name of the member, for people. Values are not repeated, because they may be secrets.
+/// The error for the user, with the name of the member. It does not repeat values, because they may be secrets.
 pub(crate) fn of_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     let object = serde_json::from_slice::<Object>(body).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => "the body must be a JSON object".to_owned(),
         _ => "the body is not JSON".to_owned(),
     })?;
-    // PostgreSQL cannot store it in a text, and no honest client sends it.
+    // PostgreSQL cannot store NUL in a text, and no honest client sends it.
     if let Some((name, _)) = object.0.iter().find(|(_, value)| holds_nul(value)) {
         return Err(nul(name));
     }
@@ -63,7 +63,7 @@ fn read<'q, T: DeserializeOwned, V: Deserializer<'q, Error = Error>>(
         .map_err(|error| sentence(&at.borrow(), &error.to_string()))
 }
 
-/// Deserialises a member that is an object. Serde alone would also accept an array with the values of its fields.
+/// Deserialises a member that is an object. Serde alone would also accept an array of its fields' values.
 ///
 /// # Errors
 /// Those of the object's fields.
@@ -72,7 +72,7 @@ pub(crate) fn object<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserialize
     serde_json::from_value(Value::Object(members)).map_err(D::Error::custom)
 }
 
-/// The same for a member that may be null.
+/// Like [`object`], for a member that may be null.
 ///
 /// # Errors
 /// Those of the object's fields.
@@ -85,7 +85,7 @@ pub(crate) fn optional_object<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     serde_json::from_value(Value::Object(members)).map(Some).map_err(D::Error::custom)
 }
 
-/// The same for a member that is a list of objects.
+/// Like [`object`], for a member that is a list of objects.
 ///
 /// # Errors
 /// Those of the objects' fields.
@@ -211,7 +211,7 @@ impl<'q> Deserializer<'q> for Text<'q> {
     }
 }
 
-/// Serde's message about the member `at` as a sentence, without the value.
+/// Turns Serde's message about the member `at` into a sentence without the value.
 fn sentence(at: &str, error: &str) -> String {
     let expected = || error.rsplit_once(", expected ").map(|(_, expected)| expected);
     let subject = if at.is_empty() { "the body".to_owned() } else { format!("`{at}`") };
@@ -237,7 +237,7 @@ fn sentence(at: &str, error: &str) -> String {
     if is_about_itself { text } else { format!("{subject}: {text}") }
 }
 
-/// Serde's name of a kind of value, for people.
+/// Returns a readable name for Serde's name of a kind of value.
 fn kind(expected: &str) -> Cow<'_, str> {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "isize" => {

@@ -1,4 +1,4 @@
-//! What the watcher of chains has done, and how far it is.
+//! Metrics of the chain watcher.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -8,7 +8,7 @@ use rpcgate_store::MatchedEvent;
 
 type Labels = Vec<(&'static str, &'static str)>;
 
-/// The metrics of the watcher, by chain. Clones share them.
+/// Metrics of the watcher, by chain. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct WatchMetrics {
     height: Family<Labels, Gauge>,
@@ -32,7 +32,6 @@ fn gauge(value: u64) -> i64 {
 }
 
 impl WatchMetrics {
-    /// Shows them at the metrics endpoint.
     pub(crate) fn register(&self, registry: &mut Registry) {
         let r = registry;
         r.register("watched_height", "The newest block whose events are stored", self.height.clone());
@@ -51,7 +50,7 @@ impl WatchMetrics {
         r.register("unread_blocks", help, self.unread.clone());
     }
 
-    /// The chain was followed up to this height.
+    /// Records that the chain was followed up to this height.
     pub(crate) fn followed(&self, chain: &'static str, height: u64, behind: u64, lag_seconds: i64) {
         let labels = labels(chain);
         self.height.get_or_create(&labels).set(gauge(height));
@@ -59,7 +58,7 @@ impl WatchMetrics {
         self.lag.get_or_create(&labels).set(lag_seconds.max(0));
     }
 
-    /// The chain is not followed here any more.
+    /// Removes the gauges of a chain that is no longer followed here.
     pub(crate) fn forget(&self, chain: &'static str) {
         let labels = labels(chain);
         for gauges in [&self.height, &self.behind, &self.lag] {
@@ -67,40 +66,38 @@ impl WatchMetrics {
         }
     }
 
-    /// These events were stored.
+    /// Counts stored events.
     pub(crate) fn told(&self, chain: &'static str, events: &[MatchedEvent]) {
         events.iter().for_each(|event| self.count(chain, event.event.kind.name()));
     }
 
-    /// One event of this type was stored.
     pub(crate) fn count(&self, chain: &'static str, event_type: &'static str) {
         self.events.get_or_create(&vec![("chain", chain), ("event_type", event_type)]).inc();
     }
 
-    /// This many deliveries were not made.
+    /// Counts deliveries that were not made.
     pub(crate) fn withheld(&self, chain: &'static str, deliveries: u64) {
         if deliveries > 0 {
             self.withheld.get_or_create(&labels(chain)).inc_by(deliveries);
         }
     }
 
-    /// This many blocks were taken back together.
+    /// Counts a reorganisation that removed `depth` blocks.
     pub(crate) fn reorganised(&self, chain: &'static str, depth: usize) {
         self.reorganisations.get_or_create(&labels(chain)).inc();
         self.taken_back.get_or_create(&labels(chain)).inc_by(depth as u64);
     }
 
-    /// No known block is part of the chain any more.
+    /// Counts that no known block is part of the chain any more.
     pub(crate) fn lost(&self, chain: &'static str) {
         self.lost.get_or_create(&labels(chain)).inc();
     }
 
-    /// A block was told without its events.
+    /// Counts a block whose events could not be read.
     pub(crate) fn unread(&self, chain: &'static str) {
         self.unread.get_or_create(&labels(chain)).inc();
     }
 
-    /// This many blocks were skipped.
     pub(crate) fn skipped(&self, chain: &'static str, blocks: u64) {
         self.skipped.get_or_create(&labels(chain)).inc_by(blocks);
     }
