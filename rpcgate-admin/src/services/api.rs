@@ -1,4 +1,4 @@
-//! The service that listens: the management API.
+//! The service that serves the management API.
 
 use super::connection::{Activity, ClientStream, serve};
 use crate::management::app_state::AppState;
@@ -18,15 +18,15 @@ use tokio::net::TcpStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// Connections that may be open at once.
+/// The maximum number of open connections.
 const CONNECTIONS: usize = 1_024;
-/// Connections of metrics scrapers that may be open at once.
+/// The maximum number of open connections of metrics scrapers.
 const SCRAPERS: usize = 16;
-/// How long a TLS handshake may take.
+/// The timeout of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Connections that the system may queue until they are accepted.
+/// The number of connections that the system queues until they are accepted.
 const BACKLOG: u32 = 1_024;
-/// The whole response to a connection beyond the limit.
+/// The whole response to a connection above the limit.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 64\r\n\
     retry-after: 1\r\nconnection: close\r\n\r\n{\"error\":\"service temporarily unavailable\",\"code\":\"unavailable\"}";
@@ -43,7 +43,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// Serves `app` at `listen`, over TLS with a certificate; port 0 picks a free one.
+    /// Serves `app` at `listen`, with TLS if there is a certificate. Port 0 picks a free one.
     ///
     /// # Errors
     /// The system's error for the address.
@@ -55,7 +55,7 @@ impl Api {
         Api::within(app, listen, certificate, CONNECTIONS)
     }
 
-    /// Serves the metrics at `listen`, those of the certificate among them.
+    /// Serves the metrics at `listen`, including those of the certificate.
     ///
     /// # Errors
     /// The system's error for the address.
@@ -107,12 +107,12 @@ impl Api {
         Ok(Api { addr, router, grace, leave, cut: cut.drop_guard(), tasks })
     }
 
-    /// The address on which it listens.
+    /// Returns the address on which it listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Serves `app` from the next request on, on open connections as well.
+    /// Serves `app` from the next request on, also on open connections.
     pub fn serve(&self, app: &Arc<AppState>) {
         self.router.store(Arc::new(router(app, &self.leave)));
     }
@@ -134,12 +134,12 @@ impl Api {
     }
 }
 
-/// What connections begin with, before HTTP.
+/// The start of a connection, before HTTP.
 #[derive(Clone)]
 struct Preamble {
-    /// The peers that name their clients.
+    /// The peers that may name their clients with the PROXY protocol.
     proxies: ProxyPeers,
-    /// The certificate for TLS, if that is spoken.
+    /// The certificate, if TLS is used.
     certificate: Option<Arc<Certificate>>,
 }
 
@@ -173,7 +173,6 @@ impl ApiConnections {
     }
 }
 
-/// Serves a connection from its first byte.
 async fn converse(
     mut stream: TcpStream,
     peer: SocketAddr,

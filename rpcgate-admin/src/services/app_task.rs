@@ -1,4 +1,4 @@
-//! A task that works in the background with the state of the management side.
+//! A background task that works with the state of the management side.
 
 use crate::management::app_state::AppState;
 use arc_swap::ArcSwap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// The state with which a task works now.
+/// The state that a task currently uses.
 pub(super) type CurrentApp = Arc<ArcSwap<AppState>>;
 
 /// A running task. Dropping it asks the task to end.
@@ -20,7 +20,7 @@ pub(super) struct AppTask {
 }
 
 impl AppTask {
-    /// Starts `work`, which has to end soon after the token that it gets is cancelled.
+    /// Starts `work`, which must end soon after its token is cancelled.
     pub(super) fn start<W: Future<Output = ()> + Send + 'static>(
         app: &Arc<AppState>,
         work: impl FnOnce(CurrentApp, CancellationToken) -> W,
@@ -31,12 +31,12 @@ impl AppTask {
         AppTask { app, leave: leave.drop_guard(), work }
     }
 
-    /// Lets the task work as `app` is configured from now on, on the same databases.
+    /// Makes the task use `app` from now on, on the same databases.
     pub(super) fn serve(&self, app: &Arc<AppState>) {
         self.app.store(app.clone());
     }
 
-    /// Asks the task to end, and waits for its end.
+    /// Asks the task to end, and waits for it.
     pub(super) fn stop(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             drop(self.leave);

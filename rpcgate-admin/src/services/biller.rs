@@ -1,4 +1,4 @@
-//! The task that closes months, issues invoices, and reminds of them.
+//! The task that closes months, issues invoices and sends reminders.
 
 use super::app_task::{AppTask, CurrentApp};
 use crate::management::action::billing::closing::{MonthsClosed, close_months};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The pause between two looks at the databases.
+/// The pause between two checks of the databases.
 const INTERVAL: Duration = Duration::from_secs(300);
 
-/// Starts to bill the tenants of `app`. It stops even in the middle: what is not done is done after the next start, and
+/// Starts to bill the tenants of `app`. It stops even in the middle of its work. The next start does the rest, and
 /// nothing twice.
 pub(super) fn start(app: &Arc<AppState>) -> AppTask {
     every(INTERVAL, app)

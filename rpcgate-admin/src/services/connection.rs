@@ -1,4 +1,4 @@
-//! A client's connection: HTTP/1 or HTTP/2, as its first bytes say.
+//! A client's connection: HTTP/1 or HTTP/2, according to its first bytes.
 
 use super::drained_body::DrainedBody;
 use arc_swap::ArcSwap;
@@ -21,36 +21,36 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// Deadline of a request head, and of the first request of a connection.
+/// The deadline of a request head, and of the first request of a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may be idle, at least; at most twice as long.
+/// The minimum idle time of a connection. The maximum is twice as long.
 const IDLE: Duration = Duration::from_secs(75);
-/// How long a connection may take to end gracefully.
+/// The deadline of a graceful shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a head over HTTP/1, and of all header fields over HTTP/2.
+/// The maximum size of an HTTP/1 head, and of all HTTP/2 header fields, in bytes.
 const MAX_HEAD: usize = 32 << 10;
-/// Concurrent streams of an HTTP/2 connection.
+/// The maximum number of concurrent streams of an HTTP/2 connection.
 const STREAMS: u32 = 100;
 
-/// The requests of a connection, and whether their answers get through.
+/// Counters of the requests of a connection, and of the progress of their answers.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     begun: AtomicU64,
-    /// Requests whose answer has begun.
+    /// Requests whose answer has started.
     ended: AtomicU64,
-    /// Times that the client's side has taken something.
+    /// Successful writes to the client.
     written: AtomicU64,
 }
 
 impl Activity {
-    /// Waits until the connection has been idle for too long. One that is still sending an answer is not idle, however
-    /// slowly its client reads, but one whose client has stopped reading is.
+    /// Waits until the connection has been idle for too long. A connection that is sending an answer is not idle, even
+    /// if its client reads slowly, unless the client has stopped reading.
     async fn idle(&self) {
         let (mut timeout, mut before) = (HEAD_TIMEOUT, (0, 0));
         loop {
             tokio::time::sleep(timeout).await;
             let (begun, written) = (self.begun.load(Relaxed), self.written.load(Relaxed));
-            // Before the first request, only settings of HTTP/2 are written.
+            // Before the first request, only HTTP/2 settings are written.
             let is_sending = begun > 0 && written != before.1;
             if begun == before.0 && begun == self.ended.load(Relaxed) && !is_sending {
                 return;
@@ -65,7 +65,7 @@ impl Activity {
     }
 }
 
-/// Counts a request as running until it is dropped, which also happens when its client leaves.
+/// Counts a request as running until it is dropped, which also happens when its client disconnects.
 struct RequestGuard(Arc<Activity>);
 
 impl Drop for RequestGuard {
@@ -85,7 +85,7 @@ impl ClientStream {
         ClientStream { socket, activity }
     }
 
-    /// Counts a write that has taken something.
+    /// Counts a write of at least one byte.
     fn count(&self, write: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(1..)) = write {
             self.activity.written.fetch_add(1, Relaxed);
@@ -137,7 +137,7 @@ impl AsyncWrite for ClientStream {
 }
 
 /// Serves a connection until it ends, is idle for too long, or, once `leave` is cancelled, has answered its running
-/// requests. The writes of its socket count in `activity`.
+/// requests. `activity` counts the writes of its socket.
 pub(super) async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: T,
     client: SocketAddr,
@@ -186,7 +186,6 @@ fn builder() -> Builder<TokioExecutor> {
     builder
 }
 
-/// Logs why a connection failed, for troubleshooting.
 fn end(result: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     if let Err(error) = result {
         tracing::debug!(error, "connection failed");
@@ -200,7 +199,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
-    /// A connection after a request whose answer is being sent.
+    /// Returns the counters of a connection that is sending an answer to its first request.
     fn answering() -> Arc<Activity> {
         let activity = Arc::new(Activity::default());
         drop(activity.request());
@@ -246,7 +245,8 @@ mod tests {
         let router = Arc::new(ArcSwap::from_pointee(Router::new()));
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         tokio::spawn(serve(server, peer, router, Arc::default(), CancellationToken::new()));
-        // `POST /`, whose body comes after its answer, and a ping, whose answer comes after what was sent before it.
+        // `POST /`, whose body comes after its answer, and a ping, whose answer comes after all that was sent before
+        // it.
         let (preface, head) = (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), [0x83, 0x86, 0x84]);
         client.write_all(&[preface, &frame(4, 0, 0, &[]), &frame(1, 4, 1, &head)].concat()).await.unwrap();
         let mut kinds = Vec::new();

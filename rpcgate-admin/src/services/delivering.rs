@@ -1,4 +1,4 @@
-//! The deliveries that a dispatcher has claimed: those that wait, and the attempts that are running.
+//! The deliveries that a dispatcher has claimed: waiting ones and running attempts.
 
 use super::app_task::CurrentApp;
 use crate::management::webhook::attempt::attempt;
@@ -16,37 +16,37 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Endpoints that are remembered; beyond that, those that are idle are forgotten.
+/// The number of endpoints above which idle ones are forgotten.
 const REMEMBERED: usize = 20_000;
-/// Deliveries that may be claimed of an endpoint of which nothing is known.
+/// The number of deliveries that may be claimed of an unknown endpoint.
 const UNKNOWN: usize = 1;
-/// Deliveries that may be claimed, for each attempt that may be made at once.
+/// The number of deliveries that may be claimed per allowed concurrent attempt.
 const CLAIMED: usize = 2;
-/// Bytes of bodies that may be held, and of those that one claim reads: it has to end within the deadline of writes.
+/// The maximum number of bytes of held bodies, and of those that one claim reads. A claim has to end within the
+/// deadline of writes.
 const HELD_BYTES: usize = 64 << 20;
 const CLAIMED_BYTES: usize = 8 << 20;
-/// Time that is left for marking an end before a lease is over.
+/// The time that is left before the end of a lease for storing the outcome of an attempt.
 const MARKING: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 struct Loads {
     endpoints: HashMap<WebhookId, EndpointLoad>,
-    /// All claimed deliveries, until they are given back or the ends of their attempts are marked.
+    /// All claimed deliveries, until they are given back or the outcomes of their attempts are stored.
     held: HashMap<DeliveryId, ReleasedDelivery>,
-    /// Those at which an attempt is running.
     running: HashSet<DeliveryId>,
-    /// What of them each tenant has, and each project.
+    /// The running attempts of each tenant and project.
     attempts: TenantPlaces,
-    /// What each has of all claimed deliveries: of those that wait, and those at which an attempt is running.
+    /// The claimed deliveries of each tenant and project, waiting or running.
     claimed: TenantPlaces,
-    /// The bodies of the same.
+    /// The bodies of the claimed deliveries.
     bodies: HeldBodies,
     is_closed: bool,
 }
 
 impl Loads {
-    /// Takes a claimed delivery, unless it is held already: its lease ended early, because the clock was set forward, and this
-    /// dispatcher has claimed it again. Then only its new lease counts.
+    /// Holds a claimed delivery. It may be held already: if the clock was set forward, its lease ended early, and this
+    /// dispatcher has claimed it again. Then only the new lease counts.
     fn hold(&mut self, mut delivery: DueDelivery, until: Duration) {
         if let Some(held) = self.held.get_mut(&delivery.id) {
             held.leased_until = delivery.leased_until;
@@ -77,13 +77,13 @@ pub(super) struct Delivering {
     loads: Arc<Mutex<Loads>>,
     tasks: TaskTracker,
     cut: CancellationToken,
-    /// Where the ends of attempts go. It is bounded by the number of claimed deliveries, since nothing more is claimed
-    /// until ends are marked.
+    /// The channel for outcomes of attempts. The number of claimed deliveries bounds it, because no more are claimed
+    /// until outcomes are stored.
     ended: UnboundedSender<EndedAttempt>,
 }
 
 impl Delivering {
-    /// Nothing yet. The ends of attempts go to `ended`.
+    /// Starts without deliveries. The outcomes of attempts go to `ended`.
     pub(super) fn new(app: CurrentApp, ended: UnboundedSender<EndedAttempt>) -> Self {
         Delivering {
             app,
@@ -101,7 +101,7 @@ impl Delivering {
         (number(webhooks.concurrency), number(webhooks.per_endpoint))
     }
 
-    /// How long it may take until the end of an attempt that begins now is marked.
+    /// Returns the maximum time until the outcome of an attempt that starts now is stored.
     fn longest(&self) -> Duration {
         self.app.load().settings.config.webhooks.timeout.saturating_add(MARKING)
     }
@@ -111,14 +111,14 @@ impl Delivering {
         LoadMoment { now: app.now(), elapsed: app.clock.elapsed() }
     }
 
-    /// The number of deliveries that may be claimed beside those that are, and from which endpoints and tenants.
+    /// Returns the number of deliveries that may be claimed in addition, and the capacity of endpoints and tenants.
     pub(super) fn room(&self) -> (usize, ClaimRoom) {
         let ((concurrency, per_endpoint), at) = (self.bounds(), self.moment());
         let mut loads = self.loads.lock();
         if loads.endpoints.len() > REMEMBERED {
             loads.endpoints.retain(|_, load| !load.is_idle(at.now));
         }
-        // All of them: an endpoint that is left alone must not count as unknown.
+        // All endpoints are listed, so that one with an open breaker does not count as unknown.
         let listed = loads.endpoints.iter().map(|(id, load)| (*id, load.room(per_endpoint, at)));
         let listed = listed.filter(|(_, room)| *room != UNKNOWN).collect();
         let places = concurrency.saturating_mul(CLAIMED);
@@ -131,7 +131,7 @@ impl Delivering {
         (most, ClaimRoom { each: UNKNOWN, listed, each_tenant, tenants, bytes })
     }
 
-    /// Adds what is claimed `until` then.
+    /// Adds deliveries whose claim ends at `until`.
     pub(super) fn add(&self, deliveries: Vec<DueDelivery>, until: Duration) {
         let mut loads = self.loads.lock();
         for delivery in deliveries {
@@ -139,7 +139,7 @@ impl Delivering {
         }
     }
 
-    /// Forgets deliveries whose ends are marked.
+    /// Forgets deliveries whose outcomes are stored.
     pub(super) fn marked(&self, ended: &[EndedAttempt]) {
         let mut loads = self.loads.lock();
         for end in ended {
@@ -147,7 +147,7 @@ impl Delivering {
         }
     }
 
-    /// Begins attempts that may begin now, and returns what is not begun in time for its lease.
+    /// Starts the attempts that may start now. Returns the deliveries that cannot be started in time for their lease.
     pub(super) fn proceed(&self) -> Vec<ReleasedDelivery> {
         let (longest, elapsed) = (self.longest(), self.moment().elapsed);
         let mut loads = self.loads.lock();
@@ -167,12 +167,12 @@ impl Delivering {
         back
     }
 
-    /// Whether an endpoint gets single attempts with pauses between them, because it fails again and again.
+    /// Reports whether an endpoint gets only single attempts with pauses because it fails repeatedly.
     pub(super) fn is_left_alone(&self, webhook: WebhookId) -> bool {
         self.loads.lock().endpoints.get(&webhook).is_some_and(EndpointLoad::is_left_alone)
     }
 
-    /// Takes the deliveries of an endpoint whose attempts may begin now, as far as there are places for them by `rule`.
+    /// Takes the deliveries of an endpoint whose attempts may start now and for which `rule` has places.
     fn begin(&self, loads: &mut Loads, webhook: WebhookId, rule: PlaceRule) -> Vec<(DueDelivery, Duration)> {
         let ((concurrency, per_endpoint), longest, at) = (self.bounds(), self.longest(), self.moment());
         let mut begun = Vec::new();
@@ -190,7 +190,7 @@ impl Delivering {
         begun
     }
 
-    /// Begins these attempts, without the lock: a runtime that ends drops them here.
+    /// Starts these attempts without the lock, because a runtime that is shutting down drops them here.
     fn spawn(&self, begun: Vec<(DueDelivery, Duration)>) {
         for (delivery, began) in begun {
             let running = RunningAttempt::new(self, &delivery, began);
@@ -210,8 +210,8 @@ impl Delivering {
         running.end(end);
     }
 
-    /// Begins no more attempts, waits up to `grace` for those that are running, and then ends them. Returns what was
-    /// claimed and has no end.
+    /// Starts no more attempts, waits up to `grace` for the running ones, and then cancels them. Returns the claimed
+    /// deliveries without an outcome.
     pub(super) async fn close(&self, grace: Duration) -> Vec<ReleasedDelivery> {
         let mut released = {
             let mut loads = self.loads.lock();
@@ -232,7 +232,7 @@ impl Delivering {
     }
 }
 
-/// A running attempt, which has its place until this is dropped.
+/// A running attempt, which holds its place until it is dropped.
 struct RunningAttempt {
     delivering: Delivering,
     delivery: DeliveryId,
@@ -240,7 +240,6 @@ struct RunningAttempt {
     event: ChainEventId,
     owner: PlaceOwner,
     began: Duration,
-    /// What it has come to.
     end: Option<EndedAttempt>,
 }
 
@@ -289,7 +288,7 @@ impl Drop for RunningAttempt {
         let begun = delivering.begin(&mut loads, self.webhook, PlaceRule::Any);
         drop(loads);
         delivering.spawn(begun);
-        // The dispatcher that gets it ends after the last attempt.
+        // The dispatcher that receives it outlives the last attempt.
         let _ = delivering.ended.send(end);
     }
 }

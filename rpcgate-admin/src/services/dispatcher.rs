@@ -1,8 +1,8 @@
-//! The service that makes deliveries of webhooks.
+//! The service that makes webhook deliveries.
 //!
-//! It claims deliveries that are due, makes an attempt at each, and marks the ends, all in batches. If it is killed
-//! between an attempt and its mark, the attempt is made again when the lease is over. Several dispatchers share the
-//! deliveries of a database.
+//! It claims due deliveries, makes an attempt at each, and stores the outcomes, all in batches. If it is killed before
+//! it stores an outcome, the attempt is repeated after the lease. Several dispatchers share the deliveries of a
+//! database.
 
 use super::app_task::{AppTask, CurrentApp};
 use super::delivering::Delivering;
@@ -20,20 +20,20 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-/// The pause between two looks at the database if nothing happens.
+/// The pause between two checks of the database without events.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// The time in which ends are collected, so that one transaction marks many.
+/// The time in which outcomes are collected, so that one transaction stores many.
 const COLLECTING: Duration = Duration::from_millis(5);
-/// The pause after an error of the database.
+/// The pause after a database error.
 const AFTER_ERROR: Duration = Duration::from_millis(500);
-/// Deliveries of one claim, and ends that are marked together.
+/// The maximum number of deliveries per claim, and of outcomes that are stored together.
 const BATCH: usize = 512;
-/// The pause between two looks for deliveries that wait for endpoints that are switched off.
+/// The pause between two checks for deliveries that wait for disabled endpoints.
 const CHORES: Duration = Duration::from_secs(60);
-/// Endpoints of which is remembered that users were told, and for how long.
+/// The number of endpoints whose notifications are remembered, and the time for which they are.
 const TOLD: usize = 10_000;
 const TOLD_FOR: Duration = Duration::from_secs(3_600);
-/// Tries to mark the last ends before the dispatcher stops.
+/// The number of tries to store the last outcomes before the dispatcher stops.
 const LAST_TRIES: u32 = 5;
 
 /// The running dispatcher. Dropping it stops it.
@@ -48,14 +48,15 @@ impl Dispatcher {
         Dispatcher { tasks: [AppTask::start(app, work), replayer::start(app)] }
     }
 
-    /// Works as `app` is configured from now on, on the same database.
+    /// Uses `app` from now on, on the same database.
     pub fn serve(&self, app: &Arc<AppState>) {
         for task in &self.tasks {
             task.serve(app);
         }
     }
 
-    /// Finishes the attempts that are running, for at most `shutdown.grace`, and lets others make those that are not.
+    /// Finishes the running attempts for at most `shutdown.grace`, and releases all other deliveries to other
+    /// dispatchers.
     pub fn stop(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             futures_util::future::join_all(self.tasks.map(AppTask::stop)).await;
@@ -63,12 +64,12 @@ impl Dispatcher {
     }
 }
 
-/// What the dispatcher remembers from one round to the next.
+/// The state of the dispatcher between rounds.
 struct Dispatching {
     app: CurrentApp,
     delivering: Delivering,
     ended: UnboundedReceiver<EndedAttempt>,
-    /// Ends that are not marked yet.
+    /// Outcomes that are not stored yet.
     unmarked: Vec<EndedAttempt>,
     told: HashMap<WebhookId, Time>,
 }
@@ -92,7 +93,7 @@ async fn work(app: CurrentApp, leave: CancellationToken) {
         if chores.is_none_or(|last| elapsed.saturating_sub(last) >= CHORES || elapsed < last) {
             chores = Some(elapsed);
             match give_up_waiting(&app).await {
-                // The next ones follow in the next round: other deliveries must not wait for them.
+                // The next ones follow in the next round, so that other deliveries need not wait for them.
                 Ok(true) => chores = None,
                 Ok(false) => {}
                 Err(error) => {
@@ -115,7 +116,8 @@ async fn work(app: CurrentApp, leave: CancellationToken) {
 }
 
 impl Dispatching {
-    /// Marks what has ended, begins what may begin, and claims more. Returns whether more is to be done at once.
+    /// Stores outcomes, starts the allowed attempts and claims more. Reports whether the next round should follow at
+    /// once.
     async fn round(&mut self) -> Result<bool, StoreError> {
         while let Ok(end) = self.ended.try_recv() {
             self.unmarked.push(end);
@@ -130,7 +132,7 @@ impl Dispatching {
             return Ok(false);
         }
         let lease = lease(app.settings.config.webhooks.timeout);
-        // From before the claim, so that the lease is over here no later than there.
+        // Taken before the claim, so that the lease does not end later here than in the database.
         let claimed_at = app.clock.elapsed();
         let claimed = app.store.claim_deliveries(most, &room, lease, app.now()).await?;
         let count = claimed.len();
@@ -140,7 +142,7 @@ impl Dispatching {
         Ok(count == most)
     }
 
-    /// Marks all ends.
+    /// Stores all outcomes.
     async fn mark(&mut self) -> Result<(), StoreError> {
         while !self.unmarked.is_empty() {
             let app = self.app.load_full();
@@ -173,7 +175,7 @@ impl Dispatching {
         let grace = self.app.load().settings.config.shutdown.grace;
         let delivering = self.delivering.clone();
         let mut closing = pin!(delivering.close(grace));
-        // What has ended is marked before its lease is over, although other attempts are still running.
+        // Outcomes are stored before their leases end, although other attempts are still running.
         let back = loop {
             tokio::select! {
                 back = &mut closing => break back,

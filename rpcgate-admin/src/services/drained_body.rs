@@ -1,5 +1,5 @@
-//! The body of a request, of which a handler may leave a part: that is [read](rpcgate_process::unread) and thrown away while the
-//! answer is sent, within bounds.
+//! A request body that a handler may leave partly unread. The rest is [read](rpcgate_process::unread) and discarded
+//! while the answer is sent, within bounds.
 
 use bytes::Bytes;
 use http::header::EXPECT;
@@ -9,19 +9,20 @@ use rpcgate_process::unread::{UnreadBound, read_rest};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The body of a request. When it is dropped before its end, the rest is read in the background, and its connection, or its stream
-/// over HTTP/2, stays open for so long.
+/// A request body. If it is dropped before its end, the rest is read in the background. Until then its connection, or
+/// its HTTP/2 stream, stays open.
 pub(super) struct DrainedBody {
     /// `None` after the end.
     body: Option<Incoming>,
-    /// How much of the rest is read. Nothing as long as the client waits for `100 Continue` before it sends the body.
+    /// The bound on the rest that is read. Nothing is read while the client waits for `100 Continue` before it sends
+    /// the body.
     rest: Option<UnreadBound>,
-    /// Whether the client sends the body once a handler asks for it.
+    /// True if the client sends the body only when a handler asks for it.
     waits: bool,
 }
 
 impl DrainedBody {
-    /// The same request with such a body.
+    /// Wraps the body of a request.
     pub(super) fn of(request: Request<Incoming>) -> Request<Self> {
         let is_stream = request.version() >= Version::HTTP_2;
         let waits = !is_stream && request.headers().contains_key(EXPECT);

@@ -1,5 +1,5 @@
-//! The service for the work that no request waits for: it sends mails, bills tenants, and removes expired rows from the
-//! management database.
+//! The service for background work: it sends mails, bills tenants, and removes expired rows from the management
+//! database.
 
 use super::app_task::{AppTask, CurrentApp};
 use super::{biller, mail_sender};
@@ -10,7 +10,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The pause between two sweeps.
 const INTERVAL: Duration = Duration::from_secs(300);
 
 /// The running janitor. Dropping it stops it after its current work.
@@ -30,7 +29,7 @@ impl Janitor {
         Janitor { tasks: [sweeper, biller::start(app), mail_sender::start(app)] }
     }
 
-    /// Works as `app` is configured from now on, on the same databases.
+    /// Uses `app` from now on, on the same databases.
     pub fn serve(&self, app: &Arc<AppState>) {
         for task in &self.tasks {
             task.serve(app);
@@ -57,7 +56,7 @@ async fn sweep(interval: Duration, app: CurrentApp, leave: CancellationToken) {
             Ok(swept) => tracing::debug!(?swept, "swept"),
             Err(failed) => app.cleanup_failures.report(&failed),
         }
-        // Once for each configuration: nothing is sealed with a former secret after it was replaced.
+        // Once per configuration: after a secret is replaced, nothing is sealed with it.
         let is_done = resealed.as_ref().is_some_and(|done| Weak::ptr_eq(done, &Arc::downgrade(&app)));
         if app.sealing.has_former() && !is_done && reseal(&app).await {
             resealed = Some(Arc::downgrade(&app));
@@ -70,7 +69,7 @@ async fn sweep(interval: Duration, app: CurrentApp, leave: CancellationToken) {
     }
 }
 
-/// Seals what was sealed with a former secret with the current one, and logs the result. Returns whether all is done.
+/// Seals all values of former secrets with the current one, and logs the result. Reports whether nothing is left to do.
 async fn reseal(app: &AppState) -> bool {
     match resealing::reseal(app).await {
         Ok(Resealed { renewed, lost: 0 }) => {

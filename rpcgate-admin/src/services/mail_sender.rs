@@ -1,4 +1,4 @@
-//! The task that sends mails, and writes those of the notifications that gateways raise.
+//! The task that sends mails, including those about notifications from gateways.
 
 use super::app_task::{AppTask, CurrentApp};
 use crate::management::action::notifications;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// The pause between two looks at the database. A mail of this process is sent at once; one of another process, or
-/// one whose next try is due, within this time.
+/// The pause between two checks of the database. Mails of this process are sent at once; mails of other processes and
+/// retries are sent within this time.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts to send the mails of `app`. When it is stopped, it finishes the mails that it is sending for at most
-/// `shutdown.grace`; the others are sent after the next start.
+/// Starts to send the mails of `app`. On a stop it finishes the mails that it is sending, for at most `shutdown.grace`.
+/// The others are sent after the next start.
 pub(super) fn start(app: &Arc<AppState>) -> AppTask {
     AppTask::start(app, work)
 }
@@ -83,7 +83,7 @@ mod tests {
         config.admin.mail.outbox = before.join("another");
         let again = Arc::new(site.app.reload(config).unwrap());
         sender.serve(&again);
-        // The look that is running when the configuration changes may still use the former one.
+        // A check that is running when the configuration changes may still use the former one.
         send(&again).await;
         until_sent(&again).await;
         send(&again).await;

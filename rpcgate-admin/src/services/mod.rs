@@ -1,4 +1,4 @@
-//! The services of the management side. Each can run on hosts of its own.
+//! The services of the management side. Each can run on its own hosts.
 
 pub mod api;
 mod app_task;

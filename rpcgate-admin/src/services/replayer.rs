@@ -1,4 +1,4 @@
-//! The task that makes the deliveries of replays, step by step, and notifies users of events that are withheld.
+//! The task that makes the deliveries of replays step by step, and notifies users about withheld events.
 
 use super::app_task::{AppTask, CurrentApp};
 use crate::management::action::webhook_failures::tell_withheld;
@@ -7,16 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The pause between two looks for a replay.
+/// The pause between two checks for a replay.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// The pause between two steps, in which other writes get their turn.
+/// The pause between two steps, which lets other writes proceed.
 const BETWEEN: Duration = Duration::from_millis(10);
-/// The pause after an error of the database.
+/// The pause after a database error.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
-/// The pause between two looks for endpoints from which events are withheld.
+/// The pause between two checks for endpoints from which events are withheld.
 const NOTICES: Duration = Duration::from_secs(5);
 
-/// Starts the task for the database of `app`.
 pub(super) fn start(app: &Arc<AppState>) -> AppTask {
     AppTask::start(app, work)
 }

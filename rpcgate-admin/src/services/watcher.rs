@@ -1,7 +1,7 @@
 //! The service that watches chains for the events that webhooks subscribe to.
 //!
-//! Each chain with nodes and subscriptions has a task, in one of the processes that run this service: the one that holds the
-//! chain's lease in the database. What is subscribed to is in an index, which follows the change feed.
+//! Each chain with nodes and subscriptions has a task in the process that holds the chain's lease in the database. An
+//! index of the subscriptions follows the change feed.
 
 mod backlog;
 mod block_patience;
@@ -43,19 +43,19 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use watched_chain::{LEASE, WatchParts, WatchSettings, WatchedChain};
 
-/// The time between two looks at the change feed.
+/// The interval of reads of the change feed.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// The time between two claims of chains.
+/// The interval of claims of chains.
 const CLAIM_EVERY: Duration = Duration::from_secs(5);
 
-/// Chains that are claimed at once: of processes that start at the same time, each gets some.
+/// The maximum number of chains per claim, so that processes that start at the same time each get some.
 const CLAIMS_AT_ONCE: usize = 4;
 
-/// The time between two chains that a watcher leaves to another which has less than its share.
+/// The interval in which a watcher hands over a chain to another that has less than its share.
 const GIVE_EVERY: Duration = Duration::from_secs(5);
 
-/// The time between two looks for chains that nobody subscribes to any more.
+/// The interval of checks for chains without subscriptions.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 
 /// The running watcher. Dropping it stops it after its current work.
@@ -74,12 +74,12 @@ impl Watcher {
         Watcher { task: AppTask::start(app, |app, leave| work(app, adapters, leave)) }
     }
 
-    /// Works as `app` is configured from now on, on the same databases. A chain whose settings differ is watched anew.
+    /// Uses `app` from now on, on the same databases. A chain with changed settings is restarted.
     pub fn serve(&self, app: &Arc<AppState>) {
         self.task.serve(app);
     }
 
-    /// Stops, and leaves the chains to other watchers.
+    /// Stops, and releases the chains to other watchers.
     pub fn stop(self) -> BoxFuture<'static, ()> {
         self.task.stop()
     }
@@ -105,7 +105,6 @@ async fn work(app: CurrentApp, adapters: Vec<Arc<dyn Adapter>>, leave: Cancellat
     watches.stop(&app.load()).await;
 }
 
-/// A chain's task.
 #[derive(Debug)]
 struct ChainTask {
     settings: WatchSettings,
@@ -128,9 +127,9 @@ struct Watches {
     subscriptions: Subscriptions,
     backlogs: Arc<Backlogs>,
     running: HashMap<&'static str, ChainTask>,
-    /// The chains that were wanted when they were last claimed, and when that was.
+    /// The wanted chains at the last claim, and its time.
     claimed: Option<(Vec<&'static str>, Duration)>,
-    /// When a chain was last left to a watcher with less than its share.
+    /// The time at which a chain was last handed over to a watcher with less than its share.
     given: Option<Duration>,
     tidied: Option<Duration>,
 }
@@ -149,7 +148,7 @@ impl Watches {
         }
     }
 
-    /// Starts and stops the tasks of chains, as subscriptions, configuration and leases are now.
+    /// Starts and stops the tasks of chains according to the current subscriptions, configuration and leases.
     async fn arrange(&mut self, app: &AppState) -> Result<(), StoreError> {
         let wanted = self.wanted(&app.settings.config);
         self.running.retain(|_, task| !task.work.is_finished());
@@ -172,7 +171,7 @@ impl Watches {
         self.tidy(app).await
     }
 
-    /// The chains that somebody subscribes to and that have nodes, with their settings.
+    /// Returns the chains with subscriptions and nodes, and their settings.
     fn wanted(&self, config: &Config) -> Vec<(Arc<dyn Adapter>, WatchSettings)> {
         let subscribed = self.subscriptions.index().chains();
         let is_subscribed = |name: &str| subscribed.iter().any(|chain| chain == name);
@@ -217,13 +216,13 @@ impl Watches {
                 is_new |= self.begin(app, adapter, settings);
             }
         }
-        // There may be more chains that nobody has.
+        // There may be more unclaimed chains.
         self.claimed = (!is_new).then(|| (names, app.clock.elapsed()));
         self.give(app).await
     }
 
-    /// Leaves a chain to a watcher that has less than its share, if this one has more: one at a time, since nobody follows the chain
-    /// until the other one claims it.
+    /// Hands over a chain to a watcher that has less than its share, if this one has more. It hands over one at a time,
+    /// because the chain is not followed until the other watcher claims it.
     async fn give(&mut self, app: &AppState) -> Result<(), StoreError> {
         let elapsed = app.clock.elapsed();
         if self.running.is_empty() || self.given.is_some_and(|at| elapsed.saturating_sub(at) < GIVE_EVERY) {
@@ -239,7 +238,7 @@ impl Watches {
         app.store.release_chains(self.watcher, &[name], app.now()).await
     }
 
-    /// The name of a chain that this process can follow. One whose nodes it cannot use is left to others.
+    /// Returns the name of a chain that this process can follow. A chain whose nodes it cannot use is left to others.
     fn usable(
         &self,
         app: &AppState,
@@ -250,7 +249,7 @@ impl Watches {
         is_usable.then_some(name)
     }
 
-    /// Starts the task of a chain, and returns whether its nodes can be used.
+    /// Starts the task of a chain, and reports whether its nodes can be used.
     fn begin(&mut self, app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) -> bool {
         let name = adapter.facts().name.as_str();
         let Some(pool) = pool_of(app, adapter, settings) else { return false };
@@ -276,7 +275,8 @@ impl Watches {
         }
     }
 
-    /// Forgets how far a chain was followed that nobody subscribes to, and leaves it. Without nodes it is only left.
+    /// Releases a chain. If it has no subscriptions, its progress is forgotten too; if it only lacks nodes, the
+    /// progress stays.
     async fn forget(&self, app: &AppState, name: &'static str) -> Result<(), StoreError> {
         let lease = WatchLease { chain: name, watcher: self.watcher, lease: LEASE };
         if !self.subscriptions.index().chains().iter().any(|chain| chain == name) {
@@ -285,7 +285,7 @@ impl Watches {
         app.store.release_chains(self.watcher, &[name], app.now()).await
     }
 
-    /// Forgets chains whose last subscription went while no watcher was running.
+    /// Forgets chains whose last subscription was removed while no watcher was running.
     async fn tidy(&mut self, app: &AppState) -> Result<(), StoreError> {
         let elapsed = app.clock.elapsed();
         if self.tidied.is_some_and(|at| elapsed.saturating_sub(at) < TIDY_EVERY) {
@@ -315,7 +315,7 @@ impl Watches {
         for name in &names {
             self.end(name).await;
         }
-        // First, so that what is released is not left to this one.
+        // First, so that released chains are not handed over to this watcher.
         let gone = app.store.forget_watcher(self.watcher).await;
         let released = app.store.release_chains(self.watcher, &names, app.now()).await;
         if let Err(error) = gone.and(released) {
@@ -324,7 +324,7 @@ impl Watches {
     }
 }
 
-/// The nodes of a chain, if they can be used.
+/// Returns the nodes of a chain, if they can be used.
 fn pool_of(app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) -> Option<Arc<Pool>> {
     node_pool(adapter.facts(), &settings.chain, &app.clock, &NodeDrains::default(), &NodeSpendings::default())
         .unwrap_or_else(|why| {
@@ -334,7 +334,7 @@ fn pool_of(app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings)
         })
 }
 
-/// The settings of a chain; `None` if it has no nodes, or is off.
+/// Returns the settings of a chain, or `None` if it has no nodes or is disabled.
 fn watch_settings(adapter: &dyn Adapter, config: &Config) -> Option<WatchSettings> {
     let facts = adapter.facts();
     let chain = config.chains.get(facts.name.as_str())?;

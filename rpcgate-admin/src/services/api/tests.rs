@@ -27,7 +27,7 @@ async fn started(text: &str) -> (Site, Api) {
     (site, api)
 }
 
-/// The answer to `text`, read until the connection closes.
+/// Returns the answer to `text`, read until the connection closes.
 async fn reported(api: &Api, text: &str) -> String {
     let mut stream = TcpStream::connect(api.addr()).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_body_that_stops_arriving_after_the_answer_does_not_keep_the_connectio
 async fn a_drain_finishes_requests_and_then_stops_listening() {
     let (_site, api) = started("").await;
     let addr = api.addr();
-    // A request whose body is still arriving: it is answered although the drain has begun.
+    // The body of this request is still arriving. It is answered although the drain has begun.
     let mut asking = TcpStream::connect(addr).await.unwrap();
     let head = "POST /api/v1/plans HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n";
     asking.write_all(head.as_bytes()).await.unwrap();
@@ -182,7 +182,7 @@ async fn silent_and_stalled_connections_are_closed() {
         stream.write_all(begin.as_bytes()).await.unwrap();
         said.push((begin, stream));
     }
-    // All of them have arrived, since later ones are answered.
+    // All of them have arrived, because later ones are answered.
     reported(&api, HEALTH).await;
     tokio::time::pause();
     for (begin, mut stream) in said {
@@ -219,7 +219,8 @@ async fn new_settings_are_served_over_connections_that_are_open() {
     assert_eq!(server().await, "https://api.example.com");
 }
 
-/// The answer to `text`, of which a part may be left unread: then the connection ends with an error after the answer.
+/// Returns the answer to `text`, which may be left partly unread. Then the connection ends with an error after the
+/// answer.
 async fn answered(api: &Api, text: &str) -> String {
     let mut stream = TcpStream::connect(api.addr()).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -228,7 +229,7 @@ async fn answered(api: &Api, text: &str) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// A log-in with a password that is wrong.
+/// Returns a log-in with a wrong password.
 fn wrong_log_in() -> String {
     let form = json!({ "email": "nobody@example.com", "password": "a wrong one" }).to_string();
     format!(
@@ -280,10 +281,8 @@ async fn a_connection_whose_header_is_missing_does_not_delay_a_drain() {
     assert_eq!(drained, Ok(0), "it waits for no header");
 }
 
-/// A certificate with its key, in DER.
 type Pair = (CertificateDer<'static>, PrivateKeyDer<'static>);
 
-/// An authority that signs certificates.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -294,14 +293,14 @@ impl Authority {
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// A certificate for `name`, and its key.
+    /// Returns a certificate for `name`, and its key.
     fn signed(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.into()]).unwrap();
         (params.signed_by(&key, &self.0).unwrap(), key)
     }
 
-    /// A client's.
+    /// Returns a client's certificate and key.
     fn client(&self) -> Option<Pair> {
         let (certificate, key) = self.signed("client.example");
         Some((certificate.der().clone(), PrivateKeyDer::try_from(key.serialize_der()).unwrap()))
@@ -319,7 +318,7 @@ struct Secured {
 }
 
 impl Secured {
-    /// Serves with the clients of `authority`, of whom a certificate is required or not.
+    /// Serves clients whose certificates `authority` signed. A certificate is required or optional.
     async fn start(clients: Option<(&Authority, ClientAuth)>) -> Self {
         let (site, dir, servers) =
             (Site::new().await, tempfile::tempdir().unwrap(), Authority::new("servers"));
@@ -341,7 +340,7 @@ impl Secured {
         Secured { api, certificate, tls, servers, _dir: dir, _site: site }
     }
 
-    /// What connects as a client with this certificate.
+    /// Returns a connector for a client with this certificate.
     fn connector(&self, pair: Option<Pair>) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(self.servers.0.der().clone()).unwrap();
@@ -355,7 +354,7 @@ impl Secured {
         TlsConnector::from(Arc::new(config))
     }
 
-    /// The answer to a client, and whether its session was resumed.
+    /// Returns the answer to a client, and whether its session was resumed.
     async fn asked(&self, client: &TlsConnector) -> io::Result<(String, bool)> {
         let (stream, name) = (TcpStream::connect(self.api.addr()).await?, ServerName::try_from("localhost"));
         let connect = client.connect(name.unwrap(), stream);
@@ -387,7 +386,7 @@ async fn a_client_needs_a_certificate_of_the_authority_where_one_is_required() {
     assert!(api.serves(ours.client()).await);
     assert!(!api.serves(None).await, "it has none");
     assert!(!api.serves(foreign.client()).await, "it is of another authority");
-    // One that only claims to be of ours.
+    // This certificate only claims to be signed by our authority.
     assert!(!api.serves(Authority::new("ours").client()).await);
     assert!(api.serves(ours.client()).await, "others are not disturbed");
 }

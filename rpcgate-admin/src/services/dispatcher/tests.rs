@@ -1,4 +1,4 @@
-//! The dispatcher, with receivers on sockets.
+//! Tests of the dispatcher with receivers on sockets.
 
 use super::*;
 use crate::management::action::webhook_failures::tell_withheld;
@@ -19,7 +19,6 @@ use tokio::sync::Notify;
 const SECRET: &str = "whsec_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const BODY: &str = "{\"chain\":\"eth\",\"größe\":18446744073709551615}";
 
-/// A request that a receiver got.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Received {
     path: String,
@@ -33,7 +32,7 @@ impl Received {
     }
 }
 
-/// What a receiver does with a request.
+/// The answer of a receiver to a request.
 #[derive(Clone, Debug)]
 enum Answer {
     Status(u16),
@@ -127,7 +126,7 @@ async fn read(tcp: &mut TcpStream) -> Option<Received> {
     }
 }
 
-/// Waits until `so` is true, polling it.
+/// Polls `so` until it is true.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !so().await {
@@ -156,7 +155,7 @@ impl Place {
         place
     }
 
-    /// The same with a project of another tenant.
+    /// Moves to a project of a different tenant on the same site.
     async fn of_another_tenant(self) -> Self {
         let Place { site, .. } = self;
         let owner = site.member(Role::Owner).await;
@@ -191,7 +190,7 @@ impl Place {
         made
     }
 
-    /// Deliveries with these numbers that are due now.
+    /// Creates due deliveries with these numbers.
     async fn due(&self, webhook: &Webhook, numbers: std::ops::Range<u128>) {
         let all: Vec<_> = numbers.map(|id| (webhook.id, DeliveryId(id))).collect();
         self.site.app.store.seed_deliveries(BODY.as_bytes(), &all, self.site.app.now()).await;
@@ -205,7 +204,7 @@ impl Place {
         until(status, async || self.stored(id).await.status == status).await;
     }
 
-    /// Another program with the same database.
+    /// Opens a second program on the same database.
     async fn second(&self) -> Arc<AppState> {
         let config = self.site.app.settings.config.clone();
         Arc::new(AppState::open(config, self.site.clock.clone()).await.unwrap())
@@ -236,7 +235,7 @@ async fn promise_28_attempts_follow_the_schedule_with_the_same_bytes_and_signatu
         let Some(wait) = wait.map(Duration::from_secs) else { break };
         let after = stored.due_at.since(place.site.app.now());
         assert!(wait <= after && after <= wait.mul_f64(1.2) + Duration::from_micros(1), "{after:?}");
-        // Whoever makes the next attempt continues: here, another dispatcher.
+        // A different dispatcher may make the next attempt, as here.
         dispatcher.stop().await;
         place.site.clock.advance(after - Duration::from_micros(1));
         let early = place.second().await;
@@ -322,7 +321,7 @@ async fn an_endpoint_that_has_another_address_meanwhile_is_not_switched_off() {
     assert_eq!((gone, store.any_webhook(endpoint.id).await.active), (Some(place.tenant), false));
 }
 
-/// Claims everything that is due.
+/// Claims all due deliveries.
 async fn claim_all(app: &AppState) -> Vec<rpcgate_store::DueDelivery> {
     let room = rpcgate_store::ClaimRoom::for_each(1_000);
     app.store.claim_deliveries(1_000, &room, Duration::from_secs(30), app.now()).await.unwrap()
@@ -551,7 +550,7 @@ async fn an_endpoint_that_is_left_alone_is_switched_off_although_none_of_its_del
     let place = Place::of("disable_after = \"2h\"\n").await;
     let receiver = Receiver::start(|_| Answer::Status(500)).await;
     let endpoint = place.endpoint(1, &receiver.url(1)).await;
-    // So many that each has one attempt before any has its second one.
+    // Enough deliveries that each has its first attempt before any has its second.
     place.due(&endpoint, 1..31).await;
     let dispatcher = Dispatcher::start(&place.site.app);
     let failed = || place.site.app.deliveries.of("failed");
@@ -584,7 +583,7 @@ async fn an_endpoint_that_fails_is_left_alone_until_a_single_attempt_succeeds() 
     let dispatcher = Dispatcher::start(&place.site.app);
     let failed = || place.site.app.deliveries.of("failed");
     until("five failures", async || failed() == 5).await;
-    // By the time that others are delivered, the dispatcher has looked for more again and again.
+    // Before the others are delivered, the dispatcher has checked for more several times.
     for id in 0..3 {
         place.due(&good, id..id + 1).await;
         place.until_status(id, "delivered").await;
@@ -710,7 +709,7 @@ async fn a_clock_that_is_set_forward_makes_no_attempt_twice() {
     .await;
     let endpoint = place.endpoint(1, &receiver.url(1)).await;
     let dispatcher = Dispatcher::start(&place.site.app);
-    // Several attempts are made at once to an endpoint that has acknowledged some.
+    // An endpoint that has acknowledged some deliveries gets several concurrent attempts.
     place.due(&endpoint, 1..20).await;
     for id in 1..20 {
         place.until_status(id, "delivered").await;
@@ -830,7 +829,7 @@ async fn users_are_notified_once_that_events_of_an_endpoint_are_withheld() {
     dispatcher.stop().await;
 }
 
-/// URLs as people write them: in any case, with blanks around, with or without a path, a query and a port.
+/// URLs as users write them: in any case, with blanks around them, with or without a path, a query and a port.
 fn urls(port: u16) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for scheme in ["http", "HTTP", "Http"] {
@@ -874,7 +873,7 @@ async fn promise_86_every_url_that_is_accepted_is_delivered_to() {
         assert_eq!(receiver.all()[before].path, *path, "{url:?}");
         let gone = format!("/api/v1/webhooks/{id}");
         place.site.ask(Some(&place.owner), http::Method::DELETE, &gone, axum::body::Body::empty()).await;
-        // A tenant may ask for 30 tests in a minute.
+        // A tenant may request 30 tests per minute.
         place.site.clock.advance(Duration::from_secs(3));
     }
     assert!(accepted > all.len() / 14, "most of them are accepted: {accepted} of {}", all.len() / 7);

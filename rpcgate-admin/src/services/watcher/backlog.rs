@@ -1,4 +1,4 @@
-//! How many deliveries of each endpoint wait, so that an endpoint that takes none does not fill the database.
+//! Counts of waiting deliveries per endpoint, so that an endpoint that accepts none does not fill the database.
 
 use parking_lot::Mutex;
 use rpcgate_core::clock::Time;
@@ -6,23 +6,25 @@ use rpcgate_store::{MatchedSubscription, Store, StoreError, WebhookId};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Deliveries of an endpoint that may wait. An endpoint that takes 100 a second has taken as many after a quarter of an hour;
-/// from one that has not, the rest is withheld: it is in the log, and a replay sends it.
+/// The maximum number of waiting deliveries of an endpoint. An endpoint that accepts 100 a second clears this number in
+/// about a quarter of an hour. Above it, deliveries are withheld: their events stay in the log, and a replay sends
+/// them.
 pub(super) const MOST_WAITING: u64 = 100_000;
 
-/// For how long a count is trusted. What other watchers add meanwhile may exceed the bound.
+/// The time for which a count is trusted. Additions of other watchers may exceed the bound meanwhile.
 const TRUSTED: Duration = Duration::from_secs(10);
 
-/// Counts that are kept, after which old ones are dropped.
+/// The number of stored counts above which old ones are dropped.
 const KEPT: usize = 100_000;
 
-/// Deliveries that are counted at once: a count has to end within the deadline of reads, however many endpoints take none.
+/// The maximum number of deliveries that are counted together. A count has to end within the deadline of reads, even if
+/// many endpoints accept none.
 const COUNTED: u64 = 200_000;
 
-/// Deliveries that an endpoint is expected to have as long as it was not counted.
+/// The assumed number of deliveries of an endpoint that has not been counted.
 const EXPECTED: u64 = COUNTED / 5;
 
-/// Endpoints that are counted at once.
+/// The maximum number of endpoints that are counted together.
 const ENDPOINTS: usize = 500;
 
 #[derive(Clone, Copy, Debug)]
@@ -45,12 +47,12 @@ impl Default for Backlogs {
 }
 
 impl Backlogs {
-    /// Counts by which an endpoint may have this many.
+    /// Limits the waiting deliveries of an endpoint to `most`.
     pub(super) fn up_to(most: u64) -> Self {
         Backlogs { counts: Mutex::default(), most }
     }
 
-    /// Makes sure that there is a count of each of these endpoints.
+    /// Makes sure that each of these endpoints has a fresh count.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -62,7 +64,7 @@ impl Backlogs {
     ) -> Result<(), StoreError> {
         let mut unknown: Vec<_> = {
             let counts = self.counts.lock();
-            // A clock that was set back must not keep a count, which only grows, for longer.
+            // A clock that was set back must not extend the use of a count, because a count only grows.
             let is_old = |count: &WaitingCount| now < count.at || now.since(count.at) > TRUSTED;
             endpoints.into_iter().filter(|endpoint| counts.get(endpoint).is_none_or(is_old)).collect()
         };
@@ -86,7 +88,7 @@ impl Backlogs {
         Ok(())
     }
 
-    /// These endpoints in groups that are counted at once.
+    /// Splits the endpoints into groups that are counted together.
     fn groups(&self, endpoints: &[WebhookId]) -> Vec<Vec<WebhookId>> {
         let counts = self.counts.lock();
         let (mut groups, mut group, mut sum) = (Vec::new(), Vec::new(), 0);
@@ -103,7 +105,7 @@ impl Backlogs {
         groups
     }
 
-    /// Decides about one more delivery, and returns whether there is room for it.
+    /// Decides whether one more delivery may wait, and reports the decision.
     pub(super) fn admit(&self, matched: &mut MatchedSubscription) -> bool {
         let mut counts = self.counts.lock();
         if let Some(count) = counts.get_mut(&matched.webhook) {

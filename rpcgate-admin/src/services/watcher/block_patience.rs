@@ -1,18 +1,19 @@
-//! How long a block is waited for that cannot be read, or not with its events, so that none keeps back all others for ever.
+//! The maximum time to wait for a block that cannot be read, or not with its events. After it, the watcher goes on, so
+//! that later blocks are not delayed.
 
 use rpcgate_core::clock::Time;
 use std::time::Duration;
 
-/// How long at most a block is waited for right after another one that was given up: it may be so with all of them.
+/// The maximum time to wait for a block right after another one was given up, because all of them may be affected.
 const SHORT: Duration = Duration::from_secs(30);
 
-/// The block that cannot be read whole.
+/// The time that the watcher has waited for an unreadable block.
 #[derive(Debug)]
 pub(super) struct BlockPatience {
-    /// How long it is tried again (`webhooks.block_patience`). Nodes that are overloaded, or lack a part of their index for a
-    /// while, have recovered by then.
+    /// The maximum time to retry (`webhooks.block_patience`). Nodes that are overloaded, or temporarily lack a part of
+    /// their index, recover within it.
     longest: Duration,
-    /// Its hash, and since when it is tried.
+    /// The hash of the block, and the time of the first try.
     block: Option<(String, Time)>,
     is_short: bool,
 }
@@ -22,20 +23,20 @@ impl BlockPatience {
         BlockPatience { longest, block: None, is_short: false }
     }
 
-    /// A block was read with its events.
+    /// Resets the wait after a block was read with its events.
     pub(super) fn restore(&mut self) {
         (self.block, self.is_short) = (None, false);
     }
 
-    /// There is no such block now.
+    /// Forgets the block. The next wait may still be a short one.
     pub(super) fn forget(&mut self) {
         self.block = None;
     }
 
-    /// This block could not be read whole; whether it is time to go on without it.
+    /// Records that a block could not be read, and reports whether the wait for it is over.
     pub(super) fn has_ended(&mut self, hash: &str, now: Time) -> bool {
         let since = match &self.block {
-            // A clock that was set back begins anew.
+            // If the clock was set back, the wait starts again.
             Some((block, since)) if block == hash && *since <= now => *since,
             _ => now,
         };

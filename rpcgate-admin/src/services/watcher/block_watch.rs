@@ -1,4 +1,4 @@
-//! Following the blocks of a chain: what the nodes show is matched and stored, block by block.
+//! Follows the blocks of a chain: matches and stores the data of the nodes block by block.
 
 use super::block_patience::BlockPatience;
 use super::bounded_calls::BoundedCalls;
@@ -12,29 +12,28 @@ use rpcgate_store::{StoreError, UnfinishedBlock, WatchOutcome};
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Blocks that are kept at least, to find out which are no longer part of the chain.
+/// The minimum number of stored blocks, which show the blocks that are no longer part of the chain.
 const KEPT: u64 = 256;
 
-/// Nodes in which the oldest block is looked for.
+/// The number of nodes that are searched for the oldest block.
 const SEARCHED: usize = 8;
 
-/// The longest pause between two looks.
+/// The longest pause between two steps.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The pause after a block was found: another may follow soon.
+/// The pause after a new block, because another may follow soon.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
 
-/// What comes after a step.
+/// The action after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
-    /// The next one, at once.
+    /// Take the next step at once.
     Again,
-    /// A look later.
+    /// Take the next step after this pause.
     Wait(Duration),
-    /// Nothing: another watcher follows the chain.
+    /// Stop, because another watcher follows the chain.
     Stop,
 }
 
-/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StepError {
     #[error(transparent)]
@@ -43,32 +42,32 @@ pub(super) enum StepError {
     Read(#[from] ReadError),
 }
 
-/// The state of following, which is what the database has.
+/// The state of following, as stored in the database.
 #[derive(Debug)]
 struct Progress {
     follower: Follower,
-    /// A block of which a part of the deliveries is made.
+    /// A block whose deliveries are only partly made.
     unfinished: Option<BlockRef>,
     /// Blocks up to this height replace others.
     replaced_until: Option<u64>,
-    /// Whether it is known how far the chain was ahead when following began.
+    /// True if the distance to the head at the start of following is known.
     is_measured: bool,
 }
 
-/// Follows the blocks of a chain as long as somebody subscribes to its events.
+/// Follows the blocks of a chain while it has subscriptions.
 pub(super) struct BlockWatch<'w> {
     chain: &'w WatchedChain,
     reader: &'w dyn BlockReader,
     progress: Option<Progress>,
-    /// Whether it is known that nothing of the chain is stored.
+    /// True if no progress of the chain is stored.
     forgotten: bool,
-    /// Whether a block was found since the last pause.
+    /// True if a block was found since the last pause.
     is_active: bool,
     pace: Interval,
     failures: FailureLog,
-    /// With a block whose events no node shows, or behind others that no node has.
+    /// The wait for a block whose events no node shows, or for the blocks before one that nodes leave out.
     patience: BlockPatience,
-    /// With a block that no node has.
+    /// The wait for a block that no node has.
     absence: BlockPatience,
 }
 
@@ -90,7 +89,7 @@ impl<'w> BlockWatch<'w> {
         }
     }
 
-    /// Follows until another watcher does.
+    /// Follows the chain until another watcher has it.
     pub(super) async fn run(mut self) {
         loop {
             let step = self.step().await;
@@ -99,7 +98,7 @@ impl<'w> BlockWatch<'w> {
                 Ok(then) => then,
                 Err(error) => {
                     if let StepError::Store(_) = error {
-                        // What was being written may be there or not.
+                        // The last write may have succeeded or not.
                         self.progress = None;
                     }
                     self.chain.nodes.reset();
@@ -122,7 +121,7 @@ impl<'w> BlockWatch<'w> {
         self.chain.settings.final_depth.max(KEPT)
     }
 
-    /// One look at the nodes, and what follows from it.
+    /// Reads the nodes once, and acts on the result.
     pub(super) async fn step(&mut self) -> Result<Then, StepError> {
         if !self.is_wanted() {
             return self.forget().await;
@@ -137,7 +136,7 @@ impl<'w> BlockWatch<'w> {
         then
     }
 
-    /// Whether somebody subscribes to something that blocks show.
+    /// Reports whether there is a subscription to an event that blocks show.
     fn is_wanted(&self) -> bool {
         let kinds = EventType::ALL.into_iter().filter(|kind| *kind != EventType::Health);
         kinds.into_iter().any(|kind| self.chain.index.wants(self.chain.name, kind))
@@ -156,7 +155,7 @@ impl<'w> BlockWatch<'w> {
         Ok(Then::Wait(SHORT_PAUSE))
     }
 
-    /// Reads how far the chain was followed, and ends what was being taken back.
+    /// Reads the stored progress, and finishes an interrupted removal of a block.
     async fn load(&mut self) -> Result<WatchOutcome, StoreError> {
         let followed = self.chain.store.followed(self.chain.name).await?;
         let mut replaced_until = followed.replaced_until;
@@ -226,8 +225,8 @@ impl<'w> BlockWatch<'w> {
         }
     }
 
-    /// Asks the nodes what is new. A block of which no node shows the events, for as long as patience lasts, is told without
-    /// them: what a sender put into it, or a node that lacks an index, must not keep back all that follows.
+    /// Asks the nodes for news. If no node shows the events of a block within the patience, the block is stored without
+    /// them: a sender's data in it, or a node without an index, must not block all later ones.
     async fn look(&mut self, follower: &mut Follower) -> Result<Finding, ReadError> {
         let wanted = self.chain.index.wanted(self.chain.name);
         let found = self.round(follower, &wanted).await;
@@ -254,7 +253,7 @@ impl<'w> BlockWatch<'w> {
             return found;
         }
         if found.is_err() {
-            // A stream that was lost on the way is opened anew.
+            // A lost stream is reopened.
             self.chain.nodes.reset();
         }
         let bare = Wanted::new(wanted.wants(EventType::NewBlock).then_some(EventType::NewBlock));
@@ -279,13 +278,13 @@ impl<'w> BlockWatch<'w> {
                 self.patience.forget();
                 self.go_beyond(follower, found, &wanted).await
             }
-            // Another branch is seen by its blocks alone.
+            // A different branch is visible without events.
             other => other,
         }
     }
 
-    /// Finds the oldest block that a node still has, if those that answer have lacked the next one for as long as patience
-    /// lasts, although their chain has got ahead. While nobody watched, they have pruned it.
+    /// Finds the oldest block that a node still has, once the answering nodes have lacked the next one for the
+    /// patience, although their chain is ahead. They have pruned it while no watcher was running.
     async fn go_beyond(
         &mut self,
         follower: &Follower,
@@ -303,7 +302,7 @@ impl<'w> BlockWatch<'w> {
         }
         let mut oldest: Option<(BlockRef, UsableNode)> = None;
         for node in self.chain.nodes.usable().into_iter().take(SEARCHED) {
-            // A node that does not answer has been waited for.
+            // The wait for a node that does not answer is over.
             let block = oldest_above(self.reader, &*node.calls, newest.height).await;
             let block = block.ok().flatten();
             let block =
@@ -331,8 +330,8 @@ impl<'w> BlockWatch<'w> {
         follower.round(self.reader, &nodes, wanted).await
     }
 
-    /// Leaves out the blocks that are too far behind. While it catches up, the chain may get ahead by as much again: blocks
-    /// are not skipped one by one.
+    /// Skips blocks that are too far behind the head. While the watcher catches up, the chain may be twice as far
+    /// ahead, so that blocks are not skipped one by one.
     async fn skip(&mut self, progress: &mut Progress) -> Result<Option<Then>, StepError> {
         let most = self.chain.settings.catch_up_blocks;
         let (Some(newest), Some(head)) = (progress.follower.newest(), self.chain.nodes.head()) else {
@@ -351,7 +350,7 @@ impl<'w> BlockWatch<'w> {
         let block = match self.reader.at(&*node.calls, &at).await {
             Ok(Some(block)) => block,
             Err(error @ ReadError::Unreachable(_)) => return Err(error.into()),
-            // There is none at this height, the node has pruned it, or finds blocks by more than their height.
+            // The height has no block, the node has pruned it, or needs more than the height to find a block.
             Ok(None) | Err(_) => match oldest_above(self.reader, &*node.calls, target).await? {
                 Some(block) => block,
                 None => self.reader.head(&*node.calls).await?,
@@ -376,7 +375,7 @@ impl<'w> BlockWatch<'w> {
         self.begin_at(progress, block).await.map(Some)
     }
 
-    /// Goes on at a block whose events nobody is told of.
+    /// Continues at a block without reporting its events.
     async fn begin_at(&mut self, progress: &mut Progress, block: BlockRef) -> Result<Then, StepError> {
         let (lease, now) = (self.chain.lease(), self.chain.now());
         let outcome = self.chain.store.append_block(&lease, &block, &[], self.kept(), now).await?;
@@ -388,8 +387,8 @@ impl<'w> BlockWatch<'w> {
         Ok(Then::Again)
     }
 
-    /// Goes on at a block behind others that no node has any more, when patience ends: a node may have lost them, and what a
-    /// node shows may be the work of several.
+    /// Continues at a block after missing ones that no node has, when the patience ends. A node may have lost them, or
+    /// may be several nodes behind one address.
     async fn cross(&mut self, progress: &mut Progress, next: BlockEvents) -> Result<Then, StepError> {
         if !self.patience.has_ended(&next.block.hash, self.chain.now()) {
             self.measure(progress);
@@ -398,7 +397,7 @@ impl<'w> BlockWatch<'w> {
         self.leap(progress, next, "the nodes leave out blocks").await
     }
 
-    /// Goes on at a block behind others whose events are lost.
+    /// Continues at a block, and loses the events of the ones before it.
     async fn leap(
         &mut self,
         progress: &mut Progress,
@@ -408,7 +407,7 @@ impl<'w> BlockWatch<'w> {
         let (chain, to) = (self.chain.name, next.block.height);
         let from = progress.follower.newest().map_or(to, |newest| newest.height);
         tracing::error!(chain, from, to, "{why}: their events are lost");
-        // At least one, however heights are counted.
+        // At least one, because heights may have gaps.
         self.chain.metrics.skipped(chain, to.saturating_sub(from + 1).max(1));
         self.append(progress, next).await
     }

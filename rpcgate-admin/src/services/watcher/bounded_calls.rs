@@ -1,4 +1,4 @@
-//! What one block may take from a node.
+//! Limits on the calls and bytes that reading one block may use.
 
 use bytes::Bytes;
 use http::Method;
@@ -6,13 +6,15 @@ use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{NodeCalls, ReadError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Calls for one block. The most that readers make are those of UTXO chains whose nodes show transactions one by one, 12,000.
+/// The maximum number of calls for one block. Readers of UTXO chains whose nodes return transactions one by one need
+/// the most, 12,000.
 const CALLS: usize = 20_000;
 
-/// Bytes of all answers for one block. The largest blocks of the chains have a tenth of that.
+/// The maximum number of bytes of all answers for one block. The chains' largest blocks need a tenth of that.
 const BYTES: usize = 512 << 20;
 
-/// Calls to a node on behalf of one block: a node that always has another page cannot keep a reader busy, or fill the memory.
+/// The calls to a node for one block. The limits stop a node that always returns another page from keeping a reader
+/// busy or filling the memory.
 #[derive(Debug)]
 pub(super) struct BoundedCalls<'n> {
     node: &'n dyn NodeCalls,
@@ -34,7 +36,7 @@ impl<'n> BoundedCalls<'n> {
     }
 }
 
-/// Takes so many, if there are as many left.
+/// Takes `count` of the rest, or returns `None` if less is left.
 fn take(left: &AtomicUsize, count: usize) -> Option<usize> {
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count)).ok()
 }
@@ -62,7 +64,7 @@ impl NodeCalls for BoundedCalls<'_> {
 mod tests {
     use super::*;
 
-    /// A node whose answers have so many bytes.
+    /// A node with answers of this size.
     #[derive(Debug)]
     struct LargeNode(Bytes);
 

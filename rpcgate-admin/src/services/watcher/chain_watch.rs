@@ -1,4 +1,4 @@
-//! Watching one chain: its nodes, its blocks and its health.
+//! Watches one chain: its nodes, its blocks and its health.
 
 use super::block_watch::BlockWatch;
 use super::head_signal;
@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 impl WatchedChain {
-    /// Watches until `leave` is cancelled, or another watcher has the chain.
+    /// Watches until `leave` is cancelled or another watcher has the chain.
     pub(super) fn run(self, leave: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let reader = self.adapter.block_reader();
@@ -40,7 +40,7 @@ impl WatchedChain {
         })
     }
 
-    /// Tells of changes of the chain's health, until another watcher does.
+    /// Reports changes of the chain's health until another watcher has the chain.
     async fn watch_health(&self) {
         let mut watch = HealthWatch::default();
         let mut ticks = interval(EVERY);
@@ -62,7 +62,7 @@ impl WatchedChain {
         }
     }
 
-    /// Tells of a phase, unless it is the one that was told of last, or the first and good.
+    /// Reports a phase, unless it is the last reported one, or the first one and good.
     pub(super) async fn tell(&self, phase: HealthPhase) -> Result<WatchOutcome, StoreError> {
         let before = self.store.told_phase(self.name).await?;
         if before == Some(phase) {
@@ -77,7 +77,7 @@ impl WatchedChain {
         let events = if is_news { vec![event] } else { Vec::new() };
         let mut matched = self.matched(&block, events, false).await?;
         for matched in matched.iter_mut().flat_map(|event| &mut event.matched) {
-            // No block follows for which it could wait.
+            // A health event has no later blocks to wait for.
             matched.confirmations = 0;
         }
         let told = self.store.tell_phase(&self.lease(), phase, &block, &matched, self.now()).await?;

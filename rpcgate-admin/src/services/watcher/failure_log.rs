@@ -1,11 +1,11 @@
-//! A log line for each failure that is new, and one when it is over.
+//! Logs each new failure once, and once that it is over.
 
 use std::fmt::Display;
 
-/// The failures of something that is tried again and again.
+/// The last failure of an operation that is retried.
 #[derive(Debug)]
 pub(super) struct FailureLog {
-    /// What is tried, as the beginning of a sentence.
+    /// The operation, as the start of a sentence.
     what: &'static str,
     chain: Option<&'static str>,
     last: Option<String>,
@@ -16,12 +16,12 @@ impl FailureLog {
         FailureLog { what, chain: None, last: None }
     }
 
-    /// The same for one chain.
+    /// Adds the chain to the log lines.
     pub(super) fn of_chain(self, chain: &'static str) -> Self {
         FailureLog { chain: Some(chain), ..self }
     }
 
-    /// Logs the outcome of a try, if it is another than the one before.
+    /// Logs the outcome of a try if it differs from the one before.
     pub(super) fn note<T, E: Display>(&mut self, outcome: &Result<T, E>) {
         let (what, chain) = (self.what, self.chain);
         match outcome {

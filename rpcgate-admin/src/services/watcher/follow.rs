@@ -1,121 +1,124 @@
-//! Following a chain: which block comes next, and which are no longer part of it. Everything is decided by what the nodes
-//! show and by the blocks that are known, so that it can be tested without sockets.
+//! Decides which block comes next in a chain, and which blocks are no longer part of it. The decision depends only on
+//! the nodes' answers and the known blocks, so that it can be tested without sockets.
 
 use super::bounded_calls::BoundedCalls;
 use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, NodeCalls, ReadError, Wanted};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// Nodes that answer in one round, at most. Those that do not answer are no reason not to ask the others: some may never
-/// answer, because they have no old blocks or no index of transactions.
+/// The maximum number of nodes that answer in one round. Nodes that do not answer do not count: some may never answer
+/// because they have no old blocks or no transaction index.
 const ANSWERS: usize = 3;
 
-/// Rounds in a row in which no node has the known blocks, before others that are not more take their place: a node behind
-/// one address may be several, which do not always agree.
+/// The number of consecutive rounds in which no node has the known blocks, before a branch that is not longer replaces
+/// them. One address may hide several nodes, which do not always agree.
 const PATIENCE: u32 = 3;
 
-/// Known blocks that are looked for, the newest first, in a node that has a block at none of their heights and not at that of
-/// the oldest: heights may be skipped, but hardly so many of them.
+/// The number of known blocks, newest first, that are looked for in a node that has a block neither at their heights
+/// nor at the height of the oldest. Heights may be skipped, but hardly this number of them.
 const ABSENT: usize = 8;
 
-/// A node as following sees it.
+/// A node as the follower sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadNode<'n> {
-    /// Its place among the nodes.
+    /// The node's index in the pool.
     pub(super) index: usize,
-    /// Its height, as far as it is known.
+    /// The node's height, if it is known.
     pub(super) height: Option<u64>,
-    /// How it is asked.
+    /// The calls to the node.
     pub(super) calls: &'n dyn NodeCalls,
 }
 
-/// What a round has found.
+/// The result of a round.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Finding {
     /// There is nothing new.
     Nothing,
-    /// Nothing is known yet, and this is the newest block.
+    /// No block is known yet, and this is the newest one.
     Start(BlockRef),
     /// The block that follows the newest known one.
     Next(BlockEvents),
-    /// A block above the newest known one, which is still part of the chain: the node has none of those in between.
+    /// A block above the newest known one, which is still part of the chain. The node has none of the blocks in
+    /// between.
     Gap(BlockEvents),
-    /// The oldest block above the newest known one that the nodes still have. No round finds it: it is looked for when a node
-    /// has lacked the next block for long.
+    /// The oldest block above the newest known one that the nodes still have. A round never returns it: it is looked
+    /// for when a node has lacked the next block for a long time.
     Pruned(BlockEvents),
-    /// These known blocks are no longer part of the chain, the newest first.
+    /// Known blocks that are no longer part of the chain, newest first.
     Gone(Vec<BlockRef>),
-    /// None of the known blocks is part of the chain any more. Following goes on at this one.
+    /// None of the known blocks is part of the chain. Following continues at this one.
     AllGone(BlockRef),
 }
 
-/// What one node shows.
+/// The result of reading one node.
 enum View {
-    /// Nothing but what is known, or a part of it.
+    /// Only known blocks, or a part of them.
     Known,
     /// The newest known block, and one above it that does not follow it.
     Gap(BlockEvents),
-    /// Others than those that are known, and not more of them, or none in common.
+    /// A different branch that is not longer, or that has no block in common.
     Diverged,
     Found(Finding),
 }
 
-/// How the chain of a node relates to the known blocks.
+/// The relation of a node's chain to the known blocks.
 enum Lineage {
     /// The newest known block is part of it.
     Known,
-    /// These are not, the newest first, and the one below them is.
+    /// These blocks are not part of it, newest first. The one below them is.
     Left(Vec<BlockRef>),
-    /// None of them is: it has others at their heights, of which this is the lowest, or it ends below.
+    /// None of the known blocks is part of it. It has this block at the height of the oldest, or ends there.
     Replaced(BlockRef),
-    /// It has no block at any of their heights, and goes on above them up to this one.
+    /// It has no block at any of their heights, and continues above them up to this one.
     Absent(BlockRef),
 }
 
-/// The newest blocks of a chain that are known, and the node that showed the last one.
+/// The newest known blocks of a chain, and the node that showed the last one.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     known: VecDeque<BlockRef>,
-    /// How many are kept.
+    /// The number of blocks to keep.
     kept: usize,
     current: Option<usize>,
     diverged: u32,
-    /// Whether a node that has more than is known could not be read in the last round.
+    /// True if a node that has more than the known blocks could not be read in the last round.
     is_held_up: bool,
-    /// Whether such a node has answered in the last round, without the block that comes next.
+    /// True if such a node has answered in the last round, without the next block.
     lacks_next: bool,
-    /// The head of a node that has no block at any known height, if the last round ended with that.
+    /// The head of a node without any of the known heights, if the last round ended with that.
     cut_off: Option<BlockRef>,
 }
 
 impl Follower {
-    /// Follows from the last of these blocks on, and keeps the newest `kept` of those that are known.
+    /// Follows from the last of these blocks on, and keeps the newest `kept` blocks.
     pub(super) fn new(blocks: Vec<BlockRef>, kept: u64) -> Self {
         let kept = usize::try_from(kept).unwrap_or(usize::MAX);
         Follower { known: blocks.into(), kept, ..Follower::default() }
     }
 
-    /// The newest block that is known.
+    /// Returns the newest known block.
     pub(super) fn newest(&self) -> Option<&BlockRef> {
         self.known.back()
     }
 
-    /// Whether a node that has more than is known could not be read in the last round, although another one was.
+    /// Reports whether a node that has more than the known blocks could not be read in the last round, although another
+    /// one was.
     pub(super) fn is_held_up(&self) -> bool {
         self.is_held_up
     }
 
-    /// Whether a node that has more than is known has answered in the last round, without the block that comes next.
+    /// Reports whether a node that has more than the known blocks has answered in the last round, without the next
+    /// block.
     pub(super) fn lacks_next(&self) -> bool {
         self.lacks_next
     }
 
-    /// The head of a node that has no block at any known height, if the last round ended with that.
+    /// Returns the head of a node without any of the known heights, if the last round ended with that.
     pub(super) fn cut_off(&self) -> Option<&BlockRef> {
         self.cut_off.as_ref()
     }
 
-    /// A block was appended.
+    /// Appends a block.
     pub(super) fn append(&mut self, block: BlockRef) {
         self.known.push_back(block);
         while self.known.len() > self.kept.max(1) {
@@ -123,23 +126,23 @@ impl Follower {
         }
     }
 
-    /// The newest block was taken back.
+    /// Removes the newest block.
     pub(super) fn take_back(&mut self) {
         self.known.pop_back();
     }
 
-    /// Nothing is known any more but this block, if there is one.
+    /// Forgets all blocks except this one, if there is one.
     pub(super) fn restart(&mut self, at: Option<BlockRef>) {
         self.known = at.into_iter().collect();
         self.diverged = 0;
     }
 
-    /// Asks the nodes what is new: the one that showed the last block, and others if they may have more, or if it does not
-    /// answer.
+    /// Asks the nodes for news: first the one that showed the last block, and others if they may have more or if it
+    /// does not answer.
     ///
-    /// A node is followed although it leads away from the newest known blocks if its chain is longer than they are. If it is
-    /// not, or has none of them, it is followed after [`PATIENCE`] rounds in which no node has shown the known blocks. A node that is merely shorter is
-    /// no reason to take anything back, and neither is one that does not answer.
+    /// A node whose chain leaves the newest known blocks is followed at once if its chain is longer. If it is not
+    /// longer, or has none of the known blocks, it is followed after [`PATIENCE`] rounds in which no node has shown the
+    /// known blocks. A node that is only shorter, or does not answer, never removes a block.
     ///
     /// # Errors
     /// The last [`ReadError`] if no node could be read.
@@ -207,7 +210,7 @@ impl Follower {
         }
         self.current = Some(node.index);
         let finding = match self.lineage(reader, node.calls).await? {
-            // The node has changed its mind meanwhile.
+            // The node has switched back meanwhile.
             Lineage::Known => Finding::Nothing,
             Lineage::Left(blocks) => Finding::Gone(blocks),
             Lineage::Replaced(block) => Finding::AllGone(block),
@@ -220,7 +223,7 @@ impl Follower {
         Ok(finding)
     }
 
-    /// What one node shows.
+    /// Reads one node.
     async fn view(
         &self,
         reader: &dyn BlockReader,
@@ -255,7 +258,7 @@ impl Follower {
         let is_known = if highest.height == head.height {
             highest.hash == head.hash
         } else {
-            // A head between two known heights is on another branch.
+            // A head between two known heights is on a different branch.
             highest.height == newest.height && is_part(reader, node, newest).await?
         };
         Ok(if is_known { View::Known } else { View::Diverged })
@@ -282,7 +285,7 @@ impl Follower {
         Ok(Lineage::Replaced(self.at_oldest(reader, node).await?.unwrap_or(head)))
     }
 
-    /// A node's block at the height of the oldest known one.
+    /// Returns a node's block at the height of the oldest known one.
     async fn at_oldest(
         &self,
         reader: &dyn BlockReader,

@@ -1,4 +1,4 @@
-//! A node's own subscription to new heads: each of its messages says that it is time to look.
+//! A node's subscription to new heads. Each of its messages triggers a check for new blocks.
 
 use rpcgate_core::event::HeadSubscription;
 use rpcgate_core::fault::{Cause, Fault};
@@ -10,17 +10,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// Bytes of a message. Nothing of it is read.
+/// The maximum size of a message in bytes. Its contents are ignored.
 const LARGEST: usize = 4 << 20;
 
-/// How long a subscription may be silent before another stream is opened.
+/// The time of silence after which another stream is opened.
 const SILENCE: Duration = Duration::from_secs(120);
 
 /// The first and the longest pause before another stream is opened.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
-/// Notifies `looks` whenever a node of the pool tells of a new head, until this is dropped. Whoever looks also looks at
-/// intervals: a stream that is lost costs nothing but time.
+/// Notifies `looks` when a node of the pool reports a new head, until this is dropped. The chain is also checked at
+/// intervals, so a lost stream only costs time.
 pub(super) async fn notify(pool: Arc<Pool>, subscription: HeadSubscription, looks: Arc<Notify>) {
     let [mut pause, longest] = PAUSES;
     let mut turn = 0;
@@ -41,7 +41,7 @@ pub(super) async fn notify(pool: Arc<Pool>, subscription: HeadSubscription, look
     pending::<()>().await;
 }
 
-/// Listens until the stream ends. An error says that there was no message.
+/// Listens until the stream ends. An error means that there was no message.
 async fn listen(
     pool: &Pool,
     node: NodeIndex,

@@ -1,30 +1,30 @@
-//! The phase of a chain's health: Degraded after three failed probes, five seconds apart, and Healthy again after one that
-//! did not fail.
+//! The phase of a chain's health: Degraded after three failed probes, five seconds apart, and Healthy again after a
+//! successful one.
 
 use rpcgate_core::event::HealthPhase;
 use rpcgate_core::tally::Transport;
 use rpcgate_layers::nodes::{NodeView, Pool};
 use std::time::Duration;
 
-/// The time between two looks.
+/// The interval of checks.
 pub(super) const EVERY: Duration = Duration::from_secs(5);
 
-/// Failed looks in a row that make a chain degraded.
+/// The number of consecutive failed checks that make a chain degraded.
 const MISSES: u32 = 3;
 
-/// The time between two probes of a chain whose nodes are probed at this interval: no failed probe counts twice.
+/// Returns the time between two probes of a chain whose nodes are probed at this interval, so that no failed probe
+/// counts twice.
 pub(super) fn between_probes(interval: Duration) -> Duration {
     interval.min(EVERY)
 }
 
-/// Follows the health of a chain.
 #[derive(Debug, Default)]
 pub(super) struct HealthWatch {
     missed: u32,
 }
 
 impl HealthWatch {
-    /// Takes a look into account: whether a node is fit, if that is known. Returns the phase, if it is clear.
+    /// Records whether a node is fit, if that is known, and returns the phase, if it is clear.
     pub(super) fn look(&mut self, is_fit: Option<bool>) -> Option<HealthPhase> {
         match is_fit {
             None => None,
@@ -40,7 +40,7 @@ impl HealthWatch {
     }
 }
 
-/// Whether a node of the pool answers and is not behind; `None` if none was probed yet.
+/// Reports whether a node of the pool answers and is not behind, or returns `None` if none was probed yet.
 pub(super) fn is_fit(pool: &Pool) -> Option<bool> {
     let is_probed = pool.has(Transport::Http);
     let is_known = |node: &NodeView<'_>| !is_probed || node.height.is_some() || node.misses > 0;

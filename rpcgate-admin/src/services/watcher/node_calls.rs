@@ -1,4 +1,4 @@
-//! Calls to one node of a chain, as readers of blocks make them.
+//! Calls to one node of a chain for readers of blocks.
 
 use bytes::Bytes;
 use http::Method;
@@ -21,56 +21,55 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Bytes of an answer. The largest blocks of the chains have a quarter of that.
+/// The maximum size of an answer in bytes. The chains' largest blocks have a quarter of that.
 const LARGEST: usize = 64 << 20;
 
-/// Bytes of a node's own error that are kept.
+/// The maximum number of stored bytes of a node's error.
 const MESSAGE: usize = 200;
 
-/// Messages that may come before the answer to a call on a stream: those of subscriptions.
+/// The maximum number of messages, such as those of subscriptions, before the answer to a call on a stream.
 const PASSED_OVER: usize = 10_000;
 
-/// Calls to one node. What a reader reads through this in several steps is seen from one place.
+/// A session of calls to one node, so that a reader gets a consistent view over several steps.
 pub(crate) struct NodeSession {
     pool: Arc<Pool>,
     node: NodeIndex,
     adapter: Arc<dyn Adapter>,
-    /// How long a call may take.
+    /// The maximum time of a call.
     limit: Duration,
     stream: Mutex<SessionStream>,
-    /// The `Date` of the last answer over HTTP, as the node wrote it.
+    /// The `Date` header of the last answer over HTTP.
     date: parking_lot::Mutex<Option<HeaderValue>>,
 }
 
-/// The stream of a session.
 enum SessionStream {
     /// No call has needed it yet.
     Unopened,
-    /// It is open; the next call has this id.
+    /// It is open. The next call has this id.
     Open(Box<NodeMessages>, u64),
-    /// It broke. What earlier calls had set up at the node is lost, so this session has no other.
+    /// It broke. The node has lost the state of earlier calls, so this session opens no other stream.
     Lost,
 }
 
 impl NodeSession {
-    /// Calls to this node, each for at most `limit`.
+    /// Makes a session with this node, whose calls take at most `limit`.
     pub(crate) fn new(pool: Arc<Pool>, node: NodeIndex, adapter: Arc<dyn Adapter>, limit: Duration) -> Self {
         let (stream, date) = (Mutex::new(SessionStream::Unopened), parking_lot::Mutex::default());
         NodeSession { pool, node, adapter, limit, stream, date }
     }
 
-    /// The time of the last answer over HTTP by the node's clock, as its header says it.
+    /// Returns the node's time in the `Date` header of the last answer over HTTP.
     #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "commands alone compare clocks"))]
     pub(crate) fn date(&self) -> Option<HeaderValue> {
         self.date.lock().clone()
     }
 
-    /// Whether its stream was lost, so that another session is needed.
+    /// Reports whether the stream was lost, so that another session is needed.
     pub(super) fn is_lost(&self) -> bool {
         self.stream.try_lock().is_ok_and(|stream| matches!(*stream, SessionStream::Lost))
     }
 
-    /// The body of a call in the chain's dialect.
+    /// Returns the body of a call in the chain's dialect.
     fn envelope(&self, id: u64, method: &str, params: &str) -> String {
         let version = self.adapter.facts().dialect.version();
         let version = version.map(|version| format!(r#""jsonrpc":{version},"id":{id},"#)).unwrap_or_default();
@@ -94,7 +93,7 @@ impl NodeSession {
             NodeRequest::json_rpc(body.into()).with_number(number).posted_to(self.adapter.rpc_path());
         match self.ask(request).await {
             Ok((status, body)) => self.result(status, &body),
-            // It has a WebSocket alone.
+            // The node only has a WebSocket.
             Err(NodeRequestError::Fault(Fault { cause: Cause::NoNode, .. })) => {
                 self.call_by_stream(method, params).await
             }
@@ -104,7 +103,7 @@ impl NodeSession {
 
     async fn call_by_stream(&self, method: &str, params: &str) -> Result<Bytes, ReadError> {
         let mut stream = self.stream.lock().await;
-        // A call that is dropped half-way leaves a stream that cannot be read on.
+        // A call that is dropped halfway leaves a stream that cannot be read on.
         let taken = std::mem::replace(&mut *stream, SessionStream::Lost);
         let called = tokio::time::timeout(self.limit, async {
             let (mut messages, id) = match taken {
@@ -151,7 +150,7 @@ impl NodeSession {
         Err(ReadError::Unreadable("no answer among the messages of a stream"))
     }
 
-    /// The `result` in the body of an answer.
+    /// Returns the `result` in the body of an answer.
     fn result(&self, status: u16, body: &Bytes) -> Result<Bytes, ReadError> {
         let Ok(Replies::Single(reply)) = replies(body, DEEPEST) else {
             if let Some(DeepReply { result, .. }) = DeepReply::read(body) {
@@ -176,8 +175,8 @@ impl NodeSession {
     }
 }
 
-/// An answer that is nested too deep for [`replies`]. A transaction of a few cents may make a block so, by its metadata on
-/// Cardano, and readers pass over that.
+/// An answer that is nested too deep for [`replies`]. On Cardano, the metadata of a transaction of a few cents can make
+/// a block so deep. Readers skip such metadata.
 #[derive(Deserialize)]
 struct DeepReply<'a> {
     #[serde(borrow)]
@@ -188,14 +187,14 @@ struct DeepReply<'a> {
 
 impl<'a> DeepReply<'a> {
     fn read(message: &'a [u8]) -> Option<Self> {
-        // A list of two would be read as the two members.
+        // A list of two would be parsed as the two members.
         let is_object = message.trim_ascii_start().starts_with(b"{");
         is_object.then(|| serde_json::from_slice(message).ok()).flatten()
     }
 }
 
-/// The error of a node: an object with a code and a message, or, with names of their own, the result of an XRP server; or a
-/// text.
+/// Reads a node's error: an object with a code and a message, the result of an XRP server, which has its own member
+/// names, or a text.
 fn node_error(error: &[u8], status: u16) -> ReadError {
     let Ok(error) = serde_json::from_slice::<Value>(error) else {
         return ReadError::Unreadable("the error is not JSON");
@@ -207,7 +206,7 @@ fn node_error(error: &[u8], status: u16) -> ReadError {
 }
 
 fn refused(code: i64, message: &str) -> ReadError {
-    // Pages of servers end with a line break, which is no part of what they say.
+    // Servers' pages end with a line break, which is not part of the message.
     let message = message.trim();
     let end = (0..=MESSAGE.min(message.len())).rev().find(|end| message.is_char_boundary(*end));
     ReadError::Refused { code, message: message[..end.unwrap_or_default()].to_owned() }

@@ -1,11 +1,11 @@
-//! The oldest block that a node still has, for a watcher that was away for longer than nodes keep blocks.
+//! Finds the oldest block that a node still has, for a watcher that was stopped for longer than nodes keep blocks.
 
 use super::bounded_calls::BoundedCalls;
 use rpcgate_core::event::{BlockReader, BlockRef, NodeCalls, ReadError, Wanted};
 
-/// The first block above `height` that a node has; `None` if there is none, or the node does not show blocks by their
-/// heights. A node that prunes has every block from some height on, which is found by halving, in no more steps than a height
-/// has bits.
+/// Returns the first block above `height` that a node has, or `None` if it has no such block or does not find blocks
+/// by height. A pruning node has every block from some height on, which is found by bisection, in at most as many steps
+/// as a height has bits.
 ///
 /// # Errors
 /// [`ReadError::Unreachable`], and those of the node's newest block.
@@ -33,7 +33,7 @@ pub(super) async fn oldest_above(
     Ok(Some(oldest))
 }
 
-/// The first block above `height`, as the node shows it: an error of its own means that it has none there.
+/// Returns the first block above `height`. An error of the node itself means that it has none there.
 async fn first_above(
     reader: &dyn BlockReader,
     node: &dyn NodeCalls,

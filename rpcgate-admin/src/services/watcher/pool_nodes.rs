@@ -1,4 +1,4 @@
-//! The nodes of a chain, as following its blocks needs them.
+//! The nodes of a chain as the block watcher needs them.
 
 use super::node_calls::NodeSession;
 use parking_lot::Mutex;
@@ -14,33 +14,32 @@ use std::time::Duration;
 /// A node that may be read.
 #[derive(Clone, Debug)]
 pub(super) struct UsableNode {
-    /// Its place among the nodes.
+    /// The node's index in the pool.
     pub(super) index: usize,
-    /// Its height, as far as it is known.
+    /// The node's height, if it is known.
     pub(super) height: Option<u64>,
-    /// How it is asked.
+    /// The calls to the node.
     pub(super) calls: Arc<dyn NodeCalls>,
 }
 
-/// The nodes of a chain.
 pub(super) trait ChainNodes: Send + Sync + Debug {
-    /// The nodes that are well, or all of the chain's network if none is.
+    /// Returns the healthy nodes, or all nodes of the chain's network if none is healthy.
     fn usable(&self) -> Vec<UsableNode>;
 
-    /// The height of the chain, as they show it.
+    /// Returns the height of the chain according to the nodes.
     fn head(&self) -> Option<u64>;
 
-    /// A node failed: what was set up at it is set up anew.
+    /// Marks that a node failed, so that its session is set up again.
     fn reset(&self);
 }
 
-/// The nodes of a pool. A session with each is kept from round to round.
+/// The nodes of a pool. A session with each lasts over several rounds.
 #[derive(Debug)]
 pub(super) struct PoolNodes {
     pool: Arc<Pool>,
     adapter: Arc<dyn Adapter>,
     head: Arc<ChainHead>,
-    /// How long a call may take.
+    /// The maximum time of a call.
     limit: Duration,
     sessions: Mutex<HashMap<usize, Arc<NodeSession>>>,
 }
@@ -59,7 +58,7 @@ impl PoolNodes {
 impl ChainNodes for PoolNodes {
     fn usable(&self) -> Vec<UsableNode> {
         let mut sessions = self.sessions.lock();
-        // A stream that was lost is opened anew by another session.
+        // Another session reopens a lost stream.
         sessions.retain(|_, session| !session.is_lost());
         let any_fit = self.pool.nodes().any(|node| node.health.is_fit());
         let is_usable =

@@ -1,5 +1,5 @@
-//! Keeps the index of subscriptions as the database has them: all of them once, then those of each project that the change
-//! feed names.
+//! Keeps the index of subscriptions up to date: reads all of them once, and then those of each project in the change
+//! feed.
 
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::Unavailable;
@@ -10,10 +10,9 @@ use rpcgate_store::{Store, StoreError, SubscriptionId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Subscriptions that are read at once.
+/// The number of subscriptions that are read at a time.
 const PAGE: u64 = 5_000;
 
-/// Why the index is not up to date.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StaleIndex {
     #[error(transparent)]
@@ -28,37 +27,37 @@ impl From<Unavailable> for StaleIndex {
     }
 }
 
-/// The subscriptions, and up to which change they are read.
+/// The index of subscriptions, and the last change that it contains.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     index: SubscriptionIndex,
     adapters: HashMap<&'static str, Arc<dyn Adapter>>,
-    /// The last change that was acted on; `None` before everything was read.
+    /// The last change that was applied, or `None` before the first full read.
     number: Option<u64>,
 }
 
 impl Subscriptions {
-    /// None yet, of these chains.
+    /// Starts with an empty index for these chains.
     pub(super) fn new(adapters: impl IntoIterator<Item = Arc<dyn Adapter>>) -> Self {
         let named = |adapter: Arc<dyn Adapter>| (adapter.facts().name.as_str(), adapter);
         let adapters = adapters.into_iter().map(named).collect();
         Subscriptions { index: SubscriptionIndex::default(), adapters, number: None }
     }
 
-    /// The index, which is shared.
+    /// Returns the shared index.
     pub(super) fn index(&self) -> &SubscriptionIndex {
         &self.index
     }
 
-    /// Whether everything was read once.
+    /// Reports whether all subscriptions were read once.
     pub(super) fn is_read(&self) -> bool {
         self.number.is_some()
     }
 
-    /// Reads what has changed, or everything if that is not known.
+    /// Reads the changes, or all subscriptions if the changes are unknown.
     ///
     /// # Errors
-    /// [`StaleIndex`]; the index is as before, or has a part of the changes, and the rest is read the next time.
+    /// [`StaleIndex`]. The index is unchanged or has a part of the changes, and the next call reads the rest.
     pub(super) async fn refresh(&mut self, store: &Store) -> Result<(), StaleIndex> {
         let Some(mut number) = self.number else { return self.load(store).await };
         loop {
@@ -90,13 +89,14 @@ impl Subscriptions {
         }
     }
 
-    /// Reads everything again if the database has fewer changes than were read: it was replaced by an older one.
+    /// Reads all subscriptions again if the database has fewer changes than were read, because an older one has
+    /// replaced it.
     async fn check_age(&mut self, store: &Store, number: u64) -> Result<(), StaleIndex> {
         if store.newest_change().await? < number { self.load(store).await } else { Ok(()) }
     }
 
     async fn load(&mut self, store: &Store) -> Result<(), StaleIndex> {
-        // The number comes first: what changes while the rest is read is read again.
+        // The number is read first, so that changes during the load are read again.
         let number = store.newest_change().await?;
         let (mut read, mut after) = (HashSet::new(), None);
         loop {

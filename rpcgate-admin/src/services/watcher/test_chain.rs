@@ -1,4 +1,4 @@
-//! A chain for tests: a tree of blocks, and nodes that show the branch of one of them.
+//! A test chain: a tree of blocks, and nodes that each show the branch of one block.
 
 use super::follow::ReadNode;
 use super::pool_nodes::{ChainNodes, UsableNode};
@@ -17,7 +17,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The first height of every chain.
 pub(super) const FIRST: u64 = 100;
 
 #[derive(Clone, Debug)]
@@ -26,12 +25,11 @@ struct TreeBlock {
     parent: Option<usize>,
 }
 
-/// Every block that ever was, of whatever branch.
+/// All blocks that ever existed, of all branches.
 #[derive(Clone, Debug)]
 pub(super) struct Tree(Arc<Mutex<Vec<TreeBlock>>>);
 
 impl Tree {
-    /// A tree of one block.
     pub(super) fn new() -> Self {
         Tree(Arc::new(Mutex::new(vec![TreeBlock { height: FIRST, parent: None }])))
     }
@@ -40,7 +38,7 @@ impl Tree {
         self.0.lock().len()
     }
 
-    /// A new block on top of one, `gap` heights above the next.
+    /// Adds a block above `on`, skipping `gap` heights.
     pub(super) fn grow(&self, on: usize, gap: u64) -> usize {
         let mut blocks = self.0.lock();
         let height = blocks[on].height + 1 + gap;
@@ -48,7 +46,7 @@ impl Tree {
         blocks.len() - 1
     }
 
-    /// The block so many below one, or the first.
+    /// Returns the block `depth` below `block`, or the first one.
     pub(super) fn below(&self, mut block: usize, depth: usize) -> usize {
         let blocks = self.0.lock();
         for _ in 0..depth {
@@ -64,7 +62,7 @@ impl Tree {
         BlockRef::new(height, format!("b{number}"), parent, 1_700_000_000 + height as i64)
     }
 
-    /// The blocks from the first one to this.
+    /// Returns the blocks from the first one to this one.
     pub(super) fn branch(&self, mut block: usize) -> Vec<BlockRef> {
         let mut branch = vec![self.block(block)];
         loop {
@@ -78,16 +76,16 @@ impl Tree {
     }
 }
 
-/// How a node says that it has pruned a block.
+/// The answer of a node about a pruned block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pruning {
-    /// With an error that names the lowest height, like CometBFT.
+    /// An error that names the lowest height, like CometBFT.
     Refuses,
-    /// With nothing, like nodes of EVM chains.
+    /// No result, like nodes of EVM chains.
     Nothing,
-    /// With the first block that it has, like Solana.
+    /// The first block that it has, like Solana.
     Jumps,
-    /// It still has the headers, like nodes of UTXO chains, and refuses the block.
+    /// The header without the block, like nodes of UTXO chains.
     KeepsHeaders,
 }
 
@@ -102,11 +100,11 @@ pub(super) struct TreeNode {
     pub(super) tree: Tree,
     head: Arc<Mutex<usize>>,
     is_down: Arc<AtomicBool>,
-    /// The heights of blocks of which it shows no events.
+    /// The heights of blocks whose events it does not show.
     hidden: Arc<Mutex<HashSet<u64>>>,
     /// The heights of blocks that it has lost.
     lost: Arc<Mutex<HashSet<u64>>>,
-    /// The height from which on it has blocks, and what it says of those below.
+    /// The lowest height that it has, and its answer about blocks below.
     pruned: Arc<Mutex<Option<(u64, Pruning)>>>,
 }
 
@@ -134,17 +132,17 @@ impl TreeNode {
         self.is_down.store(is_down, Ordering::Relaxed);
     }
 
-    /// The node loses the block at this height.
+    /// Makes the node lose the block at this height.
     pub(super) fn lose(&self, height: u64) {
         self.lost.lock().insert(height);
     }
 
-    /// The node has no block below this height any more.
+    /// Makes the node prune all blocks below this height.
     pub(super) fn prune(&self, lowest: u64, pruning: Pruning) {
         *self.pruned.lock() = Some((lowest, pruning));
     }
 
-    /// What the node says of a block that it has pruned; `None` for the answer of a node that does not prune.
+    /// Returns the node's answer about a pruned block, or `None` for the answer of a node that does not prune.
     fn of_pruned(&self, method: &str, params: &str) -> Option<Result<Bytes, ReadError>> {
         let (lowest, pruning) = (*self.pruned.lock())?;
         let height = params.parse::<u64>().ok()? + u64::from(method == "test_after");
@@ -164,7 +162,7 @@ impl TreeNode {
         }
     }
 
-    /// The node shows the block at this height without its events.
+    /// Makes the node show the block at this height without its events.
     pub(super) fn hide_events(&self, height: u64) {
         self.hidden.lock().insert(height);
     }
@@ -173,7 +171,7 @@ impl TreeNode {
         self.tree.block(self.head()).height
     }
 
-    /// What the node answers.
+    /// Returns the node's answer.
     pub(super) fn answer(&self, method: &str, params: &str) -> Value {
         let mut branch = self.tree.branch(self.head());
         branch.retain(|block| !self.lost.lock().contains(&block.height));
@@ -247,10 +245,10 @@ impl ChainNodes for TreeNodes {
     fn reset(&self) {}
 }
 
-/// Reads the blocks of a tree, whose events are those of the blocks themselves.
+/// Reads the blocks of a tree. The blocks are their own events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TreeReader {
-    /// Whether blocks name the block before them.
+    /// True if blocks name the block before them.
     pub(super) names_parents: bool,
 }
 

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 const PROJECT: ProjectId = ProjectId(77);
 const WATCHER: u128 = 5;
 
-/// The endpoint whose subscription has this many confirmations.
+/// Returns the endpoint whose subscription has this number of confirmations.
 fn endpoint(confirmations: u32) -> WebhookId {
     WebhookId(0x10 + u128::from(confirmations))
 }
@@ -32,7 +32,7 @@ fn subscription(confirmations: u32) -> IndexedSubscription {
         .with_confirmations(confirmations)
 }
 
-/// A project with an endpoint for each number of confirmations up to 3.
+/// Creates a project with an endpoint for each number of confirmations up to 3.
 async fn site(config: &str) -> Site {
     let site = Site::of(config).await;
     let tenant = site.tenant().await;
@@ -62,7 +62,7 @@ fn settings() -> WatchSettings {
     }
 }
 
-/// A chain with this node, watched by [`WATCHER`], to whose blocks the endpoints subscribe.
+/// Returns a chain with this node, watched by [`WATCHER`]. The endpoints subscribe to its blocks.
 async fn watched(site: &Site, node: &TreeNode, names_parents: bool) -> WatchedChain {
     let adapter: Arc<dyn Adapter> = Arc::new(TreeChain(TreeReader { names_parents }));
     let index = SubscriptionIndex::default();
@@ -85,7 +85,7 @@ async fn watched(site: &Site, node: &TreeNode, names_parents: bool) -> WatchedCh
     chain
 }
 
-/// Steps until nothing is new, for longer than following has patience.
+/// Takes steps until nothing is new for longer than the follower's patience.
 async fn settle(watch: &mut BlockWatch<'_>) {
     let mut quiet = 0;
     while quiet < 5 {
@@ -93,14 +93,14 @@ async fn settle(watch: &mut BlockWatch<'_>) {
     }
 }
 
-/// Begins to watch a chain, and steps until nothing is new.
+/// Starts to watch a chain, and takes steps until nothing is new.
 async fn settled(chain: &WatchedChain) -> BlockWatch<'_> {
     let mut watch = BlockWatch::new(chain, reader(chain));
     settle(&mut watch).await;
     watch
 }
 
-/// A node with one block, and the chain that it is watched as.
+/// A watched chain with a node of one block.
 struct Scene {
     site: Site,
     tree: Tree,
@@ -121,7 +121,7 @@ fn reader(chain: &WatchedChain) -> &dyn rpcgate_core::event::BlockReader {
     chain.adapter.block_reader().unwrap()
 }
 
-/// What each endpoint adds up from its deliveries: how often each block was told of, removals subtracted.
+/// Adds up the deliveries of each endpoint: the number of events of each block, minus its removals.
 async fn told(site: &Site) -> BTreeMap<(WebhookId, String), i32> {
     let mut told = BTreeMap::new();
     for one in site.app.store.sample_deliveries().await {
@@ -155,7 +155,7 @@ async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back()
     extend(&node, 0, 2);
     settle(&mut watch).await;
     extend(&node, 1, 3);
-    // Another process goes on in the middle of the reorganisation.
+    // Another process continues in the middle of the reorganisation.
     assert_eq!(watch.step().await.unwrap(), Then::Again);
     settled(&chain).await;
     let all = site.app.store.sample_deliveries().await;
@@ -218,7 +218,7 @@ async fn a_watcher_that_has_lost_its_lease_stops_and_the_other_goes_on_without_a
     assert_eq!(hashes, ["b2", "b4", "b5"]);
 }
 
-/// Like [`watched`], for another watcher, which has the lease already.
+/// Like [`watched`], for another watcher, which already has the lease.
 async fn watched_by(site: &Site, node: &TreeNode, watcher: u128) -> WatchedChain {
     site.app.store.release_chains(watcher, &["eth"], site.app.now()).await.unwrap();
     let chain = watched(site, node, true).await;
@@ -293,7 +293,7 @@ async fn blocks_are_skipped_up_to_the_next_one_if_there_is_none_at_the_bound() {
     assert_eq!(own.map(|(_, hash)| hash).collect::<Vec<_>>(), last[5..]);
 }
 
-/// What the watcher's metrics show.
+/// Returns the watcher's metrics.
 fn metrics(site: &Site) -> String {
     let mut page = String::new();
     let mut registry = prometheus_client::registry::Registry::default();
@@ -302,13 +302,13 @@ fn metrics(site: &Site) -> String {
     page
 }
 
-/// Lets time pass, for which the watcher keeps its lease.
+/// Advances the clock while the watcher keeps its lease.
 async fn pass(site: &Site, seconds: u64) {
     site.clock.advance(Duration::from_secs(seconds));
     site.app.store.claim_chains(WATCHER, &["eth"], 1, LEASE, site.app.now()).await.unwrap();
 }
 
-/// The blocks that the first endpoint was told of.
+/// Returns the blocks that were delivered to the first endpoint.
 async fn hashes_told(site: &Site) -> Vec<String> {
     let own = told(site).await.into_keys().filter(|(own, _)| *own == endpoint(0));
     own.map(|(_, hash)| hash).collect()
@@ -331,7 +331,7 @@ async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_e
     pass(&site, 599).await;
     assert!(watch.step().await.is_err(), "the nodes may lack them for a while");
     assert!(metrics(&site).contains("watched_blocks_behind{chain=\"eth\"} 2"), "{}", metrics(&site));
-    // While no node answers, nothing is waited for.
+    // A step without any answer restarts the wait.
     node.set_down(true);
     assert!(watch.step().await.is_err());
     node.set_down(false);
@@ -358,14 +358,14 @@ async fn blocks_that_the_nodes_have_lost_are_passed_over_when_patience_ends() {
     assert_eq!(hashes_told(&site).await, ["b3", "b4"]);
 }
 
-/// Looks so often, whatever comes of it.
+/// Takes this number of steps, and ignores their results.
 async fn look(watch: &mut BlockWatch<'_>, times: usize) {
     for _ in 0..times {
         let _ = watch.step().await;
     }
 }
 
-/// The hashes of the newest blocks, in the order of [`hashes_told`].
+/// Returns the hashes of the newest blocks, in the order of [`hashes_told`].
 fn newest_hashes(branch: &[BlockRef], count: usize) -> Vec<String> {
     let newest = &branch[branch.len() - count..];
     let mut hashes: Vec<_> = newest.iter().map(|block| block.hash.clone()).collect();
@@ -389,7 +389,7 @@ async fn blocks_that_nodes_have_pruned_are_passed_over_and_counted_up_to_the_old
         pass(&site, 599).await;
         look(&mut watch, 8).await;
         assert_eq!(hashes_told(&site).await, [""; 0], "{pruning:?}");
-        // While no node answers, nothing is waited for.
+        // A step without any answer restarts the wait.
         node.set_down(true);
         look(&mut watch, 1).await;
         node.set_down(false);
@@ -650,7 +650,7 @@ proptest! {
                 let hashes: Vec<_> = own.iter().map(|((_, hash), _)| hash.as_str()).collect();
                 for block in &branch[1..] {
                     let is_due = block.height + u64::from(confirmations) <= head;
-                    // What had its confirmations on a branch that was longer stays told of.
+                    // A block that had its confirmations on a longer branch stays reported.
                     assert!(hashes.contains(&block.hash.as_str()) || !is_due, "{confirmations}: {block:?} {hashes:?}");
                 }
                 let known = |hash: &&str| branch[1..].iter().any(|block| block.hash == **hash);
@@ -686,7 +686,7 @@ async fn the_index_follows_endpoints_subscriptions_and_suspensions_by_the_change
     assert!(index.len() == 2 && index.chains() == ["eth"] && index.wants("eth", EventType::NewBlock));
 }
 
-/// A node over HTTP that shows a branch.
+/// Runs a node over HTTP that shows a branch.
 async fn served(node: TreeNode) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! A chain that is watched: what its parts share, and whom its events concern.
+//! A watched chain: the state that its tasks share, and the subscriptions that its events match.
 
 use super::backlog::Backlogs;
 use super::pool_nodes::{ChainNodes, PoolNodes};
@@ -20,13 +20,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long a watcher has a chain after its last write. A watcher that died is replaced then.
+/// The time for which a watcher holds a chain after its last write. Then another watcher replaces it.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
 
-/// The longest time that a call to a node may take.
+/// The maximum time of a call to a node.
 const LONGEST_CALL: Duration = Duration::from_secs(30);
 
-/// What of the configuration concerns watching a chain. Another one needs another task.
+/// The settings for watching a chain. Changed settings need a new task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct WatchSettings {
     pub(super) chain: ChainSettings,
@@ -37,7 +37,7 @@ pub(super) struct WatchSettings {
     pub(super) block_patience: Duration,
 }
 
-/// A chain that is watched, with everything that its parts share.
+/// A watched chain, with the state that its tasks share.
 pub(super) struct WatchedChain {
     pub(super) name: &'static str,
     pub(super) adapter: Arc<dyn Adapter>,
@@ -51,13 +51,12 @@ pub(super) struct WatchedChain {
     pub(super) nodes: Arc<dyn ChainNodes>,
     pub(super) watcher: u128,
     pub(super) chain: Arc<Chain>,
-    /// Says that it is time to look for blocks.
+    /// Wakes the block watcher.
     pub(super) looks: Arc<Notify>,
-    /// The newest block that is known.
     newest: Mutex<Option<BlockRef>>,
 }
 
-/// What a watched chain is made of, beside the chain itself.
+/// The parts of a watched chain other than the chain itself.
 #[derive(Clone, Debug)]
 pub(super) struct WatchParts {
     pub(super) store: Store,
@@ -105,23 +104,22 @@ impl WatchedChain {
         self.clock.now()
     }
 
-    /// Notes the newest block that is known.
     pub(super) fn see(&self, block: Option<&BlockRef>) {
         *self.newest.lock() = block.cloned();
     }
 
-    /// The newest block that is known.
+    /// Returns the newest known block.
     pub(super) fn newest(&self) -> Option<BlockRef> {
         self.newest.lock().clone()
     }
 
-    /// Waits until it is time to look for blocks, for at most this time.
+    /// Waits until the next check for blocks, for at most `longest`.
     pub(super) async fn wait(&self, longest: Duration) {
         let _ = timeout(longest, self.looks.notified()).await;
     }
 
-    /// The events that somebody subscribes to, with the subscriptions that they match. Those of a block that replaces another
-    /// say so.
+    /// Returns the events that have subscriptions, with the subscriptions that they match. Events of a block that
+    /// replaces another are marked.
     pub(super) async fn matched(
         &self,
         block: &BlockRef,
@@ -131,7 +129,8 @@ impl WatchedChain {
         let mut all = Vec::new();
         for event in events {
             let event = if is_replacing { event.with("reorganized", true) } else { event };
-            // An endpoint is told once for each number of confirmations, however many of its subscriptions match.
+            // An endpoint gets one delivery for each number of confirmations, even if several of its subscriptions
+            // match.
             let mut told = HashSet::new();
             let mut found = self.index.matches(self.name, block, &event);
             found.sort_unstable_by_key(|found| found.subscription);

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 const KEPT: u64 = 64;
 
-/// Applies what a follower finds, as storing it would, and adds up what a receiver is told.
+/// Applies a follower's findings as the store would, and adds up the events that a receiver gets.
 struct Receiver {
     follower: Follower,
     reader: TreeReader,
     nodes: TreeNodes,
     stored: Vec<BlockRef>,
-    /// How often each block was told of, removals subtracted.
+    /// The number of events of each block, minus its removals.
     told: BTreeMap<String, i32>,
     all_gone: usize,
 }
@@ -72,7 +72,7 @@ impl Receiver {
         self.follower.append(block);
     }
 
-    /// Looks until nothing is new, for longer than a follower has patience.
+    /// Runs rounds until nothing is new for longer than a follower's patience.
     async fn settle(&mut self) {
         let mut quiet = 0;
         while quiet <= PATIENCE {
@@ -96,7 +96,7 @@ fn hashes(branch: &[BlockRef]) -> Vec<String> {
     branch.iter().map(|block| block.hash.clone()).collect()
 }
 
-/// A tree with a branch of so many blocks above the first, and its node.
+/// Returns a tree with a branch of `blocks` blocks above the first, and its node.
 fn grown(blocks: usize) -> (Tree, TreeNode) {
     let tree = Tree::new();
     let node = TreeNode::new(&tree);
@@ -242,9 +242,9 @@ async fn below_every_known_block_following_goes_on_without_inventing_events() {
 
 #[derive(Clone, Debug)]
 enum Move {
-    /// A branch of this length, from so far below the head, some of whose heights are left out.
+    /// A branch of this length, from this depth below the head, with skipped heights.
     Branch(usize, usize, u64),
-    /// To any block that ever was.
+    /// A jump to any block that ever existed.
     Jump(prop::sample::Index),
     Look(usize),
     Restart,
@@ -278,7 +278,7 @@ proptest! {
         for one in moves {
             match one {
                 Move::Branch(depth, length, gap) => {
-                    // The first block stays: what is below it is unknown.
+                    // The first block stays, because the blocks below it are unknown.
                     let depth = depth.min(tree.branch(node.head()).len() - 1).min(KEPT as usize / 2);
                     extend(&node, depth, length, gap);
                 }
@@ -301,7 +301,7 @@ proptest! {
         node.set_down(false);
         runtime.block_on(receiver.settle());
         if receiver.all_gone == 0 {
-            // A node that is merely shorter leaves what is known above its head.
+            // A node that is only shorter does not remove the known blocks above its head.
             let newest = receiver.follower.newest().unwrap().hash[1..].parse::<usize>().unwrap();
             let branch = tree.branch(newest);
             prop_assert!(branch.contains(&tree.block(node.head())));

@@ -8,7 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
 
-/// A node that answers each request, on a connection of its own, with the next of these; and the requests.
+/// Runs a node that answers each request, on its own connection, with the next of these answers. Also returns the
+/// requests.
 async fn http(answers: &[(u16, &str)]) -> (SocketAddr, Arc<parking_lot::Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -20,7 +21,7 @@ async fn http(answers: &[(u16, &str)]) -> (SocketAddr, Arc<parking_lot::Mutex<Ve
             let (mut socket, _) = listener.accept().await.unwrap();
             let mut request = vec![0; 4096];
             let mut read = 0;
-            // Every body here ends with a bracket, and a request without one ends with its head.
+            // Every body here ends with a bracket, and a request without a body ends with its head.
             while !matches!(&request[..read], [.., b'}'] | [.., b'\r', b'\n', b'\r', b'\n'])
                 || !request[..read].ends_with(b"}") && request[..read].starts_with(b"POST")
             {
