@@ -1,4 +1,4 @@
-//! The command line: its definition, one file for each resource that operators manage.
+//! The definition of the command line, with one file per resource that operators manage.
 
 pub mod cache;
 pub mod config;
@@ -20,7 +20,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use options::CommandOptions;
 use rpcgate_process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualArgs};
 
-/// What `--help` says at its end.
+/// The end of the `--help` text.
 const AFTER_HELP: &str = "\
 Exit codes: 0 done; 1 an error that is none of the others; 2 the configuration or an argument cannot be used, or a name \
 belongs to several; 3 not found; 4 refused by a rule; 5 the database cannot be reached now; 6 a check of doctor has failed.
@@ -68,7 +68,7 @@ pub enum AdminCommand {
     Managed(ManagedCommand),
 }
 
-/// The commands by which operators manage something, each of which opens the database.
+/// The commands for managing resources. Each opens the database.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum ManagedCommand {
     /// Manage tenants: their status and their plan
@@ -113,14 +113,14 @@ pub enum ManagedCommand {
         #[command(subcommand)]
         command: plan::PlanCommand,
     },
-    /// Manage plans of your own, beside the four
+    /// Manage custom plans, in addition to the four built-in ones
     #[command(after_help = AFTER_HELP)]
     CustomPlan {
         /// The command
         #[command(subcommand)]
         command: custom_plan::CustomPlanCommand,
     },
-    /// Manage contracts: figures that a tenant has in place of its plan's
+    /// Manage contracts: figures that replace those of a tenant's plan
     #[command(after_help = AFTER_HELP)]
     Contract {
         /// The command
@@ -154,7 +154,7 @@ pub enum ManagedCommand {
 }
 
 impl ManagedCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             ManagedCommand::Tenant { command } => command.options(),
@@ -228,7 +228,7 @@ mod tests {
         AdminCli::command().debug_assert();
     }
 
-    /// Every argument of every command, each with the path of its command.
+    /// Returns every argument of every command with the path of the command.
     fn arguments() -> Vec<(String, clap::Arg)> {
         fn collect(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Arg)>) {
             let path = format!("{path} {}", command.get_name());

@@ -11,7 +11,7 @@ pub enum CacheCommand {
 }
 
 impl CacheCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         let CacheCommand::Clear(args) = self;
         &args.options

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use rpcgate_config::ConfigProgram;
 use std::path::PathBuf;
 
-/// The commands for former configurations, and for former settings of operators.
+/// The commands for former configurations and former operators' settings.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum ConfigCommand {
     /// List versions, the newest first: of the settings of operators, and of the configurations of programs
@@ -19,7 +19,7 @@ pub enum ConfigCommand {
 }
 
 impl ConfigCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             ConfigCommand::History(args) => &args.options,
@@ -30,7 +30,7 @@ impl ConfigCommand {
     }
 }
 
-/// What a version is about.
+/// The subject of a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum VersionSource {
     /// Plans, weights, switches of chains and custom plans, which operators set
@@ -44,7 +44,7 @@ pub enum VersionSource {
 }
 
 impl VersionSource {
-    /// Its name, as versions have it.
+    /// Returns the name in stored versions.
     pub const fn name(self) -> &'static str {
         match self {
             VersionSource::Settings => "settings",
@@ -110,7 +110,7 @@ pub struct ConfigDiffArgs {
     pub a: String,
     /// A version's number, `running`, or a configuration file
     pub b: Option<String>,
-    /// The program on this machine that `running` is, beside a file
+    /// The program on this machine whose running configuration a file is compared with
     #[arg(long, value_name = "PROGRAM", default_value = "management")]
     pub program: ComparedProgram,
     /// The shared options.
@@ -126,7 +126,7 @@ pub struct ConfigRollbackArgs {
     /// Write the version to this new file, with `***` in the places of secrets; nothing else is changed
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Whether to ask.
+    /// The confirmation option.
     #[command(flatten)]
     pub confirmation: Confirmation,
     /// The shared options.

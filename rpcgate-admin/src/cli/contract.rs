@@ -12,7 +12,7 @@ pub enum ContractCommand {
     List(TenantArgs),
     /// Show a contract
     Show(ContractArgs),
-    /// Make a contract: figures that the tenant has in place of its plan's
+    /// Make a contract: figures that replace those of the tenant's plan
     Create(Box<ContractCreateArgs>),
     /// Let a contract end at another time, or never
     SetEnd(ContractSetEndArgs),
@@ -21,7 +21,7 @@ pub enum ContractCommand {
 }
 
 impl ContractCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             ContractCommand::List(args) => &args.options,
@@ -49,10 +49,10 @@ pub struct ContractCreateArgs {
     /// The tenant.
     #[command(flatten)]
     pub one: TenantArgs,
-    /// When it begins, as in 2027-01-31T12:00:00Z; now by default
+    /// The time at which it begins, as in 2027-01-31T12:00:00Z; now by default
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// When it ends, as in 2028-01-31T12:00:00Z; never by default
+    /// The time at which it ends, as in 2028-01-31T12:00:00Z; never by default
     #[arg(long, value_name = "TIME")]
     pub until: Option<String>,
     /// A note, for people
@@ -70,7 +70,7 @@ pub struct ContractSetEndArgs {
     /// The contract.
     #[command(flatten)]
     pub contract: ContractArgs,
-    /// When it ends, as in 2028-01-31T12:00:00Z
+    /// The time at which it ends, as in 2028-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     pub until: Option<String>,
     /// It has no end
@@ -84,7 +84,7 @@ pub struct ContractEndArgs {
     /// The contract.
     #[command(flatten)]
     pub contract: ContractArgs,
-    /// Whether to ask.
+    /// The confirmation option.
     #[command(flatten)]
     pub confirmation: Confirmation,
 }

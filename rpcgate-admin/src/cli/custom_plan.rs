@@ -1,4 +1,4 @@
-//! The commands for plans of operators' own.
+//! The commands for custom plans of operators.
 
 use super::figures::FigureArgs;
 use super::options::{CommandOptions, Confirmation};
@@ -6,10 +6,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use rpcgate_core::plan::Tier;
 
-/// The commands for plans of operators' own.
+/// The commands for custom plans of operators.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum CustomPlanCommand {
-    /// List the plans beside the four, the oldest first
+    /// List the custom plans, the oldest first
     List(CustomPlanListArgs),
     /// Show a plan
     Show(CustomPlanArgs),
@@ -22,7 +22,7 @@ pub enum CustomPlanCommand {
 }
 
 impl CustomPlanCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             CustomPlanCommand::List(args) => &args.options,
@@ -42,7 +42,7 @@ pub struct CustomPlanListArgs {
     pub options: CommandOptions,
 }
 
-/// A plan of an operator's own.
+/// A custom plan of an operator.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct CustomPlanArgs {
     /// The plan: its identifier or its name
@@ -80,7 +80,7 @@ pub struct CustomPlanSetArgs {
     /// Its new name
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Who sees it
+    /// The visibility of the plan: to all tenants, or only to those that are on it
     #[arg(long, value_name = "VISIBILITY",
         value_parser = PossibleValuesParser::new(["visible", "by-invitation"]).map(|seen| seen == "visible"))]
     pub visibility: Option<bool>,
@@ -95,7 +95,7 @@ pub struct CustomPlanDeleteArgs {
     /// The plan.
     #[command(flatten)]
     pub one: CustomPlanArgs,
-    /// Whether to ask.
+    /// The confirmation option.
     #[command(flatten)]
     pub confirmation: Confirmation,
 }

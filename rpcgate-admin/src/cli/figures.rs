@@ -59,13 +59,13 @@ pub struct QuotaArgs {
     pub rps_limit: Option<u64>,
 }
 
-/// Figures that stand in place of a plan's.
+/// Figures that replace those of a plan.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct FigureArgs {
     /// The limits.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// The quota of projects without one of their own.
+    /// The default quota of projects.
     #[command(flatten)]
     pub quota: QuotaArgs,
     /// The fee for a month, in cents
@@ -73,7 +73,7 @@ pub struct FigureArgs {
     pub monthly_fee_cents: Option<u64>,
 }
 
-/// The price in `text`, in US dollars.
+/// Parses a price in US dollars.
 fn price_of(text: &str) -> Result<Price, String> {
     let usd = text.parse().map_err(|_| "not a number".to_owned())?;
     price(usd).map_err(|error| error.to_string())

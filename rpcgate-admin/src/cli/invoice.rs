@@ -20,7 +20,7 @@ pub enum InvoiceCommand {
 }
 
 impl InvoiceCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             InvoiceCommand::List(args) => &args.options,
@@ -56,7 +56,7 @@ pub struct InvoiceListArgs {
     /// The month that the invoices close, as in 2026-12
     #[arg(long, value_name = "MONTH")]
     pub month: Option<BillingMonth>,
-    /// How many.
+    /// The length of the list.
     #[command(flatten)]
     pub length: ListLength,
     /// The shared options.
@@ -83,7 +83,7 @@ pub struct InvoiceSettleArgs {
     /// A note for the tenant
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
-    /// Whether to ask.
+    /// The confirmation option.
     #[command(flatten)]
     pub confirmation: Confirmation,
 }
@@ -100,7 +100,7 @@ pub struct InvoiceCreditArgs {
     /// The reason, which the tenant reads
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
-    /// Whether to ask.
+    /// The confirmation option.
     #[command(flatten)]
     pub confirmation: Confirmation,
 }

@@ -1,4 +1,4 @@
-//! The commands for API keys. None takes the text of a key: arguments are visible to every user of a machine.
+//! The commands for API keys. None takes the text of a key, because every user of a machine can see arguments.
 
 use super::options::{CommandOptions, Confirmation, ListLength};
 use super::project::ProjectArgs;
@@ -19,7 +19,7 @@ pub enum KeyCommand {
 }
 
 impl KeyCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             KeyCommand::List(args) => &args.options,
@@ -42,7 +42,7 @@ pub struct KeyListArgs {
     /// Only keys that can be used: not revoked, and not expired
     #[arg(long)]
     pub usable: bool,
-    /// How many.
+    /// The length of the list.
     #[command(flatten)]
     pub length: ListLength,
     /// The shared options.
@@ -73,7 +73,7 @@ pub struct KeyCreateArgs {
     /// The chains that the key may use, separated by commas; all by default
     #[arg(long = "chains", value_name = "CHAINS", value_delimiter = ',')]
     pub chains: Option<Vec<String>>,
-    /// When the key expires, as in 2027-01-31T12:00:00Z; never by default
+    /// The time at which the key expires, as in 2027-01-31T12:00:00Z; never by default
     #[arg(long, value_name = "TIME")]
     pub expires_at: Option<String>,
     /// Write the key into this new file, which only its owner may read, instead of printing it
@@ -87,7 +87,7 @@ pub struct KeyRevokeArgs {
     /// The key.
     #[command(flatten)]
     pub one: KeyArgs,
-    /// Whether to ask.
+    /// The confirmation option.
     #[command(flatten)]
     pub confirmation: Confirmation,
 }

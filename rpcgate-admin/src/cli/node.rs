@@ -15,7 +15,7 @@ pub enum NodeCommand {
 }
 
 impl NodeCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             NodeCommand::List(args) => &args.options,

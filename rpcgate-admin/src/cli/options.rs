@@ -1,4 +1,4 @@
-//! Options that the commands of several resources share.
+//! Options that several commands share.
 
 use clap::Args;
 use rpcgate_process::ConfigFile;

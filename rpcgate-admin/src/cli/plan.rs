@@ -19,7 +19,7 @@ pub enum PlanCommand {
 }
 
 impl PlanCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             PlanCommand::List(args) => &args.options,
@@ -59,7 +59,7 @@ pub struct PlanSetArgs {
     /// The plan.
     #[command(flatten)]
     pub one: PlanArgs,
-    /// When they take effect, as in 2027-01-31T12:00:00Z, at most 366 days ahead; now by default
+    /// The time at which they take effect, as in 2027-01-31T12:00:00Z, at most 366 days ahead; now by default
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
     /// The figures.

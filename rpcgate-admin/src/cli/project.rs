@@ -18,7 +18,7 @@ pub enum ProjectCommand {
 }
 
 impl ProjectCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             ProjectCommand::List(args) => &args.options,
@@ -35,7 +35,7 @@ pub struct ProjectListArgs {
     /// The tenant whose projects to list: its identifier or name
     #[arg(long, value_name = "TENANT")]
     pub tenant: Option<String>,
-    /// How many.
+    /// The length of the list.
     #[command(flatten)]
     pub length: ListLength,
     /// The shared options.
@@ -74,7 +74,7 @@ pub struct ProjectClearArgs {
     /// The project.
     #[command(flatten)]
     pub one: ProjectArgs,
-    /// Whether to ask.
+    /// The confirmation option.
     #[command(flatten)]
     pub confirmation: Confirmation,
 }

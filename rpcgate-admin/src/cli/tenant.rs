@@ -25,7 +25,7 @@ pub enum TenantCommand {
 }
 
 impl TenantCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             TenantCommand::List(args) => &args.options,
@@ -47,7 +47,7 @@ pub struct TenantListArgs {
     #[arg(long = "status", value_name = "STATUS",
         value_parser = PossibleValuesParser::new(["active", "suspended"]).map(|status| status == "suspended"))]
     pub suspended: Option<bool>,
-    /// How many.
+    /// The length of the list.
     #[command(flatten)]
     pub length: ListLength,
     /// The shared options.
@@ -71,7 +71,7 @@ pub struct ConfirmedTenantArgs {
     /// The tenant.
     #[command(flatten)]
     pub one: TenantArgs,
-    /// Whether to ask.
+    /// The confirmation option.
     #[command(flatten)]
     pub confirmation: Confirmation,
 }

@@ -23,7 +23,7 @@ pub enum UserCommand {
 }
 
 impl UserCommand {
-    /// The options that every command has.
+    /// Returns the shared options.
     pub fn options(&self) -> &CommandOptions {
         match self {
             UserCommand::List(args) => &args.options,
@@ -40,7 +40,7 @@ pub struct UserListArgs {
     /// The tenant whose users to list: its identifier or name
     #[arg(long, value_name = "TENANT")]
     pub tenant: Option<String>,
-    /// How many.
+    /// The length of the list.
     #[command(flatten)]
     pub length: ListLength,
     /// The shared options.
@@ -58,13 +58,13 @@ pub struct UserArgs {
     pub options: CommandOptions,
 }
 
-/// The arguments of a command that asks.
+/// The arguments of a command that asks for confirmation.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct UserChangeArgs {
     /// The user.
     #[command(flatten)]
     pub one: UserArgs,
-    /// Whether to ask.
+    /// The confirmation option.
     #[command(flatten)]
     pub confirmation: Confirmation,
 }
@@ -75,7 +75,7 @@ pub struct UserResetFactorsArgs {
     /// The user.
     #[command(flatten)]
     pub change: UserChangeArgs,
-    /// The reason, of which the user is told
+    /// The reason, which is sent to the user
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
 }
