@@ -1,7 +1,7 @@
-//! How long the first byte of the overview and of the usage explorer takes with a year of usage behind them, on SQLite.
-//! Each request passes through the whole router: session, frame, queries, page. The goal is 50 ms.
+//! The time to the first byte of the overview and of the usage explorer with a year of usage, on SQLite. Each request
+//! passes through the whole router: session, frame, queries, page. The goal is 50 ms.
 //!
-//! The database is kept under the target directory for the next run.
+//! The database stays under the target directory for the next run.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "the input of a benchmark is its own")]
 
 use axum::Router;
@@ -40,17 +40,17 @@ const HOUR: u64 = 3_600;
 const HOURS: u64 = 365 * 24;
 /// The middle of a day, so that windows contain partial days.
 const LAST_HOUR: u64 = 500_004;
-/// Hours of which single requests are kept: 90 days.
+/// The hours for which single requests are stored: 90 days.
 const EVENT_HOURS: u64 = 90 * 24;
 const PROJECTS: u128 = 3;
 const KEYS: u128 = 2;
 const CHAINS: [&str; 4] = ["eth", "polygon", "tron", "btc"];
 const METHODS: u64 = 8;
-/// Other tenants, each with one busy key.
+/// The number of other tenants, each with one busy key.
 const OTHERS: u128 = 40;
-/// Rollups of one shipment.
+/// The number of rollups of one shipment.
 const ROWS: usize = 2_000;
-/// What a password is stored as that nobody knows.
+/// The stored hash of an unknown password.
 const LOCKED: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
     AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -70,7 +70,6 @@ const fn key(project: u128, number: u128) -> KeyId {
     KeyId(5 << 96 | project << 8 | number)
 }
 
-/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -137,7 +136,7 @@ fn hour(number: u64, dice: &mut Dice) -> Vec<Rollup> {
     rows
 }
 
-/// The block with the single requests of an hour, whose bytes nobody reads here.
+/// Returns the block with the single requests of an hour. Its bytes are not read here.
 fn block(number: u64) -> Block {
     let (from, to) = (Time::from_secs(number * HOUR), Time::from_secs(number * HOUR + 3_599));
     let keys = (0..PROJECTS).flat_map(|at| (0..KEYS).map(move |each| (at, each)));
@@ -251,7 +250,7 @@ async fn fill(app: &AppState) {
                 },
                 blocks: std::mem::take(&mut blocks),
             };
-            // As a gateway does: on a busy machine a shipment may miss its deadline, and is repeated.
+            // Like a gateway, it repeats a shipment that misses its deadline on a busy machine.
             loop {
                 match app.usage.ship(&shipment).await {
                     Ok(()) | Err(ShipError::Moved) => break,
@@ -264,7 +263,7 @@ async fn fill(app: &AppState) {
     eprintln!("{rows} rollups of a year");
 }
 
-/// Requests a page and waits for the first part of its body; returns the number of its bytes.
+/// Requests a page, waits for the first part of its body, and returns the number of its bytes.
 async fn first_byte(app: &AppState, router: &Router, path: &str) -> usize {
     let claims = Claims { sub: USER, sid: SESSION.0, tenant: TENANT, role: Role::Owner, operator: false };
     let token = app.page_tokens.issue(&claims, app.now()).unwrap();

@@ -7,7 +7,6 @@ use crate::cli::cache::{CacheClearArgs, CacheCommand};
 use crate::management::action::operator::chains;
 use serde::Serialize;
 
-/// A cache that was emptied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 struct ClearedCache {
     /// The chain's path.
@@ -26,10 +25,6 @@ impl Printable for ClearedCache {
     }
 }
 
-/// Runs a command for caches.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(console: &mut Console<'_>, command: &CacheCommand) -> Result<(), CommandError> {
     let CacheCommand::Clear(CacheClearArgs { chain, .. }) = command;
     let chain = chains::clear_cache(&console.app, &console.actor(), chain).await?;

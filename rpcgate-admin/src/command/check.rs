@@ -1,4 +1,4 @@
-//! `rpcgate-admin check`: prints the effective configuration, or what a reload would change.
+//! `rpcgate-admin check`: prints the effective configuration, or the changes that a reload would make.
 
 use super::{configuration, with_origin};
 use rpcgate_config::ConfigProgram;
@@ -9,8 +9,8 @@ use rpcgate_store::{ComparisonError, ReloadPlan, StoreError, compare_with_runnin
 use std::io::Write;
 use std::path::Path;
 
-/// Reads and checks the configuration in `file` and the environment, and writes the effective one to `out` with its
-/// secrets masked. A line for each setting that can have no effect goes to `messages`.
+/// Checks the configuration in `file` and the environment, and writes the effective one to `out` with its secrets
+/// masked. Each setting without effect gets a line in `messages`.
 ///
 /// # Errors
 /// [`Failure::Configuration`], displayed as one line per fault.
@@ -28,7 +28,7 @@ pub fn execute(file: &Path, out: &mut dyn Write, messages: &mut dyn Write) -> Re
     Ok(())
 }
 
-/// Prints what a reload of the management side on this machine with the configuration in `file` would change.
+/// Prints the changes that a reload with the configuration in `file` would make in the management side on this machine.
 ///
 /// # Errors
 /// [`Failure::Configuration`], and those of [`compare_with_running`].

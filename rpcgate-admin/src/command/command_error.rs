@@ -1,11 +1,11 @@
-//! Why a command of operators was not carried out: an exit code, a text for people, and the error of the API for programs.
+//! The error of an operator's command: an exit code, a text for the user, and the API's error for programs.
 
 use crate::management::error::{ActionError, ErrorBody, ErrorCode};
 use http::StatusCode;
 use rpcgate_process::Failure;
 use std::io::{self, Write};
 
-/// Why a command of operators was not carried out.
+/// The reason why an operator's command was not carried out.
 #[derive(Debug)]
 pub(super) struct CommandError {
     failure: Failure,
@@ -19,27 +19,26 @@ impl CommandError {
         CommandError { failure, body, is_broken_pipe: false }
     }
 
-    /// An argument that cannot be used, for the reason `text`.
+    /// Makes the error of an unusable argument.
     pub(super) fn usage(text: impl Into<String>) -> Self {
         Failure::Configuration(text.into()).into()
     }
 
-    /// Something that does not exist.
+    /// Makes the error of an object that does not exist.
     pub(super) fn not_found(text: impl Into<String>) -> Self {
         Failure::NotFound(text.into()).into()
     }
 
-    /// Whether the program that reads standard output has ended, as `head` does when it has enough.
+    /// Reports whether the reader of standard output has ended, as `head` does when it has enough.
     pub(super) const fn is_broken_pipe(&self) -> bool {
         self.is_broken_pipe
     }
 
-    /// The exit code.
     pub(super) const fn exit_code(&self) -> u8 {
         self.failure.code()
     }
 
-    /// Writes it to `out`: as a text, or as the JSON object of an error response.
+    /// Writes the error to `out`, as text or as the JSON object of an error response.
     pub(super) fn report(&self, json: bool, out: &mut dyn Write) -> io::Result<()> {
         if json {
             serde_json::to_writer(&mut *out, &self.body)?;
@@ -72,7 +71,8 @@ impl From<io::Error> for CommandError {
 impl From<ActionError> for CommandError {
     fn from(error: ActionError) -> Self {
         let ErrorBody { code, field, .. } = ErrorBody::from(&error);
-        // Clients of the API do not learn the cause of these. A person who can open the database may, and has no log.
+        // API clients do not learn the cause of these errors. A user who can open the database may see it, and has no
+        // log.
         let text = match &error {
             ActionError::Unavailable(why) | ActionError::Broken(why) => format!("{error}: {why}"),
             error => error.to_string(),

@@ -1,4 +1,4 @@
-//! `rpcgate-admin config`: former configurations, and former settings of operators.
+//! `rpcgate-admin config`: former configurations and former operators' settings.
 
 use super::command_error::CommandError;
 use super::configuration;
@@ -20,10 +20,10 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 
-/// Versions that are read at a time.
+/// The number of versions that are read at a time.
 const PAGE: u64 = 100;
 
-/// What stands for the configuration in force.
+/// The argument for the configuration in force.
 const RUNNING: &str = "running";
 
 impl Printable for ConfigVersionJson {
@@ -37,7 +37,7 @@ impl Printable for ConfigVersionJson {
             self.source.clone(),
             self.changes.map_or_else(|| "first".into(), |changes| changes.to_string()),
             self.who.clone(),
-            // The file of the management side is who made it.
+            // Versions of the management side have the file as their author.
             if self.place == self.who { String::new() } else { self.place.clone() },
         ]
     }
@@ -69,10 +69,6 @@ impl Printable for WholeVersionJson {
     }
 }
 
-/// Runs a command for former configurations.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(console: &mut Console<'_>, command: &ConfigCommand) -> Result<(), CommandError> {
     match command {
         ConfigCommand::History(args) => history(console, args).await,
@@ -101,7 +97,6 @@ async fn history(console: &mut Console<'_>, args: &ConfigHistoryArgs) -> Result<
     Ok(())
 }
 
-/// One side of a comparison.
 enum Side {
     Version(ConfigVersion),
     Running,
@@ -132,7 +127,7 @@ fn label(version: &ConfigVersion) -> String {
     format!("version {} of {} ({})", version.number, version.scope, moment_text(version.at))
 }
 
-/// A side with its name, and its settings once it is known with what they are compared.
+/// Returns the name and the settings of a side. The other side decides which program `running` means.
 async fn resolved(
     console: &Console<'_>,
     side: &Side,
@@ -165,14 +160,14 @@ async fn resolved(
     })
 }
 
-/// The settings of a side.
+/// The settings of a side. The fingerprints of a file's secrets use the key of the other side.
 enum Compared {
     Lines(ComparableLines),
     File(Box<Config>),
 }
 
 impl Compared {
-    /// The settings, of a file with fingerprints of the key `key`, if it has that.
+    /// Returns the settings. Those of a file have fingerprints with the key `key`, if the file has it.
     fn lines(self, key: Option<&str>) -> ComparableLines {
         match self {
             Compared::Lines(lines) => lines,
@@ -193,7 +188,7 @@ impl Compared {
     }
 }
 
-/// What a program has in force: the one at `place`, or the only one on this machine.
+/// Returns the configuration in force of the program at `place`, or of the only one on this machine.
 async fn in_force(
     console: &Console<'_>,
     program: ConfigProgram,
@@ -245,7 +240,7 @@ async fn diff(console: &mut Console<'_>, args: &ConfigDiffArgs) -> Result<(), Co
     print_diff(console, &from, &to, changes)
 }
 
-/// The answer of `config diff` for programs.
+/// The JSON output of `config diff`.
 #[derive(Serialize)]
 struct Difference {
     from: String,
@@ -270,7 +265,7 @@ fn print_diff(
     Ok(())
 }
 
-/// The changes in the manner of a unified diff: a heading for each table, and its settings before and after.
+/// Formats changes like a unified diff: a heading for each table, and its settings before and after.
 fn unified(from: &str, to: &str, changes: &VersionChanges) -> Vec<String> {
     let mut lines = vec![format!("--- {from}"), format!("+++ {to}")];
     let mut current = None;
@@ -323,7 +318,7 @@ async fn roll_back(console: &mut Console<'_>, args: &ConfigRollbackArgs) -> Resu
     print_rolled_back(console, done)
 }
 
-/// The answer of `config rollback` for programs.
+/// The JSON output of `config rollback`.
 #[derive(Serialize)]
 struct RollbackOutcome {
     done: Vec<String>,
@@ -349,7 +344,7 @@ fn print_rolled_back(console: &mut Console<'_>, outcome: RolledBack) -> Result<(
     }
 }
 
-/// Writes a version to a file that does not exist yet.
+/// Writes a version to a new file.
 fn write_out(console: &mut Console<'_>, listed: &ListedVersion, path: &Path) -> Result<(), CommandError> {
     let version = &listed.version;
     let mut file = new_file(path)?;
@@ -447,7 +442,7 @@ mod tests {
         assert_eq!(plan[0]["per_minute"], 10, "what was not set is as configured again");
     }
 
-    /// A configuration of today, and a version as earlier programs have stored it, with secrets of nodes' URLs.
+    /// Stores a current configuration, and a version from an earlier program with secrets in nodes' URLs.
     async fn accept_planted(site: &Site) -> [u64; 2] {
         let text = "[gateway]\nkey_secret = \"sixteen bytes or more\"\n[[chains.eth.nodes]]\n\
                     url = \"https://planted1User:planted-word@h/v2/planted/rpc/Planted3?apikey=planted&planted\"\n\

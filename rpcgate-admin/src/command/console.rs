@@ -1,4 +1,4 @@
-//! What the commands of operators work with: the databases, the terminal, and the person who types there.
+//! The environment of an operator's command: databases, terminal and user.
 
 use super::command_error::CommandError;
 use super::printer::Printer;
@@ -15,50 +15,46 @@ use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What the person who types should know: warnings of actions, such as a mail that cannot be stored. What the databases
-/// warn of is in the log of the service.
+/// The log filter. It shows the user warnings of actions, such as a mail that cannot be stored. Database warnings are
+/// in the service's log.
 const LOG_FILTER: &str = "error,rpcgate_admin::management=warn";
-/// Bytes of an answer to a question.
+/// The maximum size of an answer to a question in bytes.
 const MAX_ANSWER: u64 = 1 << 10;
 
-/// Standard input and standard error.
 pub(super) struct Terminal<'t> {
     pub(super) input: &'t mut dyn BufRead,
-    /// Whether a person types the input.
+    /// True if a user types the input.
     pub(super) is_terminal: bool,
     pub(super) messages: &'t mut dyn Write,
 }
 
-/// What a command works with.
+/// The environment of a command.
 pub(super) struct Console<'c> {
-    /// The databases and the configuration.
     pub(super) app: Arc<AppState>,
-    /// Prints the result.
     pub(super) printer: Printer<'c>,
     account: LocalAccount,
     terminal: Terminal<'c>,
 }
 
 impl<'c> Console<'c> {
-    /// A console for one command.
     pub(super) fn new(app: Arc<AppState>, printer: Printer<'c>, terminal: Terminal<'c>) -> Self {
         Console { app, printer, account: LocalAccount::current(), terminal }
     }
 
-    /// The person who types, as an operator.
+    /// Returns the local user as an operator.
     pub(super) fn actor(&self) -> Actor {
         Actor::at_command_line(self.account.clone(), None, self.app.now())
     }
 
-    /// The person who types, for actions of the members of `tenant`.
+    /// Returns the local user for actions of the members of `tenant`.
     pub(super) fn actor_for(&self, tenant: TenantId) -> Actor {
         Actor::at_command_line(self.account.clone(), Some(tenant), self.app.now())
     }
 
-    /// Asks whether to go on, unless `confirmation` says so.
+    /// Asks for confirmation, unless `confirmation` already gives it.
     ///
     /// # Errors
-    /// [`CommandError`] for another answer than yes, and where nobody can be asked.
+    /// [`CommandError`] for an answer other than yes, and without a terminal.
     pub(super) fn confirm(&mut self, confirmation: Confirmation, question: &str) -> Result<(), CommandError> {
         if confirmation.yes {
             return Ok(());
@@ -79,8 +75,8 @@ impl<'c> Console<'c> {
     }
 }
 
-/// Opens the databases and runs `command` on them. The schema is not updated, so that a command never changes more than
-/// it says.
+/// Opens the databases and runs `command` on them. The schema is not updated, so that a command changes only what it is
+/// for.
 pub(super) fn run(
     options: &CommandOptions,
     command: impl AsyncFnOnce(&mut Console<'_>) -> Result<(), CommandError>,
@@ -90,7 +86,7 @@ pub(super) fn run(
     if error.is_broken_pipe() {
         return ExitCode::SUCCESS;
     }
-    // If standard error is closed as well, there is nowhere left to report to.
+    // If standard error is closed too, the error cannot be reported.
     let _ = error.report(options.json, &mut io::stderr().lock());
     ExitCode::from(error.exit_code())
 }
@@ -139,7 +135,7 @@ pub(super) mod tests {
     use crate::management::app_state::tests::Site;
     use clap::Parser;
 
-    /// What a command has printed, and how it ended: its exit code, and the error's text.
+    /// The output of a command, its exit code, and the error's text.
     #[derive(Debug)]
     pub(crate) struct Outcome {
         pub(crate) out: String,
@@ -148,14 +144,14 @@ pub(super) mod tests {
     }
 
     impl Outcome {
-        /// Its lines, as JSON.
+        /// Parses the lines as JSON.
         pub(crate) fn json(&self) -> Vec<serde_json::Value> {
             assert_eq!(self.code, 0, "{}", self.messages);
             self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
         }
     }
 
-    /// Runs `rpcgate-admin` with these words on the databases of `site`. A person types `typed`, if it is given.
+    /// Runs `rpcgate-admin` with these arguments on the databases of `site`. The user types `typed`, if it is given.
     pub(crate) async fn run(site: &Site, typed: Option<&str>, line: &str) -> Outcome {
         let line = format!("rpcgate-admin {line} --config none.toml");
         let cli = AdminCli::try_parse_from(line.split_whitespace()).unwrap();

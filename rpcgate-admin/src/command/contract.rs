@@ -36,10 +36,6 @@ impl Printable for ContractJson {
     }
 }
 
-/// Runs a command for contracts.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(
     console: &mut Console<'_>,
     command: &ContractCommand,

@@ -1,4 +1,4 @@
-//! `rpcgate-admin custom-plan`: plans of operators' own.
+//! `rpcgate-admin custom-plan`: custom plans of operators.
 
 use super::command_error::CommandError;
 use super::console::Console;
@@ -39,10 +39,6 @@ const fn visibility(plan: &CustomPlanJson) -> &'static str {
     }
 }
 
-/// Runs a command for plans of operators' own.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(
     console: &mut Console<'_>,
     command: &CustomPlanCommand,

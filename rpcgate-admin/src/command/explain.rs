@@ -1,4 +1,4 @@
-//! `rpcgate-admin explain`: what decided the answer to a request.
+//! `rpcgate-admin explain`: explains the answer to a request.
 
 use super::command_error::CommandError;
 use super::console::Console;
@@ -100,10 +100,10 @@ fn try_line(one: &NodeTryJson) -> String {
     )
 }
 
-/// Explains a request, to an operator on this machine.
+/// Explains a request to an operator on this machine.
 ///
 /// # Errors
-/// [`CommandError`] for what is no identifier of a request, and for a request that no gateway remembers.
+/// [`CommandError`] for an invalid request identifier, and for a request that no gateway remembers.
 pub(super) async fn execute(console: &mut Console<'_>, args: &ExplainArgs) -> Result<(), CommandError> {
     let request: RequestId = args
         .request
@@ -122,7 +122,7 @@ mod tests {
         ExplainedCall, ExplainedTry, Explanation, GatewayReport, RefusalShown, WindowUse, fresh_id,
     };
 
-    /// A site with a gateway that remembers this request, and the tenant whose it is.
+    /// Creates a site with a gateway that remembers a request, and returns the request and its tenant.
     async fn remembered(site: &Site) -> (RequestId, String) {
         let (request, tenant) = (RequestId::new(site.app.now()), site.tenant().await);
         let call = ExplainedCall {
@@ -162,7 +162,7 @@ mod tests {
         let (store, now) = (site.app.store.clone(), site.app.now());
         let report = GatewayReport { id: fresh_id(now), at: now, nodes: Vec::new() };
         store.put_report(&report, &[]).await.unwrap();
-        // It is known from the time that somebody asked before.
+        // It is known because it was asked for before.
         let asked = store.ask_explanation(request, None, now).await.unwrap();
         store.answer_asked(asked, tenant, &explanation).await.unwrap();
         (request, tenant.to_string())

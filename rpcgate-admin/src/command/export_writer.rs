@@ -4,7 +4,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// One line.
 #[derive(Serialize)]
 struct Line<'l, T> {
     kind: &'l str,
@@ -24,7 +23,7 @@ impl<'o> ExportWriter<'o> {
         ExportWriter { out, counts: BTreeMap::new() }
     }
 
-    /// The number of lines of each kind.
+    /// Returns the number of lines of each kind.
     pub(super) fn into_counts(self) -> BTreeMap<&'static str, u64> {
         self.counts
     }
@@ -33,7 +32,7 @@ impl<'o> ExportWriter<'o> {
         self.part(kind, None, data)
     }
 
-    /// A line of what is a part of something else.
+    /// Writes a line of an object that is a part of a parent object.
     pub(super) fn part(
         &mut self,
         kind: &'static str,

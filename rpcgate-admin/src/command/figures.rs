@@ -1,11 +1,10 @@
-//! The figures of plans and contracts: from options, and as text.
+//! Converts the figures of plans and contracts from options and to text.
 
 use crate::cli::figures::{FigureArgs, QuotaArgs};
 use crate::management::shape::figures::FiguresJson;
 use rpcgate_config::{CountsChange, PlanChange, QuotaChange};
 use rpcgate_store::Figures;
 
-/// The figures that were given.
 pub(super) fn plan_change(FigureArgs { limits: args, quota, monthly_fee_cents }: &FigureArgs) -> PlanChange {
     let QuotaArgs { cu_per_day, cu_per_month, rps_limit } = *quota;
     PlanChange {
@@ -28,12 +27,11 @@ pub(super) fn plan_change(FigureArgs { limits: args, quota, monthly_fee_cents }:
     }
 }
 
-/// The figures that were given.
 pub(super) fn figures(args: &FigureArgs) -> Figures {
     plan_change(args).into()
 }
 
-/// The figures that are set, one on each line.
+/// Lists the figures that are set, one per line.
 pub(super) fn lines(figures: &FiguresJson) -> String {
     let Ok(figures) = figures.clone().figures() else { return String::new() };
     let set = figures.list().into_iter().filter(|figure| figure.value.is_some());

@@ -1,4 +1,4 @@
-//! Finding what an argument names: by its identifier, or by a name if nothing else has that name.
+//! Finds the object of an argument by its identifier, or by its name if the name is unique.
 
 use super::command_error::CommandError;
 use super::printer::printable;
@@ -10,7 +10,7 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
 use rpcgate_store::{Account, AccountFilter, CustomPlan, Key, Project, Tenant, TenantPlan};
 
-/// The tenant that `given` names: its identifier or its name.
+/// Finds a tenant by its identifier or name.
 pub(super) async fn tenant(app: &AppState, given: &str) -> Result<Tenant, CommandError> {
     if let Ok(id) = given.parse() {
         return known(tenants::get(app, id).await, "tenant", given);
@@ -20,7 +20,6 @@ pub(super) async fn tenant(app: &AppState, given: &str) -> Result<Tenant, Comman
     one(found, "tenant", given, |tenant| format!("{} ({} plan)", tenant.id, names.of(tenant.plan())))
 }
 
-/// The tenant that `given` names, if it is given.
 pub(super) async fn tenant_if_given(
     app: &AppState,
     given: Option<&String>,
@@ -31,7 +30,6 @@ pub(super) async fn tenant_if_given(
     }
 }
 
-/// The identifier of the tenant that `given` names, if it is given.
 pub(super) async fn tenant_id(
     app: &AppState,
     given: Option<&String>,
@@ -39,7 +37,7 @@ pub(super) async fn tenant_id(
     Ok(tenant_if_given(app, given).await?.map(|tenant| tenant.id))
 }
 
-/// The project that `given` names: its identifier or its name, of the tenant `of` if that is given.
+/// Finds a project by its identifier or name, of the tenant `of` if that is given.
 pub(super) async fn project(
     app: &AppState,
     of: Option<&String>,
@@ -57,11 +55,11 @@ pub(super) async fn project(
     one(found, "project", given, |project| format!("{} (of tenant {})", project.id, project.tenant))
 }
 
-/// Characters of a key that may be shown.
+/// The number of characters of a key that may be shown.
 const PREFIX: usize = 12;
 
-/// The key that `given` names, with its tenant: its identifier or its first 12 characters. A longer text may be a key,
-/// so it is refused and not repeated.
+/// Finds a key and its tenant by the identifier or the first 12 characters. A longer text may be a key, so it is
+/// refused and not repeated.
 pub(super) async fn key(app: &AppState, given: &str) -> Result<(TenantId, Key), CommandError> {
     if let Ok(id) = given.parse() {
         return known(lookup::key(app, id).await, "key", given);
@@ -75,7 +73,7 @@ pub(super) async fn key(app: &AppState, given: &str) -> Result<(TenantId, Key), 
     one(found, "key", given, |(_, key)| format!("{} (of project {})", key.id, key.project))
 }
 
-/// The plan of an operator's own that `given` names: its identifier or its name.
+/// Finds a custom plan by its identifier or name.
 pub(super) async fn custom_plan(app: &AppState, given: &str) -> Result<CustomPlan, CommandError> {
     if let Ok(id) = given.parse() {
         return known(custom_plans::get(app, id).await, "plan", given);
@@ -84,7 +82,7 @@ pub(super) async fn custom_plan(app: &AppState, given: &str) -> Result<CustomPla
     found.ok_or_else(|| unknown("plan", given))
 }
 
-/// The plan that `given` names: one of the four by its name, or one of an operator's own by its name or identifier.
+/// Finds a built-in plan by its name, or a custom plan by its name or identifier.
 pub(super) async fn plan(app: &AppState, given: &str) -> Result<TenantPlan, CommandError> {
     match given.parse::<Tier>() {
         Ok(tier) => Ok(tier.into()),
@@ -92,7 +90,7 @@ pub(super) async fn plan(app: &AppState, given: &str) -> Result<TenantPlan, Comm
     }
 }
 
-/// The account that `given` names: its identifier or its e-mail address.
+/// Finds an account by its identifier or e-mail address.
 pub(super) async fn user(app: &AppState, given: &str) -> Result<Account, CommandError> {
     if let Ok(id) = given.parse() {
         return known(users::get(app, id).await, "user", given);
@@ -113,7 +111,7 @@ fn unknown(what: &str, given: &str) -> CommandError {
     CommandError::not_found(format!("there is no {what} `{}`", printable(given)))
 }
 
-/// The only one that was found. Several are listed by `describe`.
+/// Returns the only match. `describe` lists several matches in the error.
 fn one<T>(
     mut found: Vec<T>,
     what: &str,

@@ -1,4 +1,4 @@
-//! `rpcgate-admin health`: whether the management API of this host is well.
+//! `rpcgate-admin health`: checks the health of the management API on this host.
 
 use super::configuration;
 use rpcgate_config::ClientAuth;
@@ -8,10 +8,10 @@ use rpcgate_process::{Failure, HealthArgs};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Asks the management API that the configuration describes, over TLS if it listens so.
+/// Asks the management API that the configuration describes, over TLS if the API uses it.
 ///
 /// # Errors
-/// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] if the API is not well.
+/// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] if the API is not healthy.
 pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
     let admin = configuration(&args.file.config)?.admin;
     let (addr, proxies) = (local(admin.listen), ProxyPeers::new(&admin.proxy_protocol));
@@ -24,7 +24,7 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
         let asked = ask(addr, args.path(), connected).await;
         return asked.map_err(|failure| awaiting(failure, admin.tls.acme));
     }
-    // Without a certificate of a client no request is answered, but the handshake is.
+    // Without a client certificate no request is answered, but the handshake is.
     if args.ready {
         let why =
             "it asks for a certificate; leave --ready away, or set admin.tls.client_auth to \"optional\"";

@@ -42,7 +42,7 @@ impl Printable for InvoiceSummaryJson {
     }
 }
 
-/// The month of an invoice: year and month of its period's begin.
+/// Returns the month in which the invoice's period starts.
 fn month(invoice: &InvoiceSummaryJson) -> String {
     invoice.period.from.to_string().chars().take("2026-12".len()).collect()
 }
@@ -127,10 +127,6 @@ impl From<InvoiceStateArg> for InvoiceState {
     }
 }
 
-/// Runs a command for invoices.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(console: &mut Console<'_>, command: &InvoiceCommand) -> Result<(), CommandError> {
     match command {
         InvoiceCommand::List(args) => list(console, args).await,

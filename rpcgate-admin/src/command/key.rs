@@ -40,10 +40,6 @@ impl Printable for KeyJson {
     }
 }
 
-/// Runs a command for keys.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(console: &mut Console<'_>, command: &KeyCommand) -> Result<(), CommandError> {
     match command {
         KeyCommand::List(args) => list(console, args).await,
@@ -75,7 +71,7 @@ async fn list(console: &mut Console<'_>, args: &KeyListArgs) -> Result<(), Comma
     Ok(())
 }
 
-/// Lists at most `left` keys of a project, and takes their number off.
+/// Lists at most `left` keys of a project, and subtracts their number.
 async fn list_of(
     console: &mut Console<'_>,
     project: &Project,
@@ -105,7 +101,7 @@ fn is_usable(key: &Key, now: Time) -> bool {
 async fn create(console: &mut Console<'_>, args: &KeyCreateArgs) -> Result<(), CommandError> {
     let expires_at = args.expires_at.as_deref().map(|text| time("--expires-at", text)).transpose()?;
     let project = find::project(&console.app, args.one.tenant.as_ref(), &args.one.project).await?;
-    // The file comes first: a key that cannot be written anywhere is lost.
+    // The file is created first, because a key that cannot be written is lost.
     let file = args.out.as_deref().map(|path| Ok::<_, CommandError>((path, new_file(path)?))).transpose()?;
     let new = NewKey { description: args.description.clone(), chains: args.chains.clone(), expires_at };
     let created = keys::create(&console.app, &console.actor_for(project.tenant), project.id, new).await;
@@ -113,7 +109,7 @@ async fn create(console: &mut Console<'_>, args: &KeyCreateArgs) -> Result<(), C
         Ok(created) => created,
         Err(error) => {
             if let Some((path, _)) = file {
-                // It is empty. If it cannot be removed, the error of the key is still the one to report.
+                // The file is empty. If it cannot be removed, the key's error is still the one to report.
                 let _ = std::fs::remove_file(path);
             }
             return Err(error.into());
@@ -133,7 +129,7 @@ async fn create(console: &mut Console<'_>, args: &KeyCreateArgs) -> Result<(), C
     })
 }
 
-/// Prints a new key: for programs as the API answers it, for people its text alone, so that a script can catch it.
+/// Prints a new key: in JSON as the API answers it, or only its text, so that a script can read it.
 fn print(console: &mut Console<'_>, kept: KeyJson, key: String) -> io::Result<()> {
     if console.printer.is_json() {
         return console.printer.json(&CreatedKey { key, kept });

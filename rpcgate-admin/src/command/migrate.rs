@@ -1,4 +1,4 @@
-//! `rpcgate-admin migrate`: brings the schema of the databases up to date.
+//! `rpcgate-admin migrate`: updates the schema of the databases.
 
 use super::{configuration, store_failure};
 use rpcgate_process::Failure;
@@ -6,8 +6,8 @@ use rpcgate_store::{Store, UsageStore};
 use std::io::Write;
 use std::path::Path;
 
-/// Brings the management database of the configuration in `file` and its usage database up to date, whatever
-/// `database.migrate` says, and reports it on `out`.
+/// Updates the schema of the management and the usage database of the configuration in `file`, regardless of
+/// `database.migrate`, and reports it on `out`.
 ///
 /// # Errors
 /// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] for an unusable database.

@@ -1,7 +1,7 @@
-//! The commands of the binary. This is the only module that writes to standard output.
+//! The commands of the binary. Only this module writes to standard output.
 //!
-//! The commands by which operators manage something translate between the command line and the actions, as the API does
-//! between HTTP and the actions. They open the database themselves, so the management service need not run.
+//! The operators' commands translate between the command line and the actions, as the API does between HTTP and the
+//! actions. They open the database themselves, so the management service need not run.
 
 mod cache;
 pub mod check;
@@ -98,7 +98,6 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
     rpcgate_process::exit(done)
 }
 
-/// Runs a command by which operators manage something.
 async fn manage(console: &mut Console<'_>, command: &ManagedCommand) -> Result<(), CommandError> {
     match command {
         ManagedCommand::Tenant { command } => tenant::execute(console, command).await,
@@ -120,12 +119,12 @@ fn on_runtime<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T,
     rpcgate_process::runtime("rpcgate-admin")?.block_on(command)
 }
 
-/// The configuration in `file` and the environment.
+/// Reads the configuration in `file` and the environment.
 fn configuration(file: &Path) -> Result<Config, LoadError> {
     rpcgate_process::load(Some(file), &[], &[])
 }
 
-/// Adds its origin to a failure that begins with a configuration key.
+/// Adds the origin of the setting to a failure that starts with a configuration key.
 fn with_origin(file: &Path, failure: impl Into<Failure>) -> Failure {
     rpcgate_process::placed(Some(file), failure)
 }

@@ -57,10 +57,6 @@ const fn is_drained(drained: bool) -> &'static str {
     if drained { "yes" } else { "no" }
 }
 
-/// Runs a command for nodes.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(console: &mut Console<'_>, command: &NodeCommand) -> Result<(), CommandError> {
     let (NodeArgs { chain, node, .. }, drain) = match command {
         NodeCommand::List(_) => {

@@ -12,15 +12,15 @@ use rpcgate_store::{Audit, Role, Store, User, UserId, fresh_id};
 use std::io::{BufRead, Write};
 use std::path::Path;
 
-/// Characters of a generated password, each one of 62.
+/// The length of a generated password. Each character is one of 62.
 const GENERATED: usize = 24;
 
 /// Creates an operator with the address `email` in the database of the configuration in `file`. The password is the
-/// first line of `typed`; without it, one is generated and written to `out`, only this once.
+/// first line of `typed`; without it, one is generated and written to `out` only once.
 ///
 /// # Errors
-/// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] for an invalid address or password,
-/// for an address that is taken, and for an unusable database.
+/// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] for an invalid address or password, for
+/// an address that is taken, and for an unusable database.
 pub async fn create(
     file: &Path,
     email: &str,
@@ -53,7 +53,7 @@ pub async fn create(
         created_at: now,
     };
     let actor = Actor::at_command_line(LocalAccount::current(), None, now);
-    // Under the new operator, who sees it in the audit of the account.
+    // The entry belongs to the new operator, who sees it in the account's audit log.
     let entry = Audit { user: Some(user.id), ..actor.entry(None, ("operator.created", user.id, ""), now) };
     let store = Store::open(database.url(), database.migrate).await.map_err(store_failure)?;
     let made = store.with_audit_entry(entry).create_user(&user).await;
@@ -67,7 +67,7 @@ pub async fn create(
 }
 
 fn first_line(input: &mut dyn BufRead) -> Result<String, Failure> {
-    // More than a password may have, so that a password that is too long is reported.
+    // Longer than a password may be, so that a too long password is reported.
     const MAX: u64 = 64 << 10;
     let mut line = String::new();
     let mut limited = std::io::Read::take(input, MAX);

@@ -53,17 +53,13 @@ impl Printable for PlanFigures {
     }
 }
 
-/// A later change, on one line.
+/// Formats a scheduled change on one line.
 fn later(change: &ScheduledChangeJson) -> String {
     let figures = change.figures.clone().change().map(Figures::from).unwrap_or_default().list();
     let figures = figures.iter().filter(|figure| figure.value.is_some()).map(ToString::to_string);
     format!("{} from {}: {}", change.id, change.from, figures.collect::<Vec<_>>().join(", "))
 }
 
-/// Runs a command for plans.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) -> Result<(), CommandError> {
     let plan = match command {
         PlanCommand::List(_) => {

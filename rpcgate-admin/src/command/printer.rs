@@ -1,21 +1,20 @@
-//! What commands print: columns and fields for people, or JSON for programs.
+//! The output of commands: columns and fields for users, or JSON for programs.
 
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// Something that a command prints, in the shape in which the API answers it.
+/// An object that a command prints, in the form of the API's answer.
 pub(super) trait Printable: Serialize {
-    /// The columns of a list: their headings and widths. The last one has no width, since its texts may be long.
+    /// The headings and widths of the columns of a list. The last one has no width, because its texts may be long.
     const COLUMNS: &'static [(&'static str, usize)];
 
-    /// The cells of its line in a list, one for each column.
+    /// Returns the cells of the object's line in a list, one per column.
     fn cells(&self) -> Vec<String>;
 
-    /// All of it, as names and values. A value of several lines is indented below its name.
+    /// Returns all fields as names and values. A value of several lines is indented below its name.
     fn fields(&self) -> Vec<(&'static str, String)>;
 }
 
-/// Writes what a command prints.
 pub(super) struct Printer<'p> {
     out: &'p mut dyn Write,
     json: bool,
@@ -23,12 +22,10 @@ pub(super) struct Printer<'p> {
 }
 
 impl<'p> Printer<'p> {
-    /// A printer to `out`, of JSON or for people.
     pub(super) fn new(out: &'p mut dyn Write, json: bool) -> Self {
         Printer { out, json, has_heading: false }
     }
 
-    /// Whether it prints JSON.
     pub(super) fn is_json(&self) -> bool {
         self.json
     }
@@ -57,7 +54,7 @@ impl<'p> Printer<'p> {
         writeln!(self.out, "{}", line.trim_end())
     }
 
-    /// Prints all of one thing.
+    /// Prints all fields of an object.
     pub(super) fn whole<T: Printable>(&mut self, one: &T) -> io::Result<()> {
         if self.json {
             return self.json(one);
@@ -78,24 +75,22 @@ impl<'p> Printer<'p> {
         Ok(())
     }
 
-    /// Prints a line of text, such as a key.
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "{text}")
     }
 
-    /// Prints a JSON object on a line of its own.
+    /// Prints a JSON object on its own line.
     pub(super) fn json(&mut self, object: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer(&mut self.out, object)?;
         writeln!(self.out)
     }
 
-    /// Hands over what was printed.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// Text that tenants may have typed, without characters that control a terminal or change the direction of writing.
+/// Returns text from tenants without characters that control a terminal or change the direction of writing.
 pub(super) fn printable(text: &str) -> String {
     let is_unsafe = |c: char| {
         c.is_control()
@@ -104,12 +99,12 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// A value that may be absent.
+/// Formats a value, or a dash if it is absent.
 pub(super) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// An amount in cents, as US dollars.
+/// Formats cents as US dollars.
 pub(super) fn dollars(cents: u64) -> String {
     format!("{}.{:02} USD", cents / 100, cents % 100)
 }

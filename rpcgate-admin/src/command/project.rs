@@ -56,10 +56,6 @@ const fn set(quota: &QuotaJson) -> &'static str {
     if quota.has_quota_row { "set by an operator" } else { "default" }
 }
 
-/// Runs a command for projects.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(console: &mut Console<'_>, command: &ProjectCommand) -> Result<(), CommandError> {
     match command {
         ProjectCommand::List(args) => list(console, args).await,

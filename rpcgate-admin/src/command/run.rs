@@ -1,4 +1,4 @@
-//! `rpcgate-admin run`: serves until it is stopped.
+//! `rpcgate-admin run`: runs the services until it is stopped.
 
 use super::{configuration, with_origin};
 use crate::cli::Service;
@@ -20,14 +20,13 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
 
-/// All services.
 const ALL: [Service; 4] = [Service::Api, Service::Janitor, Service::Dispatcher, Service::Watcher];
 
-/// Runs the services in `roles` with the configuration in `file`, or all of them if `roles` is empty.
-/// SIGTERM and SIGINT drain, SIGHUP reloads the file.
+/// Runs the services in `roles` with the configuration in `file`, or all of them if `roles` is empty. SIGTERM and
+/// SIGINT drain, SIGHUP reloads the file.
 ///
 /// # Errors
-/// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] for anything else that prevents the start.
+/// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] for any other error at the start.
 pub async fn execute(file: &Path, roles: &[Service]) -> Result<(), Failure> {
     let roles = if roles.is_empty() { &ALL } else { roles };
     let config = configuration(file)?;
@@ -53,15 +52,14 @@ pub async fn execute(file: &Path, roles: &[Service]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The running services of the management side.
 struct RunningServices {
     app: Arc<AppState>,
     api: Option<Api>,
     /// The certificate of `admin.tls`.
     certificate: Option<Arc<Certificate>>,
-    /// Watches its files.
+    /// Watches the certificate's files.
     renewing: Option<AbortHandle>,
-    /// Orders the certificate, if the configuration says so.
+    /// Orders the certificate, if that is configured.
     ordering: Option<AbortHandle>,
     metrics: Option<Api>,
     janitor: Option<Janitor>,
@@ -69,7 +67,7 @@ struct RunningServices {
     watcher: Option<Watcher>,
     recorder: ConfigRecorder,
     recording: AbortHandle,
-    /// Sends traces, if there is a collector.
+    /// Sends traces, if a collector is configured.
     traces: Option<TraceExporter>,
 }
 
@@ -90,7 +88,7 @@ impl RunningServices {
         let api = api.transpose();
         let api = api.map_err(|error| Failure::Other(format!("admin.listen: {listen}: {error}")))?;
         let metrics = scraped.map(|addr| {
-            // Two programs on one host with the same file would want the same address.
+            // Two programs on one host with the same file would use the same address.
             Api::metrics(&app, addr, certificate.clone()).map_err(|error| {
                 let hint = "each program on a host needs one of its own (RPCGATE_TELEMETRY__LISTEN)";
                 Failure::Other(format!("telemetry.listen: {addr}: {error}; {hint}"))
@@ -131,7 +129,7 @@ impl RunningServices {
         })
     }
 
-    /// Stores the configuration in `file`, which was accepted at the start, or else at a reload, as a version.
+    /// Stores the accepted configuration in `file` as a version, at the start or at a reload.
     fn record(&self, file: &Path, config: &Config, is_start: bool) {
         let host = host_name();
         let place = origin(&host, Some(file));
@@ -140,7 +138,7 @@ impl RunningServices {
         self.recorder.record(accepted);
     }
 
-    /// Applies a new configuration as far as possible without a restart, and returns the tables that need one.
+    /// Applies all parts of a new configuration that need no restart, and returns the tables that need one.
     fn reload(&self, config: Result<Config, Failure>) -> Result<Vec<&'static str>, Failure> {
         let (config, old) = (config?, &self.app.settings.config);
         let pending = ConfigProgram::Management.needs_restart(old, &config);
@@ -168,7 +166,7 @@ impl RunningServices {
         Ok(pending)
     }
 
-    /// Stops everything and returns the number of connections that were cut.
+    /// Stops all services, and returns the number of connections that were cut.
     async fn stop(self) -> usize {
         let api = async {
             match self.api {
@@ -181,7 +179,7 @@ impl RunningServices {
                 dispatcher.stop().await;
             }
         };
-        // Each may need the whole grace.
+        // Each may need the whole grace period.
         let (cut, ()) = tokio::join!(api, dispatcher);
         if let Some(janitor) = self.janitor {
             janitor.stop().await;

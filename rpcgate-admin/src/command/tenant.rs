@@ -39,10 +39,6 @@ fn status(tenant: &TenantJson) -> &'static str {
     }
 }
 
-/// Runs a command for tenants.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(console: &mut Console<'_>, command: &TenantCommand) -> Result<(), CommandError> {
     match command {
         TenantCommand::List(args) => list(console, args).await,

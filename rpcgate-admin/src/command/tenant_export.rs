@@ -1,7 +1,7 @@
-//! `rpcgate-admin tenant export`: all data of a tenant, in the shapes of the API, without secrets.
+//! `rpcgate-admin tenant export`: exports all data of a tenant in the API's format, without secrets.
 //!
-//! The file has one JSON object on each line: its `kind`, its `data`, and, if the data do not say it themselves, `of` what
-//! they are a part. Everything is read in pages, so the size of a tenant does not matter.
+//! Each line of the file is a JSON object with its `kind`, its `data`, and, unless the data contain it, its parent in
+//! `of`. All data are read in pages, so the size of a tenant does not matter.
 
 use super::command_error::CommandError;
 use super::console::Console;
@@ -42,10 +42,10 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
 
-/// The form of the file.
+/// The version of the file format.
 const VERSION: u32 = 1;
 
-/// The first line: what the file is.
+/// The first line, which describes the file.
 #[derive(Serialize)]
 struct Heading {
     version: u32,
@@ -53,10 +53,11 @@ struct Heading {
     exported_at: Moment,
 }
 
-/// Writes all data of a tenant into a new file, and prints how much there is of each kind. The audit names who did it.
+/// Writes all data of a tenant into a new file, and prints the number of lines per kind. The audit log records the
+/// user.
 ///
 /// # Errors
-/// [`CommandError`] says why it was not carried out; then there is no file.
+/// [`CommandError`] if it was not carried out. Then there is no file.
 pub(super) async fn execute(console: &mut Console<'_>, args: &TenantExportArgs) -> Result<(), CommandError> {
     let tenant = find::tenant(&console.app, &args.one.tenant).await?;
     let file = create(&args.out)?;
@@ -69,7 +70,7 @@ pub(super) async fn execute(console: &mut Console<'_>, args: &TenantExportArgs) 
         Err(error) => Err(error),
     };
     if let Err(error) = written {
-        // What is there is not whole. If it cannot be removed either, the error of the export says enough.
+        // The file is incomplete. If it cannot be removed either, the export's error says enough.
         let _ = fs::remove_file(&args.out);
         return Err(error);
     }
@@ -89,7 +90,7 @@ fn finish(out: BufWriter<File>) -> io::Result<()> {
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// A new file that its owner alone can read.
+/// Creates a file that only its owner can read.
 fn create(path: &Path) -> Result<File, CommandError> {
     let mut options = File::options();
     options.write(true).create_new(true);
@@ -127,7 +128,7 @@ async fn export(
     tenant_usage::write(app, tenant, writer).await
 }
 
-/// Members, invitations, and what they are told.
+/// Writes members, invitations and notifications.
 async fn people(
     app: &AppState,
     actor: &Actor,
@@ -145,7 +146,7 @@ async fn people(
     for one in app.usage.notifications(tenant.id).await.map_err(ActionError::from)? {
         writer.line("notification", NotificationJson::from(UserNotification::from(one)))?;
     }
-    // A notice is for one member, or for several.
+    // Several members may get the same notice.
     let mut told = HashSet::new();
     for user in users {
         for one in app.store.notices(tenant.id, user).await.map_err(ActionError::from)? {
@@ -208,7 +209,8 @@ async fn all_invoices(
     }
 }
 
-/// Tickets with their comments, and with their files named. Notes that only operators see are not the tenant's.
+/// Writes tickets with their comments and the names of their files. Internal notes of operators are not the tenant's
+/// data.
 async fn all_tickets(
     app: &AppState,
     actor: &Actor,
@@ -285,7 +287,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::collections::BTreeMap;
 
-    /// The lines of a file, by their kind.
+    /// Returns the lines of a file by their kind.
     fn lines(text: &str) -> BTreeMap<String, Vec<Value>> {
         let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for line in text.lines() {
@@ -362,7 +364,7 @@ mod tests {
         assert_eq!(found["key"].len(), 1);
         assert_eq!(found["ticket_comment"][0]["of"], found["ticket"][0]["data"]["id"]);
         assert_eq!(found["tenant"][0]["data"]["id"], tenant.to_string());
-        // The shapes are those of the API.
+        // The format is that of the API.
         let path = format!("/api/v1/tenants/{tenant}");
         let shown = site.ask(Some(&owner), Method::GET, &path, Body::empty()).await;
         assert_eq!(found["tenant"][0]["data"], shown.body);

@@ -1,4 +1,4 @@
-//! Going through many tenants with one page of them in memory.
+//! Iterates over many tenants with one page of them in memory.
 
 use super::command_error::CommandError;
 use crate::management::action::operator::tenants;
@@ -8,29 +8,28 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_store::{Tenant, TenantFilter};
 use std::vec::IntoIter;
 
-/// Tenants, one after another.
 pub(super) struct TenantPages {
     filter: TenantFilter,
     page: IntoIter<Tenant>,
-    /// The last tenant of the page, behind which the next page begins. `None` before the first page.
+    /// The last tenant of the current page. `None` before the first page.
     after: Option<TenantId>,
     is_last: bool,
 }
 
 impl TenantPages {
-    /// The tenants that match `filter`.
+    /// Iterates over the tenants that match `filter`.
     pub(super) fn matching(filter: TenantFilter) -> Self {
         TenantPages { filter, page: Vec::new().into_iter(), after: None, is_last: false }
     }
 
-    /// One tenant, or all without one.
+    /// Iterates over one tenant, or over all for `None`.
     pub(super) fn of(tenant: Option<Tenant>) -> Self {
         let is_last = tenant.is_some();
         let page = Vec::from_iter(tenant).into_iter();
         TenantPages { page, is_last, ..TenantPages::matching(TenantFilter::default()) }
     }
 
-    /// The next tenant.
+    /// Returns the next tenant.
     ///
     /// # Errors
     /// [`CommandError`] if the database cannot be read.

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
-/// Rows of one answer.
+/// The number of rows of one answer.
 const ROWS: &str = "5000";
 
-/// Writes a line for each day, project, chain and method of a tenant, for as long as sums are kept. A day with too many is
-/// written by the hour.
+/// Writes a line for each day, project, chain and method of a tenant in the retention time of sums. A day with too many
+/// rows is written by the hour.
 pub(super) async fn write(
     app: &AppState,
     tenant: &Tenant,
@@ -61,7 +61,7 @@ async fn by_hour(
     Ok(())
 }
 
-/// The sums of a window; `None` if there are more than fit into one answer.
+/// Returns the sums of a window, or `None` if they do not fit into one answer.
 async fn rows(
     app: &AppState,
     tenant: &Tenant,
@@ -78,7 +78,7 @@ async fn rows(
     };
     match usage::usage(app, tenant.id, &params).await {
         Ok(usage) => Ok(Some(View::from(usage)).filter(|view| !view.truncated)),
-        // More than is added up for one answer.
+        // The window has more rows than one answer adds up.
         Err(ActionError::Invalid(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }

@@ -19,12 +19,12 @@ fn failure(error: TransferError) -> Failure {
     }
 }
 
-/// Moves all data as `args` say, reports on `messages` which table is read, and writes the tables with their counts and
-/// checksums to `out`.
+/// Moves all data as `args` say, reports progress on `messages`, and writes the tables with their counts and checksums
+/// to `out`.
 ///
 /// # Errors
-/// [`Failure::Configuration`] for an argument that cannot be used, [`Failure::Refused`] for a source that is in use and a
-/// target that is not empty.
+/// [`Failure::Configuration`] for an unusable argument, [`Failure::Refused`] for a source that is in use and a target
+/// that is not empty.
 pub async fn execute(
     args: &TransferArgs,
     now: Time,
@@ -58,8 +58,8 @@ fn total(moved: &[MovedTable]) -> String {
     format!("{rows} rows of {} tables were moved; both sides have these counts and checksums.", moved.len())
 }
 
-/// The URL that an argument gives, or names. A password is not taken from an argument, which every user of the machine can
-/// see.
+/// Returns the URL that an argument contains or refers to. An argument must not contain a password, because every user
+/// of the machine can see it.
 fn url(argument: &str, given: &str) -> Result<String, Failure> {
     let wrong = |why: &str| Failure::Configuration(format!("{argument}: {why}"));
     if let Some(name) = given.strip_prefix("env:") {

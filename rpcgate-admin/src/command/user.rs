@@ -35,7 +35,7 @@ impl Printable for AccountJson {
     }
 }
 
-/// What keeps a user from logging in.
+/// Returns the status of an account: the reason why a user cannot log in, if there is one.
 const fn status(account: &AccountJson) -> &'static str {
     if account.disabled_at.is_some() {
         "disabled"
@@ -48,10 +48,6 @@ const fn status(account: &AccountJson) -> &'static str {
     }
 }
 
-/// Runs a command for users.
-///
-/// # Errors
-/// [`CommandError`] says why it was not carried out.
 pub(super) async fn execute(console: &mut Console<'_>, command: &UserCommand) -> Result<(), CommandError> {
     let account = match command {
         UserCommand::List(args) => return list(console, args).await,
@@ -95,7 +91,7 @@ async fn list(console: &mut Console<'_>, args: &UserListArgs) -> Result<(), Comm
     Ok(())
 }
 
-/// The user that the arguments name, if the person confirms what is done to it.
+/// Finds the user in the arguments, and asks for confirmation.
 async fn confirmed(
     console: &mut Console<'_>,
     args: &UserChangeArgs,

@@ -1,5 +1,4 @@
-//! The certificates of the gateway and of the management side: whether each belongs to its key, when it expires, whether its
-//! chain is complete, and for which names it is.
+//! Checks the certificates of the gateway and of the management side: the key, the expiry, the chain and the names.
 
 mod ordered;
 
@@ -24,13 +23,13 @@ const CHECK: CheckGroup = CheckGroup::Certificates;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Certificates are renewed before so little is left.
+/// The time before expiry within which a certificate should have been renewed.
 const SOON: Duration = Duration::from_secs(30 * 86_400);
 
-/// No certificate is valid for so long.
+/// A time that is longer than the validity of any certificate.
 const FAR: Duration = Duration::from_secs(200 * 366 * 86_400);
 
-/// A name that no certificate is for: what is said about it names those that it is for.
+/// A name that no certificate has. The error about it lists the names of the certificate.
 const NOBODY: &str = "nobody.invalid";
 
 pub(super) fn check(examination: &Examination) -> Vec<Finding> {
@@ -43,7 +42,7 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
             vec![Finding::ok(CHECK, "gateway.tls", text)]
         }
     };
-    // A proxy may be in front of the management side as well, so no URL must have its names.
+    // A proxy may be in front of the management side too, so its certificate need not have the name of any URL.
     if config.admin.tls.acme {
         findings.extend(ordered::look("admin.tls.acme", config, &[], now));
     }
@@ -53,7 +52,7 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     findings
 }
 
-/// Reads the certificate of this key, and judges it for these URLs.
+/// Checks the certificate of this key for these URLs.
 fn look(
     key: &str,
     (cert, private): (&Path, &Path),
@@ -74,7 +73,7 @@ fn look(
     }
 }
 
-/// When the authorities of clients' certificates expire.
+/// Checks the expiry of the authorities of clients' certificates.
 fn clients(config: &Config, now: Time) -> Vec<Finding> {
     let Some(file) = &config.admin.tls.client_ca else { return Vec::new() };
     let subject = format!("admin.tls.client_ca {}", file.display());
@@ -85,7 +84,7 @@ fn clients(config: &Config, now: Time) -> Vec<Finding> {
         Ok(_) => return vec![Finding::failure(CHECK, subject, "holds no certificate in PEM", advice)],
         Err(error) => return vec![Finding::failure(CHECK, subject, error.to_string(), advice)],
     };
-    // Those that are far from their end are one line together.
+    // All authorities that do not expire soon share one line.
     let mut findings: Vec<_> = authorities
         .iter()
         .map(|authority| expiry(validity(authority).map(|valid| valid.end), &subject, now))
@@ -101,7 +100,6 @@ fn clients(config: &Config, now: Time) -> Vec<Finding> {
     findings
 }
 
-/// A certificate with its chain.
 struct Certified {
     leaf: CertificateDer<'static>,
     above: Vec<CertificateDer<'static>>,
@@ -126,7 +124,7 @@ impl Certified {
         Ok(Certified { leaf, above, provider })
     }
 
-    /// Verifies its chain at this time, if these authorities are trusted. `None`: it is in order.
+    /// Verifies the chain at this time with these trusted authorities. Returns `None` if it is valid.
     fn chain_error(&self, roots: RootCertStore, now: Time) -> Option<Error> {
         let verifier =
             WebPkiServerVerifier::builder_with_provider(roots.into(), self.provider.clone()).build();
@@ -136,13 +134,13 @@ impl Certified {
         };
         let name = ServerName::try_from(NOBODY).ok()?;
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now.secs()));
-        // The name comes last, and is nobody's.
+        // The name is checked last, and the certificate cannot have it.
         verifier.verify_server_cert(&self.leaf, &self.above, &name, &[], now).err().filter(|error| {
             !matches!(error, Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. }))
         })
     }
 
-    /// The names that it is for, if this one is none of them.
+    /// Returns the certificate's names if it is not valid for `name`.
     fn other_names(&self, name: &str) -> Option<Vec<String>> {
         let name = ServerName::try_from(name.to_owned()).ok()?;
         let parsed = ParsedCertificate::try_from(&self.leaf).ok()?;
@@ -155,19 +153,19 @@ impl Certified {
         }
     }
 
-    /// The authorities that browsers trust.
+    /// Returns the authorities that browsers trust.
     fn public() -> RootCertStore {
         RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }
     }
 
-    /// The last certificate of the file as the only authority, with which only what is in the file is judged.
+    /// Returns the last certificate of the file as the only authority, so that only the file's contents are checked.
     fn own(&self) -> Option<RootCertStore> {
         let mut roots = RootCertStore::empty();
         roots.add(self.above.last().unwrap_or(&self.leaf).clone()).ok()?;
         Some(roots)
     }
 
-    /// The time at which the first certificate of the chain expires. Times are checked before authorities are.
+    /// Returns the time at which the first certificate of the chain expires. Times are verified before authorities.
     fn expires(&self, roots: &RootCertStore, now: Time) -> Option<Time> {
         match self.chain_error(roots.clone(), now.plus(FAR)) {
             Some(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
@@ -178,7 +176,7 @@ impl Certified {
     }
 }
 
-/// Judges the chain and the names of a certificate, after what was found about its expiry. `advice` is for one that no public
+/// Checks the chain and the names of a certificate after its expiry. `advice` is for a certificate that no public
 /// authority has signed.
 fn judge(
     certified: &Certified,
@@ -193,9 +191,9 @@ fn judge(
     };
     let mut findings = vec![expiry];
     match certified.chain_error(own, now) {
-        // What has expired has a line already.
+        // An expired certificate already has a line.
         None | Some(Error::InvalidCertificate(CertificateError::ExpiredContext { .. })) => {}
-        // It is alone, and not signed by itself. Whether somebody knows who signed it is said below.
+        // A single certificate that is not self-signed. A check below reports whether a public authority has signed it.
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) if certified.above.is_empty() => {}
         Some(error) => {
             let text = format!("its chain is wrong: {error}");
@@ -213,7 +211,7 @@ fn judge(
     findings
 }
 
-/// For which names it is, and whether those that clients use are among them.
+/// Checks that the certificate is valid for the hosts that clients use.
 fn names(certified: &Certified, subject: &str, urls: &[(&'static str, &Url)]) -> Vec<Finding> {
     let shown = certified.other_names(NOBODY).filter(|names| !names.is_empty());
     let shown = shown.map_or_else(|| "no name".to_owned(), |names| names.join(", "));
@@ -251,7 +249,7 @@ fn expiry(expires: Option<Time>, subject: &str, now: Time) -> Finding {
     Finding::ok(CHECK, subject, format!("belongs to its key, expires in {days} days"))
 }
 
-/// The URLs at which clients reach a listener with this certificate, by their keys.
+/// Returns the URLs, by their keys, at which clients reach a listener with this certificate.
 fn served(config: &Config) -> Vec<(&'static str, &Url)> {
     let (admin, tls) = (&config.admin, &config.gateway.tls);
     let http = admin.gateway_url.as_ref().filter(|url| url.scheme() == "https" && tls.covers_http());
@@ -262,7 +260,7 @@ fn served(config: &Config) -> Vec<(&'static str, &Url)> {
         .collect()
 }
 
-/// A name without its kind: the library writes `DnsName("gate.example")`.
+/// Returns a name without its kind: the library writes `DnsName("gate.example")`.
 fn bare(name: &str) -> &str {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"')

@@ -1,4 +1,4 @@
-//! Clocks: those of others against this machine's.
+//! Compares the clocks of other systems with this machine's.
 
 use super::finding::{CheckGroup, Finding};
 use http::HeaderValue;
@@ -7,17 +7,16 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
-/// A difference from which on windows, tokens and signatures are noticeably off.
+/// The difference above which windows, tokens and signatures are noticeably off.
 const NOTICEABLE: Duration = Duration::from_secs(2);
 
-/// A difference with which gateways and the management side no longer understand each other's times.
+/// The difference above which gateways and the management side misread each other's times.
 const HARMFUL: Duration = Duration::from_secs(30);
 
-/// What to do about it.
 const SYNCHRONISE: &str =
     "synchronise the clocks of both machines (chrony, systemd-timesyncd), and compare again";
 
-/// Compares a clock that this service depends on, which showed `theirs` between `before` and `after` by our own.
+/// Compares a clock that this service depends on. It showed `theirs` between `before` and `after` by our clock.
 pub(super) fn compare(subject: &str, theirs: Time, before: Time, after: Time) -> Finding {
     let apart = apart(theirs, before, after);
     let text = format!("{:.1} s apart from this machine's", apart.as_secs_f64());
@@ -30,23 +29,23 @@ pub(super) fn compare(subject: &str, theirs: Time, before: Time, after: Time) ->
     Finding::ok(CheckGroup::Clocks, subject, text)
 }
 
-/// Compares the clock of a node, which shows whole seconds and may be that of a proxy. Nothing of ours depends on it, so a
-/// difference only warns; `None` if it is small.
+/// Compares the clock of a node, which shows whole seconds and may be a proxy's. Nothing of ours depends on it, so a
+/// difference only gives a warning. Returns `None` if the difference is small.
 pub(super) fn compare_node(subject: &str, date: &HeaderValue, before: Time, after: Time) -> Option<Finding> {
     let theirs = seconds(date)?;
-    // The second that it shows has begun before it was written.
+    // The shown second started before it was written.
     let apart = apart(theirs, before, after).saturating_sub(Duration::from_secs(1));
     let text = format!("{} s apart from this machine's", apart.as_secs());
     let advice = "synchronise the clock of the node, or of this machine if that is wrong: blocks seem to be late or early";
     (apart >= NOTICEABLE).then(|| Finding::warning(CheckGroup::Clocks, subject, text, advice))
 }
 
-/// How far a time is outside of a span.
+/// Returns the distance of a time from a span.
 fn apart(theirs: Time, before: Time, after: Time) -> Duration {
     before.since(theirs).max(theirs.since(after))
 }
 
-/// The time in a `Date` header (RFC 9110, 5.6.7).
+/// Parses a `Date` header (RFC 9110, 5.6.7).
 fn seconds(date: &HeaderValue) -> Option<Time> {
     let date = OffsetDateTime::parse(date.to_str().ok()?, &Rfc2822).ok()?;
     Some(Time::from_secs(u64::try_from(date.unix_timestamp()).ok()?))

@@ -1,4 +1,4 @@
-//! The counters that gateways share: whether Redis can keep them, and its clock.
+//! Checks that Redis can keep the gateways' shared counters, and its clock.
 
 use super::clocks;
 use super::examination::Examination;
@@ -7,7 +7,7 @@ use rpcgate_layers::redis::{NotInspected, RedisCondition, inspect};
 
 const CHECK: CheckGroup = CheckGroup::Counters;
 
-/// The policy that loses no counter.
+/// The eviction policy that loses no counter.
 const KEEPS: &str = "noeviction";
 
 pub(super) async fn check(examination: &Examination) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! The databases: whether they can be reached, have the schema of this program and take writes, and their clock.
+//! Checks the databases: their availability, schema, writes and clock.
 
 use super::clocks;
 use super::examination::Examination;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const CHECK: CheckGroup = CheckGroup::Databases;
 
-/// The findings, and the management database if it can be used.
+/// Returns the findings, and the management database if it can be used.
 pub(super) async fn check(examination: &Examination) -> (Vec<Finding>, Option<Store>) {
     let database = &examination.config.database;
     let shown = database.masked_url();
@@ -47,7 +47,7 @@ pub(super) async fn check(examination: &Examination) -> (Vec<Finding>, Option<St
     (findings, Some(store))
 }
 
-/// A file that does not exist: at a first start it is created, if its folder exists.
+/// Checks a file that does not exist. The first start creates it, if its folder exists.
 fn absent(file: &Path, migrate: bool) -> Finding {
     let subject = file.display().to_string();
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());

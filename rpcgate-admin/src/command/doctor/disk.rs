@@ -1,4 +1,4 @@
-//! The folders that grow: whether there is room, and whether they can be written to.
+//! Checks the free space and the write access of folders that grow.
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 const CHECK: CheckGroup = CheckGroup::Disk;
 
-/// Below this the databases and the journal may be full within minutes.
+/// The free space below which the databases and the journal may be full within minutes.
 const LITTLE: u64 = 256 << 20;
 
-/// Below this it is time to look.
+/// The free space below which an operator should act.
 const SOME: u64 = 2 << 30;
 
-/// The folders of the journal, of databases in files, and of mails without a server.
+/// Checks the folders of the journal, of databases in files, and of mails without a server.
 pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     let config = &examination.config;
     let mut folders = vec![("journal.dir", config.journal.dir.clone())];
@@ -26,7 +26,7 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     folders.iter().filter_map(|(key, folder)| room(key, folder)).collect()
 }
 
-/// The room in a folder, or in the nearest one above that exists: programs create the others.
+/// Checks a folder, or its nearest existing ancestor, because programs create the others.
 fn room(key: &str, folder: &Path) -> Option<Finding> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let absolute = std::path::absolute(folder).ok()?;
@@ -57,14 +57,13 @@ fn may_write(_: &Path) -> bool {
     true
 }
 
-/// Bytes that this account may still write there.
+/// Returns the bytes that this account may still write there.
 #[cfg(target_os = "linux")]
 fn free(place: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(place).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Unknown.
 #[cfg(not(target_os = "linux"))]
 fn free(_: &Path) -> Option<u64> {
     None
@@ -96,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_to_is_a_failure() {
-        // Nobody writes there, not even root.
+        // No account may write there, not even root.
         let found = room("journal.dir", Path::new("/proc/1/task")).unwrap();
         assert!(found.text.contains("may not write to") || found.text.starts_with("0 MiB"), "{found}");
         assert_eq!(found.verdict, super::super::finding::Verdict::Failure);

@@ -1,18 +1,16 @@
-//! What is examined.
+//! The input of the checks.
 
 use rpcgate_config::Config;
 use rpcgate_core::clock::Clock;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is examined: a configuration, and the time.
+/// The input of the checks: a configuration and the clock.
 #[derive(Clone, Debug)]
 pub(super) struct Examination {
-    /// The configuration.
     pub(super) config: Arc<Config>,
-    /// The files that it was read from: its own first, then those of its secrets.
+    /// The files that it was read from: the configuration first, then those of its secrets.
     pub(super) files: Arc<[PathBuf]>,
-    /// The clock of this machine.
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -23,7 +21,7 @@ pub(super) mod tests {
     use rpcgate_config::Input;
     use rpcgate_core::clock::SystemClock;
 
-    /// The examination of a configuration with this text.
+    /// Returns the input for a configuration with this text.
     pub(crate) fn examination(text: &str) -> Examination {
         let adapters: Vec<_> = rpcgate_chains::catalog().collect();
         let chains: Vec<_> = adapters.iter().map(|adapter| adapter.facts().name.as_str()).collect();
@@ -32,7 +30,6 @@ pub(super) mod tests {
         Examination { config, files: [].into(), clock: Arc::new(SystemClock::new()) }
     }
 
-    /// The only finding.
     pub(crate) fn only(findings: &[Finding]) -> &Finding {
         assert_eq!(findings.len(), 1, "{findings:?}");
         &findings[0]

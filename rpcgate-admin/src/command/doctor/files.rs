@@ -1,4 +1,4 @@
-//! The configuration and the files that it names: whether they can be read, and by whom besides.
+//! Checks the access to the configuration and to the files that it names.
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
@@ -10,7 +10,7 @@ use std::path::Path;
 
 const CHECK: CheckGroup = CheckGroup::Files;
 
-/// The files with secrets, those that must be readable, and the secrets that both binaries need.
+/// Checks the files with secrets, those that must be readable, and the secrets that both binaries need.
 pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     let config = &examination.config;
     let mut findings = needed(config);
@@ -48,7 +48,7 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     findings
 }
 
-/// The secrets without which the management side does not start.
+/// Checks the secrets without which the management side does not start.
 fn needed(config: &Config) -> Vec<Finding> {
     let secrets = [
         ("gateway.key_secret", &config.gateway.key_secret, "forged keys cost a query each"),
@@ -76,7 +76,7 @@ fn readability(key: &str, file: &Path) -> Finding {
     }
 }
 
-/// A file that only its owner and its group may read, and only its owner may change.
+/// Checks a file that only its owner and its group may read, and only its owner may change.
 fn secret(what: &str, file: &Path) -> Finding {
     let subject = format!("{what} {}", file.display());
     match exposure(file) {
@@ -92,7 +92,7 @@ fn secret(what: &str, file: &Path) -> Finding {
     }
 }
 
-/// The configuration itself may be read by all if it holds no secret.
+/// Checks the configuration file, which all may read if it contains no secret.
 fn configuration(file: &Path, config: &Config) -> Finding {
     let text = fs::read_to_string(file).unwrap_or_default();
     if secrets_in(config).iter().any(|secret| text.contains(secret)) {
@@ -108,7 +108,8 @@ fn configuration(file: &Path, config: &Config) -> Finding {
     }
 }
 
-/// The secrets of a configuration that could stand in its file. Short ones might stand there by chance.
+/// Returns the secrets of a configuration that its file could contain. Shorter ones are omitted, because they might
+/// occur by chance.
 fn secrets_in(config: &Config) -> Vec<&str> {
     let (gateway, admin, stripe) = (&config.gateway, &config.admin, &config.billing.stripe);
     let named = [
@@ -124,14 +125,14 @@ fn secrets_in(config: &Config) -> Vec<&str> {
     let headers = nodes().flat_map(|node| node.headers.values());
     let keys = config.keys.values().filter_map(|key| key.key.as_ref());
     let secrets = named.into_iter().flatten().chain(passwords).chain(headers).chain(keys).map(Secret::expose);
-    // A URL with a password differs from what is shown of it.
+    // A URL with a password differs from its masked form.
     let urls = [&config.redis.url, &admin.mail.smtp].into_iter().flatten();
     let urls = urls.filter(|url| url.masked() != url.expose()).map(Url::expose);
     let database = (config.database.masked_url() != config.database.url()).then(|| config.database.url());
     secrets.chain(urls).chain(database).filter(|text| text.len() >= 4).collect()
 }
 
-/// Who may read a file; or, as an error, what others than its owner and its group may do with it.
+/// Describes the accounts that may read a file. The error describes excessive rights.
 #[cfg(unix)]
 fn exposure(file: &Path) -> std::io::Result<Result<&'static str, &'static str>> {
     use std::os::unix::fs::PermissionsExt;
@@ -145,7 +146,7 @@ fn exposure(file: &Path) -> std::io::Result<Result<&'static str, &'static str>> 
     })
 }
 
-/// Elsewhere rights are not kept in a mode.
+/// Other systems do not keep access rights in a mode.
 #[cfg(not(unix))]
 fn exposure(file: &Path) -> std::io::Result<Result<&'static str, &'static str>> {
     fs::File::open(file).map(|_| Ok("can be read"))
@@ -162,7 +163,7 @@ mod tests {
 
     const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-    /// The findings about a configuration with this text, whose file has these rights, and a secret with those.
+    /// Returns the findings about a configuration with this text, whose file and secret have these modes.
     fn found(text: &str, mode: u32, secret_mode: u32) -> Vec<(Verdict, String)> {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str, mode: u32| -> PathBuf {

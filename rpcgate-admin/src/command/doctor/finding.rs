@@ -1,16 +1,16 @@
-//! What a check has found.
+//! The findings of checks.
 
 use crate::command::printer::printable;
 use serde::Serialize;
 use std::fmt;
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
-    /// As it should be.
+    /// All is in order.
     Ok,
-    /// It works, and may cause trouble.
+    /// It works, but may cause trouble.
     Warning,
     /// It does not work.
     Failure,
@@ -26,35 +26,27 @@ impl Verdict {
     }
 }
 
-/// A group of checks, in the order in which they are printed.
+/// A group of checks, in the order of output.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CheckGroup {
-    /// The configuration.
     Configuration,
-    /// The files that it names, and who may read them.
+    /// The files that the configuration names, and their access rights.
     Files,
     /// The limits of the operating system.
     Limits,
-    /// Free space on disks.
     Disk,
-    /// Certificates.
     Certificates,
-    /// The databases.
     Databases,
-    /// The counters in Redis.
     Counters,
-    /// Clocks of others.
+    /// The clocks of other systems.
     Clocks,
-    /// The gateways of the database.
+    /// The gateways that report to the database.
     Gateways,
-    /// The nodes of the chains.
     Nodes,
-    /// The mail server.
     Mail,
-    /// The collector of traces.
     Traces,
-    /// The URLs under which users find the service.
+    /// The URLs at which users reach the service.
     Urls,
 }
 
@@ -78,28 +70,26 @@ impl CheckGroup {
     }
 }
 
-/// What a check has found: one line.
+/// The finding of a check: one line of output.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Finding {
-    /// The group of the check.
     pub(crate) check: CheckGroup,
-    /// How it came out.
     pub(crate) verdict: Verdict,
-    /// What was checked.
+    /// The checked object.
     pub(crate) subject: String,
-    /// What it is like.
+    /// The state of the object.
     pub(crate) text: String,
-    /// What to do about it; `None` if nothing.
+    /// The recommended action, if there is one.
     pub(crate) advice: Option<String>,
 }
 
 impl Finding {
-    /// What is as it should be.
+    /// Makes a finding without a problem.
     pub(crate) fn ok(check: CheckGroup, subject: impl Into<String>, text: impl Into<String>) -> Self {
         Finding { check, verdict: Verdict::Ok, subject: subject.into(), text: text.into(), advice: None }
     }
 
-    /// What works, and may cause trouble.
+    /// Makes a finding about a possible problem.
     pub(crate) fn warning(
         check: CheckGroup,
         subject: impl Into<String>,
@@ -110,7 +100,7 @@ impl Finding {
         Finding { verdict: Verdict::Warning, advice, ..Finding::ok(check, subject, text) }
     }
 
-    /// What does not work.
+    /// Makes a finding about a failure.
     pub(crate) fn failure(
         check: CheckGroup,
         subject: impl Into<String>,
@@ -123,7 +113,7 @@ impl Finding {
 }
 
 impl fmt::Display for Finding {
-    /// One line, whatever the texts of others in it are.
+    /// Writes one line, even if texts in it contain line breaks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (verdict, check) = (self.verdict.name(), self.check.name());
         write!(f, "{verdict:<8} {check:<14} {}: {}", printable(&self.subject), printable(&self.text))?;

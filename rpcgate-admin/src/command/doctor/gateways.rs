@@ -1,4 +1,4 @@
-//! The gateways that report to the database.
+//! Checks the gateways that report to the database.
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 const CHECK: CheckGroup = CheckGroup::Gateways;
 
-/// Gateways report every few seconds.
+/// The time within which a gateway must have reported. They report every few seconds.
 const LATELY: Duration = Duration::from_secs(60);
 
-/// For this long a gateway that is silent is remembered.
+/// The time for which a silent gateway is remembered.
 const REMEMBERED: Duration = Duration::from_secs(86_400);
 
 pub(super) async fn check(examination: &Examination, store: Option<&Store>) -> Vec<Finding> {

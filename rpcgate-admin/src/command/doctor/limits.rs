@@ -1,4 +1,4 @@
-//! The limit of open files, of which every connection needs some.
+//! Checks the limit of open files, because every connection needs some.
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
@@ -8,10 +8,11 @@ use std::fs;
 
 const CHECK: CheckGroup = CheckGroup::Limits;
 
-/// Handles that the management side needs besides those of its deliveries: databases, the listener, nodes, mails.
+/// The number of handles that the management side needs in addition to those of deliveries: databases, the listener,
+/// nodes, mails.
 const OTHERS: u64 = 512;
 
-/// What programs of this account may open, and what the gateway of the configured journal may, if it runs here.
+/// Checks the limits of programs of this account, and of the gateway with the configured journal, if it runs here.
 pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     let config = &examination.config;
     let (possible, present) = FileHandles::possible();
@@ -34,7 +35,7 @@ fn gateway(subject: &str, handles: FileHandles) -> Finding {
     Finding::ok(CHECK, subject, text)
 }
 
-/// The management side does not raise its limit.
+/// The management side does not raise its soft limit.
 fn management(handles: FileHandles, concurrency: u64) -> Finding {
     let (limit, needed) = (handles.limit(), concurrency + OTHERS);
     let subject = "a management service that is started from here";
@@ -48,8 +49,8 @@ fn management(handles: FileHandles, concurrency: u64) -> Finding {
     Finding::ok(CHECK, subject, text)
 }
 
-/// The hard limit of the process with this number, if it is a gateway of ours that runs on this machine. The number may be left
-/// over, and be another process's by now.
+/// Returns the hard limit of a process if it is a gateway on this machine. The number may be stale and belong to a
+/// different process.
 fn limit_of(process: u32) -> Option<u64> {
     let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
     let limits = fs::read_to_string(format!("/proc/{process}/limits")).ok()?;
@@ -59,7 +60,7 @@ fn limit_of(process: u32) -> Option<u64> {
     hard_limit(&limits)
 }
 
-/// The hard limit of open files in the table that Linux keeps for a process.
+/// Parses the hard limit of open files in Linux's table of a process's limits.
 fn hard_limit(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().nth(1)?.parse().ok()

@@ -1,4 +1,4 @@
-//! The mail server: whether it would take a mail. None is sent.
+//! Checks that the mail server would accept a mail, without sending one.
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};

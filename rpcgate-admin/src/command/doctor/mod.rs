@@ -1,7 +1,7 @@
-//! `rpcgate-admin doctor`: whether everything that the service depends on is in order, and what to do if it is not.
+//! `rpcgate-admin doctor`: checks everything that the service depends on, and advises on problems.
 //!
-//! It changes nothing: the databases are opened without updates of their schemas, no mail is sent, and nodes are asked what
-//! probes ask. All groups of checks run at once, each for a limited time.
+//! It changes nothing: the databases are opened without schema updates, no mail is sent, and nodes only get the
+//! requests of probes. All groups of checks run concurrently, each with a timeout.
 
 mod certificates;
 mod clocks;
@@ -35,16 +35,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The exit code when a check has failed.
 const FAILED: u8 = 6;
 
-/// How long a group of checks may take.
+/// The timeout of a group of checks.
 const EACH: Duration = Duration::from_secs(12);
 
-/// How long all of them may take.
+/// The timeout of all groups together.
 const TOTAL: Duration = Duration::from_secs(30);
 
-/// Runs all checks and prints what they find.
+/// Runs all checks and prints their findings.
 pub(super) fn execute(args: &DoctorArgs) -> ExitCode {
     let runtime = match rpcgate_process::runtime("rpcgate-admin") {
         Ok(runtime) => runtime,
@@ -52,7 +51,7 @@ pub(super) fn execute(args: &DoctorArgs) -> ExitCode {
     };
     let mut out = BufWriter::new(io::stdout().lock());
     let done = runtime.block_on(run(&args.options.file.config, args.options.json, &mut out));
-    // A file or a name that takes longer than its check is not waited for.
+    // A file or a name that takes longer than its check is abandoned.
     runtime.shutdown_background();
     match done.and_then(|code| out.flush().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
@@ -61,7 +60,7 @@ pub(super) fn execute(args: &DoctorArgs) -> ExitCode {
     }
 }
 
-/// Checks what the configuration in `file` describes, prints a line for each finding, and returns the exit code.
+/// Checks the configuration in `file` and its services, prints a line for each finding, and returns the exit code.
 async fn run(file: &Path, json: bool, out: &mut dyn Write) -> io::Result<u8> {
     let telemetry =
         Telemetry { log_filter: "off".into(), log_format: LogFormat::Text, ..Telemetry::default() };
@@ -96,7 +95,7 @@ fn unreadable(line: &str) -> Finding {
     )
 }
 
-/// A group of checks, with what it finds.
+/// A group of checks with its findings.
 type RunningGroup = (CheckGroup, BoxFuture<'static, Vec<Finding>>);
 
 fn groups(examination: &Examination) -> Vec<RunningGroup> {
@@ -123,7 +122,7 @@ fn groups(examination: &Examination) -> Vec<RunningGroup> {
     ]
 }
 
-/// What is in the databases, and they themselves.
+/// Checks the databases, and then the objects in them.
 async fn stored(examination: &Examination) -> Vec<Finding> {
     let (mut findings, store) = databases::check(examination).await;
     findings.extend(gateways::check(examination, store.as_ref()).await);
@@ -133,8 +132,8 @@ async fn stored(examination: &Examination) -> Vec<Finding> {
     findings
 }
 
-/// The findings of all groups, in their order. A group that takes too long is a failure, and so is the whole; what the other
-/// groups have found is kept.
+/// Returns the findings of all groups in order. A group that exceeds its timeout is a failure, and so is the total
+/// timeout. The findings of the other groups are kept.
 async fn all(groups: Vec<RunningGroup>) -> Vec<Finding> {
     let found = Mutex::new(Vec::new());
     let run = groups.into_iter().map(|(group, work)| {
@@ -158,7 +157,7 @@ fn late(group: CheckGroup, limit: Duration) -> Finding {
     Finding::failure(group, "check", text, advice)
 }
 
-/// Prints findings, and a last line for people; returns the worst verdict.
+/// Prints findings and a last line for users. Returns the worst verdict.
 fn print(findings: &[Finding], json: bool, out: &mut dyn Write) -> io::Result<Verdict> {
     let mut printer = Printer::new(out, json);
     for finding in findings {
@@ -184,7 +183,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use tempfile::TempDir;
 
-    /// A folder with a configuration in order, up to these lines, and its databases.
+    /// Creates a folder with a valid configuration, apart from these lines, and its databases.
     async fn place(more: &str) -> TempDir {
         let dir = tempfile::tempdir().unwrap();
         let url = url_of(&dir.path().join("rpcgate.db"));

@@ -1,4 +1,4 @@
-//! One look at a node, at all its addresses.
+//! Reads the state of one node at all its addresses.
 
 use crate::services::watcher::NodeSession;
 use http::{HeaderValue, Method, Uri};
@@ -13,53 +13,52 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a node may take for an answer, or to accept a connection.
+/// The timeout of an answer or a connection.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Bytes of the largest message of a stream: nothing is read from it.
+/// The maximum size of a stream's message in bytes. None is read.
 const MESSAGE: usize = 1 << 20;
 
-/// Characters that are kept of a network's name.
+/// The maximum number of stored characters of a network's name.
 const NAME: usize = 100;
 
-/// What a node shows of its network.
+/// The network of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NetworkShown {
-    /// It belongs to the chain's.
+    /// The chain's network.
     Own,
-    /// It belongs to this one.
+    /// A different network, with its name.
     Other(String),
-    /// It does not show any.
+    /// The node does not show its network.
     Hidden,
-    /// The configuration takes a node of any network.
+    /// The configuration accepts a node of any network.
     Unchecked,
-    /// It could not be asked for it, for this reason.
+    /// The node could not be asked, for this reason.
     Unknown(String),
 }
 
-/// What one look at a node has shown.
+/// The state of a node.
 #[derive(Debug)]
 pub(super) struct NodeLook {
-    /// Its first address, secrets masked.
+    /// Its first address, with masked secrets.
     pub(super) name: String,
-    /// Its status, or why it could not be asked; `None` if it has no address at which it could be.
+    /// Its status, or the reason why it could not be asked. `None` if it has no address for that.
     pub(super) status: Result<Option<NodeStatus>, String>,
-    /// Its network.
     pub(super) network: NetworkShown,
-    /// What a node of the chain's network shows.
+    /// The network that the chain's nodes must show.
     pub(super) expected: String,
     /// The protocols whose addresses accept no connection, with the reasons.
     pub(super) unreached: Vec<(&'static str, String)>,
-    /// The time by its clock, between `before` and `after` by ours.
+    /// The node's time, between `before` and `after` by our clock.
     pub(super) date: Option<HeaderValue>,
     pub(super) before: Time,
     pub(super) after: Time,
-    /// How long the first answer took.
+    /// The duration of the first answer.
     pub(super) took: Duration,
 }
 
 impl NodeLook {
-    /// Takes a look at node `index` of `pool`, which has these settings and has to belong to the `expected` network.
+    /// Reads the state of node `index` of `pool`, which has these settings and must belong to the `expected` network.
     pub(super) async fn take(
         pool: Arc<Pool>,
         index: NodeIndex,
@@ -70,7 +69,7 @@ impl NodeLook {
     ) -> Self {
         let session = NodeSession::new(pool.clone(), index, adapter.clone(), LIMIT);
         let probe = adapter.probe();
-        // Streams take JSON-RPC alone.
+        // Streams only carry JSON-RPC.
         let can_ask = settings.url.is_some() || (settings.ws.is_some() && matches!(probe, Probe::Rpc { .. }));
         let (before, began) = (clock.now(), clock.elapsed());
         let first = if can_ask { Some(ask(&session, probe).await) } else { None };
@@ -89,7 +88,7 @@ impl NodeLook {
             let opened = timeout(LIMIT, pool.open_messages(index, MESSAGE)).await;
             let why = match opened {
                 Ok(Ok(_)) => None,
-                // The status is all that a refused handshake has to say.
+                // A refused handshake only has a status.
                 Ok(Err(error @ NodeRequestError::Fault(Fault { cause: Cause::Status(_), .. }))) => {
                     Some(error.to_string())
                 }
@@ -105,7 +104,7 @@ impl NodeLook {
     }
 }
 
-/// This failure of a node with the cause that the pool has noted, such as "connection refused".
+/// Adds the cause that the pool has recorded, such as "connection refused", to a failure.
 fn with_cause(pool: &Pool, index: NodeIndex, failure: String) -> String {
     match pool.unreachable_reason(index) {
         Some(why) => format!("{failure}: {why}"),
@@ -113,8 +112,8 @@ fn with_cause(pool: &Pool, index: NodeIndex, failure: String) -> String {
     }
 }
 
-/// The reason why the only node that was asked gave no answer. The text of [`ReadError::Unreachable`] is about all nodes of a
-/// chain.
+/// Returns the reason why the only asked node gave no answer. The text of [`ReadError::Unreachable`] is about all nodes
+/// of a chain.
 fn reason(error: ReadError) -> String {
     match error {
         ReadError::Unreachable(why) => why,
@@ -168,7 +167,7 @@ async fn network(
     (shown, network.expected)
 }
 
-/// Whether an address accepts connections.
+/// Connects to an address.
 async fn connect(url: &str) -> Result<(), String> {
     let url: Uri = url.parse().map_err(|_| "cannot be read".to_owned())?;
     let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();

@@ -1,4 +1,4 @@
-//! The nodes of the chains: whether each can be reached, belongs to the chain's network, has caught up, and is not behind.
+//! Checks the nodes of the chains: their availability, network, synchronisation and lag.
 
 use super::clocks;
 use super::examination::Examination;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const CHECK: CheckGroup = CheckGroup::Nodes;
 
-/// All chains at once, since a node that does not answer takes as long as it may.
+/// Checks all chains concurrently, because an unresponsive node takes the whole timeout.
 pub(super) async fn check(examination: &Examination) -> Vec<Finding> {
     let adapters: Vec<_> = rpcgate_chains::catalog().collect();
     let chains = adapters.iter().filter_map(|adapter| {
@@ -64,7 +64,7 @@ async fn chain(
     judge(facts, &looks, pool.max_lag())
 }
 
-/// The findings about the nodes of a chain, which may be so many blocks behind.
+/// Returns the findings about the nodes of a chain, which may be up to `max_lag` blocks behind.
 fn judge(facts: &Facts, looks: &[NodeLook], max_lag: u64) -> Vec<Finding> {
     let reference = reference(looks);
     let mut findings: Vec<_> =
@@ -79,7 +79,7 @@ fn judge(facts: &Facts, looks: &[NodeLook], max_lag: u64) -> Vec<Finding> {
     findings
 }
 
-/// The height that the nodes are compared with, as gateways do it: of three or more the second highest.
+/// Returns the height that the nodes are compared with, as in gateways: the second highest of three or more.
 fn reference(looks: &[NodeLook]) -> Option<u64> {
     let mut heights: Vec<_> = heights(looks).collect();
     heights.sort_unstable_by(|a, b| b.cmp(a));
@@ -87,13 +87,13 @@ fn reference(looks: &[NodeLook]) -> Option<u64> {
     heights.get(place).copied()
 }
 
-/// The heights of the nodes that belong to the network.
+/// Returns the heights of the nodes of the right network.
 fn heights(looks: &[NodeLook]) -> impl Iterator<Item = u64> {
     let of_network = looks.iter().filter(|look| !matches!(look.network, NetworkShown::Other(_)));
     of_network.filter_map(|look| look.status.as_ref().ok()?.map(|status| status.height))
 }
 
-/// Whether gateways would call it.
+/// Reports whether gateways would call the node.
 fn is_fit(look: &NodeLook, reference: u64, max_lag: u64) -> bool {
     let has_caught_up = match &look.status {
         Ok(Some(status)) => {
@@ -169,7 +169,7 @@ fn node(facts: &Facts, look: &NodeLook, reference: u64, max_lag: u64) -> Finding
     }
 }
 
-/// The finding about all nodes of a chain.
+/// Returns the finding about all nodes of a chain.
 fn whole(facts: &Facts, looks: &[NodeLook], fit: usize) -> Finding {
     let subject = facts.name.as_str();
     let spread = match (heights(looks).min(), heights(looks).max()) {

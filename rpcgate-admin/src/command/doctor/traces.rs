@@ -1,4 +1,4 @@
-//! The collector of traces: whether it takes a connection. No span is sent.
+//! Checks that the collector of traces accepts a connection, without sending a span.
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};

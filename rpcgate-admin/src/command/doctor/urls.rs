@@ -1,4 +1,4 @@
-//! The URLs under which users find the service, and whether they fit the other settings.
+//! Checks the URLs at which users reach the service against the other settings.
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
@@ -56,7 +56,7 @@ fn dashboard(admin: &Admin) -> Vec<Finding> {
     findings
 }
 
-/// A service that users reach over https is behind a proxy if it has no TLS of its own.
+/// Checks the proxy settings of a service that users reach over https but that has no TLS itself: it is behind a proxy.
 fn proxies(config: &Config) -> Option<Finding> {
     let is_secure = config.admin.dash_url.as_ref().is_some_and(|url| url.scheme() == "https");
     let is_proxied = is_secure && !config.admin.tls.is_served();
@@ -86,7 +86,7 @@ mod tests {
     use super::super::finding::Verdict;
     use super::*;
 
-    /// The verdict on each key that has a finding.
+    /// Returns the verdict on each key that has a finding.
     fn found(text: &str) -> Vec<(String, Verdict)> {
         let findings = check(&examination(text));
         assert!(findings.iter().all(|finding| finding.verdict == Verdict::Ok || finding.advice.is_some()));

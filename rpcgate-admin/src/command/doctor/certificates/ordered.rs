@@ -1,4 +1,4 @@
-//! The certificate that the programs order themselves: whether it is there, is renewed in time, and what failed.
+//! Checks the certificate that the programs order by ACME: its presence, its renewal, and failed orders.
 
 use super::{CHECK, Certified, judge};
 use crate::command::doctor::finding::Finding;
@@ -9,10 +9,10 @@ use rpcgate_process::acme::held::HeldCertificate;
 use rpcgate_process::acme::{AcmeFolder, CertificateOrders};
 use std::time::Duration;
 
-/// How long an order may be due until somebody must look after it.
+/// The time for which an order may be due before an operator has to act.
 const PATIENCE: Duration = Duration::from_secs(2 * 86_400);
 
-/// Judges the certificate in `acme.dir`, for these URLs.
+/// Checks the certificate in `acme.dir` for these URLs.
 pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], now: Time) -> Vec<Finding> {
     let (acme, folder) = (&config.acme, AcmeFolder::new(&config.acme.dir));
     let subject = format!("{key} {}", folder.certificate().display());
@@ -106,7 +106,8 @@ mod tests {
 
     const NOW: Time = Time::from_secs(1_798_718_400);
 
-    /// What is found about a certificate that is valid in these years, with this state of orders; `None`: there is none.
+    /// Returns the findings about a certificate that is valid in these years (`None` if it does not exist), with this
+    /// state of orders.
     fn found(years: Option<(i32, i32)>, state: &str) -> Vec<(Verdict, String)> {
         let dir = tempfile::tempdir().unwrap();
         if let Some((from, until)) = years {

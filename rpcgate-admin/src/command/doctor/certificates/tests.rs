@@ -5,10 +5,10 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rpcgate_core::clock::ManualClock;
 use tempfile::TempDir;
 
-/// The last day of 2026, at noon.
+/// Noon of the last day of 2026.
 const NOW: Time = Time::from_secs(1_798_718_400);
 
-/// A certificate for `gate.example` that is valid from the begin of 2026 until the first of June 2027.
+/// Returns a certificate for `gate.example` that is valid from the start of 2026 until the first of June 2027.
 fn params() -> CertificateParams {
     let mut params = CertificateParams::new(vec!["gate.example".into(), "*.gate.example".into()]).unwrap();
     (params.not_before, params.not_after) =
@@ -16,7 +16,7 @@ fn params() -> CertificateParams {
     params
 }
 
-/// The findings about these PEM texts at this time, with more of the configuration.
+/// Returns the findings about these PEM texts at this time, with additional configuration.
 fn found(cert: &str, key: &str, now: Time, more: &str) -> Vec<Finding> {
     let dir = TempDir::new().unwrap();
     let write = |name: &str, text: &str| {
@@ -50,7 +50,7 @@ fn the_days_that_a_certificate_is_valid_for_are_counted() {
     let key = KeyPair::generate().unwrap();
     let cert = params().self_signed(&key).unwrap().pem();
     let at = |days: u64| found(&cert, &key.serialize_pem(), NOW.plus(days as u32 * DAY), "");
-    // From the last of December, noon, to the first of June, midnight.
+    // From noon of the last of December to midnight of the first of June.
     let fine = (Verdict::Ok, "belongs to its key, expires in 151 days");
     assert_eq!(verdicts(&at(0)), [fine, NO_PUBLIC, NAMES]);
     let soon = (Verdict::Warning, "expires in 29 days");

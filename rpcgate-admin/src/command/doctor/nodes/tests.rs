@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A node that answers any number of calls: the result of the first of these methods that the call names.
+/// Runs a node that answers any number of calls with the result of the first of these methods that the call names.
 async fn node(results: &'static [(&'static str, &'static str)]) -> SocketAddr {
     dated(results, "").await
 }
 
-/// The same, with this line in the head of its answers.
+/// The same, with this header line in its answers.
 async fn dated(results: &'static [(&'static str, &'static str)], line: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
