@@ -46,7 +46,6 @@ const PROJECTS: u128 = 3;
 const KEYS: u128 = 2;
 const CHAINS: [&str; 4] = ["eth", "polygon", "tron", "btc"];
 const METHODS: u64 = 8;
-/// The number of other tenants, each with one busy key.
 const OTHERS: u128 = 40;
 /// The number of rollups of one shipment.
 const ROWS: usize = 2_000;
@@ -161,7 +160,6 @@ fn config(home: &Path) -> Config {
     Config::read(&Input { base: &base, ..Input::default() }).unwrap()
 }
 
-/// Stores a tenant with its member, projects and keys, and a year of usage.
 async fn fill(app: &AppState) {
     let created_at = Time::from_secs((LAST_HOUR - HOURS) * HOUR);
     let tenant = Tenant {

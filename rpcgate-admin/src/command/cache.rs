@@ -9,7 +9,6 @@ use serde::Serialize;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 struct ClearedCache {
-    /// The chain's path.
     chain: &'static str,
 }
 

@@ -19,12 +19,10 @@ impl CommandError {
         CommandError { failure, body, is_broken_pipe: false }
     }
 
-    /// Makes the error of an unusable argument.
     pub(super) fn usage(text: impl Into<String>) -> Self {
         Failure::Configuration(text.into()).into()
     }
 
-    /// Makes the error of an object that does not exist.
     pub(super) fn not_found(text: impl Into<String>) -> Self {
         Failure::NotFound(text.into()).into()
     }

@@ -240,7 +240,6 @@ async fn diff(console: &mut Console<'_>, args: &ConfigDiffArgs) -> Result<(), Co
     print_diff(console, &from, &to, changes)
 }
 
-/// The JSON output of `config diff`.
 #[derive(Serialize)]
 struct Difference {
     from: String,
@@ -318,7 +317,6 @@ async fn roll_back(console: &mut Console<'_>, args: &ConfigRollbackArgs) -> Resu
     print_rolled_back(console, done)
 }
 
-/// The JSON output of `config rollback`.
 #[derive(Serialize)]
 struct RollbackOutcome {
     done: Vec<String>,
@@ -344,7 +342,6 @@ fn print_rolled_back(console: &mut Console<'_>, outcome: RolledBack) -> Result<(
     }
 }
 
-/// Writes a version to a new file.
 fn write_out(console: &mut Console<'_>, listed: &ListedVersion, path: &Path) -> Result<(), CommandError> {
     let version = &listed.version;
     let mut file = new_file(path)?;

@@ -51,10 +51,7 @@ impl<'c> Console<'c> {
         Actor::at_command_line(self.account.clone(), Some(tenant), self.app.now())
     }
 
-    /// Asks for confirmation, unless `confirmation` already gives it.
-    ///
-    /// # Errors
-    /// [`CommandError`] for an answer other than yes, and without a terminal.
+    /// Asks for confirmation, unless `confirmation` already gives it. Fails without a terminal.
     pub(super) fn confirm(&mut self, confirmation: Confirmation, question: &str) -> Result<(), CommandError> {
         if confirmation.yes {
             return Ok(());
@@ -144,7 +141,6 @@ pub(super) mod tests {
     }
 
     impl Outcome {
-        /// Parses the lines as JSON.
         pub(crate) fn json(&self) -> Vec<serde_json::Value> {
             assert_eq!(self.code, 0, "{}", self.messages);
             self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -100,10 +100,6 @@ fn try_line(one: &NodeTryJson) -> String {
     )
 }
 
-/// Explains a request to an operator on this machine.
-///
-/// # Errors
-/// [`CommandError`] for an invalid request identifier, and for a request that no gateway remembers.
 pub(super) async fn execute(console: &mut Console<'_>, args: &ExplainArgs) -> Result<(), CommandError> {
     let request: RequestId = args
         .request

@@ -12,7 +12,6 @@ struct Line<'l, T> {
     data: T,
 }
 
-/// Writes lines, and counts them by their kind.
 pub(super) struct ExportWriter<'o> {
     out: &'o mut dyn Write,
     counts: BTreeMap<&'static str, u64>,
@@ -23,7 +22,6 @@ impl<'o> ExportWriter<'o> {
         ExportWriter { out, counts: BTreeMap::new() }
     }
 
-    /// Returns the number of lines of each kind.
     pub(super) fn into_counts(self) -> BTreeMap<&'static str, u64> {
         self.counts
     }

@@ -90,7 +90,6 @@ pub(super) async fn plan(app: &AppState, given: &str) -> Result<TenantPlan, Comm
     }
 }
 
-/// Finds an account by its identifier or e-mail address.
 pub(super) async fn user(app: &AppState, given: &str) -> Result<Account, CommandError> {
     if let Ok(id) = given.parse() {
         return known(users::get(app, id).await, "user", given);

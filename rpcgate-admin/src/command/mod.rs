@@ -119,7 +119,6 @@ fn on_runtime<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T,
     rpcgate_process::runtime("rpcgate-admin")?.block_on(command)
 }
 
-/// Reads the configuration in `file` and the environment.
 fn configuration(file: &Path) -> Result<Config, LoadError> {
     rpcgate_process::load(Some(file), &[], &[])
 }

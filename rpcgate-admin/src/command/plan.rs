@@ -53,7 +53,6 @@ impl Printable for PlanFigures {
     }
 }
 
-/// Formats a scheduled change on one line.
 fn later(change: &ScheduledChangeJson) -> String {
     let figures = change.figures.clone().change().map(Figures::from).unwrap_or_default().list();
     let figures = figures.iter().filter(|figure| figure.value.is_some()).map(ToString::to_string);

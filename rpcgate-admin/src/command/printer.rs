@@ -54,7 +54,6 @@ impl<'p> Printer<'p> {
         writeln!(self.out, "{}", line.trim_end())
     }
 
-    /// Prints all fields of an object.
     pub(super) fn whole<T: Printable>(&mut self, one: &T) -> io::Result<()> {
         if self.json {
             return self.json(one);
@@ -79,7 +78,6 @@ impl<'p> Printer<'p> {
         writeln!(self.out, "{text}")
     }
 
-    /// Prints a JSON object on its own line.
     pub(super) fn json(&mut self, object: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer(&mut self.out, object)?;
         writeln!(self.out)
@@ -99,12 +97,10 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Formats a value, or a dash if it is absent.
 pub(super) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// Formats cents as US dollars.
 pub(super) fn dollars(cents: u64) -> String {
     format!("{}.{:02} USD", cents / 100, cents % 100)
 }

@@ -55,7 +55,6 @@ pub async fn execute(file: &Path, roles: &[Service]) -> Result<(), Failure> {
 struct RunningServices {
     app: Arc<AppState>,
     api: Option<Api>,
-    /// The certificate of `admin.tls`.
     certificate: Option<Arc<Certificate>>,
     /// Watches the certificate's files.
     renewing: Option<AbortHandle>,
@@ -67,7 +66,6 @@ struct RunningServices {
     watcher: Option<Watcher>,
     recorder: ConfigRecorder,
     recording: AbortHandle,
-    /// Sends traces, if a collector is configured.
     traces: Option<TraceExporter>,
 }
 

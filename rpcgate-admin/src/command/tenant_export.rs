@@ -42,7 +42,6 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
 
-/// The version of the file format.
 const VERSION: u32 = 1;
 
 /// The first line, which describes the file.
@@ -53,11 +52,8 @@ struct Heading {
     exported_at: Moment,
 }
 
-/// Writes all data of a tenant into a new file, and prints the number of lines per kind. The audit log records the
-/// user.
-///
-/// # Errors
-/// [`CommandError`] if it was not carried out. Then there is no file.
+/// Writes all data of a tenant into a new file, and prints the number of lines per kind. After an error there is no
+/// file. The audit log records the user.
 pub(super) async fn execute(console: &mut Console<'_>, args: &TenantExportArgs) -> Result<(), CommandError> {
     let tenant = find::tenant(&console.app, &args.one.tenant).await?;
     let file = create(&args.out)?;
@@ -90,7 +86,6 @@ fn finish(out: BufWriter<File>) -> io::Result<()> {
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// Creates a file that only its owner can read.
 fn create(path: &Path) -> Result<File, CommandError> {
     let mut options = File::options();
     options.write(true).create_new(true);
@@ -287,7 +282,6 @@ mod tests {
     use serde_json::{Value, json};
     use std::collections::BTreeMap;
 
-    /// Returns the lines of a file by their kind.
     fn lines(text: &str) -> BTreeMap<String, Vec<Value>> {
         let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for line in text.lines() {

@@ -17,7 +17,6 @@ pub(super) struct TenantPages {
 }
 
 impl TenantPages {
-    /// Iterates over the tenants that match `filter`.
     pub(super) fn matching(filter: TenantFilter) -> Self {
         TenantPages { filter, page: Vec::new().into_iter(), after: None, is_last: false }
     }
@@ -29,10 +28,6 @@ impl TenantPages {
         TenantPages { page, is_last, ..TenantPages::matching(TenantFilter::default()) }
     }
 
-    /// Returns the next tenant.
-    ///
-    /// # Errors
-    /// [`CommandError`] if the database cannot be read.
     pub(super) async fn next(&mut self, app: &AppState) -> Result<Option<Tenant>, CommandError> {
         if let Some(tenant) = self.page.next() {
             return Ok(Some(tenant));

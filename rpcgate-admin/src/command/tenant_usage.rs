@@ -14,7 +14,6 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
-/// The number of rows of one answer.
 const ROWS: &str = "5000";
 
 /// Writes a line for each day, project, chain and method of a tenant in the retention time of sums. A day with too many

@@ -112,9 +112,6 @@ impl Access {
     }
 
     /// Checks whether a personal access token with `scopes` is admitted for a request with `method`.
-    ///
-    /// # Errors
-    /// [`ErrorCode::LoginNeeded`], [`ErrorCode::ScopeMissing`].
     fn admit_token(self, scopes: &TokenScopes, method: &Method, user: &User) -> Result<(), ActionError> {
         match self.scope(method, user.is_operator()) {
             None => Err(ActionError::Refused(ErrorCode::LoginNeeded, LOGIN_NEEDED)),
@@ -209,9 +206,6 @@ impl AuthSession {
 
     /// Refuses a request with `method` if its user lacks a required second factor. An operator needs one for changes if
     /// `admin.operator_mfa` is set. A member needs one for all requests if an owner of its tenant requires it.
-    ///
-    /// # Errors
-    /// [`ErrorCode::FactorRequired`], [`ActionError::Unavailable`].
     pub(crate) async fn demand_factor(&self, app: &AppState, method: &Method) -> Result<(), ActionError> {
         if self.has_second_factor {
             return Ok(());
@@ -229,9 +223,6 @@ impl AuthSession {
 
     /// Reports whether the user has given a second factor. The owner of a personal access token logged in to make it,
     /// with a factor if the account had one; tokens older than the first factor have ended.
-    ///
-    /// # Errors
-    /// [`ActionError::Unavailable`].
     pub(crate) async fn satisfies_factor(&self, app: &AppState) -> Result<bool, ActionError> {
         Ok(self.has_second_factor || (self.seen.is_none() && app.store.factors(self.user.id).await?.any()))
     }
@@ -418,7 +409,6 @@ async fn admit(
     next.run(Request::from_parts(parts, body)).await
 }
 
-/// Returns the session of a request, or the user and the scopes of its personal access token.
 async fn credential(
     app: &Arc<AppState>,
     parts: &mut Parts,
@@ -454,9 +444,6 @@ async fn limit_anonymous(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), A
 }
 
 /// Returns the session of a request's bearer token.
-///
-/// # Errors
-/// [`ActionError::Unauthenticated`] without a valid token, [`ActionError::TooMany`], [`ActionError::Unavailable`].
 pub(crate) async fn session(app: &AppState, headers: &HeaderMap) -> Result<AuthSession, ActionError> {
     session_of(app, &app.tokens, bearer(headers)?).await.map(|(_, session)| session)
 }

@@ -360,7 +360,6 @@ fn scanner(tickets: &TicketSettings) -> Option<Arc<dyn AttachmentScanner>> {
     Some(Arc::new(CommandScanner::new(tickets.scan.clone(), tickets.scan_timeout)))
 }
 
-/// Returns a secret that the management side requires.
 fn required<'c>(
     secret: Option<&'c Secret>,
     key: &'static str,

@@ -17,7 +17,6 @@ impl CleanupFailures {
         }
     }
 
-    /// Returns the counter of this kind of row.
     pub(crate) fn of(&self, step: &'static str) -> Counter {
         self.0.get_or_create_owned(&[("step", step)])
     }

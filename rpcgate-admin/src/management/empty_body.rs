@@ -41,7 +41,6 @@ impl WithoutBody {
 #[serde(deny_unknown_fields)]
 struct NoMembers {}
 
-/// Refuses a request with a body if its operation takes none.
 pub(crate) async fn expect_empty(
     State((app, WithoutBody(methods))): State<(Arc<AppState>, WithoutBody)>,
     request: Request,

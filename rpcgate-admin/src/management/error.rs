@@ -210,7 +210,6 @@ pub enum ActionError {
 }
 
 impl ActionError {
-    /// The token of a mail is not valid.
     pub(crate) const BAD_TOKEN: ActionError =
         ActionError::Refused(ErrorCode::TokenInvalid, "the token is not valid, was used, or has expired");
 
@@ -269,7 +268,6 @@ impl ActionError {
         }
     }
 
-    /// Returns the headers that belong to the status.
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if self.status() == StatusCode::UNAUTHORIZED {
@@ -285,7 +283,6 @@ impl ActionError {
         headers
     }
 
-    /// Logs the part that the client does not get.
     fn log(&self) {
         match self {
             ActionError::Unavailable(why) => tracing::warn!(why, "a request could not be served"),
@@ -439,12 +436,10 @@ pub(crate) mod tests {
     use http_body_util::BodyExt;
     use serde_json::{Value, json};
 
-    /// Returns the body of an error that is not about a field.
     pub(crate) fn body(code: &str, text: &str) -> Value {
         json!({ "error": text, "code": code })
     }
 
-    /// Returns the body of an error about a field.
     pub(crate) fn body_of_field(field: &str, text: &str) -> Value {
         json!({ "error": text, "code": "invalid", "field": field })
     }

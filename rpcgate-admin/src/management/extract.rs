@@ -22,7 +22,6 @@ use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// The maximum time for a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(15);
 
 /// The maximum time for a file to arrive: 10 MiB over a slow line.
@@ -64,10 +63,6 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalB
     }
 }
 
-/// Reads a complete body.
-///
-/// # Errors
-/// [`ActionError::TooSlow`], [`ActionError::TooLarge`], [`ActionError::Invalid`] for a body that broke off.
 pub(crate) async fn read_body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ActionError> {
     let read = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     read.await.map_err(|_| ActionError::TooSlow)?.map_err(|rejection| match rejection {

@@ -6,9 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 /// The gateway's URLs for its users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GatewayUrls {
-    /// The HTTP URL, without a trailing slash.
     http: String,
-    /// Host and port of gRPC.
     grpc: Option<String>,
 }
 

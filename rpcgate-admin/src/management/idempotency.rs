@@ -44,7 +44,6 @@ pub(crate) fn is_upload(operation: &Operation) -> bool {
     }
 }
 
-/// Returns the description of the header.
 pub(crate) fn parameter() -> RefOr<Parameter> {
     let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(MAX_KEY));
     let key = key.pattern(Some("^[!-~]([ -~]*[!-~])?$"));
@@ -89,9 +88,6 @@ async fn once_by_key(app: Arc<AppState>, request: Request, next: Next) -> Result
 
 /// Reads the file that is the body of a request of `user`, at most `max` bytes, and passes it to `work`. If the request
 /// has a key, `work` also gets a run and is carried out only once. Files are compared by their digests.
-///
-/// # Errors
-/// Those of [`read_file`] and of [`begin`].
 pub(crate) async fn once_with_file<W>(
     app: Arc<AppState>,
     user: &User,
@@ -146,7 +142,6 @@ async fn finish(
     done.map_err(|error| ActionError::Broken(format!("a request with a key ended early: {error}")))?
 }
 
-/// Returns the key of a request.
 fn key(headers: &HeaderMap) -> Result<&str, ActionError> {
     let mut given = headers.get_all(IDEMPOTENCY_KEY).into_iter();
     match (given.next().map(HeaderValue::to_str), given.next()) {
@@ -157,7 +152,6 @@ fn key(headers: &HeaderMap) -> Result<&str, ActionError> {
     }
 }
 
-/// Repeats a stored answer.
 fn again(kept: KeptAnswer) -> Result<Response, ActionError> {
     let mut answer = (kept.status, kept.body).into_response();
     let headers = answer.headers_mut();
@@ -171,7 +165,6 @@ fn again(kept: KeptAnswer) -> Result<Response, ActionError> {
     Ok(answer)
 }
 
-/// Stores the answer of a run, or forgets the run.
 async fn settle(app: &AppState, run: &Run, answer: Response) -> Result<Response, ActionError> {
     let status = answer.status();
     if !status.is_success() {

@@ -35,7 +35,6 @@ struct Page {
     clock: Arc<dyn Clock>,
 }
 
-/// Builds the metrics endpoint at `/metrics`.
 pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> Router {
     let mut all = Registry::default();
     all.register_collector(Box::new(ProgramMetrics));

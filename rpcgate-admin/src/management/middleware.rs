@@ -24,7 +24,6 @@ use std::time::Duration;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
-/// The deadline of a request.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 
 /// The deadline of an upload: for the file to arrive, to be checked and to be stored.

@@ -21,7 +21,6 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The maximum size of an answer in bytes.
 const MAX_ANSWER: usize = 64 << 10;
 
 /// The reason why a service gave no answer.

@@ -49,7 +49,6 @@ impl QueryParameters {
     }
 }
 
-/// Refuses a request with an unknown parameter.
 pub(super) async fn expect_known(
     State(known): State<QueryParameters>,
     request: Request,

@@ -111,7 +111,6 @@ impl RequestTraces {
         self.queue.push(1, || TracedAnswer { trace, request, arrival, took, method, route, status });
     }
 
-    /// Returns the metric of the outcomes of spans.
     pub(super) fn metric(&self) -> Box<dyn Collector> {
         Box::new(TraceMetric(self.clone()))
     }

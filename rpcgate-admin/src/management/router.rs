@@ -208,7 +208,6 @@ fn operator_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
         )))
 }
 
-/// Routes that every user may read.
 fn catalog_routes(api: ApiRouter, guard: &RouteGuard) -> ApiRouter {
     api.routes(guard.reader(routes!(plans::list)))
         .routes(guard.reader(routes!(chains::list)))

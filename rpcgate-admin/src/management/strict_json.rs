@@ -10,7 +10,6 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
-/// The maximum size of a body in bytes.
 pub(crate) const MAX_BODY: usize = 64 << 10;
 
 /// Parses a body that is a JSON object.
@@ -64,18 +63,12 @@ fn read<'q, T: DeserializeOwned, V: Deserializer<'q, Error = Error>>(
 }
 
 /// Deserialises a member that is an object. Serde alone would also accept an array of its fields' values.
-///
-/// # Errors
-/// Those of the object's fields.
 pub(crate) fn object<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let members = serde_json::Map::deserialize(deserializer)?;
     serde_json::from_value(Value::Object(members)).map_err(D::Error::custom)
 }
 
 /// Like [`object`], for a member that may be null.
-///
-/// # Errors
-/// Those of the object's fields.
 pub(crate) fn optional_object<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -86,9 +79,6 @@ pub(crate) fn optional_object<'de, T: DeserializeOwned, D: Deserializer<'de>>(
 }
 
 /// Like [`object`], for a member that is a list of objects.
-///
-/// # Errors
-/// Those of the objects' fields.
 pub(crate) fn objects<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {

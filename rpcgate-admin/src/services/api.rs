@@ -18,11 +18,8 @@ use tokio::net::TcpStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// The maximum number of open connections.
 const CONNECTIONS: usize = 1_024;
-/// The maximum number of open connections of metrics scrapers.
 const SCRAPERS: usize = 16;
-/// The timeout of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The number of connections that the system queues until they are accepted.
 const BACKLOG: u32 = 1_024;
@@ -139,7 +136,6 @@ impl Api {
 struct Preamble {
     /// The peers that may name their clients with the PROXY protocol.
     proxies: ProxyPeers,
-    /// The certificate, if TLS is used.
     certificate: Option<Arc<Certificate>>,
 }
 

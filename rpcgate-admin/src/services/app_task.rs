@@ -36,7 +36,6 @@ impl AppTask {
         self.app.store(app.clone());
     }
 
-    /// Asks the task to end, and waits for it.
     pub(super) fn stop(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             drop(self.leave);

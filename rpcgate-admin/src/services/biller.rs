@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The pause between two checks of the databases.
 const INTERVAL: Duration = Duration::from_secs(300);
 
 /// Starts to bill the tenants of `app`. It stops even in the middle of its work. The next start does the rest, and

@@ -25,11 +25,9 @@ use tower::ServiceExt;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The minimum idle time of a connection. The maximum is twice as long.
 const IDLE: Duration = Duration::from_secs(75);
-/// The deadline of a graceful shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum size of an HTTP/1 head, and of all HTTP/2 header fields, in bytes.
 const MAX_HEAD: usize = 32 << 10;
-/// The maximum number of concurrent streams of an HTTP/2 connection.
 const STREAMS: u32 = 100;
 
 /// Counters of the requests of a connection, and of the progress of their answers.

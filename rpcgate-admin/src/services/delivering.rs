@@ -35,11 +35,9 @@ struct Loads {
     /// All claimed deliveries, until they are given back or the outcomes of their attempts are stored.
     held: HashMap<DeliveryId, ReleasedDelivery>,
     running: HashSet<DeliveryId>,
-    /// The running attempts of each tenant and project.
     attempts: TenantPlaces,
     /// The claimed deliveries of each tenant and project, waiting or running.
     claimed: TenantPlaces,
-    /// The bodies of the claimed deliveries.
     bodies: HeldBodies,
     is_closed: bool,
 }

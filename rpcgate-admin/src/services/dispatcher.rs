@@ -24,7 +24,6 @@ use tokio_util::sync::CancellationToken;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The time in which outcomes are collected, so that one transaction stores many.
 const COLLECTING: Duration = Duration::from_millis(5);
-/// The pause after a database error.
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 /// The maximum number of deliveries per claim, and of outcomes that are stored together.
 const BATCH: usize = 512;
@@ -69,7 +68,6 @@ struct Dispatching {
     app: CurrentApp,
     delivering: Delivering,
     ended: UnboundedReceiver<EndedAttempt>,
-    /// Outcomes that are not stored yet.
     unmarked: Vec<EndedAttempt>,
     told: HashMap<WebhookId, Time>,
 }
@@ -142,7 +140,6 @@ impl Dispatching {
         Ok(count == most)
     }
 
-    /// Stores all outcomes.
     async fn mark(&mut self) -> Result<(), StoreError> {
         while !self.unmarked.is_empty() {
             let app = self.app.load_full();

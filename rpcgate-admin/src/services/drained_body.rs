@@ -22,7 +22,6 @@ pub(super) struct DrainedBody {
 }
 
 impl DrainedBody {
-    /// Wraps the body of a request.
     pub(super) fn of(request: Request<Incoming>) -> Request<Self> {
         let is_stream = request.version() >= Version::HTTP_2;
         let waits = !is_stream && request.headers().contains_key(EXPECT);

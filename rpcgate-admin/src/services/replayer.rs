@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 const INTERVAL: Duration = Duration::from_millis(250);
 /// The pause between two steps, which lets other writes proceed.
 const BETWEEN: Duration = Duration::from_millis(10);
-/// The pause after a database error.
 const AFTER_ERROR: Duration = Duration::from_secs(1);
 /// The pause between two checks for endpoints from which events are withheld.
 const NOTICES: Duration = Duration::from_secs(5);

@@ -46,7 +46,6 @@ use watched_chain::{LEASE, WatchParts, WatchSettings, WatchedChain};
 /// The interval of reads of the change feed.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// The interval of claims of chains.
 const CLAIM_EVERY: Duration = Duration::from_secs(5);
 
 /// The maximum number of chains per claim, so that processes that start at the same time each get some.
@@ -119,7 +118,6 @@ impl ChainTask {
     }
 }
 
-/// The chains that this process watches.
 #[derive(Debug)]
 struct Watches {
     watcher: u128,
@@ -324,7 +322,6 @@ impl Watches {
     }
 }
 
-/// Returns the nodes of a chain, if they can be used.
 fn pool_of(app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) -> Option<Arc<Pool>> {
     node_pool(adapter.facts(), &settings.chain, &app.clock, &NodeDrains::default(), &NodeSpendings::default())
         .unwrap_or_else(|why| {

@@ -52,7 +52,6 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     findings
 }
 
-/// Checks the certificate of this key for these URLs.
 fn look(
     key: &str,
     (cert, private): (&Path, &Path),
@@ -153,7 +152,6 @@ impl Certified {
         }
     }
 
-    /// Returns the authorities that browsers trust.
     fn public() -> RootCertStore {
         RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }
     }
@@ -211,7 +209,6 @@ fn judge(
     findings
 }
 
-/// Checks that the certificate is valid for the hosts that clients use.
 fn names(certified: &Certified, subject: &str, urls: &[(&'static str, &Url)]) -> Vec<Finding> {
     let shown = certified.other_names(NOBODY).filter(|names| !names.is_empty());
     let shown = shown.map_or_else(|| "no name".to_owned(), |names| names.join(", "));

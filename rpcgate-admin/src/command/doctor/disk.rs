@@ -13,7 +13,6 @@ const LITTLE: u64 = 256 << 20;
 /// The free space below which an operator should act.
 const SOME: u64 = 2 << 30;
 
-/// Checks the folders of the journal, of databases in files, and of mails without a server.
 pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     let config = &examination.config;
     let mut folders = vec![("journal.dir", config.journal.dir.clone())];

@@ -21,7 +21,6 @@ pub(super) mod tests {
     use rpcgate_config::Input;
     use rpcgate_core::clock::SystemClock;
 
-    /// Returns the input for a configuration with this text.
     pub(crate) fn examination(text: &str) -> Examination {
         let adapters: Vec<_> = rpcgate_chains::catalog().collect();
         let chains: Vec<_> = adapters.iter().map(|adapter| adapter.facts().name.as_str()).collect();

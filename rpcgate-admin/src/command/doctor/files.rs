@@ -48,7 +48,6 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     findings
 }
 
-/// Checks the secrets without which the management side does not start.
 fn needed(config: &Config) -> Vec<Finding> {
     let secrets = [
         ("gateway.key_secret", &config.gateway.key_secret, "forged keys cost a query each"),

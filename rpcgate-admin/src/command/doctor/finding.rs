@@ -4,11 +4,9 @@ use crate::command::printer::printable;
 use serde::Serialize;
 use std::fmt;
 
-/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
-    /// All is in order.
     Ok,
     /// It works, but may cause trouble.
     Warning,
@@ -33,15 +31,12 @@ pub(crate) enum CheckGroup {
     Configuration,
     /// The files that the configuration names, and their access rights.
     Files,
-    /// The limits of the operating system.
     Limits,
     Disk,
     Certificates,
     Databases,
     Counters,
-    /// The clocks of other systems.
     Clocks,
-    /// The gateways that report to the database.
     Gateways,
     Nodes,
     Mail,
@@ -77,19 +72,16 @@ pub(crate) struct Finding {
     pub(crate) verdict: Verdict,
     /// The checked object.
     pub(crate) subject: String,
-    /// The state of the object.
     pub(crate) text: String,
     /// The recommended action, if there is one.
     pub(crate) advice: Option<String>,
 }
 
 impl Finding {
-    /// Makes a finding without a problem.
     pub(crate) fn ok(check: CheckGroup, subject: impl Into<String>, text: impl Into<String>) -> Self {
         Finding { check, verdict: Verdict::Ok, subject: subject.into(), text: text.into(), advice: None }
     }
 
-    /// Makes a finding about a possible problem.
     pub(crate) fn warning(
         check: CheckGroup,
         subject: impl Into<String>,
@@ -100,7 +92,6 @@ impl Finding {
         Finding { verdict: Verdict::Warning, advice, ..Finding::ok(check, subject, text) }
     }
 
-    /// Makes a finding about a failure.
     pub(crate) fn failure(
         check: CheckGroup,
         subject: impl Into<String>,

@@ -13,7 +13,6 @@ const CHECK: CheckGroup = CheckGroup::Gateways;
 /// The time within which a gateway must have reported. They report every few seconds.
 const LATELY: Duration = Duration::from_secs(60);
 
-/// The time for which a silent gateway is remembered.
 const REMEMBERED: Duration = Duration::from_secs(86_400);
 
 pub(super) async fn check(examination: &Examination, store: Option<&Store>) -> Vec<Finding> {

@@ -43,7 +43,6 @@ const EACH: Duration = Duration::from_secs(12);
 /// The timeout of all groups together.
 const TOTAL: Duration = Duration::from_secs(30);
 
-/// Runs all checks and prints their findings.
 pub(super) fn execute(args: &DoctorArgs) -> ExitCode {
     let runtime = match rpcgate_process::runtime("rpcgate-admin") {
         Ok(runtime) => runtime,
@@ -60,7 +59,6 @@ pub(super) fn execute(args: &DoctorArgs) -> ExitCode {
     }
 }
 
-/// Checks the configuration in `file` and its services, prints a line for each finding, and returns the exit code.
 async fn run(file: &Path, json: bool, out: &mut dyn Write) -> io::Result<u8> {
     let telemetry =
         Telemetry { log_filter: "off".into(), log_format: LogFormat::Text, ..Telemetry::default() };
@@ -95,7 +93,6 @@ fn unreadable(line: &str) -> Finding {
     )
 }
 
-/// A group of checks with its findings.
 type RunningGroup = (CheckGroup, BoxFuture<'static, Vec<Finding>>);
 
 fn groups(examination: &Examination) -> Vec<RunningGroup> {
@@ -183,7 +180,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use tempfile::TempDir;
 
-    /// Creates a folder with a valid configuration, apart from these lines, and its databases.
     async fn place(more: &str) -> TempDir {
         let dir = tempfile::tempdir().unwrap();
         let url = url_of(&dir.path().join("rpcgate.db"));

@@ -22,12 +22,9 @@ const MESSAGE: usize = 1 << 20;
 /// The maximum number of stored characters of a network's name.
 const NAME: usize = 100;
 
-/// The network of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NetworkShown {
-    /// The chain's network.
     Own,
-    /// A different network, with its name.
     Other(String),
     /// The node does not show its network.
     Hidden,
@@ -37,7 +34,6 @@ pub(super) enum NetworkShown {
     Unknown(String),
 }
 
-/// The state of a node.
 #[derive(Debug)]
 pub(super) struct NodeLook {
     /// Its first address, with masked secrets.
@@ -53,7 +49,6 @@ pub(super) struct NodeLook {
     pub(super) date: Option<HeaderValue>,
     pub(super) before: Time,
     pub(super) after: Time,
-    /// The duration of the first answer.
     pub(super) took: Duration,
 }
 
@@ -167,7 +162,6 @@ async fn network(
     (shown, network.expected)
 }
 
-/// Connects to an address.
 async fn connect(url: &str) -> Result<(), String> {
     let url: Uri = url.parse().map_err(|_| "cannot be read".to_owned())?;
     let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();

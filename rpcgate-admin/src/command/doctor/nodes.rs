@@ -87,7 +87,6 @@ fn reference(looks: &[NodeLook]) -> Option<u64> {
     heights.get(place).copied()
 }
 
-/// Returns the heights of the nodes of the right network.
 fn heights(looks: &[NodeLook]) -> impl Iterator<Item = u64> {
     let of_network = looks.iter().filter(|look| !matches!(look.network, NetworkShown::Other(_)));
     of_network.filter_map(|look| look.status.as_ref().ok()?.map(|status| status.height))
@@ -169,7 +168,6 @@ fn node(facts: &Facts, look: &NodeLook, reference: u64, max_lag: u64) -> Finding
     }
 }
 
-/// Returns the finding about all nodes of a chain.
 fn whole(facts: &Facts, looks: &[NodeLook], fit: usize) -> Finding {
     let subject = facts.name.as_str();
     let spread = match (heights(looks).min(), heights(looks).max()) {

@@ -86,7 +86,6 @@ mod tests {
     use super::super::finding::Verdict;
     use super::*;
 
-    /// Returns the verdict on each key that has a finding.
     fn found(text: &str) -> Vec<(String, Verdict)> {
         let findings = check(&examination(text));
         assert!(findings.iter().all(|finding| finding.verdict == Verdict::Ok || finding.advice.is_some()));

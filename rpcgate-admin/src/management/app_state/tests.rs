@@ -26,7 +26,6 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// The time at which a test's state is opened.
 pub(crate) const NOON: Time = Time::from_secs(1_798_718_400);
 
 /// The stored password hash of the users created here. Its password is unknown.
@@ -77,7 +76,6 @@ impl Site {
         app.usage = app.usage.clone().bounded_by(large, max);
     }
 
-    /// Reloads the state with another configuration.
     pub(crate) fn reloaded(self, config: Config) -> Self {
         let app = Arc::new(self.app.reload(config).unwrap());
         Site { app, router: OnceLock::new(), ..self }
@@ -104,7 +102,6 @@ impl Site {
         self.visitor(Some(tenant), role).await
     }
 
-    /// Creates a logged-in operator.
     pub(crate) async fn operator(&self) -> Visitor {
         self.visitor(None, Role::Viewer).await
     }
@@ -159,7 +156,6 @@ impl Site {
         Visitor { user, session: session.id, token }
     }
 
-    /// Sends a request to the whole router, as `visitor` if there is one.
     pub(crate) async fn ask(
         &self,
         visitor: Option<&Visitor>,
@@ -174,7 +170,6 @@ impl Site {
         self.send(request.body(body.into()).unwrap()).await
     }
 
-    /// Sends a request to the whole router.
     pub(crate) async fn send(&self, request: http::Request<Body>) -> Answer {
         let (head, body) = self.raw(request).await;
         let body = serde_json::from_slice(&body).unwrap_or_default();
@@ -196,7 +191,6 @@ impl Site {
         files.iter().map(read).collect()
     }
 
-    /// Returns the response to `GET path` as text.
     pub(crate) async fn text(&self, path: &str) -> String {
         let (_, body) = self.raw(http::Request::get(path).body(Body::empty()).unwrap()).await;
         String::from_utf8(body.to_vec()).unwrap()

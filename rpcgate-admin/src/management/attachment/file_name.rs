@@ -26,7 +26,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 
 /// Extensions of files that a browser or a system runs when they are opened. No file keeps one, because its content is
-/// of another kind.
+/// of a different kind.
 const RUN: [&str; 44] = [
     "ade", "app", "appx", "bat", "cmd", "com", "cpl", "desktop", "dll", "dmg", "exe", "hta", "htm", "html",
     "htc", "inf", "ins", "iso", "jar", "js", "jse", "lnk", "mht", "mjs", "msc", "msi", "msp", "pif", "pkg",
@@ -86,7 +86,6 @@ pub fn file_name(given: &str, kind: AttachmentKind) -> String {
     }
 }
 
-/// Reports whether a file may keep this extension.
 fn is_kept(extension: &str) -> bool {
     let is_plain = !extension.is_empty() && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_plain && extension.len() <= MAX_EXTENSION && !RUN.contains(&extension.to_ascii_lowercase().as_str())

@@ -47,7 +47,6 @@ pub trait AttachmentScanner: fmt::Debug + Send + Sync {
 /// exits with 0 to accept the file and with 1 to refuse it. Of our environment it only gets `PATH`.
 #[derive(Debug)]
 pub struct CommandScanner {
-    /// The program and its arguments.
     command: Vec<String>,
     timeout: Duration,
 }

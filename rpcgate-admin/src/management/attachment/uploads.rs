@@ -5,7 +5,6 @@ use rpcgate_core::caller::TenantId;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The maximum number of concurrent uploads of all tenants.
 const AT_ONCE: usize = 8;
 
 /// The running uploads: at most one per tenant and eight in total. Clones share them.

@@ -22,7 +22,6 @@ impl ReadBudget {
         ReadBudget { left: Arc::new(AtomicUsize::new(whole)), whole }
     }
 
-    /// Starts the next exchange with the whole budget.
     pub(super) fn refill(&self) {
         self.left.store(self.whole, Ordering::Relaxed);
     }

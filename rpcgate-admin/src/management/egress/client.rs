@@ -24,7 +24,6 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// The number of stored bytes of an answer's body.
 const MAX_KEPT: usize = 1 << 10;
 /// The maximum number of a name's addresses that are tried, and the timeout of each but the last.
 const MAX_ADDRESSES: usize = 4;
@@ -250,7 +249,6 @@ impl EgressClient {
     }
 }
 
-/// Returns the error of a request that was sent but has no answer.
 fn no_answer(error: hyper::Error, connection: &Connection) -> EgressError {
     if connection.budget.is_spent() { EgressError::TooLong } else { EgressError::Answer(error) }
 }

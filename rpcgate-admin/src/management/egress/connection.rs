@@ -21,7 +21,6 @@ const MAX_IDLE: usize = 1_024;
 const IDLE: Duration = Duration::from_secs(3);
 /// The age at which a connection is not used again, because the name may resolve to another address.
 const LIFE: Duration = Duration::from_secs(60);
-/// The maximum size of an answer's head in bytes.
 const MAX_HEAD: usize = 64 << 10;
 /// The number of bytes that are read in one exchange: interim answers (1xx), the head of the answer and its body.
 pub(super) const MAX_READ: usize = 64 << 10;
@@ -33,7 +32,6 @@ pub(super) struct Connection {
     pub(super) sender: SendRequest<Full<Bytes>>,
     /// The bytes that may still be read in the current exchange.
     pub(super) budget: ReadBudget,
-    /// Aborts the connection's task on drop.
     _driver: AbortOnDropHandle<()>,
     made: Duration,
 }

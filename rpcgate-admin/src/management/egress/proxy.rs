@@ -10,7 +10,6 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The maximum size of the proxy's answer to a `CONNECT` in bytes.
 const MAX_HEAD: usize = 8 << 10;
 
 #[derive(Clone)]

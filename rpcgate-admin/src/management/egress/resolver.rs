@@ -19,7 +19,6 @@ const SLOW_AT_ONCE: usize = 64;
 /// The time after which a name is slow, and the time for which all names of its zone then count as slow.
 const SLOW: Duration = Duration::from_secs(1);
 const REMEMBERED: Duration = Duration::from_secs(300);
-/// The number of slow zones that are remembered.
 const MAX_ZONES: usize = 10_000;
 
 /// Resolves names.

@@ -5,7 +5,6 @@ use http::Uri;
 use http::header::HeaderValue;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The maximum length of a URL in bytes.
 const MAX_URL: usize = 2_048;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -17,7 +16,6 @@ pub(super) enum EgressHost {
 }
 
 impl EgressHost {
-    /// Returns the host as it is written in a URL.
     pub(super) fn text(&self) -> String {
         match self {
             EgressHost::Name(name) => name.clone(),

@@ -102,7 +102,6 @@ async fn receiver(answers: Vec<Vec<u8>>) -> (u16, Arc<AtomicUsize>, UnboundedRec
     (port, count, requests)
 }
 
-/// Reads one request, or returns `None` if the connection ends.
 async fn read(tcp: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut request = Vec::new();
     loop {

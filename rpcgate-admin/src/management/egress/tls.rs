@@ -8,9 +8,6 @@ use std::io;
 
 /// Returns the TLS settings for HTTP/1.1, which trust the public certificate authorities and [`named`
 /// certificates](trust::client_config).
-///
-/// # Errors
-/// Those of a certificate that cannot be used.
 pub(crate) fn client_config(named: &[CertificateDer<'static>]) -> Result<ClientConfig, Error> {
     let mut tls = trust::client_config(named)?;
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];

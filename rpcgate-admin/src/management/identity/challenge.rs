@@ -180,7 +180,6 @@ fn challenge(salt: &str, number: u64) -> [u8; 32] {
     challenge
 }
 
-/// Reads the expiry from a salt.
 fn expiry(salt: &str) -> Option<Time> {
     let (_, expires) = salt.strip_suffix('&')?.split_once("?expires=")?;
     let digits = !expires.is_empty() && expires.bytes().all(|b| b.is_ascii_digit());

@@ -26,7 +26,6 @@ const RUNS: [&str; 12] = [
 const MAX_REPEATED_UNIT: usize = 4;
 const MIN_RUN: usize = 3;
 
-/// Reports whether `password` is common.
 pub(super) fn is_common(password: &str) -> bool {
     let typed: Vec<char> = password.to_lowercase().chars().filter(|c| !c.is_whitespace()).collect();
     let repeated_unit = repeated_unit(&typed);
@@ -77,7 +76,6 @@ fn is_word(text: &[char]) -> bool {
     WORDS.lines().any(|word| word == text)
 }
 
-/// Reports whether `text` consists only of runs.
 fn is_run(text: &[char]) -> bool {
     let mut left = text;
     while !left.is_empty() {

@@ -24,7 +24,6 @@ const SYSTEMS: [(&str, &str); 8] = [
     ("Linux", "Linux"),
 ];
 
-/// The maximum length of a name in characters.
 const MAX_NAME: usize = 40;
 
 /// Returns the device of a user agent, such as "Firefox on Linux" or "curl", or "unknown".

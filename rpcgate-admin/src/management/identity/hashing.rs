@@ -11,7 +11,6 @@ use thread_priority::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// The lowest priority of a Linux thread, as a nice value.
 #[cfg(target_os = "linux")]
 const LOWEST: i32 = 19;
 
@@ -20,7 +19,6 @@ const LOWEST: i32 = 19;
 pub(super) struct HashingThreads(Option<Runtime>);
 
 impl HashingThreads {
-    /// Limits the pool to `threads` threads.
     pub(super) fn new(threads: usize) -> Self {
         // This runtime runs no tasks. Only its threads for blocking work are used.
         let runtime = Builder::new_current_thread()

@@ -49,7 +49,6 @@ type Slots<K> = RateLimiter<(K, u32), DashMapStateStore<(K, u32)>, Monotonic, No
 pub struct MinuteLimit<K: Hash + Eq + Copy> {
     limiter: Slots<K>,
     clock: Arc<dyn Clock>,
-    /// Slots per key.
     slots: u32,
     attempts: AtomicU32,
     remembered: AtomicUsize,
@@ -77,7 +76,6 @@ impl<K: Hash + Eq + Copy> MinuteLimit<K> {
         }
     }
 
-    /// Returns the number of attempts of all keys that are remembered now.
     #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
         self.limiter.len()

@@ -23,7 +23,6 @@ use webauthn_rs::prelude::{
 pub const CEREMONY_LIFE: Duration = Duration::from_secs(300);
 /// The site name that browsers show with a passkey.
 const SITE: &str = "rpcgate";
-/// The prefix of ceremony tokens.
 const PREFIX: &str = "rpcgw_";
 /// The sealed tokens are in no table, so this name is used instead.
 const SEALED_FOR: SealedFor<'_> = SealedFor { table: "passkey ceremonies", row: 0 };
@@ -76,7 +75,6 @@ pub enum CeremonyPurpose {
     Factor,
 }
 
-/// The contents of a ceremony token.
 #[derive(Serialize, Deserialize)]
 struct CeremonyState {
     purpose: CeremonyPurpose,

@@ -316,7 +316,6 @@ mod tests {
         hash.unwrap().to_string()
     }
 
-    /// Makes a text of `count` characters of four bytes each.
     fn characters(count: u32) -> String {
         (0..count).filter_map(|number| char::from_u32(0x1_f300 + number)).collect()
     }

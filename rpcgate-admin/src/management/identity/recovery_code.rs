@@ -16,9 +16,7 @@ use std::fmt;
 pub const RECOVERY_CODES: usize = 10;
 /// The characters of a code: 32 that are not mistaken for each other.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// The number of characters of a code without hyphens.
 const CHARACTERS: usize = 16;
-/// The number of characters between two hyphens.
 const GROUP: usize = 4;
 
 /// Makes and hashes recovery codes.

@@ -24,7 +24,6 @@ const ISSUER: &str = "rpcgate";
 const LEEWAY: Duration = Duration::from_secs(5);
 /// The maximum length of a token in bytes. Ours have about 500.
 const MAX_LEN: usize = 4096;
-/// The minimum length of a secret in bytes.
 const MIN_SECRET: usize = 32;
 
 /// The purpose of a token. A token of one kind is invalid as another: each has its own audience, type and key.
@@ -337,7 +336,6 @@ mod tests {
         Claims { sub: UserId(1), sid: 2, tenant: TenantId(3), role: Role::Developer, operator: false }
     }
 
-    /// Returns the claims of a valid token, to be changed.
     fn said() -> Value {
         json!({
             "iss": ISSUER, "aud": TokenKind::Access.audience(), "sub": Uuid::from_u128(1).to_string(),

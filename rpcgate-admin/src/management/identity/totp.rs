@@ -21,7 +21,6 @@ const STEP: u64 = 30;
 /// The number of steps before and after the current one whose codes are accepted, because clocks differ and typing
 /// takes time.
 const TOLERATED_STEPS: u16 = 1;
-/// The issuer that apps show.
 const ISSUER: &str = "rpcgate";
 
 /// The reason why an app's secret cannot be shown.

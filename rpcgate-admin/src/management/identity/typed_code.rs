@@ -6,7 +6,6 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// The number of typed characters that are read.
 const MAX_TYPED: usize = 100;
 
 /// Returns the typed code without separators and invisible characters, with ASCII digits instead of those of other

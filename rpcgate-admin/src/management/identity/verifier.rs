@@ -40,7 +40,6 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Returns the URL at which the provider verifies tokens.
     const fn verify_url(self) -> &'static str {
         match self {
             Provider::Hcaptcha => "https://api.hcaptcha.com/siteverify",
@@ -76,7 +75,6 @@ impl From<OutgoingError> for TokenRefused {
     }
 }
 
-/// The provider's answer.
 #[derive(Deserialize)]
 struct Verdict {
     success: bool,
@@ -216,7 +214,6 @@ fn refusal(codes: &[String]) -> TokenRefused {
     if is_one_of(&used) { TokenRefused::Used } else { TokenRefused::Wrong }
 }
 
-/// Returns the host name of a URL, without its port.
 fn host(url: &Url) -> Option<String> {
     let url: http::Uri = url.expose().parse().ok()?;
     url.host().map(|host| host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase())

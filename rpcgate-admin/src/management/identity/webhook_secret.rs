@@ -21,7 +21,6 @@ use rpcgate_core::secret::NoRandomness;
 use rpcgate_store::WebhookId;
 use std::fmt;
 
-/// The prefix of every secret.
 const PREFIX: &str = "whsec_";
 
 const BYTES: usize = 32;
@@ -40,7 +39,6 @@ pub enum SecretUse {
 }
 
 impl SecretUse {
-    /// Returns the row that the secret is sealed for.
     fn row(self, webhook: WebhookId) -> SealedFor<'static> {
         let table = match self {
             SecretUse::Current => "webhooks",

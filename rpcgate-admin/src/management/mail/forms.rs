@@ -10,9 +10,6 @@ pub(super) fn text_part(text: &str) -> SinglePart {
 }
 
 /// Returns the HTML part: the paragraphs of the text, with each line that is a URL as a link. It loads nothing.
-///
-/// # Errors
-/// [`MailError::Compose`].
 pub(super) fn html_part(mail: &Mail) -> Result<SinglePart, MailError> {
     let html = html(mail)?;
     Ok(SinglePart::builder().header(ContentType::TEXT_HTML).body(body(&html)))

@@ -3,9 +3,7 @@
 use rpcgate_store::StoreError;
 use std::io;
 
-/// The maximum number of characters of a subject.
 pub(super) const MAX_SUBJECT: usize = 200;
-/// The maximum number of bytes of a text.
 pub(super) const MAX_TEXT: usize = 64 << 10;
 
 /// The reason why a mail could not be sent.

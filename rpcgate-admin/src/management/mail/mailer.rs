@@ -97,10 +97,7 @@ impl Mailer {
     }
 
     /// Composes the mail in the form of RFC 5322, with a plain-text and an HTML part. It is marked as sent by a
-    /// program, so that other programs do not answer it automatically (RFC 3834).
-    ///
-    /// # Errors
-    /// [`MailError::Subject`], [`MailError::Long`], [`MailError::Compose`].
+    /// program, so that other programs do not answer it (RFC 3834).
     pub(super) fn compose(&self, mail: &Mail, id: u128, at: Time) -> Result<Message, MailError> {
         // A control character here could start another header line.
         if mail.subject.contains(ends_line) || mail.subject.chars().count() > MAX_SUBJECT {

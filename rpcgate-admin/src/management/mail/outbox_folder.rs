@@ -11,9 +11,6 @@ pub(super) struct OutboxFolder(PathBuf);
 
 impl OutboxFolder {
     /// Opens the folder at `path`, and creates it if it is missing.
-    ///
-    /// # Errors
-    /// [`MailError::Outbox`].
     pub(super) fn open(path: PathBuf) -> Result<Self, MailError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -28,9 +25,6 @@ impl OutboxFolder {
     }
 
     /// Writes the mail `id`, dated `at`. It replaces the file of an earlier try.
-    ///
-    /// # Errors
-    /// [`MailError::Outbox`].
     pub(super) async fn write(&self, id: u128, at: Time, bytes: Vec<u8>) -> Result<(), MailError> {
         let (folder, name) = (self.0.clone(), format!("{}-{id:032x}", stamp(at)));
         let written = tokio::task::spawn_blocking(move || write(&folder, &name, &bytes)).await;

@@ -18,7 +18,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-/// The name of the table, for [`Sealing`].
 const TABLE: &str = "outgoing_mails";
 /// The number of mails that are sent concurrently. It is more than can wait for one recipient, so that a server that is
 /// slow with one recipient does not delay the others.
@@ -70,7 +69,6 @@ impl MailCounts {
     }
 }
 
-/// The outcome of a try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     /// The mail server has accepted it.
@@ -122,7 +120,6 @@ pub struct MailQueue {
     renewal: Duration,
 }
 
-/// The stored form of a mail, before it is sealed.
 #[derive(Serialize, Deserialize)]
 struct Content {
     to: String,
@@ -180,9 +177,6 @@ impl MailQueue {
 
     /// Returns the stored form of mails, for a store that writes other rows in the same transaction. The caller passes
     /// the result of that to [`stored`](MailQueue::stored).
-    ///
-    /// # Errors
-    /// Those of a mail that cannot be composed.
     pub(crate) fn sealed_all(&self, mails: &[Mail], now: Time) -> Result<Vec<OutgoingMail>, MailError> {
         mails.iter().map(|mail| self.sealed(mail, now)).collect()
     }
@@ -205,10 +199,6 @@ impl MailQueue {
         self.wake.notify_one();
     }
 
-    /// Returns the stored form of a mail.
-    ///
-    /// # Errors
-    /// Those of a mail that cannot be composed.
     fn sealed(&self, mail: &Mail, now: Time) -> Result<OutgoingMail, MailError> {
         let id = fresh_id(now);
         // The caller gets the error of a mail that cannot be composed now.
@@ -249,9 +239,6 @@ impl MailQueue {
 
     /// Starts to send the mails that are due, in tasks of `works`. It waits for none of them, so that a slow server
     /// delays no other mail.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`].
     pub(crate) async fn begin_due(&self, works: &mut JoinSet<()>, now: Time) -> Result<(), StoreError> {
         loop {
             while works.try_join_next().is_some() {}
@@ -329,7 +316,6 @@ impl MailQueue {
         Ok(outcome)
     }
 
-    /// Runs `sending`, and renews the claim of its mail meanwhile.
     async fn renewing<T>(&self, claimed: &ClaimedMail, now: Time, sending: impl Future<Output = T>) -> T {
         tokio::select! {
             sent = sending => sent,
@@ -372,7 +358,6 @@ impl MailQueue {
         }
     }
 
-    /// Remembers the reason, and reports whether it differs from the last one.
     fn is_new_failure(&self, why: &str) -> bool {
         let mut known = self.failure.lock();
         let is_new = known.as_deref() != Some(why);
@@ -382,7 +367,6 @@ impl MailQueue {
         is_new
     }
 
-    /// Forgets the reason, because the mail server has accepted or refused a mail.
     fn forget_failure(&self) {
         if self.failure.lock().take().is_some() {
             tracing::info!("mails are sent again");

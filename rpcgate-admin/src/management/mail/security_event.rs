@@ -338,7 +338,6 @@ mod tests {
 
     const PROJECT: ProjectId = ProjectId(7);
 
-    /// A hostile name.
     const HOSTILE: &str = "<b>x</b>\r\n\r\nhttps://evil.example/\r\n\r\n";
 
     #[test]

@@ -41,20 +41,13 @@ impl fmt::Display for MailServer {
 
 /// The properties of a mail server that are not in its URL.
 pub(super) struct ServerOptions<'o> {
-    /// The trusted certificates.
     pub(super) trusted: ClientConfig,
     pub(super) tls: MailTls,
-    /// The configured name in `EHLO`.
     pub(super) hello: Option<&'o str>,
-    /// The sender's domain.
     pub(super) sender_domain: &'o str,
 }
 
 impl MailServer {
-    /// Reads the server's `url`.
-    ///
-    /// # Errors
-    /// [`MailError::Url`].
     pub(super) fn read(url: &str, options: ServerOptions<'_>) -> Result<Self, MailError> {
         let url = MailServerUrl::read(url, options.tls).map_err(MailError::Url)?;
         let hello = hello(options.hello.unwrap_or(options.sender_domain), ClientId::default);
@@ -72,9 +65,6 @@ impl MailServer {
     }
 
     /// Connects, encrypts the connection and logs in as for a mail, but sends none.
-    ///
-    /// # Errors
-    /// [`MailError::Rejected`], [`MailError::Unavailable`].
     pub(super) async fn greet(&self) -> Result<(), MailError> {
         close(self.connect().await?).await;
         Ok(())
@@ -128,8 +118,8 @@ impl MailServer {
         }
     }
 
-    /// Returns the addresses to connect to. Without encryption only private ones are allowed, and the name may resolve
-    /// to others now.
+    /// Returns the addresses to connect to. Without encryption only private ones are allowed, whatever the name
+    /// resolves to now.
     async fn addresses(&self) -> Result<Vec<SocketAddr>, MailError> {
         let found = timeout(CONNECT, lookup_host((self.url.host.as_str(), self.url.port))).await;
         let found = found.map_err(|_| unreachable("its name is not resolved in time"))?;

@@ -29,7 +29,6 @@ const LEAST_CENTS: u64 = 50;
 /// The maximum age of a signature (<https://docs.stripe.com/webhooks#replay-attacks>).
 const TOLERANCE: Duration = Duration::from_secs(300);
 
-/// The timeout of a request.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The number of an event's signatures that are checked. There are two while a secret is being rolled.
@@ -221,7 +220,6 @@ fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
 }
 
 impl Session {
-    /// Returns our identifier in the session.
     fn checkout(&self) -> Option<CheckoutId> {
         self.client_reference_id.as_deref().and_then(|id| id.parse().ok())
     }

@@ -12,7 +12,6 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{AfterAttempt, DueDelivery, EndedAttempt};
 use std::time::Duration;
 
-/// The maximum number of stored characters of an error.
 const MAX_ERROR: usize = 300;
 /// The shortest lease, and the time by which a lease exceeds an attempt. An attempt that starts late in its lease, or
 /// whose end is stored late, still ends within it.

@@ -3,7 +3,6 @@
 use rpcgate_core::clock::Time;
 use std::time::Duration;
 
-/// The number of consecutive failures that opens the breaker.
 const FAILURES: u32 = 5;
 /// The first pause, which doubles with each further failure, and the longest one.
 const FIRST: Duration = Duration::from_secs(5);

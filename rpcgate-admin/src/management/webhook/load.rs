@@ -31,7 +31,6 @@ pub struct LoadMoment {
 #[derive(Clone, Debug)]
 pub struct EndpointLoad {
     breaker: Breaker,
-    /// The concurrency limit.
     window: usize,
     /// The start time of each running attempt.
     running: Vec<Duration>,
@@ -182,7 +181,6 @@ mod tests {
         load
     }
 
-    /// Starts all attempts that may start now.
     fn begin(load: &mut EndpointLoad, millis: u64) -> usize {
         std::iter::from_fn(|| load.begin(8, LONGEST, at(millis))).count()
     }

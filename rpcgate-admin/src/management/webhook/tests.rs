@@ -21,7 +21,6 @@ const NOON: Time = Time::from_secs(1_798_718_400);
 const VECTORS: &str = include_str!("../../../../docs/webhook-vectors.json");
 const DOCUMENT: &str = include_str!("../../../../docs/webhooks.md");
 
-/// Returns a delivery to an endpoint without a secret.
 pub(crate) fn delivery(id: u128) -> DueDelivery {
     let webhook = Webhook {
         id: WebhookId(1),
@@ -178,7 +177,6 @@ fn a_delivery_has_the_headers_of_the_documentation_and_no_others() {
     }
 }
 
-/// Returns the example in this language.
 fn example(language: &str) -> &'static str {
     let (_, rest) = DOCUMENT.split_once(&format!("```{language}\n")).unwrap();
     let (example, rest) = rest.split_once("```\n").unwrap();

@@ -229,7 +229,6 @@ async fn answered(api: &Api, text: &str) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// Returns a log-in with a wrong password.
 fn wrong_log_in() -> String {
     let form = json!({ "email": "nobody@example.com", "password": "a wrong one" }).to_string();
     format!(
@@ -293,14 +292,12 @@ impl Authority {
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// Returns a certificate for `name`, and its key.
     fn signed(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.into()]).unwrap();
         (params.signed_by(&key, &self.0).unwrap(), key)
     }
 
-    /// Returns a client's certificate and key.
     fn client(&self) -> Option<Pair> {
         let (certificate, key) = self.signed("client.example");
         Some((certificate.der().clone(), PrivateKeyDer::try_from(key.serialize_der()).unwrap()))
@@ -340,7 +337,6 @@ impl Secured {
         Secured { api, certificate, tls, servers, _dir: dir, _site: site }
     }
 
-    /// Returns a connector for a client with this certificate.
     fn connector(&self, pair: Option<Pair>) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(self.servers.0.der().clone()).unwrap();

@@ -32,7 +32,6 @@ impl Received {
     }
 }
 
-/// The answer of a receiver to a request.
 #[derive(Clone, Debug)]
 enum Answer {
     Status(u16),
@@ -43,7 +42,6 @@ enum Answer {
     After(Arc<Notify>, u16),
 }
 
-/// A receiver on a socket of this machine.
 #[derive(Clone)]
 struct Receiver {
     port: u16,
@@ -126,7 +124,6 @@ async fn read(tcp: &mut TcpStream) -> Option<Received> {
     }
 }
 
-/// Polls `so` until it is true.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !so().await {
@@ -136,7 +133,6 @@ async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     assert!(tokio::time::timeout(Duration::from_secs(60), wait).await.is_ok(), "never happened: {what}");
 }
 
-/// A state with a project.
 struct Place {
     site: Site,
     owner: Visitor,
@@ -190,7 +186,6 @@ impl Place {
         made
     }
 
-    /// Creates due deliveries with these numbers.
     async fn due(&self, webhook: &Webhook, numbers: std::ops::Range<u128>) {
         let all: Vec<_> = numbers.map(|id| (webhook.id, DeliveryId(id))).collect();
         self.site.app.store.seed_deliveries(BODY.as_bytes(), &all, self.site.app.now()).await;
@@ -321,7 +316,6 @@ async fn an_endpoint_that_has_another_address_meanwhile_is_not_switched_off() {
     assert_eq!((gone, store.any_webhook(endpoint.id).await.active), (Some(place.tenant), false));
 }
 
-/// Claims all due deliveries.
 async fn claim_all(app: &AppState) -> Vec<rpcgate_store::DueDelivery> {
     let room = rpcgate_store::ClaimRoom::for_each(1_000);
     app.store.claim_deliveries(1_000, &room, Duration::from_secs(30), app.now()).await.unwrap()

@@ -53,9 +53,6 @@ impl Backlogs {
     }
 
     /// Makes sure that each of these endpoints has a fresh count.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`].
     pub(super) async fn count(
         &self,
         store: &Store,

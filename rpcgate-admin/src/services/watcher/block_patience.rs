@@ -13,7 +13,6 @@ pub(super) struct BlockPatience {
     /// The maximum time to retry (`webhooks.block_patience`). Nodes that are overloaded, or temporarily lack a part of
     /// their index, recover within it.
     longest: Duration,
-    /// The hash of the block, and the time of the first try.
     block: Option<(String, Time)>,
     is_short: bool,
 }

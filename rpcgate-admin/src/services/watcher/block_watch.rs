@@ -18,15 +18,12 @@ const KEPT: u64 = 256;
 /// The number of nodes that are searched for the oldest block.
 const SEARCHED: usize = 8;
 
-/// The longest pause between two steps.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The pause after a new block, because another may follow soon.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
 
-/// The action after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
-    /// Take the next step at once.
     Again,
     /// Take the next step after this pause.
     Wait(Duration),
@@ -61,7 +58,6 @@ pub(super) struct BlockWatch<'w> {
     progress: Option<Progress>,
     /// True if no progress of the chain is stored.
     forgotten: bool,
-    /// True if a block was found since the last pause.
     is_active: bool,
     pace: Interval,
     failures: FailureLog,

@@ -18,18 +18,13 @@ const PATIENCE: u32 = 3;
 /// nor at the height of the oldest. Heights may be skipped, but hardly this number of them.
 const ABSENT: usize = 8;
 
-/// A node as the follower sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadNode<'n> {
-    /// The node's index in the pool.
     pub(super) index: usize,
-    /// The node's height, if it is known.
     pub(super) height: Option<u64>,
-    /// The calls to the node.
     pub(super) calls: &'n dyn NodeCalls,
 }
 
-/// The result of a round.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Finding {
     /// There is nothing new.
@@ -50,7 +45,6 @@ pub(super) enum Finding {
     AllGone(BlockRef),
 }
 
-/// The result of reading one node.
 enum View {
     /// Only known blocks, or a part of them.
     Known,
@@ -77,7 +71,6 @@ enum Lineage {
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     known: VecDeque<BlockRef>,
-    /// The number of blocks to keep.
     kept: usize,
     current: Option<usize>,
     diverged: u32,
@@ -96,29 +89,22 @@ impl Follower {
         Follower { known: blocks.into(), kept, ..Follower::default() }
     }
 
-    /// Returns the newest known block.
     pub(super) fn newest(&self) -> Option<&BlockRef> {
         self.known.back()
     }
 
-    /// Reports whether a node that has more than the known blocks could not be read in the last round, although another
-    /// one was.
     pub(super) fn is_held_up(&self) -> bool {
         self.is_held_up
     }
 
-    /// Reports whether a node that has more than the known blocks has answered in the last round, without the next
-    /// block.
     pub(super) fn lacks_next(&self) -> bool {
         self.lacks_next
     }
 
-    /// Returns the head of a node without any of the known heights, if the last round ended with that.
     pub(super) fn cut_off(&self) -> Option<&BlockRef> {
         self.cut_off.as_ref()
     }
 
-    /// Appends a block.
     pub(super) fn append(&mut self, block: BlockRef) {
         self.known.push_back(block);
         while self.known.len() > self.kept.max(1) {
@@ -223,7 +209,6 @@ impl Follower {
         Ok(finding)
     }
 
-    /// Reads one node.
     async fn view(
         &self,
         reader: &dyn BlockReader,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// The maximum size of an answer in bytes. The chains' largest blocks have a quarter of that.
+/// Bytes. The chains' largest blocks have a quarter of that.
 const LARGEST: usize = 64 << 20;
 
 /// The maximum number of stored bytes of a node's error.
@@ -35,7 +35,6 @@ pub(crate) struct NodeSession {
     pool: Arc<Pool>,
     node: NodeIndex,
     adapter: Arc<dyn Adapter>,
-    /// The maximum time of a call.
     limit: Duration,
     stream: Mutex<SessionStream>,
     /// The `Date` header of the last answer over HTTP.
@@ -43,7 +42,6 @@ pub(crate) struct NodeSession {
 }
 
 enum SessionStream {
-    /// No call has needed it yet.
     Unopened,
     /// It is open. The next call has this id.
     Open(Box<NodeMessages>, u64),
@@ -52,7 +50,6 @@ enum SessionStream {
 }
 
 impl NodeSession {
-    /// Makes a session with this node, whose calls take at most `limit`.
     pub(crate) fn new(pool: Arc<Pool>, node: NodeIndex, adapter: Arc<dyn Adapter>, limit: Duration) -> Self {
         let (stream, date) = (Mutex::new(SessionStream::Unopened), parking_lot::Mutex::default());
         NodeSession { pool, node, adapter, limit, stream, date }
@@ -69,7 +66,6 @@ impl NodeSession {
         self.stream.try_lock().is_ok_and(|stream| matches!(*stream, SessionStream::Lost))
     }
 
-    /// Returns the body of a call in the chain's dialect.
     fn envelope(&self, id: u64, method: &str, params: &str) -> String {
         let version = self.adapter.facts().dialect.version();
         let version = version.map(|version| format!(r#""jsonrpc":{version},"id":{id},"#)).unwrap_or_default();

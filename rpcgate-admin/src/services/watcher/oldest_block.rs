@@ -3,12 +3,9 @@
 use super::bounded_calls::BoundedCalls;
 use rpcgate_core::event::{BlockReader, BlockRef, NodeCalls, ReadError, Wanted};
 
-/// Returns the first block above `height` that a node has, or `None` if it has no such block or does not find blocks
-/// by height. A pruning node has every block from some height on, which is found by bisection, in at most as many steps
-/// as a height has bits.
-///
-/// # Errors
-/// [`ReadError::Unreachable`], and those of the node's newest block.
+/// Returns the first block above `height` that a node has, or `None` if it has no such block or does not find blocks by
+/// height. A pruning node has every block from some height on, which is found by bisection, in at most as many steps as
+/// a height has bits.
 pub(super) async fn oldest_above(
     reader: &dyn BlockReader,
     node: &dyn NodeCalls,

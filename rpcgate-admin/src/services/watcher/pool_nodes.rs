@@ -11,14 +11,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A node that may be read.
 #[derive(Clone, Debug)]
 pub(super) struct UsableNode {
-    /// The node's index in the pool.
     pub(super) index: usize,
-    /// The node's height, if it is known.
     pub(super) height: Option<u64>,
-    /// The calls to the node.
     pub(super) calls: Arc<dyn NodeCalls>,
 }
 
@@ -26,7 +22,6 @@ pub(super) trait ChainNodes: Send + Sync + Debug {
     /// Returns the healthy nodes, or all nodes of the chain's network if none is healthy.
     fn usable(&self) -> Vec<UsableNode>;
 
-    /// Returns the height of the chain according to the nodes.
     fn head(&self) -> Option<u64>;
 
     /// Marks that a node failed, so that its session is set up again.
@@ -39,7 +34,6 @@ pub(super) struct PoolNodes {
     pool: Arc<Pool>,
     adapter: Arc<dyn Adapter>,
     head: Arc<ChainHead>,
-    /// The maximum time of a call.
     limit: Duration,
     sessions: Mutex<HashMap<usize, Arc<NodeSession>>>,
 }

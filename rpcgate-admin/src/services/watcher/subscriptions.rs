@@ -10,7 +10,6 @@ use rpcgate_store::{Store, StoreError, SubscriptionId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// The number of subscriptions that are read at a time.
 const PAGE: u64 = 5_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -37,14 +36,12 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Starts with an empty index for these chains.
     pub(super) fn new(adapters: impl IntoIterator<Item = Arc<dyn Adapter>>) -> Self {
         let named = |adapter: Arc<dyn Adapter>| (adapter.facts().name.as_str(), adapter);
         let adapters = adapters.into_iter().map(named).collect();
         Subscriptions { index: SubscriptionIndex::default(), adapters, number: None }
     }
 
-    /// Returns the shared index.
     pub(super) fn index(&self) -> &SubscriptionIndex {
         &self.index
     }
@@ -54,10 +51,7 @@ impl Subscriptions {
         self.number.is_some()
     }
 
-    /// Reads the changes, or all subscriptions if the changes are unknown.
-    ///
-    /// # Errors
-    /// [`StaleIndex`]. The index is unchanged or has a part of the changes, and the next call reads the rest.
+    /// Reads the changes, or all subscriptions if the changes are unknown. After an error the next call reads the rest.
     pub(super) async fn refresh(&mut self, store: &Store) -> Result<(), StaleIndex> {
         let Some(mut number) = self.number else { return self.load(store).await };
         loop {

@@ -62,7 +62,6 @@ impl Tree {
         BlockRef::new(height, format!("b{number}"), parent, 1_700_000_000 + height as i64)
     }
 
-    /// Returns the blocks from the first one to this one.
     pub(super) fn branch(&self, mut block: usize) -> Vec<BlockRef> {
         let mut branch = vec![self.block(block)];
         loop {
@@ -76,7 +75,6 @@ impl Tree {
     }
 }
 
-/// The answer of a node about a pruned block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pruning {
     /// An error that names the lowest height, like CometBFT.
@@ -94,7 +92,6 @@ impl Pruning {
         [Pruning::Refuses, Pruning::Nothing, Pruning::Jumps, Pruning::KeepsHeaders];
 }
 
-/// A node that shows one branch.
 #[derive(Clone, Debug)]
 pub(super) struct TreeNode {
     pub(super) tree: Tree,
@@ -132,17 +129,14 @@ impl TreeNode {
         self.is_down.store(is_down, Ordering::Relaxed);
     }
 
-    /// Makes the node lose the block at this height.
     pub(super) fn lose(&self, height: u64) {
         self.lost.lock().insert(height);
     }
 
-    /// Makes the node prune all blocks below this height.
     pub(super) fn prune(&self, lowest: u64, pruning: Pruning) {
         *self.pruned.lock() = Some((lowest, pruning));
     }
 
-    /// Returns the node's answer about a pruned block, or `None` for the answer of a node that does not prune.
     fn of_pruned(&self, method: &str, params: &str) -> Option<Result<Bytes, ReadError>> {
         let (lowest, pruning) = (*self.pruned.lock())?;
         let height = params.parse::<u64>().ok()? + u64::from(method == "test_after");
@@ -162,7 +156,6 @@ impl TreeNode {
         }
     }
 
-    /// Makes the node show the block at this height without its events.
     pub(super) fn hide_events(&self, height: u64) {
         self.hidden.lock().insert(height);
     }
@@ -171,7 +164,6 @@ impl TreeNode {
         self.tree.block(self.head()).height
     }
 
-    /// Returns the node's answer.
     pub(super) fn answer(&self, method: &str, params: &str) -> Value {
         let mut branch = self.tree.branch(self.head());
         branch.retain(|block| !self.lost.lock().contains(&block.height));

@@ -93,7 +93,6 @@ async fn settle(watch: &mut BlockWatch<'_>) {
     }
 }
 
-/// Starts to watch a chain, and takes steps until nothing is new.
 async fn settled(chain: &WatchedChain) -> BlockWatch<'_> {
     let mut watch = BlockWatch::new(chain, reader(chain));
     settle(&mut watch).await;
@@ -293,7 +292,6 @@ async fn blocks_are_skipped_up_to_the_next_one_if_there_is_none_at_the_bound() {
     assert_eq!(own.map(|(_, hash)| hash).collect::<Vec<_>>(), last[5..]);
 }
 
-/// Returns the watcher's metrics.
 fn metrics(site: &Site) -> String {
     let mut page = String::new();
     let mut registry = prometheus_client::registry::Registry::default();
@@ -358,7 +356,6 @@ async fn blocks_that_the_nodes_have_lost_are_passed_over_when_patience_ends() {
     assert_eq!(hashes_told(&site).await, ["b3", "b4"]);
 }
 
-/// Takes this number of steps, and ignores their results.
 async fn look(watch: &mut BlockWatch<'_>, times: usize) {
     for _ in 0..times {
         let _ = watch.step().await;

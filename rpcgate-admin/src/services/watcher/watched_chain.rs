@@ -23,7 +23,6 @@ use tokio::time::timeout;
 /// The time for which a watcher holds a chain after its last write. Then another watcher replaces it.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
 
-/// The maximum time of a call to a node.
 const LONGEST_CALL: Duration = Duration::from_secs(30);
 
 /// The settings for watching a chain. Changed settings need a new task.
@@ -37,7 +36,6 @@ pub(super) struct WatchSettings {
     pub(super) block_patience: Duration,
 }
 
-/// A watched chain, with the state that its tasks share.
 pub(super) struct WatchedChain {
     pub(super) name: &'static str,
     pub(super) adapter: Arc<dyn Adapter>,
@@ -108,7 +106,6 @@ impl WatchedChain {
         *self.newest.lock() = block.cloned();
     }
 
-    /// Returns the newest known block.
     pub(super) fn newest(&self) -> Option<BlockRef> {
         self.newest.lock().clone()
     }

@@ -12,7 +12,6 @@ use std::time::Duration;
 /// The time for which an order may be due before an operator has to act.
 const PATIENCE: Duration = Duration::from_secs(2 * 86_400);
 
-/// Checks the certificate in `acme.dir` for these URLs.
 pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], now: Time) -> Vec<Finding> {
     let (acme, folder) = (&config.acme, AcmeFolder::new(&config.acme.dir));
     let subject = format!("{key} {}", folder.certificate().display());

@@ -9,16 +9,13 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use tokio_rustls::TlsAcceptor;
 
-/// A receiver that answers each request with 204.
 pub(crate) struct SecureReceiver {
     port: u16,
     dir: TempDir,
-    /// The unchanged requests.
     pub(crate) requests: UnboundedReceiver<String>,
 }
 
 impl SecureReceiver {
-    /// Starts a receiver with a certificate for this name.
     pub(crate) async fn start(name: &str) -> Self {
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -73,12 +70,10 @@ impl SecureReceiver {
         SecureReceiver { port, dir, requests }
     }
 
-    /// Returns the PEM file with the certificate of its authority.
     pub(crate) fn ca_file(&self) -> PathBuf {
         self.dir.path().join("ca.pem")
     }
 
-    /// Returns its URL at this host.
     pub(crate) fn url(&self, host: &str) -> String {
         format!("https://{host}:{}/", self.port)
     }

@@ -24,7 +24,6 @@ pub(super) const REPLY: Duration = Duration::from_secs(300);
 const DATA_REPLY: Duration = Duration::from_secs(120);
 /// The deadline for sending a block of the mail (section 4.5.3.2.5).
 const BLOCK_SENT: Duration = Duration::from_secs(180);
-/// The size of a block in bytes.
 const BLOCK: usize = 64 << 10;
 /// The deadline of the answer to the end of the mail (section 4.5.3.2.6). A slow server may already have accepted the
 /// mail, so a shorter deadline would send copies.
@@ -34,9 +33,6 @@ const QUIT_REPLY: Duration = Duration::from_secs(1);
 
 /// Waits for the greeting and introduces this host. Returns `None` if the server does not know `EHLO` (RFC 5321,
 /// section 3.2); the library has then ended the conversation.
-///
-/// # Errors
-/// [`MailError::Rejected`], [`MailError::Unavailable`].
 pub(super) async fn open<S>(
     mut stream: ServerStream<S>,
     hello: &ClientId,
@@ -57,16 +53,12 @@ where
     }
 }
 
-/// Reports whether a server refuses a command because it does not know it.
 fn is_unknown_command(error: &SmtpError) -> bool {
     error.status().is_some_and(|code| matches!(u16::from(code), 500 | 502))
 }
 
 /// Asks a server to encrypt the connection. TLS starts with the next byte. `server` is `None` if the server does not
 /// know `EHLO`, which STARTTLS needs.
-///
-/// # Errors
-/// [`MailError::Rejected`], [`MailError::Unavailable`].
 pub(super) async fn start_tls(server: Option<AsyncSmtpConnection>) -> Result<(), MailError> {
     let not_offered = MailError::Unavailable("it does not offer STARTTLS".into());
     let Some(mut server) = server else { return Err(not_offered) };
@@ -100,9 +92,6 @@ async fn waited<T>(
 }
 
 /// Sends a mail over an open connection, and ends the conversation.
-///
-/// # Errors
-/// [`MailError::Refused`], [`MailError::Rejected`], [`MailError::Unavailable`].
 pub(super) async fn send_and_close(
     mut server: AsyncSmtpConnection,
     message: &Message,
@@ -151,7 +140,6 @@ pub(super) async fn close(mut server: AsyncSmtpConnection) {
     let _ = timeout(QUIT_REPLY, server.command(Quit)).await;
 }
 
-/// Checks that a positive answer has the severity that the step needs.
 fn expect(answer: &Response, step: &str, severity: Severity) -> Result<(), MailError> {
     if answer.code().severity == severity {
         return Ok(());

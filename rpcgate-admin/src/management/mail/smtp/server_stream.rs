@@ -11,7 +11,6 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, ReadBuf};
 /// The greeting that the library expects after STARTTLS. Servers send none there, so we insert this one.
 const AFTER_STARTTLS: &[u8] = b"220 TLS\r\n";
 
-/// The command with which the library introduces this host.
 const EHLO: &[u8] = b"EHLO";
 
 /// The command with which this host introduces itself.
@@ -56,9 +55,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ServerStream<S> {
     }
 
     /// Waits until the server has sent data or closed the connection.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub(super) async fn wait_readable(&mut self) -> io::Result<()> {
         if self.before.is_empty() { self.stream.fill_buf().await.map(drop) } else { Ok(()) }
     }

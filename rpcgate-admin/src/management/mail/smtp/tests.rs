@@ -151,7 +151,6 @@ async fn a_server_is_greeted_and_logged_in_to_without_a_mail() {
     assert!(matches!(&found, Err(MailError::Rejected(why)) if !why.contains("secret")), "{found:?}");
 }
 
-/// The answers of a server at each step, and their delays.
 #[derive(Clone, Copy)]
 struct Behaviour {
     greeting: (u64, &'static str),

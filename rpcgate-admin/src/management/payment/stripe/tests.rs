@@ -42,7 +42,6 @@ impl StandIn {
         stand_in
     }
 
-    /// Returns the configuration of a service that uses the fake.
     pub(crate) fn settings(&self) -> String {
         format!(
             "[billing.stripe]\napi_url = \"{}\"\nsecret_key = \"{SECRET_KEY}\"\nwebhook_secret = \"{EVENT_SECRET}\"\n",
@@ -180,7 +179,6 @@ pub(crate) fn signature(secret: &str, at: u64, body: &str) -> String {
     format!("t={at},v1={tag},v0=6ffbb59b2300aae63f272406069a9788598b792a944a07aba816edb039989a39")
 }
 
-/// Returns an event about the session of a checkout.
 pub(crate) fn event(kind: &str, id: &str, payment_status: &str, cents: u64) -> String {
     let mode = if payment_status == "no_payment_required" { "setup" } else { "payment" };
     json!({"id": "evt_1", "object": "event", "api_version": "2024-06-20", "created": 1_798_718_400, "type": kind,

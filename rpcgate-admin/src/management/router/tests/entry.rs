@@ -200,7 +200,6 @@ async fn a_page_that_was_left_open_changes_no_owner_and_no_admin() {
     assert!(invited.leads_to().1.ends_with("?done=member-invited"), "{}", invited.text);
 }
 
-/// Returns the mails to `email` with this subject.
 fn mails_about(site: &Site, email: &str, subject: &str) -> Vec<String> {
     let (to, subject) = (format!("\r\nTo: {email}\r\n"), format!("\r\nSubject: {subject}\r\n"));
     mails(site).into_iter().filter(|mail| mail.contains(&to) && mail.contains(&subject)).collect()

@@ -101,7 +101,6 @@ enum Word {
 struct Row {
     id: &'static str,
     roles: Roles,
-    /// The objects in the path, in their order.
     path: &'static [Word],
     query: &'static [(&'static str, Word)],
     body: Option<fn(&Scene) -> Value>,
@@ -109,9 +108,7 @@ struct Row {
     file: Option<&'static str>,
     /// Fields that exclude those of the body.
     excluded: &'static [&'static str],
-    /// True if the request changes stored data.
     writes: bool,
-    /// True if the caller's address is confirmed.
     confirmed: bool,
 }
 
@@ -409,7 +406,6 @@ struct Operation {
 }
 
 impl Operation {
-    /// The roles that may call it.
     fn admitted(&self) -> Roles {
         match self.row.roles {
             USERS => EVERY_ROLE,
@@ -423,7 +419,6 @@ impl Operation {
     }
 }
 
-/// Returns every operation of the document with its row.
 fn operations(document: &Value) -> Vec<Operation> {
     let mut rows: BTreeMap<_, _> = rows().into_iter().map(|row| (row.id, row)).collect();
     let mut found = Vec::new();
@@ -470,7 +465,6 @@ struct Caller {
     refresh: Opaque,
     confirmation: Opaque,
     reset: Opaque,
-    /// A session of the user that was ended.
     ended: SessionId,
 }
 
@@ -538,7 +532,6 @@ impl Premises {
     }
 }
 
-/// The objects of one request.
 struct Scene {
     own: Premises,
     /// The solution of a challenge, if one is needed.
@@ -553,7 +546,6 @@ struct Scene {
 }
 
 impl Scene {
-    /// Returns a scope that the caller may grant to a token.
     fn scope(&self) -> &'static str {
         if self.own.user().is_operator() { "operator_read" } else { "read" }
     }
@@ -576,7 +568,6 @@ struct Matrix {
     site: Site,
     router: Router,
     document: Value,
-    /// The stored hash of [`PASSWORD`].
     hash: String,
     foreign: Premises,
 }
@@ -670,7 +661,6 @@ impl Matrix {
         Scene { own, solution, code, pending, ceremony, credential }
     }
 
-    /// Returns the row's request.
     fn valid(&self, operation: &Operation, scene: &Scene) -> Ask {
         let row = operation.row;
         let token = (row.roles != ANYONE).then(|| scene.own.caller.visitor.token.clone());
@@ -1064,7 +1054,6 @@ async fn invite(site: &Site, tenant: TenantId, by: UserId) -> (InvitationId, Opa
     (id, token)
 }
 
-/// Creates a logged-in user with the password.
 async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, confirmed: bool) -> Caller {
     let (app, now) = (&site.app, site.app.now());
     let id = UserId(fresh_id(now));
@@ -1124,7 +1113,6 @@ async fn made_key(site: &Site, user: &User, key: &mut SoftwareKey) -> (String, V
     (started.token, key.make(&started.options).await)
 }
 
-/// Adds the passkey of `key` to a user.
 async fn added_key(site: &Site, Visitor { user, session, .. }: &Visitor, key: &mut SoftwareKey) -> PasskeyId {
     let (app, now) = (&site.app, site.app.now());
     let (token, made) = made_key(site, user, key).await;
