@@ -6,8 +6,8 @@ use rustls::{AlertDescription, CertificateError, ClientConfig, Error, OtherError
 use rustls_pki_types::CertificateDer;
 use std::io;
 
-/// Returns the TLS settings for HTTP/1.1, which trust the public certificate authorities and [`named`
-/// certificates](trust::client_config).
+/// Returns the TLS settings for HTTP/1.1, which trust the public certificate authorities and the
+/// [`named` certificates](trust::client_config).
 pub(crate) fn client_config(named: &[CertificateDer<'static>]) -> Result<ClientConfig, Error> {
     let mut tls = trust::client_config(named)?;
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
