@@ -15,6 +15,7 @@ mod example;
 mod layers;
 mod names;
 mod packages;
+mod phrases;
 mod repository;
 mod size;
 mod source;
