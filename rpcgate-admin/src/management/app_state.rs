@@ -1,6 +1,5 @@
 //! The state that all actions share.
 
-use crate::management::action::operator::what_if::WhatIfs;
 use crate::management::attachment::{AttachmentScanner, CommandScanner, Uploads};
 use crate::management::cleanup_failures::CleanupFailures;
 use crate::management::egress::{EgressClient, EgressError};
@@ -22,6 +21,7 @@ use crate::management::request_metrics::Requests;
 use crate::management::request_traces::RequestTraces;
 use crate::management::watch_metrics::WatchMetrics;
 use crate::management::webhook::DeliveryCounts;
+use crate::management::what_if_slots::WhatIfSlots;
 use axum::extract::FromRef;
 use rpcgate_config::{Config, Overlay, PREFIX, Secret, TicketSettings, Url};
 use rpcgate_core::backend::BoxFuture;
@@ -88,8 +88,8 @@ pub struct AppState {
     pub scanner: Option<Arc<dyn AttachmentScanner>>,
     /// The running uploads.
     pub uploads: Uploads,
-    /// The what-if requests of operators that are being answered.
-    pub what_ifs: WhatIfs,
+    /// Bounds the what-if requests that are answered at the same time.
+    pub what_if_slots: WhatIfSlots,
 }
 
 /// The number of passwords that are hashed concurrently. A flood of log-ins can use only one core.
@@ -169,7 +169,7 @@ impl AppState {
             requests: self.requests.clone(),
             traces: self.traces.clone(),
             uploads: self.uploads.clone(),
-            what_ifs: self.what_ifs.clone(),
+            what_if_slots: self.what_if_slots.clone(),
             mails,
             deliveries,
             watch_metrics,
@@ -348,7 +348,7 @@ impl Configured {
             watch_metrics: WatchMetrics::default(),
             scanner,
             uploads: Uploads::default(),
-            what_ifs: WhatIfs::default(),
+            what_if_slots: WhatIfSlots::default(),
         }
     }
 }

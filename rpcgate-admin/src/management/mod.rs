@@ -33,3 +33,4 @@ pub mod shape;
 pub(crate) mod strict_json;
 pub mod watch_metrics;
 pub mod webhook;
+pub mod what_if_slots;

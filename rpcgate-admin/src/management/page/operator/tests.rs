@@ -144,7 +144,7 @@ async fn a_question_without_an_answer_says_why_and_keeps_what_was_typed() {
     let (site, _) = busy_site().await;
     let operator = site.operator().await;
     let own = cookie(&site, &operator);
-    let running = site.app.what_ifs.begin(operator.user.id).unwrap();
+    let running = site.app.what_if_slots.begin(operator.user.id).unwrap();
     for (path, field) in
         [("/operator/weights/eth", "cu-eth_getLogs"), ("/operator/plans/standard", "per_hour")]
     {

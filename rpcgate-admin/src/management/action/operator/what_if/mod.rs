@@ -5,13 +5,11 @@ mod effect;
 mod fold;
 mod moved;
 mod quota;
-mod running;
 mod standing;
 mod windows;
 
 pub use effect::{AffectedTenants, BeforeAfter, MAX_LISTED, TenantEffect, UsageEffect, WhatIfAnswer};
 pub use moved::{PlanMove, moved};
-pub use running::{MAX_RUNNING, RunningWhatIf, WhatIfs};
 
 use super::recent_days;
 use super::weights::weight_by;
@@ -114,8 +112,8 @@ fn changed_weights(config: &Config, asked: &[AskedWeight]) -> Result<Weights, Ac
 /// bounds, and for more usage than can be read; [`ActionError::TooMany`] if the actor has asked already, or other large
 /// questions are being answered; [`ActionError::Unavailable`], with [`TOO_SLOW`] after [`DEADLINE`].
 pub async fn ask(app: &AppState, actor: &Actor, question: &WhatIf) -> Result<WhatIfAnswer, ActionError> {
-    let running = app.what_ifs.begin(actor.user.id)?;
-    within_deadline(answer(app, &running, question)).await
+    let slot = app.what_if_slots.begin(actor.user.id)?;
+    within_deadline(answer(app, &slot, question)).await
 }
 
 /// The tenants that would pay more, by ascending identifier.
@@ -123,9 +121,9 @@ pub async fn ask(app: &AppState, actor: &Actor, question: &WhatIf) -> Result<Wha
 /// # Errors
 /// Those of [`ask`].
 pub async fn payers(app: &AppState, actor: &Actor, question: &WhatIf) -> Result<Vec<TenantId>, ActionError> {
-    let running = app.what_ifs.begin(actor.user.id)?;
+    let slot = app.what_if_slots.begin(actor.user.id)?;
     let work = async {
-        let (_, effects, _) = effects(app, &running, basis(app, &running, question).await?).await?;
+        let (_, effects, _) = effects(app, &slot, basis(app, &slot, question).await?).await?;
         let pays_more = |(_, effect): &(&TenantId, &UsageEffect)| effect.amount.after > effect.amount.before;
         Ok::<_, ActionError>(effects.iter().filter(pays_more).map(|(tenant, _)| *tenant).collect())
     };
@@ -139,20 +137,16 @@ async fn within_deadline<T>(work: impl Future<Output = Result<T, ActionError>>) 
 
 async fn answer(
     app: &AppState,
-    running: &Arc<RunningWhatIf>,
+    slot: &Arc<WhatIfSlot>,
     question: &WhatIf,
 ) -> Result<WhatIfAnswer, ActionError> {
-    let basis = basis(app, running, question).await?;
-    let (basis, effects, unfollowed) = effects(app, running, basis).await?;
-    running.fold(move || fold::answer(&basis, effects, unfollowed)).await
+    let basis = basis(app, slot, question).await?;
+    let (basis, effects, unfollowed) = effects(app, slot, basis).await?;
+    slot.run(move || fold::answer(&basis, effects, unfollowed)).await
 }
 
 /// What a question changes, and for whom.
-async fn basis(
-    app: &AppState,
-    running: &Arc<RunningWhatIf>,
-    question: &WhatIf,
-) -> Result<Basis, ActionError> {
+async fn basis(app: &AppState, slot: &Arc<WhatIfSlot>, question: &WhatIf) -> Result<Basis, ActionError> {
     let now = app.now();
     let config = app.config_in_force().await?;
     let weights = changed_weights(&config, &question.weights)?;
@@ -167,19 +161,19 @@ async fn basis(
         };
         terms.iter().map(standing).collect()
     };
-    let standings: BTreeMap<TenantId, TenantStanding> = running.fold(stand).await?;
+    let standings: BTreeMap<TenantId, TenantStanding> = slot.run(stand).await?;
     Ok(Basis { hours: recent_days::hours(now), weights, standings, only: None })
 }
 
 /// The effects by tenant, and the number of projects whose quota was not followed.
 async fn effects(
     app: &AppState,
-    running: &Arc<RunningWhatIf>,
+    slot: &Arc<WhatIfSlot>,
     basis: Basis,
 ) -> Result<(Arc<Basis>, Effects, u64), ActionError> {
     let basis = Arc::new(basis);
     let known = basis.clone();
-    let (ask, may_change_quotas) = running.fold(move || (known.ask(), known.may_change_quotas())).await?;
+    let (ask, may_change_quotas) = slot.run(move || (known.ask(), known.may_change_quotas())).await?;
     let found = app.usage.usage_of_all(&ask).await?;
     let own = match (may_change_quotas, basis.only) {
         (false, _) => None,
@@ -187,7 +181,7 @@ async fn effects(
         (true, None) => Some(app.store.own_quotas().await?),
     };
     let known = basis.clone();
-    let first = running.fold(move || FirstPass::of(&known, &found, own.as_ref())).await?;
+    let first = slot.run(move || FirstPass::of(&known, &found, own.as_ref())).await?;
     let FirstPass { mut effects, near, unfollowed } = first;
     if near.is_empty() {
         return Ok((basis, effects, unfollowed));
@@ -200,7 +194,7 @@ async fn effects(
         fold::quota_hours(&known, &near, (&of_projects, &of_methods), &mut effects);
         effects
     };
-    Ok((basis, running.fold(follow).await?, unfollowed))
+    Ok((basis, slot.run(follow).await?, unfollowed))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::standing::TenantStanding;
 use super::{
-    Basis, BeforeAfter, RunningWhatIf, SECONDS_OF_HOUR, UsageEffect, Weights, effects, recent_days,
+    Basis, BeforeAfter, SECONDS_OF_HOUR, UsageEffect, Weights, WhatIfSlot, effects, recent_days,
     within_deadline,
 };
 use crate::management::action::actor::Actor;
@@ -40,13 +40,13 @@ pub async fn moved(
     tenant: TenantId,
     plan: TenantPlan,
 ) -> Result<PlanMove, ActionError> {
-    let running = app.what_ifs.begin(actor.user.id)?;
-    within_deadline(answer(app, &running, tenant, plan)).await
+    let slot = app.what_if_slots.begin(actor.user.id)?;
+    within_deadline(answer(app, &slot, tenant, plan)).await
 }
 
 async fn answer(
     app: &AppState,
-    running: &Arc<RunningWhatIf>,
+    slot: &Arc<WhatIfSlot>,
     id: TenantId,
     plan: TenantPlan,
 ) -> Result<PlanMove, ActionError> {
@@ -73,7 +73,7 @@ async fn answer(
     let hours = recent_days::hours(now);
     let (from, to) = (begin_of(hours.start), begin_of(hours.end));
     let basis = Basis { hours, weights: Weights::new(), standings: [(id, standing)].into(), only: Some(id) };
-    let (_, effects, unfollowed_projects) = effects(app, running, basis).await?;
+    let (_, effects, unfollowed_projects) = effects(app, slot, basis).await?;
     Ok(PlanMove {
         from,
         to,

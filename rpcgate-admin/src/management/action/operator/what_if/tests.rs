@@ -418,7 +418,7 @@ async fn an_answer_that_takes_too_long_is_given_up() {
 #[tokio::test]
 async fn an_operator_with_a_running_what_if_is_refused_and_others_are_not() {
     let site = Site::new().await;
-    let running = site.app.what_ifs.begin(operator().user.id).unwrap();
+    let running = site.app.what_if_slots.begin(operator().user.id).unwrap();
     let refused = ask(&site.app, &operator(), &WhatIf::default()).await.unwrap_err();
     assert!(matches!(refused, ActionError::TooMany { .. }), "{refused}");
     let other = Actor { user: Arc::new(User { id: UserId(8), ..(*operator().user).clone() }), ..operator() };
@@ -426,7 +426,7 @@ async fn an_operator_with_a_running_what_if_is_refused_and_others_are_not() {
     drop(running);
     assert!(ask(&site.app, &operator(), &WhatIf::default()).await.is_ok());
     let reloaded = site.app.reload(site.app.settings.config.clone()).unwrap();
-    let _running = site.app.what_ifs.begin(operator().user.id).unwrap();
+    let _running = site.app.what_if_slots.begin(operator().user.id).unwrap();
     assert!(ask(&reloaded, &operator(), &WhatIf::default()).await.is_err(), "they are counted together");
 }
 

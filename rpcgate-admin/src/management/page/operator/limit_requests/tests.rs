@@ -99,7 +99,7 @@ async fn beside_a_request_stands_what_the_plan_would_have_meant() {
 async fn a_request_is_decided_while_usage_cannot_be_read() {
     let fixture = OperatorFixture::named("Acme").await;
     let path = format!("/operator/limit-requests/{}", fixture.request("We grow").await);
-    let running = fixture.site.app.what_ifs.begin(fixture.operator.user.id).unwrap();
+    let running = fixture.site.app.what_if_slots.begin(fixture.operator.user.id).unwrap();
     let busy = fixture.get(&path).await.text;
     assert!(busy.contains("Other questions are being answered"), "{busy}");
     drop(running);

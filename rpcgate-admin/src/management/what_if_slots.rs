@@ -1,57 +1,57 @@
-//! The what-ifs that are being answered: one for each operator, and few in all, since each reads a month of all tenants and
-//! holds it in memory.
+//! The bound on what-if requests that are answered at the same time: one for each operator and [`MAX_RUNNING`] in total,
+//! since each holds a month of usage of all tenants in memory.
 
 use crate::management::error::ActionError;
 use rpcgate_store::UserId;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What-ifs that are answered at once.
+/// The maximum number of what-if requests that are answered at the same time.
 pub const MAX_RUNNING: usize = 3;
 
-/// Seconds after which an operator may ask again.
+/// The value of `Retry-After`, in seconds.
 const RETRY_AFTER: u32 = 5;
 
-/// The operators whose what-ifs are being answered. Clones share them.
+/// The operators with a running what-if request. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct WhatIfs(Arc<Mutex<BTreeSet<UserId>>>);
+pub struct WhatIfSlots(Arc<Mutex<BTreeSet<UserId>>>);
 
-impl WhatIfs {
+impl WhatIfSlots {
     fn running(&self) -> MutexGuard<'_, BTreeSet<UserId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a what-if of an operator, which runs until the result is dropped.
+    /// Takes a slot for `operator`, which is free again once the result is dropped.
     ///
     /// # Errors
-    /// [`ActionError::TooMany`] if another one of this operator runs, or [`MAX_RUNNING`] in all.
-    pub fn begin(&self, operator: UserId) -> Result<Arc<RunningWhatIf>, ActionError> {
+    /// [`ActionError::TooMany`] if this operator has a slot, or all [`MAX_RUNNING`] are taken.
+    pub fn begin(&self, operator: UserId) -> Result<Arc<WhatIfSlot>, ActionError> {
         let mut running = self.running();
         if running.len() >= MAX_RUNNING || !running.insert(operator) {
             return Err(ActionError::TooMany { retry_after: RETRY_AFTER });
         }
-        Ok(Arc::new(RunningWhatIf { all: self.clone(), operator }))
+        Ok(Arc::new(WhatIfSlot { slots: self.clone(), operator }))
     }
 }
 
-/// A what-if that is being answered.
+/// The slot of a what-if request.
 #[derive(Debug)]
-pub struct RunningWhatIf {
-    all: WhatIfs,
+pub struct WhatIfSlot {
+    slots: WhatIfSlots,
     operator: UserId,
 }
 
-impl RunningWhatIf {
-    /// Does `work` where it keeps no request waiting. If nobody waits for it any more, it goes on to its end, and the what-if
-    /// counts as running until then.
-    pub(super) async fn fold<T: Send + 'static>(
+impl WhatIfSlot {
+    /// Runs `work` on a thread for blocking work. If its caller stops waiting, the work still goes on to its end and holds
+    /// the slot until then.
+    pub(crate) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ActionError> {
-        let running = self.clone();
+        let slot = self.clone();
         let work = move || {
             let done = work();
-            drop(running);
+            drop(slot);
             done
         };
         let ended = tokio::task::spawn_blocking(work).await;
@@ -59,9 +59,9 @@ impl RunningWhatIf {
     }
 }
 
-impl Drop for RunningWhatIf {
+impl Drop for WhatIfSlot {
     fn drop(&mut self) {
-        self.all.running().remove(&self.operator);
+        self.slots.running().remove(&self.operator);
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn an_operator_asks_one_at_a_time_and_few_are_answered_at_once() {
-        let all = WhatIfs::default();
+        let all = WhatIfSlots::default();
         let first = all.begin(UserId(1)).unwrap();
         assert!(matches!(all.clone().begin(UserId(1)), Err(ActionError::TooMany { retry_after: 5 })));
         let others: Vec<_> = (2..=MAX_RUNNING as u128).map(|id| all.begin(UserId(id)).unwrap()).collect();
@@ -83,22 +83,21 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_nobody_waits_for_counts_until_its_end() {
-        let all = WhatIfs::default();
-        let running = all.begin(UserId(1)).unwrap();
+        let all = WhatIfSlots::default();
+        let slot = all.begin(UserId(1)).unwrap();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let (tell, told) = tokio::sync::oneshot::channel();
         let work = Box::pin({
-            let running = running.clone();
+            let slot = slot.clone();
             async move {
-                running
-                    .fold(move || {
-                        let _ = tell.send(());
-                        let _ = ended.recv();
-                    })
-                    .await
+                slot.run(move || {
+                    let _ = tell.send(());
+                    let _ = ended.recv();
+                })
+                .await
             }
         });
-        drop(running);
+        drop(slot);
         let task = tokio::spawn(work);
         told.await.unwrap();
         task.abort();
@@ -112,11 +111,11 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_panics_is_an_error_and_ends() {
-        let all = WhatIfs::default();
-        let running = all.begin(UserId(1)).unwrap();
-        let broken = running.fold(|| assert_eq!(1, 2, "on purpose")).await;
+        let all = WhatIfSlots::default();
+        let slot = all.begin(UserId(1)).unwrap();
+        let broken = slot.run(|| assert_eq!(1, 2, "on purpose")).await;
         assert!(matches!(broken, Err(ActionError::Broken(_))));
-        drop(running);
+        drop(slot);
         assert!(all.begin(UserId(1)).is_ok());
     }
 }
