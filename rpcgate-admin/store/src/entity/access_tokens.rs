@@ -8,6 +8,7 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
     pub(crate) user_id: Uuid,
+    #[sea_orm(unique)]
     pub(crate) hash: Vec<u8>,
     pub(crate) name: String,
     pub(crate) scopes: String,

@@ -7,6 +7,7 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) user_id: Uuid,
+    #[sea_orm(unique)]
     pub(crate) hash: Vec<u8>,
     pub(crate) expires_at: i64,
 }

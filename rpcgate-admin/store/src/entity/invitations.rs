@@ -11,6 +11,7 @@ pub(crate) struct Model {
     pub(crate) user_id: Uuid,
     pub(crate) email: String,
     pub(crate) role: String,
+    #[sea_orm(unique)]
     pub(crate) hash: Vec<u8>,
     pub(crate) created_at: i64,
     pub(crate) expires_at: i64,

@@ -11,6 +11,7 @@ pub(crate) struct Model {
     pub(crate) project_id: Uuid,
     pub(crate) description: String,
     pub(crate) prefix: String,
+    #[sea_orm(unique)]
     pub(crate) hash: Vec<u8>,
     /// A JSON array of path names; null means every chain.
     pub(crate) chains: Option<String>,

@@ -9,6 +9,7 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
     /// The provider's identifier. An index allows each once, so that a payment that is reported twice is recorded once.
+    #[sea_orm(unique)]
     pub(crate) session: String,
     pub(crate) received_at: i64,
     pub(crate) checkout_id: Option<Uuid>,

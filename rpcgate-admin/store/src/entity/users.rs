@@ -9,6 +9,7 @@ pub(crate) struct Model {
     pub(crate) id: Uuid,
     /// Null for an operator.
     pub(crate) tenant_id: Option<Uuid>,
+    #[sea_orm(unique)]
     pub(crate) email: String,
     pub(crate) name: String,
     pub(crate) role: String,
