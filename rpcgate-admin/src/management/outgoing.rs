@@ -127,6 +127,7 @@ async fn send<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     }
 }
 
+/// The URL of a service to which requests are sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceUrl {
     tls: bool,

@@ -44,6 +44,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
 }
 
+/// The answer of a receiver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EgressAnswer {
     /// The status.
