@@ -18,6 +18,7 @@ pub(crate) struct Model {
     pub(crate) due_at: i64,
     /// True if a claim can take it. A claimed delivery, or one that is due later, is not ready until a claim finds that
     /// it is due.
+    #[sea_orm(default_value = true)]
     pub(crate) ready: bool,
     /// The chain whose height is awaited; null unless `held`.
     pub(crate) held_chain: Option<String>,

@@ -31,6 +31,7 @@ pub(crate) struct Model {
     pub(crate) reminders: i32,
     pub(crate) suspended_at: Option<i64>,
     /// The lines of the customer's address, a JSON array.
+    #[sea_orm(default_value = "[]")]
     pub(crate) customer_address: String,
     pub(crate) customer_tax_id: Option<String>,
     pub(crate) suspends_at: Option<i64>,

@@ -12,6 +12,7 @@ pub(crate) struct Model {
     /// The position in bytes from the segment's start.
     pub(crate) position: i64,
     /// The last UTC hour of anything shipped from it.
+    #[sea_orm(default_value = 0)]
     pub(crate) hour: i64,
 }
 

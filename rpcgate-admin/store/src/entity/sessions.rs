@@ -13,7 +13,9 @@ pub(crate) struct Model {
     pub(crate) expires_at: i64,
     pub(crate) address: String,
     pub(crate) agent: String,
+    #[sea_orm(default_value = "password")]
     pub(crate) method: String,
+    #[sea_orm(default_value = "")]
     pub(crate) seen_address: String,
     /// The last time when the user gave a second factor in it.
     pub(crate) factor_at: Option<i64>,

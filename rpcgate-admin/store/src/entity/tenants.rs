@@ -11,15 +11,18 @@ pub(crate) struct Model {
     pub(crate) tier: String,
     pub(crate) suspended: bool,
     pub(crate) created_at: i64,
+    #[sea_orm(default_value = false)]
     pub(crate) requires_factor: bool,
     /// Its custom plan, whose base is `tier`.
     pub(crate) custom_plan_id: Option<Uuid>,
     /// The time of its deletion, after which only the sweep uses it.
     pub(crate) deleted_at: Option<i64>,
     /// True if it was deleted and only its invoices are left.
+    #[sea_orm(default_value = false)]
     pub(crate) is_empty: bool,
     pub(crate) billing_name: Option<String>,
     /// The lines of the address on invoices, a JSON array.
+    #[sea_orm(default_value = "[]")]
     pub(crate) billing_address: String,
     pub(crate) billing_tax_id: Option<String>,
 }

@@ -15,6 +15,7 @@ pub(crate) struct Model {
     pub(crate) created_at: i64,
     /// The time when the whole content was stored; until then the file is not shown.
     pub(crate) stored_at: Option<i64>,
+    #[sea_orm(default_value = false)]
     pub(crate) operator: bool,
 }
 

@@ -21,6 +21,7 @@ pub(crate) struct Model {
     pub(crate) updated_at: i64,
     pub(crate) closed_at: Option<i64>,
     /// The bytes of the subject, the text and all comments.
+    #[sea_orm(default_value = 0)]
     pub(crate) text_bytes: i64,
 }
 

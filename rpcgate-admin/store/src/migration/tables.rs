@@ -1,7 +1,7 @@
 //! A table as its entity describes it: columns, types and the primary key come from the entity.
 
 use sea_orm::sea_query::{
-    ColumnDef, Expr, ForeignKey, ForeignKeyAction, Iden, Index, IndexCreateStatement, Table,
+    ColumnDef, ConditionalStatement, Expr, ForeignKey, ForeignKeyAction, Index, IndexCreateStatement, Table,
     TableCreateStatement,
 };
 use sea_orm::{DbBackend, DbErr, EntityTrait, Iterable, PrimaryKeyToColumn, Schema};
