@@ -1,4 +1,4 @@
-//! Personal access tokens.
+//! JSON shapes of personal access tokens.
 
 use crate::management::identity::password::Typed;
 use crate::management::shape::moment::Moment;
@@ -16,16 +16,16 @@ pub struct AccessTokenJson {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What it may do.
+    /// The permissions of the token.
     #[schema(example = json!(["read", "manage_keys"]))]
     pub scopes: Vec<String>,
-    /// When it was created.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
-    /// When it expires. It stays in the list for 30 days after that.
+    /// The expiry time. The token stays in the list for 30 days after it.
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Moment,
-    /// When it was last used, to the minute, or null.
+    /// The time of the last use, to the minute, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_used_at: Option<Moment>,
     /// The client's address at the last use, or null.
@@ -51,7 +51,7 @@ impl From<AccessToken> for AccessTokenJson {
 /// A new token with its text.
 #[derive(Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CreatedAccessToken {
-    /// The token itself, for `Authorization: Bearer`. It is shown only this once.
+    /// The token itself, for `Authorization: Bearer`. It is shown only once.
     pub token: String,
     /// The stored token.
     #[serde(flatten)]
@@ -72,11 +72,11 @@ pub struct NewAccessTokenJson {
     /// Its name, at most 200 characters.
     #[schema(min_length = 1, max_length = 200)]
     pub name: String,
-    /// What it may do: some of the caller's own permissions, which `GET /roles` lists by role, or `operator_read` and
-    /// `operator_write` for operators.
+    /// The permissions of the token: some of the caller's own permissions, which `GET /roles` lists by role, or
+    /// `operator_read` and `operator_write` for operators.
     #[schema(min_items = 1, example = json!(["read", "manage_keys"]))]
     pub scopes: Vec<String>,
-    /// When it expires, at most 366 days ahead; after 90 days by default.
+    /// The expiry time, at most 366 days ahead; 90 days ahead by default.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Moment>,
     /// The password of the account, unless the session has a proof from the last ten minutes.

@@ -1,4 +1,4 @@
-//! Registration and confirmation of the address.
+//! JSON shapes of the registration and the confirmation of the address.
 
 use crate::management::action::accounts::{Applicant, PosedChallenge};
 use crate::management::identity::challenge;
@@ -18,7 +18,7 @@ pub struct Register {
     /// At least 10 characters.
     #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
     pub password: Typed,
-    /// A name, for people.
+    /// The display name.
     #[serde(default)]
     #[schema(max_length = 200)]
     pub name: Option<String>,
@@ -26,14 +26,14 @@ pub struct Register {
     pub challenge: String,
 }
 
-/// The challenge of a provider, which its widget poses in the browser.
+/// The challenge of a provider, which its widget shows in the browser.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub struct HostedChallenge {
     /// The public key that the widget needs.
     pub site_key: String,
 }
 
-/// What must be solved for a registration.
+/// The challenge that a registration must solve.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[schema(as = PosedChallenge)]
@@ -69,7 +69,7 @@ pub struct RegisteredJson {
     pub email: String,
     /// The name.
     pub name: String,
-    /// Whether the address is confirmed; at this point it is not.
+    /// Always false: the address is not confirmed yet.
     pub confirmed: bool,
 }
 
@@ -83,9 +83,9 @@ impl From<Applicant> for RegisteredJson {
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Confirm {
-    /// The token in the link.
+    /// The token from the link.
     pub token: String,
-    /// A password that replaces the one given at the registration.
+    /// A password that replaces the one from the registration.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = Password)]
     pub password: Option<Typed>,

@@ -1,4 +1,4 @@
-//! The audit log.
+//! JSON shapes of the audit log, and the log as CSV.
 
 use crate::management::shape::list::ListPage;
 use crate::management::shape::moment::Moment;
@@ -11,22 +11,22 @@ use utoipa::ToSchema;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = AuditEntry)]
 pub struct EntryJson {
-    /// When it happened.
+    /// The time of the action.
     #[schema(value_type = String, format = "date-time")]
     pub at: Moment,
-    /// The tenant that it was done to, if it concerns one.
+    /// The tenant that the action affects, if any.
     #[schema(format = "uuid")]
     pub tenant_id: Option<String>,
-    /// The user who did it, if known. Members do not see which operator did something.
+    /// The user who acted, if known. Members do not see which operator acted.
     #[schema(format = "uuid")]
     pub user_id: Option<String>,
-    /// What was done.
+    /// The action.
     #[schema(example = "session.opened")]
     pub action: String,
-    /// The identifier of what it was done to, or empty.
+    /// The identifier of the affected object, or empty.
     pub subject: String,
-    /// The client's address; `command line` and an account, in brackets, for a command of an operator; or empty, for
-    /// members also if it was an operator.
+    /// The client's address; `command line` with the account in brackets for an operator's command; or empty. Members
+    /// see no address if an operator acted.
     #[schema(example = "192.0.2.1")]
     pub address: String,
     /// Further details, or empty.
@@ -47,7 +47,7 @@ impl From<Audit> for EntryJson {
     }
 }
 
-/// Entries as a CSV file.
+/// Returns the entries as a CSV file.
 pub(crate) fn csv_file(entries: Vec<(i64, Audit)>) -> Response {
     table(ListPage::whole(entries).map(|(_, entry)| EntryJson::from(entry)))
 }

@@ -1,4 +1,4 @@
-//! What the caller's tenant owes for the current month.
+//! JSON shapes of the amount that a tenant owes for the current month.
 
 use crate::management::action::billing::{BillingTerms, NextInvoice};
 use crate::management::shape::invoices::{
@@ -15,16 +15,16 @@ pub struct BilledPlan {
     /// Its name.
     #[schema(example = "standard")]
     pub name: String,
-    /// The same, or the base of a plan of the operator's own.
+    /// The built-in plan, or the base of a custom plan.
     pub tier: TierJson,
-    /// Its fee for a month, in cents.
+    /// The fee per month, in cents.
     pub monthly_fee_cents: u64,
     /// The price of a Compute Unit in US dollars.
     #[schema(example = 0.001)]
     pub price_per_cu: f64,
 }
 
-/// What a tenant owes for the current month so far, and its last invoices.
+/// The amount that a tenant owes for the current month so far, and its last invoices.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct Billing {
     /// The current calendar month in UTC.
@@ -35,7 +35,7 @@ pub struct Billing {
     pub lines: Vec<InvoiceLineJson>,
     /// The sum of the lines, rounded to cents.
     pub subtotal_cents: u64,
-    /// The taxes on it.
+    /// The taxes on the subtotal.
     pub taxes: Vec<TaxJson>,
     /// The sum with taxes, in cents.
     pub total_cents: u64,

@@ -1,4 +1,4 @@
-//! The logs of events.
+//! JSON shapes of the event log.
 
 use crate::management::shape::moment::Moment;
 use crate::management::shape::subscriptions::EventTypeJson;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// An event that a subscription has matched.
+/// An event that matched a subscription.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = LoggedEvent)]
 pub struct LoggedEventJson {
@@ -21,21 +21,21 @@ pub struct LoggedEventJson {
     pub block_num: u64,
     /// The hash of its block.
     pub block_hash: String,
-    /// Whether it takes back an earlier event, whose block is no longer part of the chain.
+    /// True if it reverts an earlier event whose block is no longer part of the chain.
     pub removed: bool,
-    /// Whether it was withheld from an endpoint, because too many of its deliveries waited. A replay sends it.
+    /// True if it was withheld from an endpoint because too many of its deliveries were waiting. A replay sends it.
     pub withheld: bool,
     /// The `data` of its deliveries.
     #[schema(value_type = Object)]
     pub data: Value,
-    /// When it was stored.
+    /// The time at which it was stored.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
 
 impl LoggedEventJson {
     pub(crate) fn of(event: rpcgate_store::LoggedEvent, withheld: bool) -> Self {
-        // Every body is an object with a `data`.
+        // Every body is an object with the member `data`.
         let mut body: Value = serde_json::from_slice(&event.body).unwrap_or_default();
         LoggedEventJson {
             id: event.id.to_string(),

@@ -1,4 +1,4 @@
-//! The catalog of chains.
+//! JSON shapes of the chain catalog.
 
 use crate::management::action::chains::CatalogEntry;
 use serde::Serialize;
@@ -18,11 +18,11 @@ pub struct ChainJson {
     pub aliases: &'static [&'static str],
     /// The transports by which it can be called: http, ws, grpc.
     pub transports: Vec<&'static str>,
-    /// Whether several calls may be sent as one JSON array.
+    /// True if several calls can be sent as one JSON array.
     pub batch: bool,
-    /// Whether it is switched on.
+    /// True if it is switched on.
     pub enabled: bool,
-    /// Whether it is switched on and has a node, so that it can be called.
+    /// True if it is switched on and has a node, so that it can be called.
     pub served: bool,
 }
 

@@ -1,14 +1,13 @@
-//! Payments through the payment provider.
+//! JSON shapes of payments through the payment provider.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What is to be paid: exactly one of these.
+/// The purpose of a payment: exactly one of these fields.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewCheckout {
-    /// The plan to move to, which is paid by invoices: the name of one that `GET /plans` lists, or the identifier of one of
-    /// the operator's own.
+    /// The plan to move to, which is paid by invoices: a name from `GET /plans`, or the identifier of a custom plan.
     #[schema(example = "premium", max_length = 40)]
     pub tier: Option<String>,
     /// The number of the invoice to pay.
@@ -16,11 +15,11 @@ pub struct NewCheckout {
     pub invoice: Option<String>,
 }
 
-/// A payment that was begun.
+/// A started payment.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Checkout)]
 pub struct CheckoutJson {
-    /// The provider's page, on which the customer pays.
+    /// The provider's page where the customer pays.
     #[schema(format = "uri")]
     pub url: String,
 }

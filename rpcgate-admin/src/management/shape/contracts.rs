@@ -1,4 +1,4 @@
-//! Contracts: single figures that a tenant has in place of its plan's.
+//! JSON shape of a contract, which overrides values of a tenant's plan.
 
 use crate::management::shape::figures::FiguresJson;
 use crate::management::shape::moment::Moment;
@@ -16,18 +16,18 @@ pub struct ContractJson {
     /// The tenant.
     #[schema(format = "uuid")]
     pub tenant_id: String,
-    /// The figures that the tenant has in place of its plan's. If several contracts set the same one, the contract that
-    /// was made last prevails.
+    /// The values that override those of the tenant's plan. If several contracts set the same value, the newest
+    /// contract prevails.
     pub figures: FiguresJson,
-    /// From when on it is in force.
+    /// The time from which it is in force.
     #[schema(value_type = String, format = DateTime)]
     pub from: Moment,
-    /// Until when, or null.
+    /// The time until which it is in force, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<Moment>,
     /// A note of the operator, or empty.
     pub note: String,
-    /// When it was made.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }

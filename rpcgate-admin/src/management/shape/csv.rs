@@ -1,17 +1,17 @@
-//! CSV (RFC 4180), and content negotiation.
+//! CSV (RFC 4180) and its content negotiation.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// The media type of CSV whose first line has the names of the columns.
+/// The media type of CSV with the names of the columns in the first line.
 pub(crate) const MEDIA_TYPE: &str = "text/csv; charset=utf-8; header=present";
 
-/// An empty file. It begins with a byte order mark, without which spreadsheet programs read another coding than UTF-8.
+/// Returns an empty file. It begins with a byte order mark, without which spreadsheet programs do not read UTF-8.
 pub(crate) fn file() -> String {
     String::from('\u{feff}')
 }
 
-/// Whether a client prefers CSV to JSON (RFC 9110, section 12.5.1). CSV must be named explicitly: a client that
+/// Reports whether a client prefers CSV to JSON (RFC 9110, section 12.5.1). CSV must be named explicitly: a client that
 /// accepts anything gets JSON.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     let (mut csv, mut json, mut any) = (None, None, 0);
@@ -38,10 +38,11 @@ fn thousandths(quality: &str) -> Option<u32> {
     (0.0..=1.0).contains(&quality).then(|| (quality * 1_000.0).round() as u32)
 }
 
-/// `text` in a form that no spreadsheet takes for a formula, because clients choose a part of the texts. A spreadsheet
-/// may be set up for another separator than the comma, so what follows one is treated like the beginning. To such a
-/// spreadsheet the quotation marks around a cell mean nothing: a line break in it begins a line, and a quotation mark that
-/// follows a separator only opens a cell.
+/// Returns `text` in a form that no spreadsheet evaluates as a formula, because clients choose some of the texts.
+///
+/// A spreadsheet may use a separator other than the comma, so the text after each separator is treated like the start
+/// of a cell. Such a spreadsheet ignores the quotation marks around a cell: a line break in the cell starts a new line,
+/// and a quotation mark after a separator opens a cell.
 pub(crate) fn harmless(text: String) -> String {
     let is_sign = |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
     let is_skipped = |c: char| c.is_whitespace() || c == '"';
@@ -60,10 +61,10 @@ pub(crate) fn harmless(text: String) -> String {
     safe
 }
 
-/// Separators of cells beside the comma, and of lines.
+/// Cell separators other than the comma, and line breaks.
 const SEPARATORS: [char; 5] = [';', '\t', '|', '\r', '\n'];
 
-/// Appends a line.
+/// Appends a line of cells, quoted where necessary.
 pub(crate) fn line(text: &mut String, cells: impl Iterator<Item = String>) {
     for (place, cell) in cells.enumerate() {
         if place > 0 {

@@ -1,4 +1,4 @@
-//! Deliveries to webhook endpoints.
+//! JSON shapes of deliveries to webhook endpoints.
 
 use crate::management::shape::moment::Moment;
 use crate::management::shape::subscriptions::EventTypeJson;
@@ -14,13 +14,13 @@ use utoipa::ToSchema;
 pub enum DeliveryStatusJson {
     /// It waits for the confirmations of its block.
     Held,
-    /// It waits for its next attempt, or for the end of one.
+    /// It waits for its next attempt, or an attempt is in progress.
     Pending,
-    /// The receiver has acknowledged it.
+    /// The receiver acknowledged it.
     Delivered,
-    /// All attempts have failed.
+    /// All attempts failed.
     Failed,
-    /// It was not sent, because too many deliveries of the endpoint waited. A replay sends it.
+    /// It was not sent because too many deliveries of the endpoint were waiting. A replay sends it.
     Withheld,
 }
 
@@ -58,7 +58,7 @@ pub struct DeliveryJson {
     /// The endpoint.
     #[schema(format = "uuid")]
     pub webhook_id: String,
-    /// The subscription that it was made for; null for a test.
+    /// The subscription that it was created for; null for a test.
     #[schema(format = "uuid")]
     pub subscription_id: Option<String>,
     /// The event.
@@ -70,23 +70,23 @@ pub struct DeliveryJson {
     pub event_type: EventTypeJson,
     /// Its state.
     pub status: DeliveryStatusJson,
-    /// Whether it repeats an earlier delivery of the event.
+    /// True if it repeats an earlier delivery of the event.
     pub replay: bool,
-    /// The number of attempts that have ended.
+    /// The number of finished attempts.
     pub attempts: u32,
-    /// When the next attempt is due, if one follows; null otherwise.
+    /// The due time of the next attempt; null if no attempt follows.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub due_at: Option<Moment>,
-    /// The number of the block with which it stops being held; null otherwise.
+    /// The block height at which it stops being held, or null.
     pub held_until: Option<u64>,
-    /// The HTTP status of the last attempt that was answered, or null.
+    /// The HTTP status of the last response, or null.
     pub last_status: Option<u16>,
     /// The error of the last attempt, or null.
     pub last_error: Option<String>,
-    /// When it was made.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
-    /// When its last attempt ended, if no more follow; null otherwise.
+    /// The end of its last attempt; null while more attempts follow.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at: Option<Moment>,
 }
@@ -120,16 +120,16 @@ impl From<rpcgate_store::Delivery> for DeliveryJson {
 pub struct DeliveryAttemptJson {
     /// Its number, from 1: the value of `X-Delivery-Attempt`.
     pub number: u32,
-    /// When it began.
+    /// The start time.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Moment,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
-    /// The HTTP status of the answer, or null without one.
+    /// The HTTP status of the response; null without a response.
     pub status: Option<u16>,
-    /// Why it failed, or null.
+    /// The reason for the failure, or null.
     pub error: Option<String>,
-    /// The beginning of the body of the answer, or null.
+    /// The beginning of the response body, or null.
     pub answer: Option<String>,
 }
 
@@ -152,11 +152,11 @@ pub struct DeliveryRequest {
     /// Its method.
     #[schema(example = "POST")]
     pub method: &'static str,
-    /// Where it goes: the endpoint's URL as it is now.
+    /// The current URL of the endpoint.
     pub url: String,
-    /// Its headers, without signatures, as the last attempt had them or the next one will have them.
+    /// Its headers without the signatures: those of the last attempt, or of the next one if one follows.
     pub headers: BTreeMap<&'static str, String>,
-    /// Its exact body, which signatures are made of.
+    /// The exact body that is signed.
     pub body: String,
 }
 
@@ -169,7 +169,7 @@ pub struct WholeDeliveryJson {
     pub delivery: DeliveryJson,
     /// Its request.
     pub request: DeliveryRequest,
-    /// Its attempts that have ended, the first one first.
+    /// Its finished attempts, the oldest first.
     pub history: Vec<DeliveryAttemptJson>,
 }
 
@@ -189,7 +189,7 @@ impl From<rpcgate_store::WholeDelivery> for WholeDeliveryJson {
         }
         if webhook.standard_headers {
             headers.insert("webhook-id", delivery.id.to_string());
-            // The time of an attempt that follows is not known.
+            // The time of the next attempt is not known.
             if let Some(last) = attempts.last().filter(|_| is_over) {
                 headers.insert("webhook-timestamp", last.started_at.secs().to_string());
             }

@@ -1,4 +1,4 @@
-//! Change of the caller's e-mail address.
+//! JSON shapes of a change of the caller's e-mail address.
 
 use crate::management::identity::password::Typed;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeEmail {
-    /// The new address of the account.
+    /// The new address.
     #[schema(example = "ada@example.com")]
     pub email: String,
     /// The password of the account. It can be left out if the session has a proof from the last ten minutes.
@@ -23,6 +23,6 @@ pub struct AwaitedEmail {
     /// The address to which a mail was sent.
     #[schema(example = "ada@example.com")]
     pub email: String,
-    /// Whether the address is confirmed; at this point it is not.
+    /// Always false: the address is not confirmed yet.
     pub confirmed: bool,
 }

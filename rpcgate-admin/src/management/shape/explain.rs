@@ -1,4 +1,4 @@
-//! Explanations of requests to a gateway.
+//! JSON shapes of the explanation of a request to a gateway.
 
 use crate::management::action::explain::ExplainedRequest;
 use crate::management::shape::moment::Moment;
@@ -7,7 +7,7 @@ use rpcgate_store::{ExplainedCall, ExplainedTry, QuotaShown, RefusalShown};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What a gateway remembers of a request. It never has parameters, bodies or keys.
+/// A gateway's record of a request. It never contains parameters, bodies or keys.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = Explanation)]
 pub struct ExplanationJson {
@@ -23,10 +23,10 @@ pub struct ExplanationJson {
     pub project: NamedJson,
     /// The key.
     pub key: ExplainedKeyJson,
-    /// The tenant's plan at the time: the base of a plan of an operator's own.
+    /// The tenant's plan at the time. For a custom plan, the built-in plan that it is based on.
     #[schema(example = "premium")]
     pub plan: String,
-    /// Whether the caller's limits were scaled down after a storm of refusals.
+    /// True if the caller's limits were scaled down after a storm of refusals.
     pub scaled_down: bool,
     /// The transport.
     #[schema(example = "http", pattern = "^(http|ws|grpc)$")]
@@ -34,37 +34,39 @@ pub struct ExplanationJson {
     /// The chain's path.
     #[schema(example = "eth")]
     pub chain: String,
-    /// Whether the request was an array of calls.
+    /// True if the request was an array of calls.
     pub batch: bool,
-    /// Whether it opened a stream, or began a call that lasts. The times are then those of its begin.
+    /// True if it opened a stream or started a long-lived call. The times are then those of its start.
     pub lasting: bool,
-    /// When it arrived.
+    /// The arrival time.
     #[schema(value_type = String, format = DateTime)]
     pub arrived_at: Moment,
-    /// Milliseconds from its arrival to its answer.
+    /// The milliseconds from the arrival to the response.
     #[schema(example = 68.2)]
     pub total_ms: f64,
-    /// Milliseconds of the tries at nodes, where those at the same time count once each.
+    /// The sum of the durations of all tries at nodes, in milliseconds. Tries at the same time are each counted in
+    /// full.
     pub node_ms: f64,
     /// Compute Units charged.
     pub cu: u64,
-    /// How many requests the plan windows counted for it.
+    /// The number of requests that the plan windows counted for it.
     pub counted: u32,
-    /// The plan windows; null if it did not come so far.
+    /// The plan windows; null if the request did not reach their check.
     pub windows: Option<WindowsJson>,
-    /// The project's quota; null if it did not come so far, or costs nothing.
+    /// The project's quota; null if the request did not reach its check, or costs nothing.
     pub quota: Option<QuotaUseJson>,
-    /// Why it was refused as a whole; null if it was not.
+    /// The reason why it was refused as a whole; null if it was not.
     pub refusal: Option<RefusalJson>,
     /// Its calls, in order.
     pub calls: Vec<CallExplanationJson>,
-    /// The tries at nodes, in order; those of calls that were sent at the same time, one call after another.
+    /// The tries at nodes, in order. If calls were sent at the same time, the tries of one call follow those of
+    /// another.
     pub tries: Vec<NodeTryJson>,
-    /// How many tries there were beside those.
+    /// The number of tries that are left out.
     pub tries_left_out: u32,
 }
 
-/// Something with a name.
+/// A reference to an object with a name.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = NamedReference)]
 pub struct NamedJson {
@@ -75,7 +77,7 @@ pub struct NamedJson {
     pub name: Option<String>,
 }
 
-/// The key of a request that is explained.
+/// The key of an explained request.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = ExplainedKey)]
 pub struct ExplainedKeyJson {
@@ -89,7 +91,7 @@ pub struct ExplainedKeyJson {
     pub description: Option<String>,
 }
 
-/// The plan windows around a request.
+/// The plan windows before and after a request.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = WindowUses)]
 pub struct WindowsJson {
@@ -101,31 +103,31 @@ pub struct WindowsJson {
     pub day: WindowUseJson,
 }
 
-/// A plan window around a request.
+/// A plan window before and after a request.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = WindowUse)]
 pub struct WindowUseJson {
-    /// Requests that the plan grants in it.
+    /// The requests that the plan grants in it.
     pub limit: u64,
-    /// Requests that were counted in it before.
+    /// The requests counted in it before this one.
     pub before: u64,
-    /// Requests that were counted in it afterwards.
+    /// The requests counted in it after this one.
     pub after: u64,
-    /// Seconds until it started again.
+    /// The seconds until it restarted.
     pub reset_s: u64,
 }
 
-/// The project's Compute Units of 24 hours around a request.
+/// The project's quota of Compute Units in 24 hours, before and after a request.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = QuotaUse)]
 pub struct QuotaUseJson {
-    /// Units that the project may use in 24 hours.
+    /// The units that the project may use in 24 hours.
     pub limit: u64,
-    /// Units that it had used before, as far as the gateway knew.
+    /// The units that the gateway knew to be used before.
     pub before: u64,
-    /// Units that it had used afterwards: what was reserved and not charged was returned.
+    /// The units used afterwards. Units that were reserved and not charged were returned.
     pub after: u64,
-    /// Units that were reserved for the request.
+    /// The units reserved for the request.
     pub reserved: u64,
 }
 
@@ -135,16 +137,16 @@ impl From<QuotaShown> for QuotaUseJson {
     }
 }
 
-/// Why the gateway refused something.
+/// A refusal by the gateway, with its reason.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = RefusalExplanation)]
 pub struct RefusalJson {
-    /// The HTTP status of the refusal, if it is alone.
+    /// The HTTP status that the refusal has as the response to a single request.
     #[schema(example = 429)]
     pub status: u16,
-    /// Its text, as the client got it.
+    /// The message that the client got.
     pub message: String,
-    /// Seconds after which it could be tried again, where that is known.
+    /// The seconds after which a retry was possible, if known.
     pub retry_after: Option<u64>,
 }
 
@@ -154,29 +156,29 @@ impl From<RefusalShown> for RefusalJson {
     }
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = CallExplanation)]
 pub struct CallExplanationJson {
     /// The method under which it is metered.
     pub method: String,
-    /// The outcome: `answered`, `node_error` for an error of the node's own, `refused` by the gateway, `failed` if no node
+    /// The outcome: `answered`, `node_error` for the node's own error, `refused` by the gateway, `failed` if no node
     /// answered, `abandoned` if the client left first.
     #[schema(pattern = "^(answered|node_error|refused|failed|abandoned)$")]
     pub outcome: String,
-    /// The HTTP status that it would have had alone.
+    /// The HTTP status that it would have had as a single request.
     pub status: u16,
     /// The weight of the method in Compute Units.
     pub weight: u32,
     /// Compute Units charged.
     pub cu: u32,
-    /// The cache: `hit`, `joined` if the same call was in flight already, `miss`, `uncacheable` if answers to the call are
-    /// never stored, `not_asked` if the call did not come so far.
+    /// The cache: `hit`, `joined` if the same call was already in flight, `miss`, `uncacheable` if answers to the call
+    /// are never stored, `not_asked` if the call did not reach the cache.
     #[schema(pattern = "^(hit|joined|miss|uncacheable|not_asked)$")]
     pub cache: String,
-    /// Why it was refused; null if it was not.
+    /// The reason why it was refused; null if it was not.
     pub refusal: Option<RefusalJson>,
-    /// Why no node answered it; null if one did, or none was asked.
+    /// The reason why no node answered it; null if a node did, or if no node was asked.
     pub failure: Option<String>,
 }
 
@@ -192,33 +194,34 @@ impl From<ExplainedCall> for CallExplanationJson {
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = NodeTry)]
 pub struct NodeTryJson {
-    /// The calls that were sent together, by their places in `calls`, counted from 0.
+    /// The calls that were sent together, as positions in `calls`, counted from 0.
     pub calls: Vec<u32>,
-    /// The number of the node among those of the chain, counted from 1.
+    /// The number of the node among the chain's nodes, counted from 1.
     pub node: u32,
-    /// The node's URL, secrets masked: for operators only, and null if the nodes were configured anew since.
+    /// The node's URL with secrets masked, for operators only. Null if the nodes were reconfigured after the request.
     pub address: Option<String>,
-    /// Why this node: `only` if the chain has no other, `only_healthy` if no other was healthy, `turn` if it was next,
-    /// `sooner` if it was likely to answer sooner than the next, `cheaper` or `room` if others cost more or had got as many calls
-    /// as they may get, `least_behind` if none was healthy, `first_back` if all were
-    /// backed off from, `again` on a new connection after the former had broken, `archive` if the node before no longer had what was asked
-    /// for, `elsewhere` if the node before could not serve the call, `ahead` if it did not have the block that the call names, `trial` if
-    /// the node had failed lately and is tried out, `slow` if the node before took longer than a read may,
-    /// `hedge` if the node before took unusually long, `broadcast` for a transaction that goes to several nodes.
+    /// The reason for the choice of the node: `only` if the chain has no other; `only_healthy` if no other was healthy;
+    /// `turn` if it was next; `sooner` if it was likely to answer sooner than the next; `cheaper` if others cost more;
+    /// `room` if others had reached their rate limits; `least_behind` if none was healthy; `first_back` if all were in
+    /// backoff; `again` for a new connection after the previous one broke; `archive` if the previous node no longer had
+    /// the requested history; `elsewhere` if the previous node could not serve the call; `ahead` if the previous node
+    /// did not have the block that the call names; `trial` if the node failed recently and is tested; `slow` if the
+    /// previous node exceeded the time limit of a read; `hedge` if the previous node took unusually long; `broadcast`
+    /// for a transaction that goes to several nodes.
     #[schema(
         pattern = "^(only|only_healthy|turn|sooner|cheaper|room|least_behind|first_back|again|archive|elsewhere|ahead|trial|slow|hedge|broadcast)$"
     )]
     pub choice: String,
-    /// How it ended: `answered`, `failed`, `idle_closed` if the node had closed the idle connection, `stopped` by the gateway,
-    /// `running` if the client left first.
+    /// The end of the try: `answered`, `failed`, `idle_closed` if the node had closed the idle connection, `stopped` by
+    /// the gateway, `running` if the client left first.
     #[schema(pattern = "^(answered|failed|idle_closed|stopped|running)$")]
     pub end: String,
-    /// Why it failed; null if it did not.
+    /// The reason for the failure; null if it did not fail.
     #[schema(example = "no answer in time")]
     pub failure: Option<String>,
-    /// Milliseconds from the arrival of the request to its begin; null if a gRPC call got no connection.
+    /// The milliseconds from the arrival of the request to the start of the try; null if a gRPC call got no connection.
     pub began_ms: Option<f64>,
-    /// Milliseconds that it took; null if that was not measured.
+    /// The duration in milliseconds; null if it was not measured.
     pub took_ms: Option<f64>,
 }
 

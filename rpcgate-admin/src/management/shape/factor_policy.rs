@@ -1,4 +1,4 @@
-//! The rule of the caller's tenant about second factors.
+//! JSON shape of a tenant's rule about second factors.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,6 +7,6 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FactorPolicy {
-    /// Whether all members need a second factor. A member without one can do no more than add one.
+    /// True if all members need a second factor. A member without one can only add one.
     pub required: bool,
 }

@@ -1,4 +1,4 @@
-//! The second factors of the caller, and the second step of a log-in.
+//! JSON shapes of second factors, and of the second step of a log-in.
 
 use crate::management::action::factors::GivenFactor;
 use crate::management::error::ActionError;
@@ -13,11 +13,11 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Factors)]
 pub struct FactorsJson {
-    /// Whether an authenticator app is activated.
+    /// True if an authenticator app is activated.
     pub totp: bool,
     /// The number of passkeys.
     pub passkeys: u64,
-    /// The number of recovery codes that have not been used.
+    /// The number of unused recovery codes.
     #[schema(example = 10)]
     pub recovery_codes: u64,
 }
@@ -32,9 +32,9 @@ impl From<Factors> for FactorsJson {
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GivePasskey {
-    /// The token of the ceremony in which the passkey was asked for.
+    /// The token of the ceremony that asked for the passkey.
     pub ceremony: String,
-    /// What the browser has returned (`PublicKeyCredential.toJSON`).
+    /// The browser's result (`PublicKeyCredential.toJSON`).
     #[schema(value_type = Object)]
     pub credential: Value,
 }
@@ -45,7 +45,7 @@ impl fmt::Debug for GivePasskey {
     }
 }
 
-/// The names of the fields in which a factor can be given.
+/// The names of the fields that can hold a factor.
 pub(crate) const FORMS: &str = "`code`, `recovery_code` and `passkey`";
 
 /// A factor, in exactly one of its forms.
@@ -72,7 +72,7 @@ impl fmt::Debug for GiveFactor {
 }
 
 impl GiveFactor {
-    /// The factor.
+    /// Returns the factor.
     ///
     /// # Errors
     /// [`ActionError::Invalid`] unless exactly one form is given.
@@ -80,7 +80,7 @@ impl GiveFactor {
         self.given_if_any()?.ok_or_else(wrong_number)
     }
 
-    /// The factor, where it is the proof that the request needs.
+    /// Returns the factor of a request that needs it as a proof.
     ///
     /// # Errors
     /// [`ActionError::PROOF_REQUIRED`] if none is given, [`ActionError::Invalid`] if several forms are given.
@@ -88,7 +88,7 @@ impl GiveFactor {
         self.given_if_any()?.ok_or(ActionError::PROOF_REQUIRED)
     }
 
-    /// The factor, if one is given.
+    /// Returns the factor, if one is given.
     ///
     /// # Errors
     /// [`ActionError::Invalid`] if several forms are given.
@@ -106,7 +106,7 @@ pub(crate) fn wrong_number() -> ActionError {
     ActionError::Invalid(format!("exactly one of {FORMS} is needed"))
 }
 
-/// The second step of a log-in: its token, and exactly one factor.
+/// The second step of a log-in: its token and exactly one factor.
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VerifyFactor {
@@ -126,7 +126,6 @@ pub struct VerifyFactor {
 }
 
 impl VerifyFactor {
-    /// The factor.
     pub(crate) fn factor(self) -> GiveFactor {
         GiveFactor { code: self.code, recovery_code: self.recovery_code, passkey: self.passkey }
     }
@@ -142,7 +141,7 @@ impl fmt::Debug for VerifyFactor {
 #[derive(Clone, Serialize, ToSchema)]
 #[schema(as = RecoveryCodes)]
 pub struct RecoveryCodesJson {
-    /// The codes, which are not shown again. Each works once in place of a second factor.
+    /// The codes, which are not shown again. Each replaces a second factor once.
     pub recovery_codes: Vec<String>,
 }
 

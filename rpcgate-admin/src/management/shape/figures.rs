@@ -1,4 +1,4 @@
-//! Figures in place of others, of contracts and of plans of an operator's own.
+//! JSON shapes of the overrides in contracts and custom plans.
 
 use crate::management::error::ActionError;
 use crate::management::shape::plan_change::PlanChangeJson;
@@ -8,7 +8,7 @@ use rpcgate_store::Figures;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The quota of the projects for which an operator has not set one. A field that is left out is as without it.
+/// The default quota of projects without a quota of their own. A field that is left out overrides nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = DefaultQuota)]
@@ -17,7 +17,7 @@ pub struct DefaultQuotaJson {
     #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cu_per_day: Option<u64>,
-    /// Recorded, not enforced.
+    /// Compute Units in a month. Recorded, not enforced.
     #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cu_per_month: Option<u64>,
@@ -27,28 +27,28 @@ pub struct DefaultQuotaJson {
     pub rps_limit: Option<u64>,
 }
 
-/// Figures in place of others. What is left out stays as it is.
+/// Values that override those of a plan. A field that is left out overrides nothing.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Figures)]
 pub struct FiguresJson {
-    /// The limits of the plan and its price, without its quota and its fee.
+    /// The limits and the price, without the quota and the fee.
     #[serde(default, deserialize_with = "object", skip_serializing_if = "PlanChangeJson::is_empty")]
     pub limits: PlanChangeJson,
-    /// The quota of the projects for which an operator has not set one.
+    /// The default quota of projects without a quota of their own.
     #[serde(default, deserialize_with = "object", skip_serializing_if = "is_default")]
     pub default_quota: DefaultQuotaJson,
-    /// The fee for a month, in cents.
+    /// The fee per month, in cents.
     #[schema(maximum = 100_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monthly_fee_cents: Option<u64>,
 }
 
 impl FiguresJson {
-    /// The figures that it gives.
+    /// Returns the overrides.
     ///
     /// # Errors
-    /// [`ActionError::Invalid`] for an invalid price, and for a quota or a fee among the limits.
+    /// [`ActionError::Invalid`] for an invalid price, and for a time, a quota or a fee in `limits`.
     pub fn figures(self) -> Result<Figures, ActionError> {
         if self.limits.from.is_some() {
             return Err(ActionError::Invalid("`limits` cannot have a time `from`".to_owned()));

@@ -1,4 +1,4 @@
-//! Invitations to join a tenant.
+//! JSON shapes of invitations to a tenant.
 
 use crate::management::identity::password::Typed;
 use crate::management::shape::moment::Moment;
@@ -19,10 +19,10 @@ pub struct InvitationJson {
     pub email: String,
     /// The role of the new member.
     pub role: Role,
-    /// When it was created.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
-    /// When it expires.
+    /// The expiry time.
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Moment,
 }
@@ -43,7 +43,7 @@ impl From<rpcgate_store::Invitation> for InvitationJson {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewInvitation {
-    /// The address to invite.
+    /// The invited address.
     #[schema(example = "ada@example.com")]
     pub email: String,
     /// The role of the new member.
@@ -54,9 +54,9 @@ pub struct NewInvitation {
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Accept {
-    /// The token in the link.
+    /// The token from the link.
     pub token: String,
-    /// A name, for people.
+    /// The display name.
     #[serde(default)]
     #[schema(max_length = 200)]
     pub name: Option<String>,
@@ -80,6 +80,6 @@ pub struct Joined {
     pub email: String,
     /// The name.
     pub name: String,
-    /// Whether the address is confirmed, which it is because the invitation was mailed to it.
+    /// Always true, because the invitation was mailed to the address.
     pub confirmed: bool,
 }

@@ -1,4 +1,4 @@
-//! The invoices of the caller's tenant.
+//! JSON shapes of invoices and credit notes.
 
 use crate::management::action::invoices::InvoiceState;
 use crate::management::shape::moment::Moment;
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 /// The currency of every amount.
 pub(crate) const CURRENCY: &str = "usd";
 
-/// What a line is about.
+/// The subject of an invoice line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = InvoiceLineKind)]
@@ -27,10 +27,10 @@ pub enum LineKindJson {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = BillingPeriod)]
 pub struct PeriodJson {
-    /// Its begin.
+    /// The start.
     #[schema(value_type = String, format = DateTime)]
     pub from: Moment,
-    /// Its end.
+    /// The end.
     #[schema(value_type = String, format = DateTime)]
     pub to: Moment,
 }
@@ -45,17 +45,18 @@ impl From<Range<Time>> for PeriodJson {
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = InvoiceLine)]
 pub struct InvoiceLineJson {
-    /// What it is about.
+    /// The subject.
     pub kind: LineKindJson,
-    /// The begin of the month that it is about: that of the invoice, or an earlier one for usage that was recorded late.
+    /// The start of the month that it bills: the month of the invoice, or an earlier month for usage that was recorded
+    /// late.
     #[schema(value_type = String, format = DateTime)]
     pub month: Moment,
     /// The chain, or null for a plan.
     #[schema(example = "eth")]
     pub chain: Option<String>,
-    /// The plan, or the base of the plan.
+    /// The built-in plan, or the base of a custom plan.
     pub tier: TierJson,
-    /// The name of the plan when the invoice was issued, if it is one of the operator's own.
+    /// The name of the custom plan when the invoice was issued, or null for a built-in plan.
     pub custom_plan: Option<String>,
     /// Calls charged at least one Compute Unit, or null for a plan.
     pub calls: Option<u64>,
@@ -103,7 +104,7 @@ pub struct TaxJson {
     pub cents: u64,
 }
 
-/// The taxes of these amounts: none or one.
+/// Returns the taxes on these amounts: none or one.
 pub(crate) fn taxes(amounts: &rpcgate_store::InvoiceAmounts) -> Vec<TaxJson> {
     let tax = TaxJson {
         name: amounts.tax_name.clone(),
@@ -123,24 +124,24 @@ pub struct InvoiceSummaryJson {
     /// The tenant that owes it.
     #[schema(format = "uuid")]
     pub tenant_id: String,
-    /// The month that it closes.
+    /// The billed month.
     pub period: PeriodJson,
     /// Its state.
     pub status: InvoiceState,
-    /// Its date.
+    /// The date of issue.
     #[schema(value_type = String, format = DateTime)]
     pub issued_at: Moment,
-    /// When it is due.
+    /// The due date.
     #[schema(value_type = String, format = DateTime)]
     pub due_at: Moment,
-    /// When it was paid or cancelled, or null.
+    /// The time of payment or cancellation, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub settled_at: Option<Moment>,
     /// The amount with taxes, in cents.
     pub total_cents: u64,
     /// The sum of its credit notes, in cents.
     pub credited_cents: u64,
-    /// What is still to be paid, in cents.
+    /// The amount that is still due, in cents.
     pub due_cents: u64,
     /// The currency: always usd.
     #[schema(example = "usd")]
@@ -148,7 +149,7 @@ pub struct InvoiceSummaryJson {
 }
 
 impl InvoiceSummaryJson {
-    /// An invoice with its state at `now`.
+    /// Returns an invoice with its state at `now`.
     pub(crate) fn of(invoice: &rpcgate_store::Invoice, now: Time) -> Self {
         InvoiceSummaryJson {
             number: invoice.number.to_string(),
@@ -188,10 +189,10 @@ pub struct CreditNoteJson {
     /// The invoice that it reduces.
     #[schema(example = "2026-000123")]
     pub invoice: String,
-    /// Its date.
+    /// The date of issue.
     #[schema(value_type = String, format = DateTime)]
     pub issued_at: Moment,
-    /// The reason for it.
+    /// The reason.
     pub reason: String,
     /// The amount without tax, in cents.
     pub net_cents: u64,
@@ -224,17 +225,17 @@ pub struct InvoiceJson {
     pub summary: InvoiceSummaryJson,
     /// The seller.
     pub seller: SellerJson,
-    /// The customer's name at the date of the invoice: its name for invoices, or the tenant's.
+    /// The customer's name at the date of issue: its name for invoices, or the tenant's name.
     pub customer: String,
-    /// The lines of the customer's address at the date of the invoice.
+    /// The lines of the customer's address at the date of issue.
     pub customer_address: Vec<String>,
-    /// The customer's tax number at the date of the invoice, or null.
+    /// The customer's tax number at the date of issue, or null.
     pub customer_tax_id: Option<String>,
     /// Its lines.
     pub lines: Vec<InvoiceLineJson>,
     /// The sum of the lines, rounded to cents.
     pub subtotal_cents: u64,
-    /// The taxes on it.
+    /// The taxes on the subtotal.
     pub taxes: Vec<TaxJson>,
     /// Its credit notes, the oldest first.
     pub credit_notes: Vec<CreditNoteJson>,
@@ -243,7 +244,7 @@ pub struct InvoiceJson {
 }
 
 impl InvoiceJson {
-    /// An invoice with its state at `now`.
+    /// Returns an invoice with its state at `now`.
     pub(crate) fn of(whole: rpcgate_store::WholeInvoice, now: Time) -> Self {
         let rpcgate_store::WholeInvoice { invoice, lines, credit_notes } = whole;
         let summary = InvoiceSummaryJson::of(&invoice, now);

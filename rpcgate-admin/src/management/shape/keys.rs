@@ -1,4 +1,4 @@
-//! API keys.
+//! JSON shapes of API keys.
 
 use crate::management::shape::moment::Moment;
 use rpcgate_core::caller::Scope;
@@ -13,7 +13,7 @@ pub struct KeyJson {
     /// Its identifier, by which usage can be filtered.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The project on which its calls are metered.
+    /// The project that meters its calls.
     #[schema(format = "uuid")]
     pub project_id: String,
     /// Its description.
@@ -21,15 +21,15 @@ pub struct KeyJson {
     /// Its first 12 characters.
     #[schema(example = "rpcg_0Ab1Cd2")]
     pub prefix: String,
-    /// The chains it may use, by their canonical names; null for all.
+    /// The chains that it may use, by their canonical names; null for all.
     pub chains: Option<Vec<String>>,
-    /// When it expires, or null.
+    /// The expiry time, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Moment>,
-    /// When it was revoked, or null.
+    /// The time of its revocation, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub revoked_at: Option<Moment>,
-    /// When it was created.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
@@ -52,10 +52,10 @@ impl From<rpcgate_store::Key> for KeyJson {
     }
 }
 
-/// The properties of a new key.
+/// A new key with its text.
 #[derive(Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CreatedKey {
-    /// The key itself. It is shown only this once.
+    /// The key itself. It is shown only once.
     pub key: String,
     /// The stored key.
     #[serde(flatten)]
@@ -76,10 +76,10 @@ pub struct NewKeyJson {
     /// Its description, at most 200 characters.
     #[schema(max_length = 200)]
     pub description: String,
-    /// The chains it may use, by name or alias; all by default.
+    /// The chains that it may use, by name or alias; all by default.
     #[schema(example = json!(["eth", "bitcoin"]))]
     pub chains: Option<Vec<String>>,
-    /// When it expires; never by default.
+    /// The expiry time; never by default.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Moment>,
 }

@@ -1,4 +1,4 @@
-//! Requests for another plan.
+//! JSON shapes of requests for another plan.
 
 use crate::management::action::plans::PlanNames;
 use crate::management::shape::moment::Moment;
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 pub enum RequestStatusJson {
     /// Not decided yet.
     Pending,
-    /// Approved: the tenant has got the plan.
+    /// Approved: the tenant has the plan.
     Approved,
     /// Rejected.
     Rejected,
@@ -46,7 +46,7 @@ pub struct LimitRequestJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The tenant that requests it.
+    /// The tenant that made the request.
     #[schema(format = "uuid")]
     pub tenant_id: String,
     /// The user who made the request.
@@ -55,24 +55,24 @@ pub struct LimitRequestJson {
     /// The name of the requested plan.
     #[schema(example = "premium")]
     pub requested_plan: String,
-    /// The same, or which of the four a plan of the operator's own is based on.
+    /// The built-in plan, or the base of a custom plan.
     pub requested_tier: TierJson,
-    /// The reason given for it.
+    /// The reason for the request.
     pub reason: String,
     /// Its status.
     pub status: RequestStatusJson,
     /// A note of the operator who decided, or null.
     pub note: Option<String>,
-    /// When it was created.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
-    /// When it was decided, or null.
+    /// The time of the decision, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub reviewed_at: Option<Moment>,
 }
 
 impl LimitRequestJson {
-    /// A request, whose plan has one of these names.
+    /// Returns a request, with the name of its plan from `names`.
     pub fn of(request: rpcgate_store::LimitRequest, names: &PlanNames) -> Self {
         LimitRequestJson {
             id: request.id.to_string(),
@@ -93,9 +93,9 @@ impl LimitRequestJson {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLimitRequest {
-    /// The requested plan: this or `requested_plan`.
+    /// The requested built-in plan. Exactly one of this field and `requested_plan` is needed.
     pub requested_tier: Option<TierJson>,
-    /// The name of a plan that `GET /plans` lists, or the identifier of one of the operator's own.
+    /// The requested plan: a name from `GET /plans`, or the identifier of a custom plan.
     #[schema(max_length = 40)]
     pub requested_plan: Option<String>,
     /// The reason, at most 2,000 characters.

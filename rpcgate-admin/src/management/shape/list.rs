@@ -1,5 +1,5 @@
-//! Lists in pages: `limit` is the number of entries, `cursor` the place at which a page begins. The response is an
-//! array, and if there are more entries, its `Link` header names the next page (RFC 8288).
+//! Paged lists: `limit` is the number of entries, `cursor` the position where a page starts. The response is an array.
+//! If there are more entries, its `Link` header names the next page (RFC 8288).
 
 use crate::management::error::ActionError;
 use crate::management::shape::csv;
@@ -28,7 +28,7 @@ pub struct Page {
     /// The number of entries, 100 by default.
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u64>,
-    /// Where to continue: the cursor in the `Link` header of the previous page.
+    /// The cursor from the `Link` header of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub struct Page {
 pub struct PageRequest {
     /// The number of entries.
     pub limit: u64,
-    /// The entry after which to continue, as its list names it.
+    /// The entry after which to continue, in the list's own format.
     pub cursor: Option<String>,
     /// The other parameters, which the link to the next page repeats.
     rest: Vec<(String, String)>,
@@ -60,7 +60,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
 }
 
 impl PageRequest {
-    /// The error for a cursor that is not one of this list's.
+    /// Returns the error for a cursor that this list has not issued.
     pub fn bad_cursor() -> ActionError {
         ActionError::Invalid("`cursor` must be a cursor of this list".into())
     }
@@ -74,10 +74,10 @@ impl PageRequest {
         read(cursor).map(Some).ok_or_else(PageRequest::bad_cursor)
     }
 
-    /// Parses a cursor that [`time_cursor`] has written.
+    /// Parses a cursor that [`time_cursor`] wrote.
     ///
     /// # Errors
-    /// [`ActionError::Invalid`] for another cursor.
+    /// [`ActionError::Invalid`] for any other cursor.
     pub fn time_cursor<I: FromStr>(&self) -> Result<Option<(Time, I)>, ActionError> {
         self.read(|cursor| {
             let (at, id) = cursor.split_once('-')?;
@@ -85,15 +85,15 @@ impl PageRequest {
         })
     }
 
-    /// The page that the database has cut, ordered by time. `cursor` is the [`time_cursor`] of an entry.
+    /// Returns a page that the database has cut, ordered by time. `cursor` returns the [`time_cursor`] of an entry.
     pub fn cut<T>(self, entries: Vec<T>, cursor: impl Fn(&T) -> String) -> ListPage<T> {
         let last = entries.last().filter(|_| entries.len() as u64 == self.limit);
         let next = last.map(cursor);
         self.page(entries, next)
     }
 
-    /// The requested page of `all`. `id` identifies an entry and orders the list by time, `newest_first` or not, so
-    /// that a page can continue after an entry that no longer exists.
+    /// Returns the requested page of `all`. `id` identifies an entry and orders the list by time, `newest_first` or
+    /// not. A page can therefore continue after an entry that no longer exists.
     ///
     /// # Errors
     /// [`ActionError::Invalid`] for a cursor that is not an identifier.
@@ -117,7 +117,7 @@ impl PageRequest {
         Ok(self.page(all, next))
     }
 
-    /// A page that the database has cut already; `next` is the cursor of the next page.
+    /// Returns a page that the database has already cut. `next` is the cursor of the next page.
     pub fn page<T>(self, entries: Vec<T>, next: Option<String>) -> ListPage<T> {
         let next = next.map(|cursor| {
             let mut query = form_urlencoded::Serializer::new(String::new());
@@ -129,7 +129,7 @@ impl PageRequest {
     }
 }
 
-/// The cursor behind an entry of a list that is ordered by time, and by identifier among entries of the same time.
+/// Returns the cursor after an entry of a list that is ordered by time, and by identifier at equal times.
 pub fn time_cursor(at: Time, id: impl Display) -> String {
     format!("{}-{id}", at.micros())
 }
@@ -143,20 +143,20 @@ pub struct ListPage<T> {
 }
 
 impl<T> ListPage<T> {
-    /// All entries that there are to show.
+    /// Returns a page with all entries.
     pub fn whole(entries: Vec<T>) -> Self {
         ListPage { entries, next: None }
     }
 
-    /// The same page with other entries.
+    /// Converts the entries of the page.
     pub fn map<U>(self, entry: impl FnMut(T) -> U) -> ListPage<U> {
         ListPage { entries: self.entries.into_iter().map(entry).collect(), next: self.next }
     }
 }
 
 impl<T> ListPage<T> {
-    /// The page as CSV with these columns, in a file that is called `name`; `cells` are the cells of an entry. The
-    /// next page is in the `Link` header as well.
+    /// Returns the page as a CSV file with these columns, called `name`. `cells` converts an entry. The `Link` header
+    /// names the next page as for JSON.
     pub fn csv<const N: usize>(
         self,
         name: &str,
@@ -199,13 +199,13 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
     use std::time::Duration;
 
-    /// The query of the next page, from the `Link` header.
+    /// Returns the query of the next page from the `Link` header.
     fn next(answer: &Answer) -> Option<String> {
         let link = answer.headers.get(LINK)?.to_str().unwrap();
         Some(link.strip_prefix("<?").unwrap().strip_suffix(">; rel=\"next\"").unwrap().to_owned())
     }
 
-    /// All entries of the list at `path`, read in pages of `limit`.
+    /// Returns all entries of the list at `path`, read in pages of `limit`.
     pub(crate) async fn followed(site: &Site, visitor: &Visitor, path: &str, limit: usize) -> Vec<Value> {
         let mut all = Vec::new();
         let given = path.split_once('?').map_or(String::new(), |(_, query)| format!("{query}&"));
@@ -226,7 +226,6 @@ pub(crate) mod tests {
         }
     }
 
-    /// The report on a node.
     fn node(url: &str) -> NodeState {
         NodeState {
             chain: "eth".into(),
@@ -280,7 +279,7 @@ pub(crate) mod tests {
         for number in 0..7 {
             let subscription = json!({"chain": "btc", "event_type": "health"});
             post(format!("{listened}/subscriptions"), subscription).await;
-            // Several events of one moment.
+            // Several events at the same time.
             let now = site.app.now();
             for _ in 0..2 {
                 let delivery = (DeliveryId(fresh_id(now)), DeliveryStatus::Delivered);

@@ -1,4 +1,4 @@
-//! The caller's account.
+//! JSON shapes of the caller's account.
 
 use crate::management::identity::password::Typed;
 use serde::{Deserialize, Serialize};
@@ -10,20 +10,20 @@ pub struct Me {
     /// The user's identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The tenant that the user belongs to; operators belong to none.
+    /// The user's tenant; null for operators.
     #[schema(format = "uuid")]
     pub tenant_id: Option<String>,
     /// The address to log in with.
     #[schema(example = "ada@example.com")]
     pub email: String,
-    /// A name, for people.
+    /// The display name.
     pub name: String,
     /// The user's role in the tenant, or `operator`.
     #[schema(example = "owner")]
     pub role: &'static str,
-    /// Whether the user is an operator.
+    /// True if the user is an operator.
     pub operator: bool,
-    /// Whether the address is confirmed. Until then no API key can be created.
+    /// True if the address is confirmed. Until then, no API key can be created.
     pub confirmed: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct Me {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rename {
-    /// A name, for people.
+    /// The display name.
     #[schema(max_length = 200)]
     pub name: String,
 }

@@ -1,4 +1,4 @@
-//! The members of the caller's tenant.
+//! JSON shapes of a tenant's members.
 
 use crate::management::shape::moment::Moment;
 use rpcgate_store::{Role, User};
@@ -15,13 +15,13 @@ pub struct MemberJson {
     /// The address to log in with.
     #[schema(example = "ada@example.com")]
     pub email: String,
-    /// A name, for people.
+    /// The display name.
     pub name: String,
     /// The member's role.
     pub role: Role,
-    /// Whether the address is confirmed.
+    /// True if the address is confirmed.
     pub confirmed: bool,
-    /// When the account was created.
+    /// The creation time of the account.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }

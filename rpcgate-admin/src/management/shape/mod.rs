@@ -1,5 +1,4 @@
-//! The shapes that the interfaces share: JSON objects, moments, lists with cursors, and CSV. The API answers with them,
-//! commands print them, and pages use some of them.
+//! JSON objects, times, paged lists and CSV that the API, commands and pages share.
 
 pub mod access_tokens;
 pub mod accounts;

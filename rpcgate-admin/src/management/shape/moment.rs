@@ -1,4 +1,5 @@
-//! Times on the wire: RFC 3339 in UTC, always to the millisecond, so that their texts have one width and sort like the times.
+//! Times on the wire: RFC 3339 in UTC, always to the millisecond, so that all texts have one width and sort like the
+//! times.
 
 use rpcgate_core::clock::Time;
 use serde::de::{Error, Unexpected, Visitor};
@@ -7,13 +8,13 @@ use std::fmt;
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 
-/// A time between the years 1970 and 9999. It is written in UTC as `YYYY-MM-DDTHH:MM:SS.mmmZ`, where what is less than a
-/// millisecond is cut off, and read with any offset.
+/// A time between the years 1970 and 9999. It is written in UTC as `YYYY-MM-DDTHH:MM:SS.mmmZ`, truncated to
+/// milliseconds, and read with any offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Moment(pub Time);
 
 impl Moment {
-    /// Parses RFC 3339 text; digits beyond the microsecond are dropped.
+    /// Parses RFC 3339 text. Digits beyond the microsecond are dropped.
     pub fn parse(text: &str) -> Option<Self> {
         let moment = OffsetDateTime::parse(text, &Rfc3339).ok()?;
         let micros = u64::try_from(moment.unix_timestamp_nanos() / 1_000).ok();
@@ -42,7 +43,7 @@ impl From<Time> for Moment {
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // There is no RFC 3339 text beyond the year 9999.
+        // RFC 3339 cannot express times after the year 9999.
         f.write_str(self.text().as_deref().unwrap_or("9999-12-31T23:59:59.999Z"))
     }
 }
@@ -74,7 +75,7 @@ impl<'de> Deserialize<'de> for Moment {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// `2026-11-19T14:26:25.000Z` as the day `19 Nov 2026` and the time `14:26:25`.
+/// Returns a time as `2026-11-19T14:26:25.000Z`, as the day `19 Nov 2026` and as the time `14:26:25`.
 pub(crate) fn parts(at: Time) -> (String, String, String) {
     let moment = Moment(Time::from_secs(at.secs())).to_string();
     let part = |from: usize, to: usize| moment.get(from..to).unwrap_or_default();
@@ -85,13 +86,13 @@ pub(crate) fn parts(at: Time) -> (String, String, String) {
     (moment, day, clock)
 }
 
-/// `19 Nov 2026, 14:26 UTC`.
+/// Formats a time as `19 Nov 2026, 14:26 UTC`.
 pub(crate) fn minute_text(at: Time) -> String {
     let (_, day, clock) = parts(at);
     format!("{day}, {} UTC", clock.get(..5).unwrap_or_default())
 }
 
-/// `19 Nov 2026`, in UTC.
+/// Formats a day in UTC as `19 Nov 2026`.
 pub(crate) fn day_text(at: Time) -> String {
     parts(at).1
 }

@@ -1,29 +1,29 @@
-//! What users want to be told of.
+//! JSON shapes of notification preferences.
 
 use rpcgate_store::NotificationKind;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How the caller is told of notifications of one kind.
+/// The delivery of one kind of notification to the caller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = NotificationPreference)]
 pub struct NotificationPreferenceJson {
     /// The kind.
     pub kind: NotificationKind,
-    /// Whether they are listed.
+    /// True if notifications of the kind are listed.
     pub shown: bool,
-    /// Whether they are mailed.
+    /// True if notifications of the kind are mailed.
     pub mail: bool,
 }
 
-/// A change of a preference; what is left out stays.
+/// A change to a preference. Fields that are left out stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateNotificationPreference {
     /// The kind.
     pub kind: NotificationKind,
-    /// Whether they are listed.
+    /// True to list notifications of the kind.
     pub shown: Option<bool>,
-    /// Whether they are mailed. Mails of the kind `account.security` cannot be switched off.
+    /// True to mail notifications of the kind. Mails of the kind `account.security` cannot be switched off.
     pub mail: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! Notifications.
+//! JSON shape of notifications.
 
 use crate::management::action::notifications::UserNotification;
 use crate::management::shape::moment::Moment;
@@ -18,19 +18,20 @@ pub struct NotificationJson {
     pub tenant_id: String,
     /// Its kind.
     pub kind: NotificationKind,
-    /// Its text, for people.
+    /// The message.
     pub message: String,
-    /// The beginning of the UTC day or minute that it is about, or when it was raised.
+    /// The start of the UTC day or minute that it is about, or the time at which it was raised.
     #[schema(value_type = String, format = DateTime)]
     pub since: Moment,
-    /// Requests of that day, or calls refused in that minute, when it was raised; null if it is not about usage.
+    /// The requests of that day, or the calls refused in that minute, when it was raised; null if it is not about
+    /// usage.
     pub requests: Option<u64>,
-    /// Requests that the plan allows all keys of the tenant in that day, or null.
+    /// The requests that the plan allows all keys of the tenant on that day, or null.
     pub requests_limit: Option<u64>,
-    /// When it was raised.
+    /// The time at which it was raised.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
-    /// When the calling user has read it, or null.
+    /// The time at which the calling user read it, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub read_at: Option<Moment>,
 }

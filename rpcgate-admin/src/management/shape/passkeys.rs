@@ -1,4 +1,4 @@
-//! The caller's passkeys, and logging in by one.
+//! JSON shapes of passkeys, and of logging in with one.
 
 use crate::management::action::passkeys::RegisteredPasskey;
 use crate::management::identity::passkey::StartedCeremony;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use std::fmt;
 use utoipa::ToSchema;
 
-/// The first half of a ceremony of a passkey.
+/// The first half of a passkey ceremony.
 #[derive(Clone, Serialize, ToSchema)]
 pub struct Ceremony {
-    /// The token for the second half. It can be used once, for five minutes.
+    /// The token for the second half. It can be used once, within five minutes.
     pub ceremony: String,
-    /// The argument for the browser's `navigator.credentials.create` or `get`, whose binary members are base64url
+    /// The argument for the browser's `navigator.credentials.create` or `get`. Its binary members are base64url
     /// (`PublicKeyCredential.parseCreationOptionsFromJSON`, `parseRequestOptionsFromJSON`).
     #[schema(value_type = Object)]
     pub options: Value,
@@ -43,10 +43,10 @@ pub struct PasskeyJson {
     /// The name that the caller gave it.
     #[schema(example = "Ada's telephone")]
     pub name: String,
-    /// When it was registered.
+    /// The time of registration.
     #[schema(value_type = String, format = "date-time")]
     pub created_at: Moment,
-    /// When it was last used.
+    /// The time of the last use, or null.
     #[schema(value_type = Option<String>, format = "date-time")]
     pub used_at: Option<Moment>,
 }
@@ -62,9 +62,9 @@ impl From<StoredPasskey> for PasskeyJson {
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FinishRegistration {
-    /// The token of the first half.
+    /// The token from the first half.
     pub ceremony: String,
-    /// What the browser has returned (`PublicKeyCredential.toJSON`).
+    /// The browser's result (`PublicKeyCredential.toJSON`).
     #[schema(value_type = Object)]
     pub credential: Value,
     /// A name for the passkey, at most 200 characters.
@@ -78,12 +78,12 @@ impl fmt::Debug for FinishRegistration {
     }
 }
 
-/// A passkey that was registered.
+/// A registered passkey.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AddedPasskey {
     /// The passkey.
     pub passkey: PasskeyJson,
-    /// Ten recovery codes, which are not shown again, if this is the caller's first factor.
+    /// Ten recovery codes if this is the caller's first factor. They are not shown again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_codes: Option<Vec<String>>,
 }
@@ -99,7 +99,7 @@ impl From<RegisteredPasskey> for AddedPasskey {
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartLogIn {
-    /// The token of a log-in that waits for a second factor. Without it the passkey logs its user in alone.
+    /// The token of a log-in that waits for a second factor. Without it, the passkey alone logs its user in.
     #[serde(default)]
     pub mfa_token: Option<String>,
 }
@@ -110,13 +110,13 @@ impl fmt::Debug for StartLogIn {
     }
 }
 
-/// The second half of a ceremony in which a passkey was asked for.
+/// The second half of a ceremony that asked for a passkey.
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FinishLogIn {
-    /// The token of the first half.
+    /// The token from the first half.
     pub ceremony: String,
-    /// What the browser has returned (`PublicKeyCredential.toJSON`).
+    /// The browser's result (`PublicKeyCredential.toJSON`).
     #[schema(value_type = Object)]
     pub credential: Value,
 }

@@ -1,4 +1,4 @@
-//! A change to some of the figures of a plan.
+//! JSON shape of a change to a plan.
 
 use crate::management::action;
 use crate::management::error::ActionError;
@@ -13,19 +13,19 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 #[schema(as = PlanChange)]
 pub struct PlanChangeJson {
-    /// Requests a key may make in a UTC minute.
+    /// Requests a key may make per UTC minute.
     #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_minute: Option<u64>,
-    /// Requests a key may make in a UTC hour.
+    /// Requests a key may make per UTC hour.
     #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_hour: Option<u64>,
-    /// Requests a key may make in a UTC day.
+    /// Requests a key may make per UTC day.
     #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_day: Option<u64>,
-    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    /// Heavy calls a project may make per UTC minute, at each gateway.
     #[schema(maximum = 1_000_000_000_000_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heavy_per_minute: Option<u64>,
@@ -33,41 +33,41 @@ pub struct PlanChangeJson {
     #[schema(minimum = 0, maximum = 1000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_per_cu: Option<f64>,
-    /// WebSocket streams a project may have open, at each gateway. Open ones beyond that stay.
+    /// WebSocket streams a project may have open at each gateway. Open ones beyond the limit stay.
     #[schema(maximum = 1_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ws_connections: Option<u32>,
-    /// WebSocket streams a key may have open, at each gateway; as many as its project may unless this is set, and never
-    /// more. Open ones beyond that stay.
+    /// WebSocket streams a key may have open at each gateway. The default and the maximum are the project's
+    /// limit. Open ones beyond the limit stay.
     #[schema(maximum = 1_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ws_connections_per_key: Option<u32>,
-    /// Projects of a tenant, at most. Existing ones beyond that stay.
+    /// The maximum number of projects of a tenant. Existing ones beyond the limit stay.
     #[schema(maximum = 1_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub projects: Option<u32>,
-    /// Usable keys of a project, at most. Existing ones beyond that stay.
+    /// The maximum number of usable keys of a project. Existing ones beyond the limit stay.
     #[schema(maximum = 1_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys_per_project: Option<u32>,
-    /// Members of a tenant, at most. Existing ones beyond that stay.
+    /// The maximum number of members of a tenant. Existing ones beyond the limit stay.
     #[schema(maximum = 1_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<u32>,
-    /// Webhooks of a project, at most. Existing ones beyond that stay.
+    /// The maximum number of webhooks of a project. Existing ones beyond the limit stay.
     #[schema(maximum = 1_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhooks_per_project: Option<u32>,
-    /// Subscriptions of a webhook, at most. Existing ones beyond that stay.
+    /// The maximum number of subscriptions of a webhook. Existing ones beyond the limit stay.
     #[schema(maximum = 1_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subscriptions_per_webhook: Option<u32>,
-    /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own; 0 refuses every call
-    /// that costs units. This field and those below apply only to the four built-in plans.
+    /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own; 0 refuses every
+    /// call that costs units. This field and those below apply only to the four built-in plans.
     #[schema(maximum = 9_223_372_036_854_775_807_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cu_per_day: Option<u64>,
-    /// Compute Units of a project in a month: recorded, not enforced.
+    /// Compute Units of a project in a month. Recorded, not enforced.
     #[schema(maximum = 9_223_372_036_854_775_807_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cu_per_month: Option<u64>,
@@ -75,24 +75,24 @@ pub struct PlanChangeJson {
     #[schema(maximum = 9_223_372_036_854_775_807_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rps_limit: Option<u64>,
-    /// The fee for a month, in cents.
+    /// The fee per month, in cents.
     #[schema(maximum = 100_000_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monthly_fee_cents: Option<u64>,
-    /// When the change takes effect, at most 366 days ahead; now by default. A time in the past is refused. Only for one of
-    /// the four plans.
+    /// The time at which the change takes effect, at most 366 days ahead; now by default. A time in the past is
+    /// refused. Only for a built-in plan.
     #[schema(value_type = Option<String>, format = DateTime)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Moment>,
 }
 
 impl PlanChangeJson {
-    /// Whether it gives nothing.
+    /// Reports whether all fields are left out.
     pub fn is_empty(&self) -> bool {
         *self == PlanChangeJson::default()
     }
 
-    /// The figures that it gives.
+    /// Returns the change.
     ///
     /// # Errors
     /// [`ActionError::Invalid`] for an invalid price.

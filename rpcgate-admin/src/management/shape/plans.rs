@@ -1,4 +1,4 @@
-//! Plans.
+//! JSON shape of plans.
 
 use crate::management::action::plans::ListedPlan;
 use serde::Serialize;
@@ -8,28 +8,28 @@ use utoipa::ToSchema;
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = Plan)]
 pub struct PlanJson {
-    /// Its name: free, standard, premium, enterprise, or that of a plan of the operator's own.
+    /// Its name: free, standard, premium, enterprise, or the name of a custom plan.
     #[schema(example = "standard")]
     pub name: String,
-    /// The same, or which of the four a plan of the operator's own is based on.
+    /// The built-in plan, or the base of a custom plan.
     #[schema(example = "standard")]
     pub tier: &'static str,
-    /// Requests a key may make in a UTC minute.
+    /// Requests a key may make per UTC minute.
     pub per_minute: u64,
-    /// Requests a key may make in a UTC hour.
+    /// Requests a key may make per UTC hour.
     pub per_hour: u64,
-    /// Requests a key may make in a UTC day.
+    /// Requests a key may make per UTC day.
     pub per_day: u64,
     /// Price of a Compute Unit in US dollars.
     #[schema(example = 0.001)]
     pub price_per_cu: f64,
     /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own.
     pub cu_per_day: u64,
-    /// Recorded, not enforced; or null.
+    /// Compute Units of a project in a month, or null. Recorded, not enforced.
     pub cu_per_month: Option<u64>,
     /// Requests per second over all keys of a project that has no quota of its own, or null.
     pub rps_limit: Option<u64>,
-    /// The fee for a month, in cents.
+    /// The fee per month, in cents.
     pub monthly_fee_cents: u64,
 }
 

@@ -1,26 +1,26 @@
-//! Projects.
+//! JSON shapes of projects.
 
 use crate::management::shape::moment::Moment;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A project, the unit of metering: it has API keys, a quota and method lists.
+/// A project, the unit of metering. It has API keys, a quota and method lists.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Project)]
 pub struct ProjectJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The tenant it belongs to.
+    /// Its tenant.
     #[schema(format = "uuid")]
     pub tenant_id: String,
     /// Its name.
     pub name: String,
-    /// If not empty, only these methods are allowed.
+    /// The only allowed methods, if not empty.
     pub allowed_methods: Vec<String>,
-    /// These methods are never allowed.
+    /// The methods that are never allowed.
     pub blocked_methods: Vec<String>,
-    /// When it was created.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
@@ -55,7 +55,7 @@ pub struct ProjectChangeJson {
     /// Its name, at most 200 characters.
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
-    /// The only methods that are allowed, at most 200; an empty list allows all.
+    /// The only allowed methods, at most 200; an empty list allows all.
     #[schema(max_items = 200)]
     pub allowed_methods: Option<Vec<String>>,
     /// The methods that are never allowed, at most 200.

@@ -1,4 +1,4 @@
-//! Proofs: the password or a second factor, given again in a session.
+//! JSON shape of a proof: the password or a second factor, given again in a session.
 
 use crate::management::action::factors::GivenFactor;
 use crate::management::action::step_up::GivenProof;
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use std::fmt;
 use utoipa::ToSchema;
 
-/// A proof, in one of its forms. In a request that needs one it can be left out if the session has one that is not older
-/// than ten minutes.
+/// A proof, in one of its forms. A request that needs one can leave it out if the session has a proof from the last ten
+/// minutes.
 #[derive(Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GiveProof {
@@ -26,7 +26,7 @@ pub struct GiveProof {
     #[schema(example = "0123-4567-89ab-cdef")]
     #[serde(default)]
     pub recovery_code: Option<String>,
-    /// A passkey, which `POST /auth/passkeys/factor/start` asks for.
+    /// A passkey, for which `POST /auth/passkeys/factor/start` asks.
     #[serde(default)]
     pub passkey: Option<GivePasskey>,
 }
@@ -38,7 +38,7 @@ impl fmt::Debug for GiveProof {
 }
 
 impl GiveProof {
-    /// The password and the factor that are given.
+    /// Returns the password and the factor, if given.
     ///
     /// # Errors
     /// [`ActionError::Invalid`] if several factors are given.
@@ -47,7 +47,7 @@ impl GiveProof {
         Ok((self.current_password, factor.given_if_any()?))
     }
 
-    /// The proof, if one is given: the factor rather than the password.
+    /// Returns the proof, if one is given. A factor takes precedence over the password.
     ///
     /// # Errors
     /// [`ActionError::Invalid`] if several factors are given.

@@ -1,4 +1,4 @@
-//! Resets of forgotten passwords.
+//! JSON shapes of resets of forgotten passwords.
 
 use crate::management::identity::password::Typed;
 use serde::Deserialize;
@@ -18,17 +18,17 @@ pub struct Forgot {
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reset {
-    /// The token in the link.
+    /// The token from the link.
     pub token: String,
     /// The new password, at least 10 characters.
     #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
     pub password: Typed,
-    /// Whether second factors that were added in the last seven days stay. By default they are removed, because a thief
+    /// True to keep second factors that were added in the last seven days. By default they are removed, because a thief
     /// may have added them.
     #[serde(default)]
     pub keep_factors: bool,
-    /// Whether the open invitations that the user made stay. By default they are withdrawn, because a thief may have invited
-    /// an address of their own.
+    /// True to keep the open invitations that the user made. By default they are withdrawn, because a thief may have
+    /// invited an address of their own.
     #[serde(default)]
     pub keep_invitations: bool,
 }

@@ -1,4 +1,4 @@
-//! The roles that a member of a tenant can have.
+//! JSON shape of the roles of a tenant's members.
 
 use crate::management::identity::role::{self, Permission, Role};
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub struct RoleJson {
     /// Its name.
     #[schema(example = "developer")]
     pub name: &'static str,
-    /// Its description, for people.
+    /// Its description.
     pub description: &'static str,
     /// Its permissions.
     pub permissions: Vec<&'static str>,

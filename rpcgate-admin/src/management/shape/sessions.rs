@@ -1,4 +1,4 @@
-//! Logging in, logging out, and refreshing tokens.
+//! JSON shapes of log-ins, tokens and sessions.
 
 use crate::management::access;
 use crate::management::action::sessions::{LogIn, PendingLogIn, SessionTokens};
@@ -30,7 +30,7 @@ pub struct LoggedIn {
     pub token: String,
     /// The refresh token, which can be used once.
     pub refresh_token: String,
-    /// Seconds for which the access token is valid.
+    /// The seconds for which the access token is valid.
     #[schema(example = 900)]
     pub expires_in: u64,
 }
@@ -57,9 +57,9 @@ pub struct FactorNeeded {
     /// Always true.
     #[schema(example = true)]
     pub mfa_required: bool,
-    /// The token with which the log-in is completed, once. It is valid for nothing else.
+    /// The token that completes the log-in, once. It is valid for nothing else.
     pub mfa_token: String,
-    /// Seconds for which the token is valid.
+    /// The seconds for which the token is valid.
     #[schema(example = 300)]
     pub expires_in: u64,
     /// The factors that the user can give.
@@ -106,7 +106,7 @@ impl FactorMethod {
     }
 }
 
-/// The answer to the right password.
+/// The response to a correct password.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum LogInAnswer {
@@ -129,7 +129,7 @@ impl From<LogIn> for LogInAnswer {
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Refresh {
-    /// The refresh token that was issued last.
+    /// The newest refresh token.
     pub refresh_token: String,
 }
 
@@ -146,13 +146,13 @@ pub struct SessionJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// When the user logged in.
+    /// The time of the log-in.
     #[schema(value_type = String, format = "date-time")]
     pub created_at: Moment,
-    /// When it was last used, to five minutes.
+    /// The time of the last use, to five minutes.
     #[schema(value_type = String, format = "date-time")]
     pub seen_at: Moment,
-    /// When it expires, unless it is renewed before.
+    /// The expiry time, unless the session is renewed before.
     #[schema(value_type = String, format = "date-time")]
     pub expires_at: Moment,
     /// The client's address at the log-in.
@@ -167,11 +167,11 @@ pub struct SessionJson {
     /// The client's address at the last use.
     #[schema(example = "192.0.2.1")]
     pub seen_address: String,
-    /// What the user logged in with: `password`, `password+totp`, `password+recovery_code`, `password+passkey` or
+    /// The method of the log-in: `password`, `password+totp`, `password+recovery_code`, `password+passkey` or
     /// `passkey`.
     #[schema(example = "password+totp")]
     pub method: &'static str,
-    /// Whether it is the session of this request.
+    /// True for the session of this request.
     pub current: bool,
 }
 

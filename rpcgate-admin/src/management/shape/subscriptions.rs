@@ -1,4 +1,4 @@
-//! Subscriptions of webhook endpoints.
+//! JSON shapes of subscriptions of webhook endpoints.
 
 use crate::management::shape::moment::Moment;
 use rpcgate_core::event;
@@ -13,13 +13,13 @@ use utoipa::ToSchema;
 pub enum EventTypeJson {
     /// A new block.
     NewBlock,
-    /// Something that involves an address.
+    /// Activity of an address.
     AddressActivity,
     /// A transfer of a token.
     TokenTransfer,
     /// An event of a smart contract.
     ContractEvent,
-    /// The chain's nodes are fit again, or no longer.
+    /// A change of the chain's health: whether any node answers and is not behind.
     Health,
 }
 
@@ -54,7 +54,7 @@ pub struct SubscriptionJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The endpoint that gets the events.
+    /// The endpoint that receives the events.
     #[schema(format = "uuid")]
     pub webhook_id: String,
     /// The path of the chain.
@@ -62,12 +62,12 @@ pub struct SubscriptionJson {
     pub chain: String,
     /// The type of the events.
     pub event_type: EventTypeJson,
-    /// What the data of an event must have, or null.
+    /// The values that the data of an event must have, or null.
     #[schema(value_type = Option<Object>)]
     pub filter: Option<Map<String, Value>>,
-    /// The number of blocks above an event's own that must be there before it is delivered.
+    /// The number of later blocks that must exist before an event is delivered.
     pub confirmations: u32,
-    /// When it was created.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
@@ -96,12 +96,12 @@ pub struct NewSubscriptionJson {
     pub chain: String,
     /// The type of the events.
     pub event_type: EventTypeJson,
-    /// What the data of an event must have: each member of this object must equal the member of the same name in the
-    /// event's innermost `data`, or else in the `data` around it. At most 16 members, which are texts, numbers or
-    /// booleans. By default all events of the type match.
+    /// The values that the data of an event must have. Each member of this object must equal the member of the same
+    /// name in the event's innermost `data`, or else in the `data` around it. At most 16 members, which are texts,
+    /// numbers or booleans. By default all events of the type match.
     #[schema(value_type = Option<Object>, example = json!({"address": "0x00000000219ab540356cbb839cbe05303d7705fa"}))]
     pub filter: Option<Map<String, Value>>,
-    /// The number of blocks above an event's own that must be there before it is delivered; 0 by default.
+    /// The number of later blocks that must exist before an event is delivered; 0 by default.
     #[schema(maximum = 1000)]
     pub confirmations: Option<u32>,
 }

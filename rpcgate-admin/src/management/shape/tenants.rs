@@ -1,4 +1,4 @@
-//! The caller's tenant.
+//! JSON shapes of tenants.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -10,7 +10,7 @@ use rpcgate_core::plan;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The name of a plan.
+/// The name of a built-in plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Tier)]
@@ -47,17 +47,17 @@ impl From<TierJson> for plan::Tier {
     }
 }
 
-/// Whether the calls of a tenant are served.
+/// The status of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TenantStatus {
-    /// They are served.
+    /// Its calls are served.
     Active,
-    /// They are refused with 402. Its keys are kept.
+    /// Its calls are refused with 402. Its keys are kept.
     Suspended,
 }
 
-/// An organisation, which pays for its usage.
+/// An organisation that pays for its usage.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Tenant)]
 pub struct TenantJson {
@@ -69,17 +69,17 @@ pub struct TenantJson {
     /// The name of its plan.
     #[schema(example = "standard")]
     pub plan: String,
-    /// The same, or which of the four a plan of the operator's own is based on.
+    /// The built-in plan, or the base of a custom plan.
     pub tier: TierJson,
-    /// Whether its calls are served.
+    /// Its status.
     pub status: TenantStatus,
-    /// When it was created.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
 
 impl TenantJson {
-    /// A tenant, whose plan has one of these names.
+    /// Returns a tenant, with the name of its plan from `names`.
     pub fn of(tenant: rpcgate_store::Tenant, names: &PlanNames) -> Self {
         TenantJson {
             id: tenant.id.to_string(),
@@ -91,7 +91,7 @@ impl TenantJson {
         }
     }
 
-    /// A tenant with the name of its plan.
+    /// Returns a tenant with the name of its plan.
     ///
     /// # Errors
     /// [`ActionError::Unavailable`].
@@ -100,14 +100,14 @@ impl TenantJson {
     }
 }
 
-/// A tenant with what invoices say about it.
+/// A tenant with its details for invoices.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = TenantProfile)]
 pub struct TenantProfileJson {
     /// The tenant.
     #[serde(flatten)]
     pub tenant: TenantJson,
-    /// Its name on invoices, or null if that is its name.
+    /// Its name on invoices; null if it is the tenant's name.
     pub billing_name: Option<String>,
     /// The lines of its address on invoices.
     pub billing_address: Vec<String>,
@@ -116,7 +116,7 @@ pub struct TenantProfileJson {
 }
 
 impl TenantProfileJson {
-    /// A tenant with what invoices say about it.
+    /// Returns a tenant with its details for invoices.
     pub fn of(tenant: TenantJson, party: rpcgate_store::BillingParty) -> Self {
         let rpcgate_store::BillingParty { name, address, tax_id } = party;
         TenantProfileJson { tenant, billing_name: name, billing_address: address, billing_tax_id: tax_id }
@@ -139,10 +139,10 @@ pub struct TenantProfileChange {
     /// Its name, at most 200 characters.
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
-    /// Its name on invoices, at most 200 characters; an empty text for its name.
+    /// Its name on invoices, at most 200 characters; an empty text for the tenant's name.
     #[schema(max_length = 200)]
     pub billing_name: Option<String>,
-    /// The lines of its address on invoices, at most 10 of at most 200 characters.
+    /// The lines of its address on invoices: at most 10 of at most 200 characters each.
     #[schema(max_items = 10)]
     pub billing_address: Option<Vec<String>>,
     /// Its tax number on invoices, at most 200 characters; an empty text removes it.

@@ -1,4 +1,4 @@
-//! Files that are attached to support tickets.
+//! JSON shapes of files attached to support tickets, and their download.
 
 use crate::management::action;
 use crate::management::app_state::AppState;
@@ -17,20 +17,20 @@ use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What a file is, as its content tells.
+/// The kind of a file, detected from its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = AttachmentKind)]
 pub enum AttachmentKindJson {
-    /// A picture in the Portable Network Graphics format.
+    /// A PNG image.
     Png,
-    /// A photograph.
+    /// A JPEG image.
     Jpeg,
-    /// A picture in the Graphics Interchange Format.
+    /// A GIF image.
     Gif,
-    /// A picture in the WebP format.
+    /// A WebP image.
     Webp,
-    /// A document in the Portable Document Format.
+    /// A PDF document.
     Pdf,
     /// A ZIP archive.
     Zip,
@@ -42,15 +42,15 @@ pub enum AttachmentKindJson {
     Xz,
     /// A file compressed by Zstandard.
     Zstd,
-    /// An archive of tar.
+    /// A tar archive.
     Tar,
-    /// An archive of 7-Zip.
+    /// A 7-Zip archive.
     SevenZip,
     /// A packet capture (pcap or pcapng).
     Capture,
     /// Text in UTF-8.
     Text,
-    /// Text in a coding of one byte for each character.
+    /// Text in a single-byte encoding.
     ByteText,
 }
 
@@ -76,31 +76,31 @@ impl From<rpcgate_store::AttachmentKind> for AttachmentKindJson {
     }
 }
 
-/// A file that is attached to a ticket.
+/// A file attached to a ticket.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = TicketAttachment)]
 pub struct TicketAttachmentJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// Who attached it.
+    /// The kind of author.
     pub author: CommentAuthor,
-    /// The user who attached it; null for an operator, whom members do not see.
+    /// The user who attached it; null for an operator, whose identity members do not see.
     #[schema(format = "uuid")]
     pub user_id: Option<String>,
-    /// Its name, with an extension that belongs to its kind.
+    /// Its name, with an extension that fits its kind.
     pub name: String,
-    /// What it is.
+    /// The kind of the file.
     pub kind: AttachmentKindJson,
     /// Its length in bytes.
     pub bytes: u64,
-    /// When it was attached.
+    /// The time at which it was attached.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
 
 impl TicketAttachmentJson {
-    /// A file as operators see it.
+    /// Returns a file as operators see it.
     pub(crate) fn for_operators(file: TicketAttachment) -> Self {
         let user_id = Some(file.user.to_string());
         TicketAttachmentJson { user_id, ..TicketAttachmentJson::from(file) }
@@ -108,7 +108,7 @@ impl TicketAttachmentJson {
 }
 
 impl From<TicketAttachment> for TicketAttachmentJson {
-    /// A file as members see it.
+    /// Returns a file as members see it.
     fn from(file: TicketAttachment) -> Self {
         TicketAttachmentJson {
             id: file.id.to_string(),
@@ -127,8 +127,8 @@ impl From<TicketAttachment> for TicketAttachmentJson {
 #[schema(value_type = String, format = Binary)]
 pub struct FileContent(pub Vec<u8>);
 
-/// The response that makes a client save `file`. The content follows in parts as the client takes it, so that few of
-/// its bytes are in memory at a time. A part that cannot be read breaks the response off.
+/// Returns the response that makes a client save `file`. The content is sent in parts as the client reads it, so that
+/// little of it is in memory. A part that cannot be read aborts the response.
 pub(crate) async fn download(app: Arc<AppState>, file: TicketAttachment) -> Result<Response, ActionError> {
     let disposition = HeaderValue::try_from(disposition(&file.name))
         .map_err(|_| ActionError::Broken("the name of a file is no header".into()))?;
@@ -136,10 +136,11 @@ pub(crate) async fn download(app: Arc<AppState>, file: TicketAttachment) -> Resu
         (CONTENT_TYPE, HeaderValue::from_static(media_type(file.kind))),
         (CONTENT_DISPOSITION, disposition),
         (CONTENT_LENGTH, HeaderValue::from(file.bytes)),
-        // For a browser that shows it nevertheless.
+        // A browser might show the file nevertheless.
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox")),
     ];
-    // A database that is away is still an error of this request, not of the connection.
+    // The first part is read here, so that an unreachable database is an error of this request and not of the
+    // connection.
     let first = action::ticket_attachments::part(&app, &file, 0).await?;
     let (chunks, read) = (file.chunks(), Some(first));
     let parts = stream::try_unfold((app, file, 0, read), move |(app, file, position, read)| async move {

@@ -1,10 +1,10 @@
-//! Comments on support tickets.
+//! JSON shapes of comments on support tickets.
 
 use crate::management::shape::moment::Moment;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Who wrote a comment.
+/// The kind of author of a comment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CommentAuthor {
@@ -15,7 +15,6 @@ pub enum CommentAuthor {
 }
 
 impl CommentAuthor {
-    /// The author.
     pub(crate) fn of(by_operator: bool) -> Self {
         if by_operator { CommentAuthor::Operator } else { CommentAuthor::Member }
     }
@@ -28,14 +27,14 @@ pub struct TicketCommentJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// Who wrote it.
+    /// The kind of author.
     pub author: CommentAuthor,
     /// The member who wrote it; null for an operator.
     #[schema(format = "uuid")]
     pub user_id: Option<String>,
     /// The text.
     pub text: String,
-    /// When it was written.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }

@@ -1,24 +1,24 @@
-//! Support tickets.
+//! JSON shapes of support tickets.
 
 use crate::management::shape::moment::Moment;
 use crate::management::shape::tenants::TierJson;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a ticket is about.
+/// The category of a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = TicketCategory)]
 pub enum TicketCategoryJson {
     /// A question about the service.
     Question,
-    /// Something does not work.
+    /// Something that does not work.
     Problem,
     /// Bills and payments.
     Billing,
     /// The account, its members and their log-ins.
     Account,
-    /// A request for another plan, which the ticket is linked to.
+    /// A request for another plan, to which the ticket is linked.
     LimitIncrease,
     /// Anything else.
     Other,
@@ -59,7 +59,7 @@ pub enum TicketStatusJson {
     Open,
     /// It is answered and waits for the tenant.
     Answered,
-    /// It is done.
+    /// It is closed.
     Closed,
 }
 
@@ -83,7 +83,7 @@ impl From<TicketStatusJson> for rpcgate_store::TicketStatus {
     }
 }
 
-/// How satisfied the tenant is with the support on a ticket.
+/// A tenant's rating of the support on a ticket.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Satisfaction)]
 pub struct SatisfactionJson {
@@ -92,7 +92,7 @@ pub struct SatisfactionJson {
     pub rating: u8,
     /// The reason, or null.
     pub text: Option<String>,
-    /// When it was given.
+    /// The time of the rating.
     #[schema(value_type = String, format = DateTime)]
     pub rated_at: Moment,
 }
@@ -104,32 +104,32 @@ pub struct TicketJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The tenant whose ticket it is.
+    /// Its tenant.
     #[schema(format = "uuid")]
     pub tenant_id: String,
     /// The user who wrote it.
     #[schema(format = "uuid")]
     pub user_id: String,
-    /// What it is about.
+    /// Its category.
     pub category: TicketCategoryJson,
     /// Its status.
     pub status: TicketStatusJson,
-    /// One line.
+    /// The subject, one line.
     pub subject: String,
     /// The text.
     pub text: String,
-    /// The request for another plan to which it is linked, or null.
+    /// The linked request for another plan, or null.
     #[schema(format = "uuid")]
     pub limit_request_id: Option<String>,
-    /// The tenant's satisfaction, or null.
+    /// The tenant's rating, or null.
     pub csat: Option<SatisfactionJson>,
-    /// When it was created.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
-    /// When its status, its comments or its files last changed.
+    /// The time of the last change to its status, comments or files.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Moment,
-    /// When it was closed, or null.
+    /// The time at which it was closed, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub closed_at: Option<Moment>,
 }
@@ -162,23 +162,24 @@ impl From<rpcgate_store::SupportTicket> for TicketJson {
 #[serde(deny_unknown_fields)]
 #[schema(as = NewTicket)]
 pub struct NewTicketJson {
-    /// What it is about.
+    /// Its category.
     pub category: TicketCategoryJson,
-    /// One line, at most 200 characters.
+    /// The subject, one line of at most 200 characters.
     #[schema(min_length = 1, max_length = 200)]
     pub subject: String,
     /// The text, at most 5,000 characters.
     #[schema(min_length = 1, max_length = 5000)]
     pub text: String,
-    /// Only for the category `limit_increase`: the requested plan, for which a limit request is made unless one is
-    /// pending already. May be left out while one is pending.
+    /// Only for the category `limit_increase`: the requested built-in plan. A limit request is created for it unless
+    /// one is pending. May be left out while one is pending.
     pub requested_tier: Option<TierJson>,
-    /// The same, by the name of a plan that `GET /plans` lists, or the identifier of one of the operator's own.
+    /// The requested plan as an alternative to `requested_tier`: a name from `GET /plans`, or the identifier of a
+    /// custom plan.
     #[schema(max_length = 40)]
     pub requested_plan: Option<String>,
 }
 
-/// How satisfied the tenant is.
+/// A tenant's rating of the support on a ticket.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSatisfaction {

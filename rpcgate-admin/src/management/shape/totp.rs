@@ -1,4 +1,4 @@
-//! The caller's authenticator app.
+//! JSON shapes of the caller's authenticator app.
 
 use crate::management::action::totp::OfferedTotp;
 use crate::management::identity::password::Typed;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Serialize, ToSchema)]
 #[schema(as = TotpSecret)]
 pub struct TotpSecretJson {
-    /// The secret, to be typed into an app: base32. Its codes have 6 digits, change every 30 seconds, and use SHA-1.
+    /// The secret in base32, for typing into an app. Codes have 6 digits, change every 30 seconds, and use SHA-1.
     #[schema(example = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP")]
     pub secret: String,
     /// The secret as an `otpauth` URI, for an app on the same device.
@@ -19,7 +19,7 @@ pub struct TotpSecretJson {
         example = "otpauth://totp/rpcgate:ada%40example.com?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=rpcgate"
     )]
     pub uri: String,
-    /// The URI as a QR code: an SVG image.
+    /// The URI as a QR code, an SVG image.
     pub qr_svg: String,
 }
 

@@ -1,4 +1,4 @@
-//! Webhook endpoints.
+//! JSON shapes of webhook endpoints.
 
 use crate::management::identity::webhook_secret::WebhookSecret;
 use crate::management::shape::moment::Moment;
@@ -14,28 +14,28 @@ pub struct WebhookJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The project that it belongs to.
+    /// Its project.
     #[schema(format = "uuid")]
     pub project_id: String,
-    /// Where deliveries go.
+    /// The URL that receives deliveries.
     pub url: String,
-    /// Whether events are delivered.
+    /// True if events are delivered.
     pub active: bool,
-    /// Whether deliveries have the headers of Standard Webhooks too.
+    /// True if deliveries also have the headers of Standard Webhooks.
     pub standard_headers: bool,
-    /// Until when the old secret signs beside the new one, or null.
+    /// The time until which the old secret signs in addition to the new one, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub secret_overlap_until: Option<Moment>,
-    /// Since when no delivery has succeeded, or null while the last one did.
+    /// The time since which no delivery has succeeded; null if the last one did.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub failing_since: Option<Moment>,
-    /// When it was switched off because its deliveries had failed for too long, or null.
+    /// The time at which it was switched off because its deliveries had failed for too long, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub disabled_at: Option<Moment>,
-    /// When it was created.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
-    /// When it was last changed.
+    /// The time of the last change.
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Moment,
 }
@@ -61,7 +61,7 @@ impl WebhookJson {
 /// A webhook endpoint with its new secret.
 #[derive(Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct WebhookWithSecret {
-    /// The secret that signs deliveries. It is shown only this once.
+    /// The secret that signs deliveries. It is shown only once.
     #[schema(pattern = "^whsec_[0-9a-f]{64}$")]
     pub secret: String,
     /// The endpoint.
@@ -86,10 +86,10 @@ impl fmt::Debug for WebhookWithSecret {
 #[serde(deny_unknown_fields)]
 #[schema(as = NewWebhook)]
 pub struct NewWebhookJson {
-    /// Where deliveries go: an absolute URL with http or https, without user name, password and fragment.
+    /// The URL that receives deliveries: absolute, with http or https, without user name, password and fragment.
     #[schema(max_length = 2048, example = "https://hooks.example.com/rpcgate")]
     pub url: String,
-    /// Whether deliveries have the headers of Standard Webhooks too; false by default.
+    /// True to send the headers of Standard Webhooks too; false by default.
     pub standard_headers: Option<bool>,
 }
 
@@ -98,37 +98,37 @@ pub struct NewWebhookJson {
 #[serde(deny_unknown_fields)]
 #[schema(as = WebhookChange)]
 pub struct WebhookChangeJson {
-    /// Where deliveries go.
+    /// The URL that receives deliveries.
     #[schema(max_length = 2048)]
     pub url: Option<String>,
-    /// Whether events are delivered. What was not delivered before is still due when it is switched on again.
+    /// True to deliver events. Undelivered events are still due when it is switched on again.
     pub active: Option<bool>,
-    /// Whether deliveries have the headers of Standard Webhooks too.
+    /// True to send the headers of Standard Webhooks too.
     pub standard_headers: Option<bool>,
 }
 
-/// How a secret is replaced.
+/// The replacement of a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretReplacement {
-    /// For how many hours the old secret signs beside the new one; by default the new one signs alone at once.
+    /// The hours for which the old secret signs in addition to the new one; by default the new one signs alone at once.
     #[schema(maximum = 72)]
     pub overlap_hours: Option<u32>,
 }
 
-/// What to send again.
+/// The time range of the events to send again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayRange {
-    /// Events that were stored at this time or later,
+    /// Events that were stored at this time or later.
     #[schema(value_type = String, format = DateTime)]
     pub from: Moment,
-    /// and before this time.
+    /// Events that were stored before this time.
     #[schema(value_type = String, format = DateTime)]
     pub to: Moment,
 }
 
-/// What is sent again.
+/// The result of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub struct ReplayStarted {
     /// The number of new deliveries.

@@ -1,4 +1,4 @@
-//! Switches of chains, and their caches.
+//! JSON shape of the switch of a chain.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -7,6 +7,6 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChainSwitch {
-    /// Whether it is on.
+    /// True if it is on.
     pub enabled: bool,
 }

@@ -1,4 +1,4 @@
-//! Versions of configurations and of operators' settings.
+//! JSON shapes of versions of configurations and of operators' settings.
 
 use crate::management::action::operator::config_versions::{ListedVersion, VersionChanges};
 use crate::management::shape::moment::Moment;
@@ -6,32 +6,32 @@ use rpcgate_config::ChangedSetting;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Changed settings that an entry of the list names, at most.
+/// The maximum number of changed settings that a list entry names.
 pub(crate) const MAX_NAMED: usize = 20;
 
-/// A version of a configuration, or of the settings of operators.
+/// A version of a configuration or of operators' settings.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = ConfigVersion)]
 pub struct ConfigVersionJson {
     /// Its number.
     pub number: u64,
-    /// When it was accepted.
+    /// The time at which it was accepted.
     #[schema(value_type = String, format = "date-time")]
     pub at: Moment,
-    /// What it is about: `settings` of operators that concern everybody, agreements with a `tenant`, the configuration of a
+    /// The subject: the operators' global `settings`, the agreements with a `tenant`, or the configuration of a
     /// `gateway` or of the `management` side.
     #[schema(example = "settings")]
     pub source: String,
-    /// Which of them: the tenant, the gateway, or the file of the management side; or empty.
+    /// The tenant, the gateway, or the file of the management side; or empty.
     pub place: String,
-    /// The machine of the program, or empty.
+    /// The host of the program, or empty.
     pub host: String,
-    /// Who made it: an operator and the address, the account at a command line, or the file of a program.
+    /// The author: an operator and the address, the account at a command line, or the file of a program.
     pub who: String,
-    /// The operator who made it, if one did.
+    /// The operator who made it, if any.
     #[schema(format = "uuid")]
     pub user_id: Option<String>,
-    /// The number of settings that differ from the version before; null for the first one that is kept.
+    /// The number of settings that differ from the previous version; null for the oldest stored version.
     pub changes: Option<u64>,
     /// The first 20 of these settings.
     pub changed: Vec<String>,
@@ -64,9 +64,9 @@ pub struct ChangedSettingJson {
     /// Its key.
     #[schema(example = "plans.free.per_minute")]
     pub key: String,
-    /// Its value before, as it is written; null if it was not set.
+    /// The previous value, as written; null if it was not set.
     pub before: Option<String>,
-    /// Its value after; null if it is not set any more.
+    /// The new value; null if it is no longer set.
     pub after: Option<String>,
 }
 
@@ -77,13 +77,13 @@ impl From<ChangedSetting> for ChangedSettingJson {
     }
 }
 
-/// How two versions differ.
+/// The differences between two versions.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = ConfigChanges)]
 pub struct ConfigChangesJson {
     /// The settings that differ.
     pub changes: Vec<ChangedSettingJson>,
-    /// Secrets of which it is not known whether they differ, since their fingerprints were made with different keys.
+    /// The number of secrets that cannot be compared because their fingerprints were made with different keys.
     pub unknown: u64,
 }
 
@@ -104,7 +104,7 @@ pub struct WholeVersionJson {
     /// The version.
     #[serde(flatten)]
     pub version: ConfigVersionJson,
-    /// Its settings, one on each line. In the place of each secret is `***` with its fingerprint.
+    /// Its settings, one per line. Secrets are replaced by `***` and a fingerprint.
     #[schema(example = "plans.free.per_minute = 20\n")]
     pub text: String,
 }

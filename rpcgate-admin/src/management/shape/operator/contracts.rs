@@ -1,4 +1,4 @@
-//! Contracts with tenants.
+//! JSON shapes of operators' changes to contracts.
 
 use crate::management::shape::figures::FiguresJson;
 use crate::management::shape::moment::Moment;
@@ -11,13 +11,13 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 #[schema(as = NewContract)]
 pub struct NewContractJson {
-    /// The figures that the tenant gets in place of its plan's, at least one.
+    /// The values that override those of the tenant's plan; at least one.
     #[serde(deserialize_with = "object")]
     pub figures: FiguresJson,
-    /// From when on it is in force; now by default. A time in the past counts as now.
+    /// The time from which it is in force; now by default. A time in the past counts as now.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub from: Option<Moment>,
-    /// Until when; without end by default.
+    /// The time until which it is in force; without end by default.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<Moment>,
     /// A note, at most 200 characters.
@@ -29,7 +29,7 @@ pub struct NewContractJson {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContractEnd {
-    /// Until when it is in force, later than now; null for without end.
+    /// The time until which it is in force, later than now; null for no end.
     #[serde(deserialize_with = "Deserialize::deserialize")]
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     pub until: Option<Moment>,

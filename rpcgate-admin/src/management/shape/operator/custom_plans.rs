@@ -1,4 +1,4 @@
-//! Plans of operators' own, beside the four.
+//! JSON shapes of custom plans.
 
 use crate::management::shape::figures::FiguresJson;
 use crate::management::shape::moment::Moment;
@@ -8,13 +8,13 @@ use rpcgate_store::CustomPlan;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Who sees a plan of an operator's own.
+/// The visibility of a custom plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanVisibility {
-    /// All tenants: `GET /plans` lists it.
+    /// Visible to all tenants: `GET /plans` lists it.
     Visible,
-    /// The tenants that an operator has moved to it.
+    /// Visible only to the tenants that an operator has moved to it.
     ByInvitation,
 }
 
@@ -24,7 +24,7 @@ impl From<bool> for PlanVisibility {
     }
 }
 
-/// A plan of an operator's own.
+/// A custom plan.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = CustomPlan)]
 pub struct CustomPlanJson {
@@ -34,13 +34,13 @@ pub struct CustomPlanJson {
     /// Its name.
     #[schema(example = "startup")]
     pub name: String,
-    /// The plan whose figures it has where it has none of its own.
+    /// The built-in plan that applies where `figures` overrides nothing.
     pub base_tier: TierJson,
-    /// Who sees it.
+    /// The visibility.
     pub visibility: PlanVisibility,
-    /// The figures of its own.
+    /// The values that override those of the built-in plan.
     pub figures: FiguresJson,
-    /// When it was made.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
@@ -63,19 +63,19 @@ impl From<CustomPlan> for CustomPlanJson {
 #[serde(deny_unknown_fields)]
 #[schema(as = NewCustomPlan)]
 pub struct NewCustomPlanJson {
-    /// Its name, which no other plan has: lower-case letters, digits and hyphens, of which the first is a letter.
+    /// Its name, unique among all plans: lower-case letters, digits and hyphens, starting with a letter.
     #[schema(pattern = "^[a-z][a-z0-9-]{0,39}$", example = "startup")]
     pub name: String,
-    /// The plan whose figures it has where it has none of its own.
+    /// The built-in plan that applies where `figures` overrides nothing.
     pub base_tier: TierJson,
-    /// Who sees it.
+    /// The visibility.
     pub visibility: PlanVisibility,
-    /// The figures of its own.
+    /// The values that override those of the built-in plan.
     #[serde(deserialize_with = "object")]
     pub figures: FiguresJson,
 }
 
-/// A change to a plan of an operator's own. Fields that are left out stay as they are.
+/// A change to a custom plan. Fields that are left out stay as they are.
 #[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CustomPlanChange)]
@@ -83,9 +83,9 @@ pub struct CustomPlanChangeJson {
     /// Its name.
     #[schema(pattern = "^[a-z][a-z0-9-]{0,39}$", example = "startup")]
     pub name: Option<String>,
-    /// Who sees it.
+    /// The visibility.
     pub visibility: Option<PlanVisibility>,
-    /// All figures of its own, which replace the former ones.
+    /// The overrides, which replace all previous ones.
     #[serde(default, deserialize_with = "optional_object")]
     pub figures: Option<FiguresJson>,
 }

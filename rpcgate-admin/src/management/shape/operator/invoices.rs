@@ -1,9 +1,9 @@
-//! The invoices of all tenants, and credit notes.
+//! JSON shapes of operators' changes to invoices.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// What becomes of an invoice.
+/// The settlement of an invoice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Settlement)]

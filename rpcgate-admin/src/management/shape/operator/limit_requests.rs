@@ -1,4 +1,4 @@
-//! Requests of all tenants for another plan.
+//! JSON shapes of operators' decisions about requests for another plan.
 
 use serde::Deserialize;
 use utoipa::ToSchema;

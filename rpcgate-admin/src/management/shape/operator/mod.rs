@@ -1,4 +1,4 @@
-//! The shapes of what operators manage.
+//! JSON shapes of objects that only operators manage.
 
 pub mod chains;
 pub mod config_versions;

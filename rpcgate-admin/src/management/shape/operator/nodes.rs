@@ -1,4 +1,4 @@
-//! Nodes as each gateway sees them, and their drains.
+//! JSON shapes of nodes, as each gateway sees them, and of their drains.
 
 use crate::management::action::operator::nodes::NodeUse;
 use crate::management::shape::moment::Moment;
@@ -19,66 +19,67 @@ pub struct NodeJson {
     /// The chain's path.
     #[schema(example = "eth")]
     pub chain: String,
-    /// The node's URL, secrets masked.
+    /// The node's URL with secrets masked.
     #[schema(example = "https://node.example:8545/")]
     pub node: String,
-    /// Its priority: nodes with a lower number are asked first, others as a fallback.
+    /// Its priority: nodes with a lower number are asked first, others are fallbacks.
     pub priority: u32,
-    /// Its health: `well`; `doubtful` if it failed lately and is tried out by single calls; `wrong_network`, `drained` or `spent` if it is
-    /// asked for nothing; or else it is asked only if no other node is left.
+    /// Its health: `well`; `doubtful` if it failed recently and is tested with single calls; `wrong_network`, `drained`
+    /// or `spent` if it gets no calls. In every other state it gets calls only if no other node is left.
     #[schema(
         example = "behind",
         pattern = "^(well|doubtful|syncing|behind|silent|ejected|unreachable|wrong_network|drained|spent)$"
     )]
     pub health: String,
-    /// The reason, for people.
+    /// The reason, as a text.
     #[schema(example = "7 blocks behind; 3 are allowed")]
     pub reason: String,
-    /// Whether an operator has drained it. Gateways apply that within a second, and report it with their next report.
+    /// True if an operator has drained it. Gateways apply a drain within a second, and include it in their next report.
     pub drained: bool,
-    /// The newest height it has reported.
+    /// The newest height that it has reported.
     pub height: Option<u64>,
-    /// How many blocks it is behind the height that the gateway trusts.
+    /// The number of blocks that it is behind the height that the gateway trusts.
     pub lag: Option<u64>,
-    /// Its mean latency in milliseconds, in which newer answers weigh more.
+    /// Its mean latency in milliseconds, weighted towards newer answers.
     pub latency_ms: Option<f64>,
     /// Calls in flight to it.
     pub in_flight: u64,
-    /// Tries that failed through the node or the network to it, since the gateway has it: no connection, no usable answer in
-    /// time, a status of 500 or above, or one that rejects the gateway. What clients are refused is not among them.
+    /// Failed tries for which the node or the network to it is responsible, since the gateway has it: no connection, no
+    /// usable answer in time, a status of 500 or above, or one that rejects the gateway. Rejections of a client's call
+    /// are not counted.
     pub faults: u64,
-    /// Calls a second that it gets from each gateway, if that is limited.
+    /// The maximum number of calls per second from each gateway, if limited.
     pub rate_limit: Option<u32>,
-    /// Calls that it gets in a month of the UTC calendar, if that is limited.
+    /// The maximum number of calls per UTC calendar month, if limited.
     pub monthly_calls: Option<u64>,
-    /// Calls that it has got this month, those of other gateways included as far as the gateway knows them, if it has a limit
-    /// or a price.
+    /// The number of calls this month, including those of other gateways that this one knows about, if the node has a
+    /// limit or a price.
     pub month_calls: Option<u64>,
-    /// What a million calls cost, in the unit of the configuration.
+    /// The price of a million calls, in the unit of the configuration.
     #[schema(example = 2.5)]
     pub price_per_million: Option<f64>,
-    /// What the calls of this month cost, in the same unit.
+    /// The cost of this month's calls, in the same unit.
     #[schema(example = 10.0)]
     pub month_cost: Option<f64>,
-    /// How often the gateway passed it over because it had got as many calls as it gets in a second.
+    /// The number of times that the gateway skipped it because it had reached its limit per second.
     pub over_rate: u64,
-    /// How often the gateway passed it over because it had got as many calls as it gets in a month.
+    /// The number of times that the gateway skipped it because it had reached its limit per month.
     pub over_budget: u64,
-    /// When the gateway reported it.
+    /// The time of the gateway's report.
     #[schema(value_type = String, format = DateTime)]
     pub at: Moment,
 }
 
-/// The drain of a node.
+/// A request to drain a node or to end its drain.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSwitch {
     /// The node, as the list of nodes names it.
     #[schema(example = "https://node.example:8545/", min_length = 1, max_length = 2048)]
     pub node: String,
-    /// Whether it is drained.
+    /// True to drain it.
     pub drained: bool,
-    /// Whether it is drained even if a gateway has no other node of the chain that it can use.
+    /// True to drain it even if a gateway has no other usable node of the chain.
     #[serde(default)]
     pub force: bool,
 }
@@ -90,10 +91,10 @@ pub struct NodeDrainJson {
     /// The chain's path.
     #[schema(example = "eth")]
     pub chain: String,
-    /// The node's URL, secrets masked.
+    /// The node's URL with secrets masked.
     #[schema(example = "https://node.example:8545/")]
     pub node: String,
-    /// Whether it is drained.
+    /// True if it is drained.
     pub drained: bool,
 }
 
@@ -103,10 +104,10 @@ impl From<NodeUse> for NodeDrainJson {
     }
 }
 
-/// The place of a node in the list: the identifier of its gateway, and its number in the report of that gateway.
+/// The position of a node in the list: its gateway's identifier, and its number in that gateway's report.
 pub(crate) type ReportPosition = (u128, usize);
 
-/// The nodes of a report; `drained` are the drained nodes of all chains.
+/// Returns the nodes of a report. `drained` has the drained nodes of all chains.
 pub(crate) fn nodes(
     report: GatewayReport,
     drained: &BTreeSet<(String, String)>,

@@ -1,4 +1,4 @@
-//! Payments that fit nothing.
+//! JSON shape of payments that match nothing.
 
 use crate::management::shape::moment::Moment;
 use rpcgate_store::UnmatchedPayment;
@@ -15,7 +15,7 @@ pub struct UnmatchedPaymentJson {
     /// The payment provider's identifier.
     #[schema(example = "cs_live_a1b2")]
     pub session: String,
-    /// When it was reported.
+    /// The time at which it was reported.
     #[schema(value_type = String, format = DateTime)]
     pub received_at: Moment,
     /// The tenant of the checkout that it names, or null.
@@ -24,15 +24,15 @@ pub struct UnmatchedPaymentJson {
     /// The invoice of that checkout, or null.
     #[schema(example = "2026-000123")]
     pub invoice: Option<String>,
-    /// The amount in hundredths of the currency: all of it, or what was paid beyond the debt.
+    /// The amount in hundredths of the currency: the whole payment, or the part beyond the debt.
     pub cents: u64,
     /// The currency, or null.
     #[schema(example = "usd")]
     pub currency: Option<String>,
-    /// The payment provider's word for what the customer did, or null.
+    /// The payment provider's word for the customer's action, or null.
     #[schema(example = "payment")]
     pub mode: Option<String>,
-    /// Why it completed nothing.
+    /// The reason why it completed nothing.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! The figures of the four plans.
+//! JSON shapes of the built-in plans.
 
 use crate::management::action::operator::plans::PricedPlan;
 use crate::management::shape::moment::Moment;
@@ -7,46 +7,46 @@ use rpcgate_store::ScheduledPlanChange;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// All figures of a plan.
+/// All limits, prices and the quota of a built-in plan.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct PlanFigures {
     /// Its name: free, standard, premium or enterprise.
     #[schema(example = "standard")]
     pub tier: &'static str,
-    /// Requests a key may make in a UTC minute.
+    /// Requests a key may make per UTC minute.
     pub per_minute: u64,
-    /// Requests a key may make in a UTC hour.
+    /// Requests a key may make per UTC hour.
     pub per_hour: u64,
-    /// Requests a key may make in a UTC day.
+    /// Requests a key may make per UTC day.
     pub per_day: u64,
-    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    /// Heavy calls a project may make per UTC minute, at each gateway.
     pub heavy_per_minute: u64,
     /// Price of a Compute Unit in US dollars.
     #[schema(example = 0.001)]
     pub price_per_cu: f64,
-    /// WebSocket streams a project may have open, at each gateway.
+    /// WebSocket streams a project may have open at each gateway.
     pub ws_connections: u32,
-    /// WebSocket streams a key may have open, at each gateway.
+    /// WebSocket streams a key may have open at each gateway.
     pub ws_connections_per_key: u32,
-    /// Projects of a tenant, at most.
+    /// The maximum number of projects of a tenant.
     pub projects: u32,
-    /// Usable keys of a project, at most.
+    /// The maximum number of usable keys of a project.
     pub keys_per_project: u32,
-    /// Members of a tenant, at most.
+    /// The maximum number of members of a tenant.
     pub members: u32,
-    /// Webhooks of a project, at most.
+    /// The maximum number of webhooks of a project.
     pub webhooks_per_project: u32,
-    /// Subscriptions of a webhook, at most.
+    /// The maximum number of subscriptions of a webhook.
     pub subscriptions_per_webhook: u32,
     /// Compute Units that a project may use in any rolling 24 hours, unless it has a quota of its own.
     pub cu_per_day: u64,
-    /// Compute Units of a project in a month: recorded, not enforced; or null.
+    /// Compute Units of a project in a month, or null. Recorded, not enforced.
     pub cu_per_month: Option<u64>,
     /// Requests per second over all keys of a project that has no quota of its own, or null.
     pub rps_limit: Option<u64>,
-    /// The fee for a month, in cents.
+    /// The fee per month, in cents.
     pub monthly_fee_cents: u64,
-    /// The changes that take effect later, in their order.
+    /// The changes that take effect later, in order.
     pub scheduled: Vec<ScheduledChangeJson>,
 }
 
@@ -57,12 +57,12 @@ pub struct ScheduledChangeJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// When it takes effect.
+    /// The time at which it takes effect.
     #[schema(value_type = String, format = DateTime)]
     pub from: Moment,
-    /// The figures that change.
+    /// The values that change.
     pub figures: PlanChangeJson,
-    /// When it was made.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }

@@ -1,4 +1,4 @@
-//! Quotas of projects.
+//! JSON shapes of the quotas of projects.
 
 use rpcgate_config::QuotaChange;
 use rpcgate_core::caller::{self, ProjectId};
@@ -14,16 +14,16 @@ pub struct QuotaJson {
     pub project_id: String,
     /// Compute Units in any rolling 24 hours; 0 refuses every call that costs units.
     pub cu_per_day: u64,
-    /// Recorded, not enforced; or null.
+    /// Compute Units in a month, or null. Recorded, not enforced.
     pub cu_per_month: Option<u64>,
     /// Requests per second over all keys of the project, or null.
     pub rps_limit: Option<u64>,
-    /// Whether an operator has set it.
+    /// True if an operator has set it.
     pub has_quota_row: bool,
 }
 
 impl QuotaJson {
-    /// The quota of `project`.
+    /// Returns the quota of `project`.
     pub fn of(project: ProjectId, quota: &caller::ProjectQuota) -> Self {
         let caller::ProjectQuota { cu_per_day, cu_per_month, rps_limit, has_row } = *quota;
         let project_id = project.to_string();
@@ -35,13 +35,13 @@ impl QuotaJson {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewQuota {
-    /// Compute Units in any rolling 24 hours; by default as many as the tenant's plan has now.
+    /// Compute Units in any rolling 24 hours; by default the current value of the tenant's plan.
     #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     pub cu_per_day: Option<u64>,
-    /// Recorded, not enforced; by default as many as the plan allows.
+    /// Compute Units in a month; by default the value of the plan. Recorded, not enforced.
     #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     pub cu_per_month: Option<u64>,
-    /// Requests per second over all keys of the project; by default as many as the plan allows.
+    /// Requests per second over all keys of the project; by default the value of the plan.
     #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     pub rps_limit: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! All tenants.
+//! JSON shape of an operator's change to a tenant.
 
 use crate::management::shape::tenants::{TenantStatus, TierJson};
 use serde::Deserialize;
@@ -9,11 +9,11 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 #[schema(as = TenantChange)]
 pub struct TenantChangeJson {
-    /// Whether its calls are served.
+    /// The new status.
     pub status: Option<TenantStatus>,
-    /// One of the four plans, in place of a plan of the operator's own.
+    /// The built-in plan to move to, also from a custom plan.
     pub tier: Option<TierJson>,
-    /// A plan of the operator's own: its identifier. Not together with `tier`.
+    /// The identifier of a custom plan to move to. Not together with `tier`.
     #[schema(format = "uuid")]
     pub custom_plan_id: Option<String>,
 }

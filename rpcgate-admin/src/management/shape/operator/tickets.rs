@@ -1,4 +1,4 @@
-//! Support tickets of all tenants.
+//! JSON shapes of support tickets for operators.
 
 use crate::management::shape::moment::Moment;
 use crate::management::shape::ticket_comments::CommentAuthor;
@@ -13,16 +13,16 @@ pub struct OperatorTicketCommentJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// Who wrote it.
+    /// The kind of author.
     pub author: CommentAuthor,
     /// The user who wrote it.
     #[schema(format = "uuid")]
     pub user_id: String,
-    /// Whether only operators see it.
+    /// True if only operators see it.
     pub internal: bool,
     /// The text.
     pub text: String,
-    /// When it was written.
+    /// The creation time.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
@@ -55,7 +55,7 @@ pub struct NewOperatorTicketComment {
     /// The text, at most 5,000 characters.
     #[schema(min_length = 1, max_length = 5000)]
     pub text: String,
-    /// Whether only operators see it; false by default.
+    /// True if only operators see it; false by default.
     #[serde(default)]
     pub internal: Option<bool>,
     /// The status that the ticket gets; `answered` by default. Not for an internal comment.

@@ -1,4 +1,4 @@
-//! The users of all tenants, and operators.
+//! JSON shapes of users for operators.
 
 use crate::management::identity::password::Typed;
 use crate::management::shape::moment::Moment;
@@ -12,28 +12,28 @@ pub struct AccountJson {
     /// The user's identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The tenant that the user belongs to; operators belong to none.
+    /// The user's tenant; null for operators.
     #[schema(format = "uuid")]
     pub tenant_id: Option<String>,
     /// The address to log in with.
     #[schema(example = "ada@example.com")]
     pub email: String,
-    /// A name, for people.
+    /// The display name.
     pub name: String,
     /// The user's role in the tenant, or `operator`.
     #[schema(example = "owner")]
     pub role: &'static str,
-    /// Whether the address is confirmed.
+    /// True if the address is confirmed.
     pub confirmed: bool,
-    /// When the lock that wrong passwords or second factors caused ends, if there is one.
+    /// The end of the lock that wrong passwords or second factors caused, if there is one.
     #[schema(value_type = Option<String>, format = "date-time")]
     pub locked_until: Option<Moment>,
-    /// When operators disabled the account, if they have.
+    /// The time at which operators disabled the account, if they did.
     #[schema(value_type = Option<String>, format = "date-time")]
     pub disabled_at: Option<Moment>,
-    /// Whether the user has a second factor.
+    /// True if the user has a second factor.
     pub mfa: bool,
-    /// When the account was created.
+    /// The creation time of the account.
     #[schema(value_type = String, format = "date-time")]
     pub created_at: Moment,
 }
@@ -56,11 +56,11 @@ impl From<rpcgate_store::Account> for AccountJson {
     }
 }
 
-/// Why the second factors of a user are removed.
+/// The removal of a user's second factors.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveFactors {
-    /// The reason, for the audit and for the user: at most 2,000 characters.
+    /// The reason, for the audit log and for the user: at most 2,000 characters.
     #[schema(min_length = 1, max_length = 2000, example = "Lost telephone; identity checked by a call.")]
     pub reason: String,
     /// The password of the operator, unless the session has a proof from the last ten minutes.

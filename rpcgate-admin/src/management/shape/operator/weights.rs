@@ -1,4 +1,4 @@
-//! Weights of methods in Compute Units.
+//! JSON shapes of the weights of methods.
 
 use crate::management::action;
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ pub struct WeightJson {
     pub chain: String,
     /// The method.
     pub method: String,
-    /// Compute Units of a call, as in force.
+    /// The weight in force, in Compute Units per call.
     pub cu: u32,
-    /// Whether an operator has set it.
+    /// True if an operator has set it.
     pub is_set: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What-if: weights and plans as they might be.
+//! JSON shapes of what-if questions: hypothetical weights and plans.
 
 use crate::management::action::operator::what_if::{
     AffectedTenants, AskedPlan, AskedWeight, BeforeAfter, TenantEffect, UsageEffect, WhatIf, WhatIfAnswer,
@@ -11,7 +11,7 @@ use rpcgate_core::usage::Amount;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A weight as it might be.
+/// A hypothetical weight.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = AskedWeight)]
@@ -25,20 +25,20 @@ pub struct AskedWeightJson {
     pub cu: u32,
 }
 
-/// A plan as it might be.
+/// A hypothetical plan.
 #[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = AskedPlan)]
 pub struct AskedPlanJson {
-    /// One of the four by its name, or one of one's own by its identifier or its name.
+    /// The name of a built-in plan, or the identifier or the name of a custom plan.
     #[schema(example = "premium")]
     pub plan: String,
-    /// For one of the four, the limits that change; for one of one's own, all figures of its own.
+    /// For a built-in plan, the limits that change; for a custom plan, all its overrides.
     #[serde(deserialize_with = "object")]
     pub figures: FiguresJson,
 }
 
-/// Weights and plans as they might be.
+/// Hypothetical weights and plans.
 #[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = WhatIf)]
@@ -64,12 +64,12 @@ impl WhatIfJson {
     }
 }
 
-/// A count with the weights and plans in force, and with those in question.
+/// A count under the current weights and plans, and under the hypothetical ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub struct CountChange {
-    /// With those in force.
+    /// The count under the current ones.
     pub before: u64,
-    /// With those in question.
+    /// The count under the hypothetical ones.
     pub after: u64,
 }
 
@@ -82,10 +82,10 @@ impl From<BeforeAfter<u64>> for CountChange {
 /// An amount in US dollars, with twelve decimals.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub struct AmountChange {
-    /// With the weights and plans in force.
+    /// The amount under the current weights and plans.
     #[schema(example = "1.250000000000")]
     pub before: String,
-    /// With those in question.
+    /// The amount under the hypothetical ones.
     #[schema(example = "1.500000000000")]
     pub after: String,
 }
@@ -96,20 +96,20 @@ impl From<BeforeAfter<Amount>> for AmountChange {
     }
 }
 
-/// The effect on a tenant, or on several.
+/// The effect on one or several tenants.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = UsageEffect)]
 pub struct UsageEffectJson {
-    /// What was charged, at the prices of the time, in US dollars with twelve decimals.
+    /// The amount charged at the prices of the time, in US dollars with twelve decimals.
     #[schema(example = "1.250000000000")]
     pub charged: String,
     /// Compute Units.
     pub units: CountChange,
-    /// The units at the price of the plan, or of a contract.
+    /// The units at the price of the plan or of a contract.
     pub amount: AmountChange,
-    /// Requests that the plan's windows refuse, at the least.
+    /// The minimum number of requests that the plan's windows refuse.
     pub refused: CountChange,
-    /// Hours of projects at whose end their quota is used up.
+    /// Project hours that end with the quota used up.
     pub quota_hours: CountChange,
 }
 
@@ -148,21 +148,21 @@ impl From<TenantEffect> for TenantEffectJson {
     }
 }
 
-/// How many tenants are affected, and how.
+/// The number of affected tenants, by effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = AffectedTenants)]
 pub struct AffectedTenantsJson {
-    /// Those that would pay more.
+    /// Tenants that would pay more.
     pub pay_more: u64,
-    /// Those that would pay less.
+    /// Tenants that would pay less.
     pub pay_less: u64,
-    /// Those to which more requests would be refused.
+    /// Tenants with more refused requests.
     pub refused_more: u64,
-    /// Those to which fewer requests would be refused.
+    /// Tenants with fewer refused requests.
     pub refused_less: u64,
-    /// Those whose quota would be used up for more hours.
+    /// Tenants whose quota would be used up for more hours.
     pub quota_more: u64,
-    /// Those whose quota would be used up for fewer hours.
+    /// Tenants whose quota would be used up for fewer hours.
     pub quota_less: u64,
 }
 
@@ -174,27 +174,27 @@ impl From<AffectedTenants> for AffectedTenantsJson {
     }
 }
 
-/// The answer.
+/// The answer to a what-if question.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = WhatIfAnswer)]
 pub struct WhatIfAnswerJson {
-    /// The beginning of the first of 30 UTC days.
+    /// The start of the first of 30 UTC days.
     #[schema(value_type = String, format = DateTime)]
     pub from: Moment,
-    /// The end of the usage: that of the current hour.
+    /// The end of the usage: the end of the current hour.
     #[schema(value_type = String, format = DateTime)]
     pub to: Moment,
     /// The tenants with the largest changes, the largest first: at most 100.
     pub tenants: Vec<TenantEffectJson>,
     /// The number of other tenants with usage.
     pub others: u64,
-    /// The effect on them.
+    /// The effect on the other tenants.
     pub of_others: UsageEffectJson,
-    /// The effect on all.
+    /// The effect on all tenants.
     pub total: UsageEffectJson,
-    /// How many tenants are affected.
+    /// The number of affected tenants, by effect.
     pub affected: AffectedTenantsJson,
-    /// Projects whose quota was not followed, because too many come near it.
+    /// Projects whose quota was not followed because too many projects come near their quota.
     pub unfollowed_projects: u64,
 }
 

@@ -7,10 +7,10 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName};
 use rpcgate_core::usage::{Cell, Metrics, UsageView};
 
-/// Says for CSV what `truncated` says in JSON.
+/// The header that is to CSV as `truncated` is to JSON.
 pub(crate) const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
 
-/// The rows as a file of CSV, named after its window.
+/// Returns the rows as a CSV file, named after the window.
 pub(crate) fn table(usage: &Usage) -> Response {
     let view = &usage.view;
     let hour = |time| Moment(time).to_string().get(..13).unwrap_or_default().to_owned();
@@ -23,7 +23,7 @@ pub(crate) fn table(usage: &Usage) -> Response {
     (headers, rows(view)).into_response()
 }
 
-/// The rows, after a header line.
+/// Returns the rows as CSV, after a header line.
 pub(crate) fn rows(view: &UsageView) -> String {
     let mut text = file();
     let counters = Metrics::NAMES.into_iter().take(Metrics::SHOWN);

@@ -1,4 +1,4 @@
-//! Usage.
+//! JSON shapes of usage, and usage as CSV.
 
 mod csv_file;
 mod project;
@@ -17,7 +17,6 @@ pub use view::{
 use crate::management::shape::moment::Moment;
 use rpcgate_core::clock::Time;
 
-/// A time in an answer.
 fn moment(time: Time) -> String {
     Moment(time).to_string()
 }

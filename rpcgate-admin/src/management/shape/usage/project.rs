@@ -1,4 +1,4 @@
-//! A project's usage as JSON: as a summary, as a chart, and by chain and method.
+//! JSON shapes of a project's usage: a summary, a chart, and metrics by chain and method.
 
 use super::moment;
 use super::view::{Row, Sums};
@@ -41,24 +41,24 @@ pub struct UsageChart {
     /// The project.
     #[schema(format = "uuid")]
     pub project_id: String,
-    /// The beginning of the window.
+    /// The start of the window.
     #[schema(format = "date-time")]
     pub from: String,
     /// The end of the window, exclusive.
     #[schema(format = "date-time")]
     pub to: String,
-    /// The period, or null if the window was given by its ends.
+    /// The period; null if the window was given by its ends.
     pub period: Option<&'static str>,
-    /// What a point stands for: hour or day.
+    /// The interval of a point: hour or day.
     pub interval: &'static str,
-    /// The points in their order, including those without usage.
+    /// The points in order, including those without usage.
     pub points: Vec<ChartPoint>,
 }
 
 /// A point of a chart.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct ChartPoint {
-    /// The beginning of its hour or UTC day.
+    /// The start of its hour or UTC day.
     #[schema(format = "date-time")]
     pub at: String,
     /// The sums.
@@ -72,13 +72,13 @@ pub struct ProjectMetrics {
     /// The project.
     #[schema(format = "uuid")]
     pub project_id: String,
-    /// The beginning of the window.
+    /// The start of the window.
     #[schema(format = "date-time")]
     pub from: String,
     /// The end of the window, exclusive.
     #[schema(format = "date-time")]
     pub to: String,
-    /// The period, or null if the window was given by its ends.
+    /// The period; null if the window was given by its ends.
     pub period: Option<&'static str>,
     /// All calls.
     pub totals: CallMetrics,
@@ -86,7 +86,7 @@ pub struct ProjectMetrics {
     pub by_chain: BTreeMap<String, CallMetrics>,
     /// The calls of each chain and method.
     pub by_method: Vec<MethodMetrics>,
-    /// Whether there are more methods than the limit.
+    /// True if there are more methods than the limit.
     pub truncated: bool,
 }
 
@@ -95,13 +95,13 @@ pub struct ProjectMetrics {
 pub struct CallMetrics {
     /// Calls.
     pub requests: u64,
-    /// Calls not answered with success.
+    /// Calls that were not answered with success.
     pub errors: u64,
     /// Calls that the gateway refused or could not serve.
     pub rejected: u64,
     /// Calls answered without asking a node.
     pub cache_hits: u64,
-    /// Mean latency of answered calls, in milliseconds.
+    /// The mean latency of answered calls, in milliseconds.
     pub avg_latency_ms: f64,
 }
 
@@ -118,7 +118,7 @@ pub struct MethodMetrics {
 }
 
 impl ProjectUsage {
-    /// The usage of `project`.
+    /// Returns the usage of `project`.
     pub fn of(project: ProjectId, summary: Summary) -> Self {
         let chain = |(name, metrics): (String, Metrics)| {
             (name, ChainUsage { cu: metrics.billable_units, request_count: metrics.requests })
@@ -134,7 +134,7 @@ impl ProjectUsage {
 }
 
 impl UsageChart {
-    /// The chart of `project`.
+    /// Returns the chart of `project`.
     pub fn of(project: ProjectId, chart: Chart) -> Self {
         let point = |(at, metrics): (_, Metrics)| ChartPoint { at: moment(at), sums: (&metrics).into() };
         UsageChart {
@@ -149,7 +149,7 @@ impl UsageChart {
 }
 
 impl ProjectMetrics {
-    /// The outcomes of the calls of `project`.
+    /// Returns the outcomes of the calls of `project`.
     pub fn of(project: ProjectId, health: Health) -> Self {
         let Health { chains, methods } = health;
         let mut by_chain = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Usage as JSON (specification, "Usage view", and "Resources").
+//! JSON shapes of usage (specification, "Usage view", and "Resources").
 
 use super::moment;
 use crate::management::action::usage::cooled::CooledKey;
@@ -22,15 +22,15 @@ pub struct View {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid", nullable = false)]
     pub project_id: Option<String>,
-    /// How many projects are in scope.
+    /// The number of projects in scope.
     pub projects: u64,
-    /// The beginning of the window, which is the beginning of an hour.
+    /// The start of the window, at the start of an hour.
     #[schema(format = "date-time")]
     pub from: String,
-    /// The end of the window, exclusive, which is the end of an hour.
+    /// The end of the window, exclusive, at the end of an hour.
     #[schema(format = "date-time")]
     pub to: String,
-    /// The period, or null if the window was given by its ends.
+    /// The period; null if the window was given by its ends.
     #[schema(example = "24h")]
     pub period: Option<&'static str>,
     /// The columns by which rows are grouped.
@@ -39,12 +39,12 @@ pub struct View {
     pub totals: Sums,
     /// The sums by group.
     pub rows: Vec<Row>,
-    /// Whether there are more rows than the limit. Of rows by hour or day, the newest are shown.
+    /// True if there are more rows than the limit. Of rows by hour or day, the newest are shown.
     pub truncated: bool,
-    /// The arrival of the oldest single event that is kept.
+    /// The arrival time of the oldest stored event.
     #[schema(format = "date-time")]
     pub history_from: Option<String>,
-    /// The usage of the current windows, whatever was requested.
+    /// The usage of the current windows, independent of the query.
     pub current_period: CurrentPeriod,
     /// The quota of each project, and its usage.
     pub quota_projects: Vec<QuotaProject>,
@@ -64,7 +64,7 @@ macro_rules! sums {
         #[schema(as = UsageMetrics)]
         pub struct Sums {
             $($(#[$text])* pub $shown: u64,)*
-            /// Mean latency of answered calls, in milliseconds.
+            /// The mean latency of answered calls, in milliseconds.
             pub avg_latency_ms: f64,
         }
 
@@ -78,15 +78,15 @@ macro_rules! sums {
 
 rpcgate_core::usage_metrics!(sums);
 
-/// The sums of one group, beside the values by which rows are grouped.
+/// The sums of one group, with the values by which rows are grouped.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, ToSchema)]
 #[schema(as = UsageRow)]
 pub struct Row {
-    /// The beginning of the UTC hour.
+    /// The start of the UTC hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time", nullable = false)]
     pub hour: Option<String>,
-    /// The beginning of the UTC day.
+    /// The start of the UTC day.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time", nullable = false)]
     pub day: Option<String>,
@@ -94,15 +94,15 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub chain: Option<String>,
-    /// The method; the bookkeeping of streams is named WS:connect, WS:message, WS:disconnect.
+    /// The method. The bookkeeping of streams is named WS:connect, WS:message, WS:disconnect.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub method: Option<String>,
-    /// The API key's id.
+    /// The identifier of the API key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid", nullable = false)]
     pub key: Option<String>,
-    /// The project's id.
+    /// The identifier of the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid", nullable = false)]
     pub project: Option<String>,
@@ -110,7 +110,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub transport: Option<&'static str>,
-    /// The HTTP status that each call would have had alone.
+    /// The HTTP status that each call would have had as a single request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub status: Option<u16>,
@@ -122,19 +122,19 @@ pub struct Row {
 /// The current windows.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct CurrentPeriod {
-    /// The current hour and the 23 before.
+    /// The current hour and the previous 23.
     pub rolling_24h: RunningWindow,
-    /// Since the last UTC midnight.
+    /// The time since the last UTC midnight.
     pub today: RunningWindow,
-    /// Since the UTC month began.
+    /// The time since the start of the UTC month.
     pub month: RunningWindow,
 }
 
-/// A window that contains the current moment. The ceilings of several projects are added up, and each project is held
-/// to its own. A deleted project has no ceiling, so its usage is in rows and totals but not in here.
+/// A window that contains the current time. The ceilings of several projects are added up, but each project is held to
+/// its own. A deleted project has no ceiling, so its usage is in rows and totals but not here.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct RunningWindow {
-    /// Its beginning.
+    /// The start of the window.
     #[schema(format = "date-time")]
     pub from: String,
     /// The end of the current hour.
@@ -142,24 +142,24 @@ pub struct RunningWindow {
     pub to: String,
     /// Compute Units charged, without those of deleted projects.
     pub billable_units: u64,
-    /// Calls, without those of deleted projects; for today those counted in the plan's windows, where a batch counts
+    /// Calls, without those of deleted projects. For today, those counted in the plan's windows, where a batch counts
     /// as one.
     pub requests: u64,
     /// The ceiling in Compute Units, if there is one.
     pub cu_limit: Option<u64>,
-    /// What remains below it.
+    /// The Compute Units that remain below the ceiling.
     pub cu_remaining: Option<u64>,
-    /// The used part in percent.
+    /// The used part of the ceiling in percent.
     pub cu_percent: Option<f64>,
-    /// Whether it is reached.
+    /// True if the ceiling is reached.
     pub over: bool,
-    /// Whether calls are refused because of it.
+    /// True if calls are refused because of the ceiling.
     pub enforced: bool,
-    /// The limit of the quota because of which calls are refused; rolling_24h only.
+    /// The name of the enforced limit in the quota; rolling_24h only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub enforced_by: Option<&'static str>,
-    /// Requests that the plan allows all active keys in scope in a day, together; today only.
+    /// Requests that the plan allows all active keys in scope together in a day; today only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub requests_limit: Option<u64>,
@@ -173,19 +173,19 @@ pub struct QuotaProject {
     pub project_id: String,
     /// The ceiling in any 24 hours, in Compute Units.
     pub cu_per_day: u64,
-    /// The limit for a month in Compute Units, which is recorded and not enforced.
+    /// The Compute Units in a month. Recorded, not enforced.
     pub cu_per_month: Option<u64>,
     /// Requests per second.
     pub rps_limit: Option<u64>,
-    /// Whether an operator set it. A project without one has the default ceiling.
+    /// True if an operator set it. A project without one has the default ceiling.
     pub has_quota_row: bool,
-    /// Compute Units charged in the current hour and the 23 before.
+    /// Compute Units charged in the current hour and the previous 23.
     pub cu_used_24h: u64,
-    /// What remains below the ceiling.
+    /// The Compute Units that remain below the ceiling.
     pub cu_remaining: u64,
     /// The used part of the ceiling in percent.
     pub cu_percent: f64,
-    /// Whether it is reached, so that calls that cost units are refused.
+    /// True if the ceiling is reached, so that calls that cost units are refused.
     pub over: bool,
 }
 
@@ -196,19 +196,19 @@ pub struct UsageLimits {
     pub tier: &'static str,
     /// Always null: no plan limits the requests per second. A project's own limit is rps_limit.
     pub requests_per_second: Option<u64>,
-    /// Requests a key may make in a UTC minute.
+    /// Requests a key may make per UTC minute.
     pub requests_per_minute: u64,
-    /// Requests a key may make in a UTC hour.
+    /// Requests a key may make per UTC hour.
     pub requests_per_hour: u64,
-    /// Requests a key may make in a UTC day.
+    /// Requests a key may make per UTC day.
     pub requests_per_day: u64,
-    /// Heavy calls a project may make in a UTC minute.
+    /// Heavy calls a project may make per UTC minute.
     pub heavy_per_minute: u64,
     /// Requests per second, if there is only one project and it has such a limit.
     pub rps_limit: Option<u64>,
-    /// Compute Units in any 24 hours, of all projects together.
+    /// Compute Units of all projects together in any 24 hours.
     pub cu_per_day: u64,
-    /// Compute Units in a month, of all projects together; null if one of them has no such limit.
+    /// Compute Units of all projects together in a month; null if one of them has no such limit.
     pub cu_per_month: Option<u64>,
     /// The number of projects with a quota that an operator set.
     pub projects_with_quota: u64,
@@ -216,26 +216,26 @@ pub struct UsageLimits {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub blocked_methods: Option<Vec<String>>,
-    /// The keys whose limits gateways have scaled down for a while after a storm of refusals with 429; left out if
-    /// there are none. Gateways report them every 5 seconds; those of a gateway that has ended are left out after a
+    /// The keys whose limits gateways have temporarily scaled down after a storm of refusals with 429; left out if the
+    /// list is empty. Gateways report them every 5 seconds. Keys of a gateway that has ended are left out after a
     /// minute.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub cooled_keys: Vec<CooledLimits>,
 }
 
-/// The remaining limits of a key that was refused too often. Each gateway counts on its own: if several have scaled
-/// the key's limits down, these are the smallest, and other gateways may still apply the full limits.
+/// The reduced limits of a key that was refused too often. Each gateway counts on its own. If several have scaled the
+/// key's limits down, these are the smallest, and other gateways may still apply the full limits.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = UsageCooledKey)]
 pub struct CooledLimits {
-    /// The API key's id.
+    /// The identifier of the API key.
     #[schema(format = "uuid")]
     pub key: String,
     /// Its project.
     #[schema(format = "uuid")]
     pub project_id: String,
-    /// When all limits are restored.
+    /// The time at which all limits are restored.
     #[schema(format = "date-time")]
     pub until: String,
     /// Requests per UTC minute.
