@@ -1,9 +1,10 @@
-//! Which of two representations a client wants (RFC 9110, section 12.5.1).
+//! Content negotiation between HTML and JSON (RFC 9110, section 12.5.1).
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// The weight, in thousandths, that `accept` gives to the media type `kind/part`: that of the most specific range.
+/// Returns the weight in thousandths that `accept` gives to the media type `kind/part`. The most specific range
+/// decides.
 fn weight(accept: &str, kind: &str, part: &str) -> u32 {
     let mut best = (0, 0);
     for range in accept.split(',') {
@@ -28,7 +29,7 @@ fn weight(accept: &str, kind: &str, part: &str) -> u32 {
     best.1
 }
 
-/// Whether the client prefers HTML to JSON. A client that has no preference gets JSON.
+/// Reports whether the client prefers HTML to JSON. Without a preference it gets JSON.
 pub(super) fn prefers_html(headers: &HeaderMap) -> bool {
     let given: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let accept = given.join(",");

@@ -1,4 +1,4 @@
-//! Personal access tokens.
+//! Routes of personal access tokens.
 
 use crate::management::access::AuthSession;
 use crate::management::action;
@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 /// Create a personal access token
 ///
-/// For programs that act as the caller, with a part of what the caller may do. Only this response contains the token.
-/// It works where an access token of a session works, except for the account itself: passwords, sessions, second
-/// factors and other tokens need a log-in. A user can have 50. It needs a proof: `current_password`, or one that the session
-/// has from the last ten minutes (`POST /auth/proof`).
+/// For programs that act as the caller, with some of the caller's permissions. Only this response contains the token.
+/// It works like the access token of a session, except for the account itself: passwords, sessions, second factors and
+/// other tokens need a log-in. A user can have 50 tokens. Needs a proof: `current_password`, or a proof of the session
+/// from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/auth/tokens", operation_id = "create_access_token", tag = "account",
     request_body = NewAccessTokenJson,
     responses((status = 201, description = "The token.", body = CreatedAccessToken),
@@ -47,7 +47,7 @@ pub async fn create(
 
 /// List the personal access tokens of the caller
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(get, path = "/auth/tokens", operation_id = "list_access_tokens", tag = "account",
     params(Page),
     responses((status = 200, description = "The caller's tokens.", body = [AccessTokenJson])))]
@@ -62,7 +62,7 @@ pub async fn list(
 
 /// Revoke a personal access token
 ///
-/// It is refused from the next request on. The session needs a proof from the last ten minutes (`POST /auth/proof`).
+/// The next request with it is refused. The session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(delete, path = "/auth/tokens/{id}", operation_id = "revoke_access_token", tag = "account",
     params(("id" = String, Path, format = "uuid", description = "The token's identifier.")),
     responses((status = 204, description = "It is revoked."),

@@ -1,4 +1,4 @@
-//! Registration and confirmation of the address.
+//! Routes of registration and confirmation of the address.
 
 use crate::management::access::AuthSession;
 use crate::management::action::accounts::{self, Application};
@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 /// Get a challenge
 ///
-/// Its solution is required for a registration. By default it is a proof of work in ALTCHA's format, valid for 10
-/// minutes and for one registration; the operators of the service can configure hCaptcha or Cloudflare Turnstile
-/// instead, whose widgets need the `site_key`.
+/// A registration needs its solution. By default it is a proof of work in ALTCHA's format, valid for 10 minutes and for
+/// one registration. The operators of the service can configure hCaptcha or Cloudflare Turnstile instead, whose widgets
+/// need the `site_key`.
 #[utoipa::path(get, path = "/auth/challenge", operation_id = "get_challenge", tag = "account",
     responses((status = 200, description = "A challenge.", body = PosedChallengeJson)))]
 pub async fn challenge(State(app): State<Arc<AppState>>) -> Result<Json<PosedChallengeJson>, ActionError> {
@@ -24,9 +24,8 @@ pub async fn challenge(State(app): State<Arc<AppState>>) -> Result<Json<PosedCha
 
 /// Register
 ///
-/// Creates an organisation and its owner, and sends a mail with a link that confirms the address. Whether the address
-/// is taken is revealed to its owner alone, by mail. An account with this address that was never confirmed is
-/// replaced.
+/// Creates an organisation and its owner, and sends a mail with a link that confirms the address. Only the owner of the
+/// address learns, by mail, whether it is taken. An account with this address that was never confirmed is replaced.
 #[utoipa::path(post, path = "/auth/register", operation_id = "register", tag = "account",
     request_body = Register,
     responses((status = 201, description = "A mail is on its way.", body = RegisteredJson)))]
@@ -42,8 +41,8 @@ pub async fn register(
 
 /// Confirm an e-mail address
 ///
-/// With the token from the mail, which is valid for a day and can be used once. A given password becomes the
-/// account's password and ends all its sessions, which protects a user who does not know who registered the address.
+/// Needs the token from the mail, which is valid for a day and can be used once. A given password becomes the account's
+/// password and ends all its sessions, which protects a user who does not know who registered the address.
 #[utoipa::path(post, path = "/auth/confirm", operation_id = "confirm", tag = "account", request_body = Confirm,
     responses((status = 204, description = "The address is confirmed.")))]
 pub async fn confirm(

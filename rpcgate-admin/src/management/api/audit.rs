@@ -1,4 +1,4 @@
-//! The audit log.
+//! Routes of the audit log.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -18,21 +18,21 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
-/// Which entries to list: those that match all given parameters.
+/// The filter of entries: an entry must match all given parameters.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AuditQuery {
-    /// What was done: a code such as `key.created`, or its first word, `key`.
+    /// The action: a code such as `key.created`, or its first word, `key`.
     pub action: Option<String>,
-    /// The user who did it.
+    /// The user who acted.
     #[param(format = "uuid")]
     pub user_id: Option<String>,
-    /// The identifier of what it was done to.
+    /// The identifier of the affected object.
     pub subject: Option<String>,
-    /// The first moment.
+    /// The start of the time range.
     #[param(value_type = Option<String>, format = DateTime)]
     pub from: Option<Moment>,
-    /// The moment before which it was done.
+    /// The end of the time range, exclusive.
     #[param(value_type = Option<String>, format = DateTime)]
     pub to: Option<Moment>,
 }
@@ -47,7 +47,7 @@ impl AuditQuery {
     }
 }
 
-/// Reads the cursor of a list of entries.
+/// Parses the cursor of a list of entries.
 pub(super) fn before(page: &PageRequest) -> Result<Option<(Time, i64)>, ActionError> {
     page.read(|cursor| {
         let (at, number) = cursor.split_once('-')?;
@@ -55,7 +55,7 @@ pub(super) fn before(page: &PageRequest) -> Result<Option<(Time, i64)>, ActionEr
     })
 }
 
-/// The entries in the form that the client prefers.
+/// Returns the entries in the format that the client prefers.
 pub(super) fn shown(page: PageRequest, entries: Vec<(i64, Audit)>, headers: &HeaderMap) -> Response {
     let last = entries.last().filter(|_| entries.len() as u64 == page.limit);
     let next = last.map(|(number, last)| format!("{}-{number}", last.at.micros()));
@@ -67,8 +67,8 @@ pub(super) fn shown(page: PageRequest, entries: Vec<(i64, Audit)>, headers: &Hea
 
 /// Read the audit log
 ///
-/// The newest entries first: owners and admins see the entries of all members of their tenant, others their own. With
-/// `Accept: text/csv` the page is a CSV file.
+/// Newest first. Owners and admins see the entries of all members of their tenant, others see their own. With `Accept:
+/// text/csv` the page is a CSV file.
 #[utoipa::path(get, path = "/auth/audit", operation_id = "list_audit", tag = "account",
     params(AuditQuery, Page),
     responses((status = 200, description = "The newest entries.",

@@ -1,4 +1,4 @@
-//! What the caller's tenant owes for the current month.
+//! Routes of the current month's bill.
 
 use super::accept::prefers_html;
 use crate::management::action;
@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 /// Show what is owed for the current month
 ///
-/// With the lines that its invoice would have if the month ended now, and the last invoices. The invoice is issued some
-/// hours after the end of the month. With `Accept: text/html` it is a page made for printing, which says what the invoice
-/// would, and that it is none.
+/// Includes the lines that the invoice would have if the month ended now, and the last invoices. The invoice is issued
+/// some hours after the end of the month. With `Accept: text/html` the response is a printable page with the content of
+/// that invoice, and says that it is not an invoice.
 #[utoipa::path(get, path = "/tenants/{id}/billing", operation_id = "show_billing", tag = "billing",
     params(("id" = String, Path, format = "uuid", description = "The tenant.")),
     responses((status = 200, description = "The current month, and the last invoices.",

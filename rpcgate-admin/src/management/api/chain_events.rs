@@ -1,4 +1,4 @@
-//! The logs of events.
+//! Routes of the event log.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -16,19 +16,19 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
-/// Which events to list: those that match all given parameters.
+/// The filter of events: an event must match all given parameters.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct LoggedEventQuery {
-    /// Those of this chain, by its path or an alias.
+    /// Only events of this chain, by its path or an alias.
     pub chain: Option<String>,
-    /// Those of this type.
+    /// Only events of this type.
     #[param(inline)]
     pub event_type: Option<EventTypeJson>,
-    /// Those stored at this time or later.
+    /// Only events stored at this time or later.
     #[param(value_type = Option<String>, format = DateTime)]
     pub from: Option<Moment>,
-    /// Those stored before this time.
+    /// Only events stored before this time.
     #[param(value_type = Option<String>, format = DateTime)]
     pub to: Option<Moment>,
 }
@@ -42,8 +42,8 @@ impl From<LoggedEventQuery> for ChainEventFilter {
 
 /// List the events of a project
 ///
-/// Those that its subscriptions have matched, the newest first, for 30 days by default. A page may have fewer events than
-/// `limit`, or none, although another page follows: the `Link` header says so.
+/// The events that its subscriptions have matched, newest first. They are kept for 30 days by default. A page may have
+/// fewer events than `limit`, or none, although another page follows; the `Link` header names it.
 #[utoipa::path(get, path = "/projects/{id}/events", operation_id = "list_project_events", tag = "webhooks",
     params(Page, LoggedEventQuery, ("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "The events.", body = [LoggedEventJson])))]

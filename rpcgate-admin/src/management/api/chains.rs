@@ -1,4 +1,4 @@
-//! The catalog of chains.
+//! Routes of the chain catalog.
 
 use crate::management::action;
 use crate::management::app_state::AppState;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// List the chains
 ///
-/// The catalog, and which of its chains are served here.
+/// The catalog, with the chains that are served here.
 #[utoipa::path(get, path = "/chains", operation_id = "list_chains", tag = "catalog",
     responses((status = 200, description = "All chains.", body = [ChainJson])))]
 pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<ChainJson>>, ActionError> {

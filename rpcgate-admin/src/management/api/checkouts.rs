@@ -1,4 +1,4 @@
-//! Payments through the payment provider.
+//! Routes of payments through the payment provider.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -19,9 +19,9 @@ pub const EVENTS: &str = "/billing/events";
 
 /// Pay an invoice, or move to another plan
 ///
-/// The answer has the URL of a page of the payment provider. An invoice is paid there. For a plan a means of payment is
-/// left there, and the plan is in force as soon as the provider reports that; it is paid by invoices. Asking again within
-/// a day returns the same page.
+/// Returns the URL of a page of the payment provider. An invoice is paid there. For a plan, the customer leaves a
+/// payment method there. The plan is in force as soon as the provider reports that, and is paid by invoices. A repeated
+/// request within a day returns the same page.
 #[utoipa::path(post, path = "/tenants/{id}/billing/checkout", operation_id = "create_checkout", tag = "billing",
     params(("id" = String, Path, format = "uuid", description = "The tenant.")),
     request_body = NewCheckout,
@@ -45,8 +45,8 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(CheckoutJson { url })))
 }
 
-/// Takes an event of the payment provider, which signs it. It is no operation of the API, because only the provider can
-/// use it.
+/// Takes a signed event from the payment provider. It is not an operation of the API, because only the provider can use
+/// it.
 pub async fn receive(
     State(app): State<Arc<AppState>>,
     client: Client,

@@ -1,4 +1,4 @@
-//! Contracts: single figures that a tenant has in place of its plan's.
+//! Routes of contracts, which override values of a tenant's plan.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// List the contracts of a tenant
 ///
-/// The oldest first, also those that have not begun, and those that ended in the last 400 days.
+/// Oldest first, including those that have not begun and those that ended in the last 400 days.
 #[utoipa::path(get, path = "/tenants/{id}/contracts", operation_id = "list_contracts", tag = "tenants",
     params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     responses((status = 200, description = "All contracts.", body = [ContractJson])))]

@@ -1,4 +1,4 @@
-//! Deliveries to webhook endpoints.
+//! Routes of deliveries to webhook endpoints.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -14,18 +14,18 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
-/// Which deliveries to list.
+/// The filter of deliveries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct DeliveryQuery {
-    /// Those of this state.
+    /// Only deliveries in this state.
     #[param(inline)]
     pub status: Option<DeliveryStatusJson>,
 }
 
 /// List the deliveries of a webhook endpoint
 ///
-/// The newest first. Those that have ended are kept as long as their events, and at most the newest 100,000.
+/// Newest first. Finished deliveries are kept until their events expire, but only the newest 100,000.
 #[utoipa::path(get, path = "/webhooks/{id}/deliveries", operation_id = "list_deliveries", tag = "webhooks",
     params(Page, DeliveryQuery, ("id" = String, Path, format = "uuid", description = "The endpoint.")),
     responses((status = 200, description = "The deliveries.", body = [DeliveryJson])))]
@@ -43,7 +43,7 @@ pub async fn list(
 
 /// Read a delivery
 ///
-/// With its request and its attempts.
+/// Includes its request and its attempts.
 #[utoipa::path(get, path = "/deliveries/{id}", operation_id = "get_delivery", tag = "webhooks",
     params(("id" = String, Path, format = "uuid", description = "The delivery.")),
     responses((status = 200, description = "The delivery.", body = WholeDeliveryJson)))]
@@ -57,7 +57,7 @@ pub async fn get(
 
 /// Try a delivery again
 ///
-/// It must have ended: it is due at once, with the same identifier and body.
+/// It must have ended. It is due at once, with the same identifier and body.
 #[utoipa::path(post, path = "/deliveries/{id}/retry", operation_id = "retry_delivery", tag = "webhooks",
     params(("id" = String, Path, format = "uuid", description = "The delivery.")),
     responses((status = 200, description = "The delivery as it is now.", body = DeliveryJson),

@@ -1,4 +1,4 @@
-//! Change of the caller's e-mail address.
+//! Routes of a change of the caller's e-mail address.
 
 use crate::management::access::AuthSession;
 use crate::management::action::emails;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 /// Change the e-mail address
 ///
-/// Sends a mail with a link to the new address. The change takes effect when its token is confirmed, like that of a
-/// new account. The previous address is informed at both times. Whether the new address is taken is revealed to its
-/// owner alone. A wrong password counts as at the log-in.
+/// Sends a mail with a link to the new address. The change takes effect when its token is confirmed, like that of a new
+/// account. The previous address is notified both times. Only the owner of the new address learns whether it is taken.
+/// A wrong password counts as at the log-in.
 #[utoipa::path(put, path = "/auth/me/email", operation_id = "change_email", tag = "account",
     request_body = ChangeEmail,
     responses(

@@ -1,5 +1,5 @@
-//! `ETag` and `If-Match` (RFC 9110, sections 8.8.3 and 13.1.1): a client that changes something can say which version
-//! of it it has seen, so that it does not overwrite a change of somebody else.
+//! `ETag` and `If-Match` (RFC 9110, sections 8.8.3 and 13.1.1). A client that changes an object can name the version
+//! that it has read, so that it does not overwrite another client's change.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -15,8 +15,8 @@ pub struct Tagged<T> {
 }
 
 impl<T> Tagged<T> {
-    /// `body`, whose version was `version` before it was read. If it was changed in between, the client gets a tag
-    /// that does not match any more, and has to read it again before it can change it.
+    /// Tags `body` with `version`, which was read before it. If the object changed in between, the client gets a tag
+    /// that no longer matches, and must read the object again before it can change it.
     pub fn new(version: Option<Version>, body: T) -> Self {
         Tagged { version, body }
     }

@@ -1,4 +1,4 @@
-//! Explanations of requests to a gateway.
+//! Routes of explanations of requests to a gateway.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -21,9 +21,9 @@ impl From<&WindowUse> for WindowUseJson {
 
 /// Explain a request
 ///
-/// Says what decided the answer to a request to a gateway, which is named by the `x-request-id` of its answer. Members see
-/// the requests of their tenant, operators those of all. Gateways remember the last requests they served, for 24 hours at most;
-/// the answer takes up to two seconds.
+/// Reports what decided the answer to a request to a gateway. The `x-request-id` of the answer identifies the request.
+/// Members can read the requests of their tenant, operators those of all tenants. Gateways remember their latest
+/// requests, for 24 hours at most. The answer takes up to two seconds.
 #[utoipa::path(get, path = "/explain/{request_id}", operation_id = "explain_request", tag = "usage",
     params(("request_id" = String, Path, format = "uuid", description = "The value of `x-request-id`.")),
     responses((status = 200, description = "The explanation.", body = ExplanationJson)))]

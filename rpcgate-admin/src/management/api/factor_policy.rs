@@ -1,4 +1,4 @@
-//! The rule of the caller's tenant about second factors.
+//! Routes of the rule of the caller's tenant about second factors.
 
 use crate::management::access::AuthSession;
 use crate::management::action::actor::Actor;
@@ -26,8 +26,8 @@ pub async fn get(
 
 /// Set whether members need a second factor
 ///
-/// Takes effect at once, for all sessions in which no second factor was given. API keys are not concerned. To end the rule, the
-/// session of a log-in needs a proof from the last ten minutes (`POST /auth/proof`).
+/// Takes effect at once, for all sessions in which no second factor was given. API keys are not affected. To end the
+/// rule, a log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(put, path = "/tenants/{id}/mfa", operation_id = "put_factor_policy", tag = "tenants",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = FactorPolicy,

@@ -1,4 +1,4 @@
-//! The second factors of the caller, and the second step of a log-in.
+//! Routes of second factors, and of the second step of a log-in.
 
 use crate::management::access::AuthSession;
 use crate::management::action::factors::{self, GivenFactor};

@@ -1,4 +1,4 @@
-//! Liveness and readiness of this process for its supervisor, without a token.
+//! Routes for the liveness and readiness probes of the process supervisor. They need no token.
 
 use crate::management::app_state::AppState;
 use axum::extract::State;
@@ -17,12 +17,12 @@ struct Health {
     reason: Option<&'static str>,
 }
 
-/// `GET /healthz`: the process is alive.
+/// Handles `GET /healthz`: the process is alive.
 pub(crate) async fn live() -> Response {
     Json(Health { status: "ok", reason: None }).into_response()
 }
 
-/// `GET /readyz`: the process is not draining, and the database answers.
+/// Handles `GET /readyz`: the process is not draining, and the database answers.
 pub(crate) async fn ready(
     State(app): State<Arc<AppState>>,
     Extension(leaving): Extension<CancellationToken>,

@@ -1,4 +1,4 @@
-//! Invitations to join a tenant.
+//! Routes of invitations to a tenant.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// List the open invitations of a tenant
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(get, path = "/tenants/{id}/invitations", operation_id = "list_invitations", tag = "members",
     params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     responses((status = 200, description = "All that are open, at most 100.", body = [InvitationJson])))]
@@ -32,11 +32,11 @@ pub async fn list(
 
 /// Invite a member
 ///
-/// Sends a mail with a link that is valid for 7 days and can be used once; an earlier invitation of the same address
-/// is replaced. Whether the address has an account elsewhere is revealed to its owner alone, by mail. Only an owner
-/// may invite owners. To invite an owner or an admin, the session of a log-in needs a proof from the last ten minutes
-/// (`POST /auth/proof`), and the owners are told by mail. A tenant may have 100 open invitations, and cannot invite anybody
-/// while it has as many members as its plan allows.
+/// Sends a mail with a link that is valid for 7 days and can be used once. It replaces an earlier invitation of the
+/// same address. Only the owner of the address learns, by mail, whether it has an account elsewhere. Only an owner may
+/// invite owners. To invite an owner or an admin, a log-in session needs a proof from the last ten minutes (`POST
+/// /auth/proof`), and the owners are notified by mail. A tenant may have 100 open invitations, and cannot invite while
+/// it has reached the number of members that its plan allows.
 #[utoipa::path(post, path = "/tenants/{id}/invitations", operation_id = "create_invitation", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewInvitation,
@@ -74,7 +74,7 @@ pub async fn withdraw(
 
 /// Accept an invitation
 ///
-/// With the token from the mail. Creates an account in the inviting tenant, with a confirmed address.
+/// Needs the token from the mail. Creates an account in the inviting tenant, with a confirmed address.
 #[utoipa::path(post, path = "/auth/invitation", operation_id = "accept_invitation", tag = "account",
     request_body = Accept,
     responses((status = 201, description = "The account.", body = Joined),

@@ -1,4 +1,4 @@
-//! The invoices of the caller's tenant.
+//! Routes of the invoices of the caller's tenant.
 
 use super::accept::prefers_html;
 use crate::management::action;
@@ -19,7 +19,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::InvoiceNumber;
 use std::sync::Arc;
 
-/// A page of invoices that continues behind the last one.
+/// Returns a page of invoices. The next page continues after the last invoice.
 pub(super) fn page_of(
     page: PageRequest,
     invoices: Vec<rpcgate_store::Invoice>,
@@ -32,7 +32,7 @@ pub(super) fn page_of(
 
 /// List the invoices of a tenant
 ///
-/// The newest first.
+/// Newest first.
 #[utoipa::path(get, path = "/tenants/{id}/invoices", operation_id = "list_invoices", tag = "billing",
     params(("id" = String, Path, format = "uuid", description = "The tenant."), Page),
     responses((status = 200, description = "The invoices, without their lines.", body = [InvoiceSummaryJson])))]
@@ -49,7 +49,7 @@ pub async fn list(
 
 /// Read an invoice
 ///
-/// With `Accept: text/html` it is a page made for printing.
+/// With `Accept: text/html` the response is a printable page.
 #[utoipa::path(get, path = "/tenants/{id}/invoices/{number}", operation_id = "get_invoice", tag = "billing",
     params(("id" = String, Path, format = "uuid", description = "The tenant."),
         ("number" = String, Path, description = "The number of the invoice.")),

@@ -1,4 +1,4 @@
-//! API keys.
+//! Routes of API keys.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -38,7 +38,7 @@ pub async fn create(
 
 /// List the API keys of a project
 ///
-/// The oldest first, including revoked and expired keys for 90 days, at most the newest 1,000 of them.
+/// Oldest first. Revoked and expired keys are included for 90 days, at most the newest 1,000 of them.
 #[utoipa::path(get, path = "/projects/{project_id}/keys", operation_id = "list_keys", tag = "keys",
     params(Page, ("project_id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "All keys.", body = [KeyJson])))]
@@ -54,7 +54,7 @@ pub async fn list(
 
 /// Revoke an API key
 ///
-/// For good: gateways refuse it within a second. It stays in the list for 90 days.
+/// Permanent: gateways refuse the key within a second. It stays in the list for 90 days.
 #[utoipa::path(delete, path = "/keys/{id}", operation_id = "revoke_key", tag = "keys",
     params(("id" = String, Path, format = "uuid", description = "The key's identifier.")),
     responses((status = 204, description = "It is revoked.")))]

@@ -1,4 +1,4 @@
-//! Requests for another plan.
+//! Routes of requests for another plan.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -14,7 +14,7 @@ use axum::extract::State;
 use http::StatusCode;
 use std::sync::Arc;
 
-/// The plan that a body requests by `requested_tier` or `requested_plan`.
+/// Returns the plan that a body requests by `requested_tier` or `requested_plan`.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] if it has both.
@@ -54,7 +54,7 @@ pub async fn create(
 
 /// List the requests for another plan
 ///
-/// The newest first, at most 1,000.
+/// Newest first, at most 1,000.
 #[utoipa::path(get, path = "/limit-requests", operation_id = "list_limit_requests", tag = "limit requests",
     params(Page),
     responses((status = 200, description = "The tenant's requests.", body = [LimitRequestJson])))]

@@ -1,4 +1,4 @@
-//! The caller's account.
+//! Routes of the caller's account.
 
 use crate::management::access::AuthSession;
 use crate::management::action;

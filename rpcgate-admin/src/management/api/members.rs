@@ -1,4 +1,4 @@
-//! The members of the caller's tenant.
+//! Routes of a tenant's members.
 
 use super::etag::Tagged;
 use crate::management::action;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// List the members of a tenant
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(get, path = "/tenants/{id}/members", operation_id = "list_members", tag = "members",
     params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     responses((status = 200, description = "All members.", body = [MemberJson])))]
@@ -49,9 +49,9 @@ pub async fn get(
 
 /// Change the role of a member
 ///
-/// Takes effect at once. Only an owner may make or unmake owners. Open invitations that the member made, and could
-/// not make with the new role, are withdrawn. To make or unmake an owner or an admin, the session of a log-in needs a proof
-/// from the last ten minutes (`POST /auth/proof`). The owners are told by mail of a new owner or admin.
+/// Takes effect at once. Only an owner may make or unmake owners. Open invitations that the member made, and could not
+/// make with the new role, are withdrawn. To make or unmake an owner or an admin, a log-in session needs a proof from
+/// the last ten minutes (`POST /auth/proof`). The owners are notified by mail about a new owner or admin.
 #[utoipa::path(put, path = "/tenants/{id}/members/{user_id}", operation_id = "update_member", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
         ("user_id" = String, Path, format = "uuid", description = "The member."),
@@ -72,9 +72,10 @@ pub async fn update(
 
 /// Remove a member
 ///
-/// Deletes the account with its sessions and the open invitations that it made; keys stay. Every member may leave;
-/// removing others requires the role for it, and only an owner may remove owners. To leave, which deletes the own account, and
-/// to remove an owner or an admin, the session needs a proof from the last ten minutes (`POST /auth/proof`).
+/// Deletes the account with its sessions and the open invitations that it made; keys stay. Every member may leave.
+/// Removing others requires the role for it, and only an owner may remove owners. Leaving deletes the caller's own
+/// account. To leave, or to remove an owner or an admin, the session needs a proof from the last ten minutes (`POST
+/// /auth/proof`).
 #[utoipa::path(delete, path = "/tenants/{id}/members/{user_id}", operation_id = "remove_member", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
         ("user_id" = String, Path, format = "uuid", description = "The member."),

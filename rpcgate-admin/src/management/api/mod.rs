@@ -1,4 +1,4 @@
-//! The JSON interface of the actions. It contains no rules.
+//! Routes of the JSON API. They call actions, which contain all rules.
 
 mod accept;
 pub mod access_tokens;

@@ -1,4 +1,4 @@
-//! What users want to be told of.
+//! Routes of notification preferences.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -23,7 +23,7 @@ impl From<(NotificationKind, NotificationPreference)> for NotificationPreference
 
 /// List the caller's preferences for notifications
 ///
-/// One for each kind that is for the caller's role.
+/// One for each kind that the caller's role can receive.
 #[utoipa::path(get, path = "/notifications/preferences", operation_id = "list_notification_preferences",
     tag = "notifications",
     responses((status = 200, description = "How the caller is told of each kind.", body = [NotificationPreferenceJson])))]
@@ -37,7 +37,7 @@ pub async fn list(
 
 /// Change a preference for notifications
 ///
-/// For the calling user, and one kind.
+/// Applies to the calling user and one kind.
 #[utoipa::path(put, path = "/notifications/preferences", operation_id = "update_notification_preference",
     tag = "notifications", request_body = UpdateNotificationPreference,
     responses((status = 200, description = "The preference now.", body = NotificationPreferenceJson)))]

@@ -1,4 +1,4 @@
-//! Notifications.
+//! Routes of notifications.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 /// List notifications
 ///
-/// The newest first, at most 1,000. A tenant is notified once per UTC day when 80, 95 and 100 percent of the requests
-/// are used that its plan allows all its keys in the day, and at most once an hour of 50 calls refused with 429
-/// within a minute. Invoices are for roles that may read bills, and events that concern the safety of an account for its
-/// user alone. Kinds that the caller has switched off are left out.
+/// Newest first, at most 1,000. A tenant is notified once per UTC day when 80, 95 and 100 percent of the requests are
+/// used that its plan allows all its keys on that day. It is notified at most once an hour about 50 calls refused with
+/// 429 within a minute. Notifications about invoices are for roles that may read bills, and those about the safety of
+/// an account only for its user. Kinds that the caller has switched off are left out.
 #[utoipa::path(get, path = "/notifications", operation_id = "list_notifications", tag = "notifications",
     params(Page),
     responses((status = 200, description = "What the tenant was notified of.", body = [NotificationJson])))]
@@ -32,7 +32,7 @@ pub async fn list(
 
 /// Mark a notification as read
 ///
-/// For the calling user; it stays unread for others. Repeating it has no effect.
+/// Applies to the calling user; it stays unread for others. Repeating it has no effect.
 #[utoipa::path(post, path = "/notifications/{id}/read", operation_id = "read_notification", tag = "notifications",
     params(("id" = String, Path, format = "uuid", description = "The notification.")),
     responses((status = 200, description = "The notification.", body = NotificationJson)))]

@@ -1,4 +1,4 @@
-//! The caller's passkeys, and logging in by one.
+//! Routes of passkeys, and of logging in with one.
 
 use crate::management::access::AuthSession;
 use crate::management::action::actor::Actor;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 /// Begin to add a passkey
 ///
-/// It needs a proof: `current_password` or a factor in the body, or one that the session has from the last ten minutes
-/// (`POST /auth/proof`). A caller who has a second factor has to give one. The second half needs no other proof.
+/// Needs a proof: `current_password` or a factor in the body, or a proof of the session from the last ten minutes
+/// (`POST /auth/proof`). A caller who has a second factor must give one. The second half needs no other proof.
 #[utoipa::path(post, path = "/auth/passkeys/register/start", operation_id = "start_passkey_registration",
     tag = "account", request_body = GiveProof,
     responses(
@@ -46,7 +46,7 @@ pub async fn start_registration(
 
 /// Add a passkey
 ///
-/// The passkey is a second factor from then on, and logs the caller in without a password. If it is the first factor,
+/// From then on the passkey is a second factor, and logs the caller in without a password. If it is the first factor,
 /// all other sessions end, and ten recovery codes are returned.
 #[utoipa::path(post, path = "/auth/passkeys/register/finish", operation_id = "finish_passkey_registration",
     tag = "account", request_body = FinishRegistration,
@@ -67,7 +67,7 @@ pub async fn finish_registration(
 
 /// List the passkeys
 ///
-/// The caller's passkeys, the oldest first.
+/// The caller's passkeys, oldest first.
 #[utoipa::path(get, path = "/auth/passkeys", operation_id = "list_passkeys", tag = "account",
     params(Page),
     responses((status = 200, description = "The passkeys.", body = [PasskeyJson])))]
@@ -82,7 +82,7 @@ pub async fn list(
 
 /// Remove a passkey
 ///
-/// Asks for a factor, which may be the passkey itself. All other sessions end.
+/// Needs a factor, which may be the passkey itself. All other sessions end.
 #[utoipa::path(delete, path = "/auth/passkeys/{id}", operation_id = "remove_passkey", tag = "account",
     params(("id" = String, Path, format = "uuid", description = "The passkey.")),
     request_body = GiveFactor,
@@ -103,8 +103,8 @@ pub async fn remove(
 
 /// Begin to give a passkey as a factor
 ///
-/// Returns what the browser needs to use a passkey of the caller. The answer can be given wherever a factor is asked
-/// for.
+/// Returns the browser options to use a passkey of the caller. The browser's answer is accepted wherever a factor is
+/// needed.
 #[utoipa::path(post, path = "/auth/passkeys/factor/start", operation_id = "start_passkey_factor", tag = "account",
     responses(
         (status = 200, description = "What the browser needs to use a passkey.", body = Ceremony),
@@ -118,8 +118,8 @@ pub async fn start_factor(
 
 /// Begin to log in by a passkey
 ///
-/// With the token of a log-in that waits for a second factor, the passkey is given to `/auth/mfa/verify`. Without one, it
-/// logs its user in alone, by `/auth/passkeys/login/finish`.
+/// With the token of a log-in that waits for a second factor, the passkey is given to `/auth/mfa/verify`. Without it,
+/// the passkey alone logs its user in, by `/auth/passkeys/login/finish`.
 #[utoipa::path(post, path = "/auth/passkeys/login/start", operation_id = "start_passkey_login", tag = "account",
     request_body = StartLogIn,
     responses(
@@ -136,7 +136,7 @@ pub async fn start_log_in(
 
 /// Log in by a passkey
 ///
-/// The device and what unlocks it are two factors, so no other is asked for.
+/// The device and its unlocking are two factors, so no other factor is needed.
 #[utoipa::path(post, path = "/auth/passkeys/login/finish", operation_id = "finish_passkey_login", tag = "account",
     request_body = FinishLogIn,
     responses(

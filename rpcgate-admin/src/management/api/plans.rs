@@ -1,4 +1,4 @@
-//! Plans.
+//! Routes of plans.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// List the plans
 ///
-/// The four plans with the limits that are in force, the smallest first; then the visible plans of the operator's own, and
-/// the one that the caller's tenant is on.
+/// The four built-in plans with their current limits, the smallest first; then the visible custom plans, and the one
+/// that the caller's tenant is on.
 #[utoipa::path(get, path = "/plans", operation_id = "list_plans", tag = "catalog",
     responses((status = 200, description = "All plans.", body = [PlanJson])))]
 pub async fn list(

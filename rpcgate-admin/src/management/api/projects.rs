@@ -1,4 +1,4 @@
-//! Projects.
+//! Routes of projects.
 
 use super::etag::Tagged;
 use crate::management::action;
@@ -36,7 +36,7 @@ pub async fn create(
 
 /// List the projects of a tenant
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(get, path = "/tenants/{tenant_id}/projects", operation_id = "list_projects", tag = "projects",
     params(Page, ("tenant_id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     responses((status = 200, description = "All projects.", body = [ProjectJson])))]
@@ -66,7 +66,7 @@ pub async fn get(
 
 /// Change a project
 ///
-/// Its name and its method lists. Gateways apply new lists within a second.
+/// Changes its name and its method lists. Gateways apply new lists within a second.
 #[utoipa::path(put, path = "/projects/{id}", operation_id = "update_project", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,

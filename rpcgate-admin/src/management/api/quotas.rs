@@ -1,4 +1,4 @@
-//! Quotas of projects, as members see them.
+//! Routes of the quotas of projects for members.
 
 use super::etag::Tagged;
 use crate::management::action;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Read the quota of a project
 ///
-/// The quota that an operator granted, or the default: that of the tenant's contracts or plan.
+/// The quota that an operator granted, or the default from the tenant's contracts or plan.
 #[utoipa::path(get, path = "/projects/{id}/quota", operation_id = "get_quota", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "The quota.", body = QuotaJson,

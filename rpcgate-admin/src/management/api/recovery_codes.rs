@@ -1,4 +1,4 @@
-//! The caller's recovery codes.
+//! Routes of the caller's recovery codes.
 
 use crate::management::access::AuthSession;
 use crate::management::action::recovery_codes;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Make new recovery codes
 ///
-/// Asks for a factor. Returns ten recovery codes, which are not shown again; earlier ones are invalid.
+/// Needs a factor. Returns ten recovery codes, which are not shown again. Earlier codes become invalid.
 #[utoipa::path(post, path = "/auth/mfa/recovery-codes", operation_id = "renew_recovery_codes", tag = "account",
     request_body = GiveFactor,
     responses(

@@ -1,4 +1,4 @@
-//! Resets of forgotten passwords.
+//! Routes of resets of forgotten passwords.
 
 use crate::management::action::resets;
 use crate::management::app_state::AppState;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// Request a new password
 ///
-/// Sends a mail with a link that sets a password if the address has an account, at most 5 in 15 minutes. The response
-/// does not reveal whether it has.
+/// If the address has an account, sends a mail with a link that sets a password, at most 5 in 15 minutes. The response
+/// does not reveal whether it has one.
 #[utoipa::path(post, path = "/auth/password/forgot", operation_id = "forgot_password", tag = "account",
     request_body = Forgot,
     responses((status = 202, description = "If the address has an account, a mail is on its way.")))]
@@ -28,9 +28,9 @@ pub async fn forgot(
 
 /// Set a new password
 ///
-/// With the token from the mail, which is valid for an hour and can be used once. All sessions, personal access tokens and
-/// a lock of the account end, and its address is confirmed, because the mail has reached its reader. Second factors that
-/// were added in the last seven days are removed, with all recovery codes, unless `keep_factors` is true, and the open
+/// Needs the token from the mail, which is valid for an hour and can be used once. All sessions, personal access tokens
+/// and a lock of the account end. Its address is confirmed, because the mail has reached its reader. Second factors
+/// that were added in the last seven days are removed with all recovery codes, unless `keep_factors` is true. Open
 /// invitations that the user made are withdrawn, unless `keep_invitations` is true.
 #[utoipa::path(post, path = "/auth/password/reset", operation_id = "reset_password", tag = "account",
     request_body = Reset,

@@ -1,4 +1,4 @@
-//! The roles that a member of a tenant can have.
+//! Routes of the roles of a tenant's members.
 
 use crate::management::identity::role::Role;
 use crate::management::shape::roles::RoleJson;

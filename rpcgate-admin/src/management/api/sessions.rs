@@ -1,4 +1,4 @@
-//! Logging in, logging out, and refreshing tokens.
+//! Routes of log-ins, log-outs, token refreshes and sessions.
 
 use crate::management::action::sessions::{self};
 use crate::management::app_state::AppState;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 /// Log in
 ///
-/// A wrong address or password is answered with 401. Five wrong passwords in 15 minutes lock an address for 15
-/// minutes, whether it has an account or not. If the user has a second factor, the right password is answered with
-/// `mfa_required` and a token, with which a factor completes the log-in.
+/// A wrong address or password is answered with 401. Five wrong passwords in 15 minutes lock an address for 15 minutes,
+/// even if it has no account. If the user has a second factor, the response to the right password has `mfa_required`
+/// and a token, with which a factor completes the log-in.
 #[utoipa::path(post, path = "/auth/login", operation_id = "login", tag = "account", request_body = Login,
     responses(
         (status = 200, description = "Logged in, or a second factor is needed.", body = LogInAnswer),
@@ -33,8 +33,8 @@ pub async fn login(
 
 /// Renew a session
 ///
-/// A refresh token can be used once. A token that is used again ends its session, because somebody has a copy. Every
-/// invalid token is answered with 401.
+/// A refresh token can be used once. A second use of a token ends its session, because it shows that the token was
+/// copied. Every invalid token is answered with 401.
 #[utoipa::path(post, path = "/auth/refresh", operation_id = "refresh", tag = "account", request_body = Refresh,
     responses(
         (status = 200, description = "New tokens.", body = LoggedIn),
@@ -49,8 +49,8 @@ pub async fn refresh(
 
 /// Log out
 ///
-/// Ends a session at once: that of the refresh token in the body, which needs no other token, or without a body that
-/// of the bearer token.
+/// Ends a session at once. The refresh token in the body identifies it and needs no other token. Without a body, the
+/// bearer token identifies it.
 #[utoipa::path(post, path = "/auth/logout", operation_id = "logout", tag = "account",
     request_body(content = Refresh, description = "Without a body the bearer token says which session."),
     responses(
@@ -89,7 +89,7 @@ pub async fn logout_all(
 
 /// List the sessions
 ///
-/// The caller's sessions, the newest first.
+/// The caller's sessions, newest first.
 #[utoipa::path(get, path = "/auth/sessions", operation_id = "list_sessions", tag = "account",
     params(Page),
     responses((status = 200, description = "All sessions that have not ended.", body = [SessionJson])))]

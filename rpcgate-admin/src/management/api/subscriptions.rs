@@ -1,4 +1,4 @@
-//! Subscriptions of webhook endpoints.
+//! Routes of subscriptions of webhook endpoints.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -41,7 +41,7 @@ pub async fn create(
 
 /// List the subscriptions of a webhook endpoint
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(get, path = "/webhooks/{endpoint_id}/subscriptions", operation_id = "list_subscriptions",
     tag = "webhooks",
     params(Page, ("endpoint_id" = String, Path, format = "uuid", description = "The endpoint.")),

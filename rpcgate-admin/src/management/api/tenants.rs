@@ -1,4 +1,4 @@
-//! The caller's tenant.
+//! Routes of the caller's tenant.
 
 use super::etag::Tagged;
 use crate::management::action;

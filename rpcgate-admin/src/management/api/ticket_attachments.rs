@@ -1,4 +1,4 @@
-//! Files that are attached to support tickets.
+//! Routes of files attached to support tickets.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -27,9 +27,10 @@ pub struct UploadQuery {
 
 /// Attach a file to a support ticket
 ///
-/// The body is the file itself, at most 10 MiB. What it is, its content alone decides: text, PNG, JPEG, GIF, WebP,
-/// PDF, a packet capture, or an archive (ZIP, tar, gzip, bzip2, xz, Zstandard, 7-Zip); other kinds are refused. A ticket has at most 10 files. An organisation uploads one file at
-/// a time, and all its files together have at most 100 MiB by default.
+/// The body is the file itself, at most 10 MiB. Its content alone decides its kind: text, PNG, JPEG, GIF, WebP, PDF, a
+/// packet capture, or an archive (ZIP, tar, gzip, bzip2, xz, Zstandard, 7-Zip). Other kinds are refused. A ticket has
+/// at most 10 files. An organisation uploads one file at a time, and all its files together have at most 100 MiB by
+/// default.
 #[utoipa::path(post, path = "/support/tickets/{id}/attachments", operation_id = "create_ticket_attachment",
     tag = "support",
     params(("id" = String, Path, format = "uuid", description = "The ticket."),
@@ -62,7 +63,7 @@ pub async fn create(
 
 /// List the files of a support ticket
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(get, path = "/support/tickets/{id}/attachments", operation_id = "list_ticket_attachments",
     tag = "support",
     params(Page, ("id" = String, Path, format = "uuid", description = "The ticket.")),

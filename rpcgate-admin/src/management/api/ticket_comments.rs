@@ -1,4 +1,4 @@
-//! Comments on support tickets.
+//! Routes of comments on support tickets.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -34,7 +34,7 @@ pub async fn create(
 
 /// List the comments on a support ticket
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(get, path = "/support/tickets/{id}/comments", operation_id = "list_ticket_comments",
     tag = "support",
     params(Page, ("id" = String, Path, format = "uuid", description = "The ticket.")),

@@ -1,4 +1,4 @@
-//! Support tickets.
+//! Routes of support tickets.
 
 use super::limit_requests::requested;
 use crate::management::action;
@@ -34,9 +34,9 @@ impl From<TicketQuery> for rpcgate_store::TicketFilter {
 
 /// Write a support ticket
 ///
-/// Operators answer, of which its author is told by mail. A tenant can have a limited number of tickets that are not
-/// closed, 50 by default; of its closed tickets the newest 1,000 are kept. A ticket of the category `limit_increase`
-/// is linked to a request for another plan and answered with the decision about it.
+/// Operators answer tickets; the author is notified by mail. A tenant can have a limited number of tickets that are not
+/// closed, 50 by default. The newest 1,000 of its closed tickets are kept. A ticket of the category `limit_increase` is
+/// linked to a request for another plan and answered with the decision about it.
 #[utoipa::path(post, path = "/support/tickets", operation_id = "create_ticket", tag = "support",
     request_body = NewTicketJson,
     responses((status = 201, description = "The ticket.", body = TicketJson),
@@ -56,7 +56,7 @@ pub async fn create(
 
 /// List the support tickets
 ///
-/// The newest first.
+/// Newest first.
 #[utoipa::path(get, path = "/support/tickets", operation_id = "list_tickets", tag = "support",
     params(("status" = Option<TicketStatusJson>, Query, description = "Only tickets with this status."),
         ("category" = Option<TicketCategoryJson>, Query, description = "Only tickets of this category."), Page),
@@ -115,7 +115,7 @@ pub async fn reopen(
 
 /// Rate the support on a ticket
 ///
-/// Once each time that the ticket was closed. A later rating replaces the previous one.
+/// Once after each closing of the ticket. A later rating replaces the previous one.
 #[utoipa::path(post, path = "/support/tickets/{id}/csat", operation_id = "rate_ticket", tag = "support",
     params(("id" = String, Path, format = "uuid", description = "The ticket.")),
     request_body = NewSatisfaction,

@@ -1,4 +1,4 @@
-//! The caller's authenticator app.
+//! Routes of the caller's authenticator app.
 
 use crate::management::access::AuthSession;
 use crate::management::action::step_up;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 /// Add an authenticator app
 ///
-/// Returns a new secret for an app. The app becomes a second factor when it is activated by a code; until then the
-/// secret can be replaced by another call. It needs a proof: `current_password` or a factor in the body, or one that the
-/// session has from the last ten minutes (`POST /auth/proof`). The activation then needs no other one.
+/// Returns a new secret for an app. The app becomes a second factor when a code activates it. Until then, another call
+/// can replace the secret. Needs a proof: `current_password` or a factor in the body, or a proof of the session from
+/// the last ten minutes (`POST /auth/proof`). The activation then needs no other proof.
 #[utoipa::path(post, path = "/auth/mfa/totp/enroll", operation_id = "enroll_totp", tag = "account",
     request_body(content = Option<GiveProof>, description = "Without a body the session must have a proof."),
     responses(
@@ -41,8 +41,8 @@ pub async fn enroll(
 
 /// Activate the authenticator app
 ///
-/// A caller who has a passkey has to give it, or a recovery code. From now on every log-in asks for a second factor. All other sessions end. Returns ten recovery codes, which are not
-/// shown again and replace earlier ones.
+/// A caller who has a passkey must give it or a recovery code. From then on, every log-in needs a second factor. All
+/// other sessions end. Returns ten recovery codes, which are not shown again and replace earlier ones.
 #[utoipa::path(post, path = "/auth/mfa/totp/activate", operation_id = "activate_totp", tag = "account",
     request_body = ActivateTotp,
     responses(
@@ -64,8 +64,8 @@ pub async fn activate(
 
 /// Switch the authenticator app off
 ///
-/// Asks for a code of the app or a recovery code. All other sessions end. Without another factor the recovery codes are
-/// invalid from then on. Five wrong factors in 15 minutes lock the factors of a user for 15 minutes.
+/// Needs a code of the app or a recovery code. All other sessions end. Without another factor, the recovery codes
+/// become invalid. Five wrong factors in 15 minutes lock the factors of a user for 15 minutes.
 #[utoipa::path(post, path = "/auth/mfa/totp/disable", operation_id = "disable_totp", tag = "account",
     request_body = GiveFactor,
     responses(

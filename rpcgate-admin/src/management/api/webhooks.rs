@@ -1,4 +1,4 @@
-//! Webhook endpoints.
+//! Routes of webhook endpoints.
 
 use super::etag::Tagged;
 use crate::management::action::actor::Actor;
@@ -46,7 +46,7 @@ pub async fn create(
 
 /// List the webhook endpoints of a project
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(get, path = "/projects/{project_id}/webhooks", operation_id = "list_webhooks", tag = "webhooks",
     params(Page, ("project_id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "All endpoints.", body = [WebhookJson])))]
@@ -78,8 +78,8 @@ pub async fn get(
 
 /// Change a webhook endpoint
 ///
-/// Its URL, its headers, and whether events are delivered to it. Switching it on also ends that it is disabled because
-/// its deliveries failed.
+/// Changes its URL, its headers, and whether events are delivered to it. Switching it on also enables an endpoint that
+/// was disabled because its deliveries failed.
 #[utoipa::path(put, path = "/webhooks/{id}", operation_id = "update_webhook", tag = "webhooks",
     params(("id" = String, Path, format = "uuid", description = "The endpoint."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
@@ -100,7 +100,7 @@ pub async fn update(
 
 /// Delete a webhook endpoint
 ///
-/// With its subscriptions. Nothing is sent to it any more, and its deliveries are no longer shown.
+/// Also deletes its subscriptions. Nothing is sent to it any more, and its deliveries are no longer shown.
 #[utoipa::path(delete, path = "/webhooks/{id}", operation_id = "delete_webhook", tag = "webhooks",
     params(("id" = String, Path, format = "uuid", description = "The endpoint."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
@@ -117,9 +117,9 @@ pub async fn delete(
 
 /// Replace the secret of a webhook endpoint
 ///
-/// Only this response contains the new secret. Without `overlap_hours`, or without a body, it signs at once. With it the
-/// old secret signs until that time has passed, in `X-Signature`, and the new one beside it, in `X-Signature-Next`. A
-/// secret that still waits for its time from an earlier replacement is dropped.
+/// Only this response contains the new secret. Without `overlap_hours`, or without a body, it signs at once. With it,
+/// the old secret signs in `X-Signature` until that time has passed, and the new one signs in `X-Signature-Next`. A
+/// secret from an earlier replacement that still waits for its time is dropped.
 #[utoipa::path(post, path = "/webhooks/{id}/secret", operation_id = "replace_webhook_secret", tag = "webhooks",
     params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
     request_body(content = Option<SecretReplacement>, description = "Without a body the new secret signs at once."),
@@ -143,8 +143,8 @@ pub async fn replace_secret(
 
 /// Send a test event to a webhook endpoint
 ///
-/// A delivery like any other, of a `new_block` event whose innermost `data` is `{"test": true}`. Its chain is that of the
-/// endpoint's oldest subscription.
+/// Creates an ordinary delivery of a `new_block` event whose innermost `data` is `{"test": true}`. Its chain is that of
+/// the endpoint's oldest subscription.
 #[utoipa::path(post, path = "/webhooks/{id}/test", operation_id = "test_webhook", tag = "webhooks",
     params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
     responses((status = 201, description = "The delivery.", body = DeliveryJson),
@@ -160,8 +160,8 @@ pub async fn test(
 
 /// Send events to a webhook endpoint again
 ///
-/// Everything that was sent to it of the events that the project's log has from this time, at most 10,000 deliveries.
-/// They are new deliveries with identifiers of their own, and have the header `X-Replay: true`.
+/// Repeats everything that was sent to it for the events in the project's log from this time range, at most 10,000
+/// deliveries. They are new deliveries with their own identifiers and the header `X-Replay: true`.
 #[utoipa::path(post, path = "/webhooks/{id}/replay", operation_id = "replay_webhook", tag = "webhooks",
     params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
     request_body = ReplayRange,

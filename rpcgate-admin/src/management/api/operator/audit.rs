@@ -1,4 +1,4 @@
-//! The audit log of all tenants.
+//! Routes of the audit log of all tenants.
 
 use crate::management::action;
 use crate::management::api::audit::{AuditQuery, before, shown};
@@ -22,7 +22,7 @@ pub struct AuditTenantQuery {
 
 /// Read the audit log of all tenants
 ///
-/// The newest entries first. With `Accept: text/csv` the page is a CSV file.
+/// Newest first. With `Accept: text/csv` the page is a CSV file.
 #[utoipa::path(get, path = "/operator/audit", operation_id = "operator_list_audit", tag = "operator",
    params(("tenant_id" = Option<String>, Query, format = "uuid", description = "Only entries about this tenant."),
        AuditQuery, Page),

@@ -1,4 +1,4 @@
-//! Switches of chains, and their caches.
+//! Routes of the switches and caches of chains.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -29,7 +29,7 @@ pub async fn get(
 
 /// Switch a chain on or off
 ///
-/// A chain that the configuration disables stays off. Gateways apply it within a second.
+/// A chain that the configuration disables stays off. Gateways apply the switch within a second.
 #[utoipa::path(put, path = "/operator/chains/{chain}", operation_id = "operator_switch_chain", tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
@@ -47,7 +47,7 @@ pub async fn switch(
 
 /// Empty the cache of a chain
 ///
-/// Gateways do it within a second: they give none of the answers again that are stored then, or that nodes are about to give.
+/// Gateways do it within a second. They do not reuse the answers that are stored then, or that nodes are about to give.
 #[utoipa::path(delete, path = "/operator/chains/{chain}/cache", operation_id = "operator_clear_cache", tag = "operator",
     params(("chain" = String, Path, description = "The chain's path.")),
     responses((status = 204, description = "The gateways are told.")))]

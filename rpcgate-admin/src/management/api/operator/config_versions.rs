@@ -1,4 +1,4 @@
-//! Versions of configurations and of operators' settings.
+//! Routes of versions of configurations and of operators' settings.
 
 use crate::management::action::operator::config_versions::{self};
 use crate::management::app_state::AppState;
@@ -15,21 +15,22 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
-/// Which versions to list: those that match all given parameters.
+/// The filter of versions: a version must match all given parameters.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ConfigVersionQuery {
-    /// What they are about: `settings`, `tenant`, `gateway` or `management`.
+    /// The subject: `settings`, `tenant`, `gateway` or `management`.
     pub source: Option<String>,
-    /// Which of them.
+    /// The tenant, the gateway, or the file of the management side.
     pub place: Option<String>,
-    /// The machine of the program.
+    /// The host of the program.
     pub host: Option<String>,
 }
 
 /// List versions of configurations
 ///
-/// What programs have accepted at a start or a reload, and the settings of operators after each change; the newest first.
+/// The configurations that programs have accepted at a start or a reload, and the operators' settings after each
+/// change. Newest first.
 #[utoipa::path(get, path = "/operator/config/history", operation_id = "operator_list_config_versions",
     tag = "operator", params(ConfigVersionQuery, Page),
     responses((status = 200, description = "The versions.", body = [ConfigVersionJson])))]
@@ -46,7 +47,7 @@ pub async fn list(
 
 /// Read a version of a configuration
 ///
-/// With all its settings, without secrets.
+/// Includes all its settings, without secrets.
 #[utoipa::path(get, path = "/operator/config/history/{number}", operation_id = "operator_get_config_version",
     tag = "operator", params(("number" = u64, Path, description = "The number of the version.")),
     responses((status = 200, description = "The version.", body = WholeVersionJson)))]
@@ -61,13 +62,13 @@ pub async fn get(
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ComparedVersion {
-    /// The number of another version; the one before by default.
+    /// The number of the other version; the previous one by default.
     pub from: Option<u64>,
 }
 
 /// Compare two versions of a configuration
 ///
-/// Setting by setting.
+/// Lists each setting that differs.
 #[utoipa::path(get, path = "/operator/config/history/{number}/changes",
     operation_id = "operator_compare_config_versions", tag = "operator",
     params(("number" = u64, Path, description = "The number of the version."), ComparedVersion),

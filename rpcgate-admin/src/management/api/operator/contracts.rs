@@ -1,4 +1,4 @@
-//! Contracts with tenants.
+//! Routes of contracts with tenants.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 /// Make a contract with a tenant
 ///
-/// Gateways apply its figures within a second of its begin, and those of the plan within a second of its end. A tenant
-/// can have 100, including those that ended in the last 400 days.
+/// Gateways apply its values within a second of its start, and those of the plan within a second of its end. A tenant
+/// can have 100 contracts, including those that ended in the last 400 days.
 #[utoipa::path(post, path = "/operator/tenants/{id}/contracts", operation_id = "operator_create_contract",
     tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The tenant.")),
@@ -44,7 +44,7 @@ pub async fn create(
 
 /// List the contracts with a tenant
 ///
-/// The oldest first, also those that have not begun, and those that ended in the last 400 days.
+/// Oldest first, including those that have not begun and those that ended in the last 400 days.
 #[utoipa::path(get, path = "/operator/tenants/{id}/contracts", operation_id = "operator_list_contracts",
     tag = "operator",
     params(Page, ("id" = String, Path, format = "uuid", description = "The tenant.")),
@@ -75,7 +75,7 @@ pub async fn get(
 
 /// Let a contract end at another time
 ///
-/// Its figures stay: for others, make another contract. Gateways apply it within a second.
+/// Its values stay: for others, make another contract. Gateways apply the change within a second.
 #[utoipa::path(put, path = "/operator/tenants/{id}/contracts/{contract_id}",
     operation_id = "operator_update_contract", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The tenant."),
@@ -97,7 +97,7 @@ pub async fn update(
 
 /// End a contract
 ///
-/// At once; one that has not begun disappears. Gateways apply it within a second.
+/// At once. A contract that has not begun disappears. Gateways apply it within a second.
 #[utoipa::path(delete, path = "/operator/tenants/{id}/contracts/{contract_id}",
     operation_id = "operator_end_contract", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The tenant."),

@@ -1,4 +1,4 @@
-//! Plans of operators' own, beside the four.
+//! Routes of custom plans.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 /// Make a plan of one's own
 ///
-/// Beside the four there can be 100. Move tenants to it with `PUT /operator/tenants/{id}`.
+/// At most 100 custom plans can exist in addition to the four built-in ones. Move tenants to a plan with `PUT
+/// /operator/tenants/{id}`.
 #[utoipa::path(post, path = "/operator/custom-plans", operation_id = "operator_create_custom_plan", tag = "operator",
     request_body = NewCustomPlanJson,
     responses((status = 201, description = "The plan.", body = CustomPlanJson),
@@ -41,7 +42,7 @@ pub async fn create(
 
 /// List the plans of one's own
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(get, path = "/operator/custom-plans", operation_id = "operator_list_custom_plans", tag = "operator",
     params(Page),
     responses((status = 200, description = "All plans beside the four.", body = [CustomPlanJson])))]
@@ -92,7 +93,7 @@ pub async fn update(
 
 /// Delete a plan of one's own
 ///
-/// Only one that no tenant is on.
+/// No tenant may be on the plan.
 #[utoipa::path(delete, path = "/operator/custom-plans/{id}", operation_id = "operator_delete_custom_plan",
     tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The plan."),

@@ -1,4 +1,4 @@
-//! The invoices of all tenants, and credit notes.
+//! Routes of the invoices of all tenants, and of credit notes.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -28,7 +28,7 @@ pub struct InvoiceQuery {
 
 /// List the invoices of all tenants
 ///
-/// The newest first.
+/// Newest first.
 #[utoipa::path(get, path = "/operator/invoices", operation_id = "operator_list_invoices", tag = "operator",
     params(("tenant_id" = Option<String>, Query, format = "uuid", description = "Only invoices of this tenant."),
         ("status" = Option<InvoiceState>, Query, description = "Only invoices in this state."), Page),
@@ -86,8 +86,8 @@ pub async fn settle(
 
 /// Issue a credit note
 ///
-/// It reduces what is owed for the invoice, which is paid once nothing of it is owed any more. A credit note for a paid
-/// invoice documents a refund.
+/// Reduces the amount that is owed for the invoice. The invoice is paid once nothing is owed any more. A credit note
+/// for a paid invoice documents a refund.
 #[utoipa::path(post, path = "/operator/invoices/{number}/credit-notes", operation_id = "operator_create_credit_note",
     tag = "operator",
     params(("number" = String, Path, description = "The number of the invoice.")),

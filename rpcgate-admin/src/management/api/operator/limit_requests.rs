@@ -1,4 +1,4 @@
-//! Requests of all tenants for another plan.
+//! Routes of all tenants' requests for another plan.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -24,7 +24,7 @@ pub struct LimitRequestQuery {
 
 /// List the requests for another plan of all tenants
 ///
-/// The newest first.
+/// Newest first.
 #[utoipa::path(get, path = "/operator/limit-requests", operation_id = "operator_list_limit_requests",
     tag = "operator",
    params(("status" = Option<RequestStatusJson>, Query, description = "Only requests with this status."), Page),

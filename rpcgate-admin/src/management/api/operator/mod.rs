@@ -1,4 +1,4 @@
-//! The API of operators.
+//! Routes for operators.
 
 pub mod audit;
 pub mod chains;

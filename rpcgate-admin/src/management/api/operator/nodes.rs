@@ -1,4 +1,4 @@
-//! Nodes as each gateway sees them, and their drains.
+//! Routes of nodes, as each gateway sees them, and of their drains.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -12,7 +12,7 @@ use axum::extract::State;
 use rpcgate_core::caller::RequestId;
 use std::sync::Arc;
 
-/// The place that a cursor names.
+/// Parses a cursor.
 fn place(cursor: &str) -> Option<ReportPosition> {
     let (gateway, number) = cursor.rsplit_once('-')?;
     Some((gateway.parse::<RequestId>().ok()?.0, number.parse().ok()?))
@@ -20,7 +20,7 @@ fn place(cursor: &str) -> Option<ReportPosition> {
 
 /// List nodes
 ///
-/// As the running gateways see them. They report every 5 seconds.
+/// As the running gateways see them. Gateways report every 5 seconds.
 #[utoipa::path(get, path = "/operator/nodes", operation_id = "operator_list_nodes", tag = "operator",
     params(Page),
     responses((status = 200, description = "The nodes, by gateway.", body = [NodeJson])))]
@@ -41,9 +41,9 @@ pub async fn list(
 
 /// Drain a node, or end its drain
 ///
-/// A drained node gets no new call and no new stream: gateways apply it within a second. Calls in flight end at the node, and its
-/// WebSocket streams are closed with 1012, spread over the time between two pings. Nodes of a chain that have the same name are
-/// drained together. A drain lasts until it is ended, also over restarts.
+/// A drained node gets no new call and no new stream. Gateways apply it within a second. Calls in flight end at the
+/// node, and its WebSocket streams are closed with 1012, spread over the time between two pings. Nodes of a chain that
+/// have the same name are drained together. A drain lasts until it is ended, also over restarts.
 #[utoipa::path(put, path = "/operator/chains/{chain}/nodes", operation_id = "operator_drain_node", tag = "operator",
     params(("chain" = String, Path, description = "The chain's path.")),
     request_body = NodeSwitch,

@@ -1,4 +1,4 @@
-//! Payments that fit nothing.
+//! Routes of payments that match nothing.
 
 use crate::management::action;
 use crate::management::app_state::AppState;
@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 /// List the payments that fit nothing
 ///
-/// The payment provider has reported them, and they are not those of a checkout of this service, or nothing is to be paid
-/// that they fit. They completed nothing: return each one at the payment provider, or settle the invoice by hand. The newest
-/// first.
+/// The payment provider has reported them, but they belong to no checkout of this service, or match no amount that is
+/// due. They completed nothing: refund each one at the payment provider, or settle the invoice by hand. Newest first.
 #[utoipa::path(get, path = "/operator/payments", operation_id = "operator_list_payments", tag = "operator",
     params(Page),
     responses((status = 200, description = "The payments.", body = [UnmatchedPaymentJson])))]

@@ -1,4 +1,4 @@
-//! The figures of the four plans.
+//! Routes of the built-in plans.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -30,8 +30,8 @@ pub async fn get(
 
 /// Change figures of a plan
 ///
-/// Only the given figures change. Gateways apply them within a second, or within a second of the time
-/// `from`. A fee holds from the day (UTC) of its change on.
+/// Only the given figures change. Gateways apply them within a second, or within a second of the time `from`. A fee
+/// applies from the UTC day of its change.
 #[utoipa::path(put, path = "/operator/plans/{tier}", operation_id = "operator_update_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
@@ -52,7 +52,7 @@ pub async fn update(
 
 /// Withdraw a later change of a plan
 ///
-/// Only one that has not taken effect.
+/// The change must not have taken effect yet.
 #[utoipa::path(delete, path = "/operator/plans/{tier}/changes/{id}", operation_id = "operator_withdraw_plan_change",
     tag = "operator",
     params(("tier" = String, Path, description = "The plan's name."),

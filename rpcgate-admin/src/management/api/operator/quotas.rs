@@ -1,4 +1,4 @@
-//! Quotas of projects.
+//! Routes of the quotas of projects.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Read the quota of a project
 ///
-/// The quota that an operator granted, or the default: that of the tenant's contracts or plan.
+/// The quota that an operator granted, or the default from the tenant's contracts or plan.
 #[utoipa::path(get, path = "/operator/projects/{id}/quota", operation_id = "operator_get_quota", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "The quota.", body = QuotaJson,
@@ -50,7 +50,7 @@ pub async fn put(
 
 /// Delete the quota of a project
 ///
-/// The default holds again.
+/// The default applies again.
 #[utoipa::path(delete, path = "/operator/projects/{id}/quota", operation_id = "operator_delete_quota",
     tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The project."),

@@ -1,4 +1,4 @@
-//! All tenants.
+//! Routes of all tenants.
 
 use crate::management::access::AuthSession;
 use crate::management::action;
@@ -24,13 +24,13 @@ use std::sync::Arc;
 /// The filter of tenants.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct TenantQuery {
-    /// Only tenants that follow this one.
+    /// Only tenants after this identifier.
     pub after: Option<String>,
 }
 
 /// List all tenants
 ///
-/// In the order of their identifiers, which is approximately the order of their creation. `after` is an identifier
+/// In the order of their identifiers, which is approximately the order of their creation. `after` is the identifier
 /// after which to begin, like a `cursor`.
 #[utoipa::path(get, path = "/operator/tenants", operation_id = "operator_list_tenants", tag = "operator",
    params(("after" = Option<String>, Query, format = "uuid", description = "Only tenants that follow this one."),
@@ -92,10 +92,10 @@ pub async fn update(
 
 /// Delete a tenant
 ///
-/// With its users, projects, keys and tickets, for good: its keys are refused within a second. Its usage expires as always, and
-/// its invoices stay. That is refused while an invoice of it is open, and while it owes something for a month that is not
-/// closed: suspend such a tenant, move it to a plan without a fee, and delete it once the month is closed. The session of a
-/// log-in needs a proof from the last ten minutes (`POST /auth/proof`).
+/// Also deletes its users, projects, keys and tickets, permanently. Its keys are refused within a second. Its usage
+/// expires as always, and its invoices stay. A tenant that has an open invoice, or owes something for a month that is
+/// not closed, is not deleted: suspend it, move it to a plan without a fee, and delete it once the month is closed. A
+/// log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(delete, path = "/operator/tenants/{id}", operation_id = "operator_delete_tenant", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The tenant."),
         ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,

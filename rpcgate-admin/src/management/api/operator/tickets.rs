@@ -1,4 +1,4 @@
-//! Support tickets of all tenants.
+//! Routes of the support tickets of all tenants.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -37,7 +37,7 @@ pub struct OperatorTicketQuery {
 
 /// List the support tickets of all tenants
 ///
-/// The newest first.
+/// Newest first.
 #[utoipa::path(get, path = "/operator/tickets", operation_id = "operator_list_tickets", tag = "operator",
     params(("tenant_id" = Option<String>, Query, format = "uuid", description = "Only tickets of this tenant."),
         ("status" = Option<TicketStatusJson>, Query, description = "Only tickets with this status."),
@@ -71,7 +71,7 @@ pub async fn get(
 
 /// Set the status of a support ticket
 ///
-/// The author is told by mail if that closes it.
+/// The author is notified by mail if that closes it.
 #[utoipa::path(put, path = "/operator/tickets/{id}", operation_id = "operator_update_ticket", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The ticket.")),
     request_body = OperatorTicketUpdate,
@@ -87,7 +87,7 @@ pub async fn update(
 
 /// List all comments on a support ticket
 ///
-/// The oldest first, with those that only operators see.
+/// Oldest first, including those that only operators see.
 #[utoipa::path(get, path = "/operator/tickets/{id}/comments", operation_id = "operator_list_ticket_comments",
     tag = "operator",
     params(Page, ("id" = String, Path, format = "uuid", description = "The ticket.")),
@@ -105,7 +105,7 @@ pub async fn comments(
 
 /// Answer a support ticket
 ///
-/// The author is told by mail. A comment with `internal` is a note that no tenant ever sees.
+/// The author is notified by mail. A comment with `internal` is a note that no tenant ever sees.
 #[utoipa::path(post, path = "/operator/tickets/{id}/comments", operation_id = "operator_answer_ticket",
     tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The ticket.")),
@@ -127,7 +127,7 @@ pub async fn answer(
 
 /// List the files of a support ticket of any tenant
 ///
-/// The oldest first.
+/// Oldest first.
 #[utoipa::path(get, path = "/operator/tickets/{id}/attachments", operation_id = "operator_list_ticket_attachments",
     tag = "operator",
     params(Page, ("id" = String, Path, format = "uuid", description = "The ticket.")),
@@ -143,8 +143,8 @@ pub async fn attachments(
 
 /// Attach a file to a support ticket of any tenant
 ///
-/// The body is the file itself, at most 10 MiB, of the kinds that members may attach. The tenant sees it like its own files,
-/// and it counts as one of them; a comment tells the author of it.
+/// The body is the file itself, at most 10 MiB, of the kinds that members may attach. The tenant sees it like its own
+/// files, and it counts as one of them. A comment notifies the author about it.
 #[utoipa::path(post, path = "/operator/tickets/{id}/attachments", operation_id = "operator_create_ticket_attachment",
     tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The ticket."),

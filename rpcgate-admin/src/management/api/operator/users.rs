@@ -1,4 +1,4 @@
-//! The users of all tenants, and operators.
+//! Routes of the users of all tenants, and of operators.
 
 use crate::management::access::AuthSession;
 use crate::management::action;
@@ -64,8 +64,8 @@ pub async fn unlock(
 /// Reset the password of a user
 ///
 /// Removes the password at once, ends all sessions, and mails the user a link that sets another password within an
-/// hour. After that the user has to request another link, as with a forgotten password. Open invitations that the user made are
-/// withdrawn. The session of a log-in needs a proof from the last ten minutes (`POST /auth/proof`).
+/// hour. After that the user must request another link, as with a forgotten password. Open invitations that the user
+/// made are withdrawn. A log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/reset", operation_id = "operator_reset_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
@@ -81,9 +81,9 @@ pub async fn reset(
 
 /// Remove the second factors of a user
 ///
-/// For a user who has lost them. The authenticator app, all passkeys and the recovery codes are removed and all sessions
-/// end; the user logs in with the password alone, and is told by mail and by a notification, with the reason. The session of
-/// a log-in needs a proof: `current_password`, or one from the last ten minutes (`POST /auth/proof`).
+/// For a user who has lost them. Removes the authenticator app, all passkeys and the recovery codes, and ends all
+/// sessions. The user logs in with the password alone, and gets the reason by mail and by a notification. A log-in
+/// session needs a proof: `current_password`, or one from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/remove-factors", operation_id = "operator_remove_factors",
     tag = "operator", request_body = RemoveFactors,
     params(("id" = String, Path, format = "uuid", description = "The user.")),
@@ -105,8 +105,8 @@ pub async fn remove_factors(
 
 /// Disable a user
 ///
-/// Ends all sessions, withdraws the invitations that the user made, and prevents log-ins and password resets. The
-/// keys of the tenant keep working: suspend the tenant to stop them. The session of a log-in needs a proof from the last ten
+/// Ends all sessions, withdraws the invitations that the user made, and prevents log-ins and password resets. The keys
+/// of the tenant keep working: suspend the tenant to stop them. A log-in session needs a proof from the last ten
 /// minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/disable", operation_id = "operator_disable_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
@@ -123,7 +123,7 @@ pub async fn disable(
 
 /// Enable a disabled user
 ///
-/// The session of a log-in needs a proof from the last ten minutes (`POST /auth/proof`).
+/// A log-in session needs a proof from the last ten minutes (`POST /auth/proof`).
 #[utoipa::path(post, path = "/operator/users/{id}/enable", operation_id = "operator_enable_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),

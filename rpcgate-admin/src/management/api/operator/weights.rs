@@ -1,4 +1,4 @@
-//! Weights of methods in Compute Units.
+//! Routes of the weights of methods in Compute Units.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -53,7 +53,7 @@ pub async fn put(
 
 /// Delete the weight that was set for a method
 ///
-/// The deployed weight holds again.
+/// The deployed weight applies again.
 #[utoipa::path(delete, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_delete_weight",
     tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),

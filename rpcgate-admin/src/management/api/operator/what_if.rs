@@ -1,4 +1,4 @@
-//! What-if: weights and plans as they might be.
+//! Routes of what-if questions: hypothetical weights and plans.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 /// Ask what other weights or plans would have meant
 ///
-/// Computes from the usage of the last 30 days what each tenant would have paid, and what would have been refused to it.
-/// Changes nothing. One question of an operator is answered at a time, and an answer that would take longer than 30 seconds is
-/// given up with 503: ask about less.
+/// Computes from the usage of the last 30 days what each tenant would have paid, and how much would have been refused.
+/// Changes nothing. One question of an operator is answered at a time. An answer that would take longer than 30 seconds
+/// is aborted with 503: ask about less.
 #[utoipa::path(post, path = "/operator/what-if", operation_id = "operator_what_if", tag = "operator",
     request_body = WhatIfJson,
     responses((status = 200, description = "The answer.", body = WhatIfAnswerJson)))]

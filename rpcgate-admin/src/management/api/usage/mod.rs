@@ -1,4 +1,4 @@
-//! Usage.
+//! Routes of usage.
 
 use crate::management::access::{AuthSession, Member};
 use crate::management::action;
@@ -29,7 +29,7 @@ pub struct UsageQuery {
     /// 24h (the default), 7d, 30d, today or month.
     #[param(example = "24h")]
     pub period: Option<String>,
-    /// The beginning of a window that replaces the period.
+    /// The start of a window that replaces the period.
     #[param(format = "date-time")]
     pub from: Option<String>,
     /// The end of the window, at most 92 days later; now by default.
@@ -43,12 +43,12 @@ pub struct UsageQuery {
     pub chain: Option<String>,
     /// Only this method.
     pub method: Option<String>,
-    /// Only the API key with this id.
+    /// Only the API key with this identifier.
     #[param(format = "uuid")]
     pub key: Option<String>,
     /// Only this transport: http, ws or grpc.
     pub transport: Option<String>,
-    /// The largest number of rows: 500 by default, at most 5000.
+    /// The maximum number of rows: 500 by default, at most 5000.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 5000)]
     pub limit: Option<String>,
 }
@@ -85,7 +85,7 @@ pub struct SummaryQuery {
 pub struct ChartQuery {
     /// 24h (the default), 7d, 30d, today or month.
     pub period: Option<String>,
-    /// The beginning of a window that replaces the period.
+    /// The start of a window that replaces the period.
     #[param(format = "date-time")]
     pub from: Option<String>,
     /// The end of the window, at most 92 days later; now by default.
@@ -97,7 +97,7 @@ pub struct ChartQuery {
     pub chain: Option<String>,
     /// Only this method.
     pub method: Option<String>,
-    /// Only the API key with this id.
+    /// Only the API key with this identifier.
     #[param(format = "uuid")]
     pub key: Option<String>,
     /// Only this transport: http, ws or grpc.
@@ -125,7 +125,7 @@ impl ChartQuery {
 pub struct MetricsQuery {
     /// 24h (the default), 7d, 30d, today or month.
     pub period: Option<String>,
-    /// The beginning of a window that replaces the period.
+    /// The start of a window that replaces the period.
     #[param(format = "date-time")]
     pub from: Option<String>,
     /// The end of the window, at most 92 days later; now by default.
@@ -135,12 +135,12 @@ pub struct MetricsQuery {
     pub chain: Option<String>,
     /// Only this method.
     pub method: Option<String>,
-    /// Only the API key with this id.
+    /// Only the API key with this identifier.
     #[param(format = "uuid")]
     pub key: Option<String>,
     /// Only this transport: http, ws or grpc.
     pub transport: Option<String>,
-    /// The largest number of methods: 500 by default, at most 5000.
+    /// The maximum number of methods: 500 by default, at most 5000.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 5000)]
     pub limit: Option<String>,
 }
@@ -163,7 +163,7 @@ impl MetricsQuery {
 
 /// Show usage
 ///
-/// Of all projects of the caller's tenant, or of one. With `Accept: text/csv` only the rows are returned, as CSV.
+/// Of all projects of the caller's tenant, or of one. With `Accept: text/csv` the response has only the rows, as CSV.
 #[utoipa::path(get, path = "/usage", operation_id = "show_usage", tag = "usage", params(UsageQuery),
     responses((status = 200, description = "The usage.", content((View = "application/json"), (String = "text/csv"))),
         (status = 404, description = "The project or the key is not the caller's.")))]
@@ -179,7 +179,7 @@ pub async fn view(
 
 /// Show a tenant's usage
 ///
-/// The same view by the tenant's id, for its members and for operators.
+/// The same view for a tenant's identifier, for its members and for operators.
 #[utoipa::path(get, path = "/tenants/{id}/usage", operation_id = "show_tenant_usage", tag = "usage",
     params(("id" = String, Path, description = "The tenant.", format = "uuid"), UsageQuery),
     responses((status = 200, description = "The usage.", content((View = "application/json"), (String = "text/csv")))))]
