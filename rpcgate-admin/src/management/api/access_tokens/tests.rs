@@ -24,7 +24,7 @@ async fn get(site: &Site, token: &str, path: &str) -> Answer {
     ask(site, token, Method::GET, path, &Value::Null).await
 }
 
-/// A new token of `visitor`, with its text.
+/// Returns a new token of `visitor`, with its text.
 async fn made(site: &Site, visitor: &Visitor, scopes: &[&str]) -> (String, Value) {
     let form = json!({"name": "deploy", "scopes": scopes});
     let answer = ask(site, &visitor.token, Method::POST, TOKENS, &form).await;
@@ -138,7 +138,7 @@ async fn every_operation_admits_tokens_as_its_description_says() {
     }
     assert_eq!(tokens.len(), scopes.len());
     for (maker, scope, text) in tokens {
-        // A user makes at most 600 requests a minute.
+        // A user may make 600 requests a minute.
         site.clock.advance(Duration::from_secs(120));
         for (method, path, its, needed) in &needing {
             if its.user.id == maker {

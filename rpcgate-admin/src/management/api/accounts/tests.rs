@@ -18,12 +18,11 @@ use std::time::Duration;
 pub(crate) const EMAIL: &str = "ada@example.com";
 pub(crate) const PASSWORD: &str = "correct horse battery staple";
 
-/// A site whose challenges are easy, and where one client may try often.
+/// Returns a site with easy challenges and a high limit of attempts.
 pub(crate) async fn site() -> Site {
     Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await
 }
 
-/// Sends a request with this access token, or without one.
 pub(crate) async fn ask(
     site: &Site,
     token: Option<&str>,
@@ -59,7 +58,7 @@ pub(crate) async fn login(site: &Site, email: &str, password: &str) -> Answer {
     post(site, "/auth/login", json!({"email": email, "password": password})).await
 }
 
-/// The access token and the refresh token of an existing account.
+/// Returns the access token and the refresh token of an existing account.
 pub(crate) async fn tokens(site: &Site, email: &str) -> (String, String) {
     let answer = login(site, email, PASSWORD).await;
     assert_eq!(answer.status, StatusCode::OK, "{:?}", answer.body);
@@ -71,25 +70,25 @@ pub(crate) fn pair(answer: &Answer) -> (String, String) {
     (text("token"), text("refresh_token"))
 }
 
-/// Registers an address and confirms it with the mail that was sent last.
+/// Registers an address and confirms it with the newest mail.
 pub(crate) async fn register_confirmed(site: &Site, email: &str) {
     assert_eq!(register(site, email).await.status, StatusCode::CREATED);
     let form = json!({"token": token(mails(site).last().unwrap())});
     assert_eq!(post(site, "/auth/confirm", form).await.status, StatusCode::NO_CONTENT);
 }
 
-/// The mails that were sent, the oldest first.
+/// Returns the sent mails, the oldest first.
 pub(crate) fn mails(site: &Site) -> Vec<String> {
     let folder = &site.app.settings.config.admin.mail.outbox;
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
-    // A file without that ending is still being written.
+    // Files without this extension are still being written.
     files.retain(|file| file.extension().is_some_and(|ending| ending == "eml"));
     files.sort();
     files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
 }
 
-/// The tokens of the links to this page in the mails that were sent, the oldest first, once at least that many mails
-/// exist: some are sent in the background.
+/// Waits for `least` mails, because some are sent in the background. Returns the tokens of the links to `page` in all
+/// mails, the oldest first.
 pub(crate) async fn mailed(site: &Site, least: usize, page: &str) -> Vec<String> {
     let enough = async {
         while mails(site).len() < least {
@@ -103,7 +102,6 @@ pub(crate) async fn mailed(site: &Site, least: usize, page: &str) -> Vec<String>
     links.map(|rest| rest.lines().next().unwrap().to_owned()).collect()
 }
 
-/// The token in a mail.
 fn token(mail: &str) -> String {
     let (_, rest) = mail.split_once("http://127.0.0.1:8081/confirm?token=").unwrap();
     rest.lines().next().unwrap().to_owned()
@@ -172,7 +170,6 @@ async fn a_taken_address_is_answered_like_a_free_one() {
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK, "nothing was changed");
 }
 
-/// Registers with a password that a squatter has chosen.
 async fn squat(site: &Site) {
     let challenge = solution(site).await;
     let form = json!({"email": EMAIL, "password": "the password of a squatter", "challenge": challenge});

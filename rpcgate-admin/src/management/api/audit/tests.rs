@@ -11,7 +11,7 @@ async fn read(site: &Site, visitor: &Visitor, query: &str) -> (StatusCode, Value
     (answer.status, answer.body)
 }
 
-/// The user of each entry.
+/// Returns the user of each entry.
 async fn whose(site: &Site, visitor: &Visitor) -> Vec<String> {
     let (status, body) = read(site, visitor, "").await;
     assert_eq!(status, StatusCode::OK);
@@ -62,7 +62,7 @@ async fn an_entry_has_the_actor_the_action_the_address_and_the_time() {
     }
 }
 
-/// The codes and subjects of the entries that a query finds.
+/// Returns the codes and subjects of the entries that a query finds.
 async fn found(site: &Site, visitor: &Visitor, query: &str) -> Vec<(String, String)> {
     let (status, body) = read(site, visitor, query).await;
     assert_eq!(status, StatusCode::OK, "{query} {body}");

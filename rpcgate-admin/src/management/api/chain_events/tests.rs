@@ -1,5 +1,3 @@
-//! Tests of the logs of events through the API.
-
 use crate::management::api::webhooks::tests::{ask, event, listening};
 use http::Method;
 use rpcgate_core::event::EventType;

@@ -1,4 +1,4 @@
-//! Tests of payments through the provider, against its stand-in.
+//! Tests of payments through a fake payment provider.
 
 use crate::management::api::invoices::tests::{issue, without_code};
 use crate::management::app_state::tests::{Site, Visitor};
@@ -163,7 +163,7 @@ async fn a_plan_of_the_operators_own_is_bought_by_its_name_or_its_identifier_if_
     let same = (409, json!({"error": "the tenant has this plan already"}));
     assert_eq!(begin(&site, &owner, json!({"tier": "school"})).await, same);
 
-    // A plan that is deleted before the provider reports moves nobody.
+    // If a plan is deleted before the provider reports, the tenant stays on its plan.
     assert_eq!(begin(&site, &owner, json!({"tier": "startup"})).await.0, 201);
     let (checkout, _) = stand_in.accepted().last().cloned().unwrap();
     site.app.store.delete_custom_plan(CustomPlanId(1), site.app.now()).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_plan_of_the_operators_own_is_bought_by_its_name_or_its_identifier_if_
     assert_eq!(now().await, Some(CustomPlanId(2)));
 }
 
-/// The payments that fit nothing, the oldest first: their amounts and the reasons.
+/// Returns the amounts and reasons of the payments that match nothing, the oldest first.
 async fn unmatched(site: &Site) -> Vec<(u64, String)> {
     let all = site.app.store.unmatched_payments(99).await.unwrap();
     all.into_iter().rev().map(|one| (one.cents, one.reason)).collect()
@@ -205,7 +205,7 @@ async fn a_payment_of_the_right_amount_for_an_invoice_that_was_credited_pays_it_
     assert_eq!(audit.iter().filter(|entry| entry.action == "payment.unmatched").count(), 1);
 }
 
-/// An event with another session of the provider.
+/// Returns a completed event with a changed session.
 fn changed(id: &str, change: impl FnOnce(&mut Value)) -> String {
     let mut body: Value = serde_json::from_str(&event(COMPLETED, id, "paid", 1_190)).unwrap();
     change(&mut body["data"]["object"]);
@@ -214,7 +214,7 @@ fn changed(id: &str, change: impl FnOnce(&mut Value)) -> String {
 
 #[tokio::test]
 async fn a_payment_is_booked_or_reported_and_one_that_does_not_fit_completes_nothing() {
-    /// What differs in a payment, how, and what is reported.
+    /// The name of a case, the change to the payment, and the reported reason.
     type OddPayment = (&'static str, fn(&mut Value), &'static str);
     let odd: [OddPayment; 12] = [
         ("one cent less", |s| s["amount_total"] = 1_189.into(), "its amount is not 1190 cents"),
@@ -266,7 +266,7 @@ async fn a_payment_is_booked_or_reported_and_one_that_does_not_fit_completes_not
             names_checkout,
             "{name}: {told}"
         );
-        // A later event about the checkout's own session and of the right amount still counts.
+        // A later event about the checkout's own session with the right amount still counts.
         report(&site, "checkout.session.async_payment_succeeded", &id, "paid", 1_190).await;
         assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Paid, "{name}");
     }

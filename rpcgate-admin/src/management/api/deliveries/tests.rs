@@ -1,5 +1,3 @@
-//! Tests of deliveries through the API.
-
 use crate::management::api::webhooks::tests::{ask, event, listening};
 use crate::management::error::tests::body as error_body;
 use crate::management::webhook::AGENT;

@@ -17,14 +17,14 @@ async fn change(site: &Site, access: &str, email: &str, password: &str) -> Answe
     answer
 }
 
-/// The access token of a confirmed user.
+/// Returns the access token of a confirmed user.
 async fn owner(site: &Site) -> String {
     register_confirmed(site, EMAIL).await;
     site.clock.advance(Duration::from_secs(1));
     pair(&login(site, EMAIL, PASSWORD).await).0
 }
 
-/// The token of the last mail that confirms an address.
+/// Returns the token of the newest confirmation mail.
 async fn newest(site: &Site) -> String {
     mailed(site, 0, "/confirm?token=").await.pop().unwrap()
 }

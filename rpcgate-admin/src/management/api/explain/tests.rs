@@ -10,7 +10,6 @@ use std::time::Duration;
 
 const ADDRESS: &str = "http://10.0.0.7:8545/";
 
-/// A request of `tenant` as a gateway explains it.
 fn explanation(tenant: TenantId) -> Explanation {
     Explanation {
         gateway: RequestId(5).to_string(),
@@ -49,7 +48,7 @@ fn explanation(tenant: TenantId) -> Explanation {
     }
 }
 
-/// A gateway that has reported, and remembers one request of `owner`.
+/// Starts a gateway that has reported and remembers one request of `owner`.
 async fn gateway(site: &Site, request: RequestId, owner: TenantId) -> tokio::task::JoinHandle<()> {
     let report = GatewayReport { id: 5, at: site.app.now(), nodes: Vec::new() };
     site.app.store.put_report(&report, &[]).await.unwrap();

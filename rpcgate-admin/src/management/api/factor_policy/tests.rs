@@ -1,4 +1,4 @@
-//! Tests of the rules that require a second factor.
+//! Tests of the rule that members need a second factor.
 
 use crate::management::api::accounts::tests::{EMAIL, ask, site};
 use crate::management::api::factors::tests::{Authenticator, account_with_app};
@@ -28,7 +28,6 @@ async fn policy(site: &Site, token: &str, tenant: TenantId, required: bool) -> A
     ask(site, Some(token), Method::PUT, &format!("/tenants/{tenant}/mfa"), Some(form)).await
 }
 
-/// Adds an app to the visitor's account.
 async fn add_app(site: &Site, token: &str) {
     let offered = ask(site, Some(token), Method::POST, "/auth/mfa/totp/enroll", None).await;
     assert_eq!(offered.status, StatusCode::OK, "{}", offered.body);
@@ -37,7 +36,7 @@ async fn add_app(site: &Site, token: &str) {
     assert_eq!(active.status, StatusCode::OK, "{}", active.body);
 }
 
-/// A tenant whose members need a second factor: its owner's access token, and a member without a factor.
+/// Returns a tenant whose members need a second factor, with its owner's access token and a member without a factor.
 async fn strict_tenant(site: &Site) -> (String, TenantId, Visitor) {
     let (owner, _, _) = account_with_app(site).await;
     let tenant = site.app.store.user_by_email(EMAIL).await.unwrap().unwrap().tenant.unwrap();

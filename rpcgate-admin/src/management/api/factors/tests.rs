@@ -1,4 +1,4 @@
-//! Tests of the second step of a log-in, and the authenticator app of other tests.
+//! Tests of the second step of a log-in, and an authenticator app for other tests.
 
 use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, mails, pair, post, register_confirmed, site, tokens,
@@ -11,42 +11,39 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Seconds for which an app shows a code.
+/// The period of a code.
 const STEP: Duration = Duration::from_secs(30);
 
-/// An authenticator app.
 pub(crate) struct Authenticator(Vec<u8>);
 
 impl Authenticator {
-    /// The app into which this secret was typed.
     pub(crate) fn of(secret: &str) -> Self {
         Authenticator(from_base32(secret))
     }
 
-    /// The app into which the secret of an answer was typed.
+    /// Returns an app with the secret of an answer.
     pub(crate) fn typed(answer: &Answer) -> Self {
         Self::of(answer.body["secret"].as_str().unwrap())
     }
 
-    /// The code that it shows now.
     pub(crate) fn shows(&self, site: &Site) -> String {
         self.shows_at(site, 0)
     }
 
-    /// The code that it shows some steps from now.
+    /// Returns the code at `steps` periods from now.
     pub(crate) fn shows_at(&self, site: &Site, steps: i64) -> String {
         code(&self.0, (site.app.now().secs() / STEP.as_secs()).checked_add_signed(steps).unwrap())
     }
 
-    /// A code that it does not show around now.
+    /// Returns a code that it does not show around now.
     pub(crate) fn wrong(&self, site: &Site) -> String {
         let shown: Vec<_> = (-2..=2).map(|steps| self.shows_at(site, steps)).collect();
         (0..).map(|number| format!("{number:06}")).find(|code| !shown.contains(code)).unwrap()
     }
 }
 
-/// An account with an app: its access token, the app, and the recovery codes. The code that the app shows has not been
-/// used.
+/// Returns the access token of an account with an app, the app, and the recovery codes. The app's current code has not
+/// been used.
 pub(crate) async fn account_with_app(site: &Site) -> (String, Authenticator, Vec<String>) {
     register_confirmed(site, EMAIL).await;
     let (token, _) = tokens(site, EMAIL).await;
@@ -71,7 +68,7 @@ pub(crate) fn recovery_codes(answer: &Answer) -> Vec<String> {
     serde_json::from_value(answer.body["recovery_codes"].clone()).unwrap()
 }
 
-/// The token of a log-in that waits for a factor.
+/// Returns the token of a log-in that waits for a factor.
 pub(crate) async fn begun(site: &Site) -> String {
     let answer = login(site, EMAIL, PASSWORD).await;
     assert_eq!((answer.status, &answer.body["mfa_required"]), (StatusCode::OK, &json!(true)));

@@ -1,5 +1,3 @@
-//! Tests of invitations through the API, for the inviting and the invited user.
-
 use crate::management::action::invitations::LIFE;
 use crate::management::api::accounts::tests::{
     PASSWORD, ask, login, post, register, register_confirmed, site, tokens,
@@ -21,7 +19,7 @@ fn path(host: &Visitor) -> String {
     format!("/tenants/{}/invitations", host.user.tenant.unwrap())
 }
 
-/// Invites as `host`. The clock advances, so that mails and entries have an order.
+/// Invites as `host`. The clock advances so that mails and entries have an order.
 async fn invite(site: &Site, host: &Visitor, email: &str, role: &str) -> Answer {
     let body = json!({"email": email, "role": role});
     let answer = ask(site, Some(&host.token), Method::POST, &path(host), Some(body)).await;
@@ -37,7 +35,7 @@ async fn accept(site: &Site, token: &str) -> Answer {
     post(site, "/auth/invitation", json!({"token": token, "name": " Ada ", "password": PASSWORD})).await
 }
 
-/// The mails that were sent, the oldest first.
+/// Returns the sent mails, the oldest first.
 fn mails(site: &Site) -> Vec<String> {
     let folder = &site.app.settings.config.admin.mail.outbox;
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -45,7 +43,7 @@ fn mails(site: &Site) -> Vec<String> {
     files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
 }
 
-/// The token in the newest mail that has one: mails of one millisecond have no order.
+/// Returns the token of the newest mail that has one. Mails of the same millisecond have no order.
 fn token(site: &Site) -> String {
     const LINK: &str = "http://127.0.0.1:8081/invitation?token=";
     let mails = mails(site);

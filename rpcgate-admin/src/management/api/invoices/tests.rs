@@ -1,4 +1,4 @@
-//! Tests of bills and invoices, for clients and operators.
+//! Tests of bills and invoices, for members and operators.
 
 use crate::management::action::billing::closing::close_months;
 use crate::management::app_state::tests::{Site, Visitor};
@@ -19,10 +19,10 @@ use rpcgate_store::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The begin of December 2026, the month of the clock.
+/// The start of December 2026, the month of the clock.
 const DECEMBER: u64 = 1_796_083_200;
 
-/// Issues an invoice of ten dollars for the month before, due in two weeks.
+/// Issues an invoice of ten dollars for the previous month, due in two weeks.
 pub(crate) async fn issue(site: &Site, tenant: TenantId) -> InvoiceNumber {
     let now = site.app.now();
     let period = Time::from_secs(DECEMBER - 30 * 86_400)..Time::from_secs(DECEMBER);
@@ -73,7 +73,7 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: V
     (answer.status.as_u16(), without_code(answer.body))
 }
 
-/// The body of an answer; of an error, its text alone.
+/// Returns a body, without the code if it is an error.
 pub(crate) fn without_code(mut body: Value) -> Value {
     if let Some(members) = body.as_object_mut().filter(|members| members.contains_key("error")) {
         members.retain(|name, _| name == "error");
@@ -299,7 +299,7 @@ async fn of_parallel_settlements_one_decides() {
     assert_eq!(statuses, [200, 200, 409, 409]);
 }
 
-/// The page of an invoice, and its headers.
+/// Returns an invoice as HTML, and the response head.
 async fn page(site: &Site, visitor: &Visitor, path: &str, accept: &str) -> (http::response::Parts, String) {
     let request = http::Request::get(format!("/api/v1{path}"))
         .header(AUTHORIZATION, format!("Bearer {}", visitor.token))

@@ -1,5 +1,3 @@
-//! Tests of API keys through the API.
-
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use crate::management::identity::token::Claims;
@@ -15,12 +13,12 @@ use std::time::Duration;
 async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: Value) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let answer = site.ask(Some(visitor), method, &format!("/api/v1{path}"), body).await;
-    // Entries and rows of one moment have no order.
+    // Entries and rows of the same time have no order.
     site.clock.advance(Duration::from_millis(1));
     (answer.status.as_u16(), answer.body)
 }
 
-/// Creates a project of the visitor's and returns the path of its keys.
+/// Creates a project of the visitor's tenant and returns the path of its keys.
 async fn project(site: &Site, visitor: &Visitor) -> (ProjectId, String) {
     let now = site.app.now();
     let id = ProjectId(fresh_id(now));

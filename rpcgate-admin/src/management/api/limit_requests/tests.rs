@@ -1,4 +1,4 @@
-//! Tests of requests for another plan, for clients and operators.
+//! Tests of requests for another plan, for members and operators.
 
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
@@ -11,7 +11,7 @@ use std::time::Duration;
 async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: Value) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let answer = site.ask(Some(visitor), method, &format!("/api/v1{path}"), body).await;
-    // Entries and rows of one moment have no order.
+    // Entries and rows of the same time have no order.
     site.clock.advance(Duration::from_millis(1));
     (answer.status.as_u16(), answer.body)
 }

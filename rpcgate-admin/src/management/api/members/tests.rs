@@ -1,5 +1,3 @@
-//! Tests of members through the API.
-
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use http::Method;
@@ -28,7 +26,7 @@ async fn delete(site: &Site, visitor: &Visitor, member: &Visitor) -> (u16, Value
     ask(site, visitor, Method::DELETE, &path(visitor.user.tenant.unwrap(), member), Value::Null).await
 }
 
-/// The current role of a member, if it is one.
+/// Returns the current role of a member, or `None` after its removal.
 async fn role(site: &Site, member: &Visitor) -> Option<Role> {
     site.app.store.user(member.user.id).await.unwrap().map(|user| user.role)
 }

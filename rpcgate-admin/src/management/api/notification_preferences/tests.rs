@@ -1,4 +1,4 @@
-//! Tests of preferences, and of what is raised for whom.
+//! Tests of notification preferences, and of the users that notifications reach.
 
 use crate::management::action::notifications::{mail_new, raise};
 use crate::management::api::accounts::tests::mails;
@@ -21,14 +21,14 @@ async fn put(site: &Site, visitor: &Visitor, body: Value) -> (u16, Value) {
     (answer.status.as_u16(), answer.body)
 }
 
-/// The kinds of the notifications that a user sees.
+/// Returns the kinds of the notifications that a user sees.
 async fn kinds(site: &Site, visitor: &Visitor) -> Vec<String> {
     let (status, all) = get(site, visitor, "/notifications").await;
     assert_eq!(status, 200, "{all}");
     all.as_array().unwrap().iter().map(|one| one["kind"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The addresses to which a mail with this text was sent.
+/// Returns the addresses that got a mail with this text.
 fn mailed(site: &Site, text: &str) -> Vec<String> {
     let about = mails(site).into_iter().filter(|mail| mail.contains(text));
     let mut to: Vec<_> = about
@@ -216,7 +216,7 @@ async fn notifications_of_gateways_are_mailed_once_to_those_who_want_it_and_only
     site.send_mails().await;
     assert_eq!(mailed(&site, "60 calls were refused"), [viewer.user.email.as_str()]);
     assert_eq!(mails(&site).len(), 1);
-    // A janitor that was killed before it marked them, while the mails were sent.
+    // Simulates a janitor that was killed after it sent the mails and before it marked them.
     let ids: Vec<_> = notified.iter().map(|one| one.id).collect();
     site.app.usage.unmark_mailed(&ids).await.unwrap();
     assert!(mail_new(&site.app).await.unwrap());

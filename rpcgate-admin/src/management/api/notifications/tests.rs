@@ -1,5 +1,3 @@
-//! Tests of notifications through the API.
-
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use axum::body::Body;
@@ -17,7 +15,7 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str) -> (u16
     (answer.status.as_u16(), answer.body)
 }
 
-/// A tenant makes 90 of the 100 requests of its day, and then 60 more calls are refused.
+/// Records 90 of the 100 requests of a tenant's day, and then 60 refused calls.
 pub(crate) async fn use_up(site: &Site, tenant: TenantId) {
     let later = Time::from_secs(NOON.secs() + 5);
     let refused = SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60, ..item("eth_call") };

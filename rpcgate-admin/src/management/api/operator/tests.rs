@@ -1,5 +1,3 @@
-//! Tests of the API of operators.
-
 use crate::management::action::billing::closing::close_months;
 use crate::management::action::billing::month::BillingMonth;
 use crate::management::app_state::tests::{Site, Visitor};
@@ -18,7 +16,7 @@ use std::time::Duration;
 async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: Value) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let answer = site.ask(Some(visitor), method, &format!("/api/v1/operator{path}"), body).await;
-    // Entries and rows of one moment have no order.
+    // Entries and rows of the same time have no order.
     site.clock.advance(Duration::from_millis(1));
     (answer.status.as_u16(), answer.body)
 }
@@ -401,7 +399,7 @@ async fn a_node_is_drained_and_resumed_and_the_last_usable_one_only_with_force()
         404
     );
     assert_eq!(put(json!({"node": "http://b", "drained": false})).await.0, 200);
-    // Of two gateways, one has no other node.
+    // One of the two gateways has no other node.
     site.app.store.put_report(&report(2, vec![node("http://a", "well")]), &[]).await.unwrap();
     assert_eq!(put(json!({"node": "http://a", "drained": true})).await.0, 409);
     assert_eq!(put(json!({"node": "http://b", "drained": true})).await.0, 200);
@@ -416,7 +414,7 @@ async fn a_node_is_drained_and_resumed_and_the_last_usable_one_only_with_force()
 
 #[tokio::test]
 async fn a_tenant_is_deleted_once_it_owes_nothing() {
-    // A dollar a minute in a month of 31 days.
+    // The fee is a dollar a minute in a month of 31 days.
     let site = Site::of("[billing.fees]\nstandard = 4464000\n").await;
     let operator = site.operator().await;
     let tenant = site.tenant().await;

@@ -1,4 +1,4 @@
-//! Tests of passkeys with an authenticator in software.
+//! Tests of passkeys with a software authenticator.
 
 use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mails, pair, post, register, register_confirmed, tokens,
@@ -57,7 +57,7 @@ impl SoftwareKey {
         SoftwareKey { held: None }
     }
 
-    /// What the browser returns for options to make a passkey.
+    /// Returns the browser's answer to options to create a passkey.
     pub(crate) async fn make(&mut self, options: &Value) -> Value {
         let options: CredentialCreationOptions = serde_json::from_value(options.clone()).unwrap();
         let mut device = Device::new(Aaguid::new_empty(), self.held.take(), Hand, RustCryptoBackend);
@@ -69,7 +69,7 @@ impl SoftwareKey {
         serde_json::to_value(made).unwrap()
     }
 
-    /// What the browser returns for options to use a passkey, on a page of `origin`.
+    /// Returns the browser's answer to options to use a passkey, on a page of `origin`.
     async fn use_at(&mut self, origin: &str, options: &Value) -> Result<Value, WebauthnError> {
         let options: CredentialRequestOptions = serde_json::from_value(options.clone()).unwrap();
         let device = Device::new(Aaguid::new_empty(), self.held.take(), Hand, RustCryptoBackend);
@@ -96,7 +96,7 @@ async fn user(site: &Site) -> User {
     site.app.store.user_by_email(EMAIL).await.unwrap().unwrap()
 }
 
-/// A confirmed account and its access token.
+/// Creates a confirmed account and returns its access token.
 async fn account(site: &Site) -> String {
     assert_eq!(register(site, EMAIL).await.status, StatusCode::CREATED);
     let mail = mails(site).pop().unwrap();
@@ -108,7 +108,6 @@ async fn account(site: &Site) -> String {
     token
 }
 
-/// Gives the password in a session.
 async fn prove(site: &Site, token: &str) {
     let form = json!({"current_password": PASSWORD});
     let proved = ask(site, Some(token), Method::POST, "/auth/proof", Some(form)).await;
@@ -131,7 +130,7 @@ async fn me(site: &Site, token: &str) -> StatusCode {
     ask(site, Some(token), Method::GET, "/auth/me", None).await.status
 }
 
-/// The answer to the end of a registration by `key`, which is begun with `factor`.
+/// Registers `key`, starting with `factor`, and returns the last answer.
 async fn register_key(site: &Site, token: &str, key: &mut SoftwareKey, factor: Value) -> Answer {
     let started = call(site, Some(token), "register/start", factor).await;
     assert_eq!(started.status, StatusCode::OK, "{}", started.body);
@@ -140,7 +139,7 @@ async fn register_key(site: &Site, token: &str, key: &mut SoftwareKey, factor: V
     call(site, Some(token), "register/finish", form).await
 }
 
-/// An account with a passkey: its access token, the key, and the recovery codes.
+/// Returns the access token of an account with a passkey, the key, and the recovery codes.
 async fn account_with_key(site: &Site) -> (String, SoftwareKey, Vec<String>) {
     let (token, mut key) = (account(site).await, SoftwareKey::new());
     let added = register_key(site, &token, &mut key, json!({})).await;
@@ -148,7 +147,7 @@ async fn account_with_key(site: &Site) -> (String, SoftwareKey, Vec<String>) {
     (token, key, recovery_codes(&added))
 }
 
-/// The beginning of a log-in by a passkey alone: the token of the ceremony and the options.
+/// Starts a log-in by a passkey alone. Returns the token of the ceremony and the options.
 async fn started(site: &Site) -> (Value, Value) {
     let started = call(site, None, "login/start", json!({})).await;
     assert_eq!(started.status, StatusCode::OK, "{}", started.body);
@@ -273,7 +272,7 @@ async fn an_answer_for_another_site_or_challenge_or_without_unlocking_is_refused
     let refused = async |ceremony: &Value, credential: &Value, why: &str| {
         assert_eq!(reported(&finish(&site, ceremony, credential).await), REFUSED, "{why}");
     };
-    // A page below the host may use its passkeys, but is not ours.
+    // A page on a subdomain of the host may use its passkeys, but is not ours.
     let (ceremony, options) = started(&site).await;
     let credential = key.use_at("https://evil.dash.example.com", &options).await.unwrap();
     refused(&ceremony, &credential, "another origin").await;
@@ -459,7 +458,7 @@ async fn accounts_that_are_unconfirmed_or_disabled_have_no_use_of_passkeys() {
         reported(&refused),
         (StatusCode::FORBIDDEN, "confirm your e-mail address before you add a second factor")
     );
-    // Mails of one moment have no order.
+    // Mails of the same time have no order.
     site.clock.advance(Duration::from_secs(1));
     let (_, mut key, _) = account_with_key(&site).await;
     let operator = site.operator().await;

@@ -23,7 +23,7 @@ fn is_refused(answer: &Answer) -> bool {
     (answer.status, &answer.body["code"]) == (StatusCode::UNAUTHORIZED, &json!("proof_required"))
 }
 
-/// Adds an app in a session, with the password; returns it and the recovery codes.
+/// Adds an app with the password as the proof. Returns the app and the recovery codes.
 async fn add_app(site: &Site, token: &str) -> (Authenticator, Vec<String>) {
     let offered = call(site, token, "mfa/totp/enroll", password()).await;
     assert_eq!(offered.status, StatusCode::OK, "{}", offered.body);
@@ -92,7 +92,7 @@ async fn wrong_proofs_lock_like_wrong_passwords() {
     assert_eq!((locked.status, &locked.body["code"]), (StatusCode::FORBIDDEN, &json!("account_locked")));
 }
 
-/// Sets the password by a mail; `count` mails exist then. Returns the answer.
+/// Resets the password by a mail, once `count` mails exist.
 async fn reset(site: &Site, count: usize, more: Value) -> Answer {
     post(site, "/auth/password/forgot", json!({"email": EMAIL})).await;
     let link = mailed(site, count, "/reset?token=").await.pop().unwrap();
@@ -112,7 +112,7 @@ async fn a_reset_takes_away_what_a_thief_has_added() {
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.body);
     let robot = made.body["token"].as_str().unwrap().to_owned();
     let pending = begun(&site).await;
-    // The confirmation, the factor, the token, and the link.
+    // The four mails are about the confirmation, the factor, the token, and the reset.
     assert_eq!(reset(&site, 4, json!({})).await.status, StatusCode::NO_CONTENT);
     let logged_in = login(&site, EMAIL, NEW).await;
     assert_eq!((logged_in.status, logged_in.body.get("mfa_required")), (StatusCode::OK, None));

@@ -16,7 +16,7 @@ async fn forgot(site: &Site, email: &str) -> StatusCode {
     status
 }
 
-/// The tokens of the mails that set a password, the oldest first, once that many mails exist.
+/// Returns the tokens of the reset mails, the oldest first, once `mails` mails exist.
 async fn tokens(site: &Site, mails: usize) -> Vec<String> {
     mailed(site, mails, "/reset?token=").await
 }

@@ -190,7 +190,7 @@ async fn a_failed_log_in_is_recorded_for_the_account() {
     site.clock.advance(Duration::from_secs(1));
     login(&site, EMAIL, "a wrong password").await;
     login(&site, "unknown@example.com", "a wrong password").await;
-    // It is written after the client has got its answer.
+    // The entry is written after the client has got its answer.
     for _ in 0..1_000 {
         if actions(&site).await.len() > 1 {
             break;

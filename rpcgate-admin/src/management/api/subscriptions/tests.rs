@@ -1,5 +1,3 @@
-//! Tests of subscriptions through the API.
-
 use crate::management::api::webhooks::tests::{ask, listening, project, webhook};
 use crate::management::app_state::tests::Site;
 use http::Method;

@@ -1,4 +1,4 @@
-//! Tests of tenants through the API, and of the permissions on everything that belongs to one.
+//! Tests of tenants through the API, and of permissions on a tenant's objects.
 
 use crate::management::app_state::tests::{Site, Visitor};
 use http::Method;
@@ -15,7 +15,7 @@ async fn ask(
 ) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let answer = site.ask(visitor, method.clone(), &format!("/api/v1{path}"), body).await;
-    // Entries and rows of one moment have no order.
+    // Entries and rows of the same time have no order.
     site.clock.advance(Duration::from_millis(1));
     (answer.status.as_u16(), answer.body)
 }

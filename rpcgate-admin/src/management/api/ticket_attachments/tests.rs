@@ -1,5 +1,3 @@
-//! Tests of files that are attached to support tickets.
-
 use crate::management::api::tickets::tests::{get, post, ticket, told};
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::attachment::media_type;
@@ -36,7 +34,7 @@ async fn a_file_comes_back_as_it_was_and_only_as_something_to_save() {
     let (author, operator) = (site.member(Role::Owner).await, site.operator().await);
     let path = ticket(&site, &author).await;
     let files = format!("{path}/attachments");
-    // Longer than a chunk, and no multiple of one.
+    // The file is longer than a chunk, and not a multiple of one.
     let text = "<script>alert('größer')</script>\n".repeat(20_000);
     let (status, made) =
         attach(&site, &author, &format!("{files}?filename=..%2Fseite.html"), text.clone()).await;
@@ -217,7 +215,7 @@ async fn a_file_that_the_check_refuses_or_cannot_check_is_not_stored() {
     assert_eq!(listed.as_array().unwrap().len(), 1);
 }
 
-/// Sends a file with an idempotency key, and returns the status and body of the answer and whether it was given before.
+/// Sends a file with an idempotency key. Returns the status and the body, and whether the answer is a repeated one.
 async fn attach_once(
     site: &Site,
     visitor: &Visitor,

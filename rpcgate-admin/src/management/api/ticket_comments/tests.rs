@@ -1,5 +1,3 @@
-//! Tests of comments on support tickets.
-
 use crate::management::api::accounts::tests::mails;
 use crate::management::api::tickets::tests::{ask, get, post, ticket};
 use crate::management::app_state::tests::Site;
@@ -85,7 +83,7 @@ async fn an_author_who_has_left_gets_no_mail() {
     let theirs = path.replace("/support/", "/operator/") + "/comments";
     let operator = site.operator().await;
     assert_eq!(post(&site, &operator, &theirs, json!({"text": "Hello?"})).await.0, 201);
-    // The one mail is about the removal.
+    // The only mail is about the removal.
     assert!(!mails(&site).iter().any(|mail| mail.contains("ticket")), "{:?}", mails(&site));
     assert_eq!(get(&site, &owner, &path).await.1["status"], "answered", "the tenant keeps the ticket");
 }

@@ -1,4 +1,4 @@
-//! Tests of support tickets, for clients and operators, and the helpers of the tests of comments and files.
+//! Tests of support tickets for members and operators, with helpers for the tests of comments and files.
 
 use crate::management::api::accounts::tests::mails;
 use crate::management::app_state::tests::{Site, Visitor};
@@ -10,7 +10,7 @@ use rpcgate_store::{AuditSubject, CustomPlan, Figures, LOCK, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Status and body of the answer to a request of `visitor`.
+/// Returns the status and the body of the answer to a request of `visitor`.
 pub(crate) async fn ask(
     site: &Site,
     visitor: &Visitor,
@@ -20,12 +20,12 @@ pub(crate) async fn ask(
 ) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let answer = site.ask(Some(visitor), method, &format!("/api/v1{path}"), body).await;
-    // Rows of one moment have no order.
+    // Rows of the same time have no order.
     site.clock.advance(Duration::from_millis(1));
     (answer.status.as_u16(), told(answer.body))
 }
 
-/// A body as it is or, if it is an error, its text alone.
+/// Returns a body, without the code if it is an error.
 pub(crate) fn told(body: Value) -> Value {
     body.get("error").map(|error| json!({ "error": error })).unwrap_or(body)
 }
@@ -42,7 +42,7 @@ fn question() -> Value {
     json!({"category": "question", "subject": "Where is it?", "text": "I cannot find it."})
 }
 
-/// The path of a new ticket of `visitor`.
+/// Creates a ticket of `visitor` and returns its path.
 pub(crate) async fn ticket(site: &Site, visitor: &Visitor) -> String {
     let (status, made) = post(site, visitor, "/support/tickets", question()).await;
     assert_eq!(status, 201, "{made}");

@@ -10,7 +10,6 @@ async fn call(site: &Site, token: &str, path: &str, body: Option<Value>) -> Answ
     ask(site, Some(token), Method::POST, &format!("/auth/mfa/totp/{path}"), body).await
 }
 
-/// The body that proves who enrolls an app.
 fn proof() -> Option<Value> {
     Some(json!({"current_password": PASSWORD}))
 }

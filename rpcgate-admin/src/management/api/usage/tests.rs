@@ -1,5 +1,3 @@
-//! Tests of usage through the API.
-
 use super::*;
 use crate::management::app_state::tests::{Answer, NOON, Site, Visitor};
 use crate::management::shape::usage::TRUNCATED;
@@ -76,13 +74,13 @@ impl Office {
         id
     }
 
-    /// One project with one key.
+    /// Creates a project with one key.
     async fn one(&self) -> (ProjectId, KeyId) {
         let project = self.project(self.tenant()).await;
         (project, self.key(project).await)
     }
 
-    /// A call of `key`, `back` hours ago.
+    /// Returns a call of `key`, `back` hours ago.
     fn call(&self, project: ProjectId, key: KeyId, back: u64, items: Vec<SampleLine>) -> SampleRecord {
         let arrival = Time::from_secs(NOON.secs() - back * HOUR);
         SampleRecord { tenant: self.tenant(), project, key, chain: "eth", ..deed(1, arrival, items) }
@@ -106,7 +104,7 @@ impl Office {
         answer.body
     }
 
-    /// Status and text of a refused request.
+    /// Returns the status and the message of a refused request.
     async fn refused(&self, path: &str) -> (u16, String) {
         let answer = self.ask(path).await;
         (answer.status.as_u16(), answer.body["error"].as_str().unwrap_or_default().to_owned())
@@ -127,7 +125,6 @@ impl Office {
     }
 }
 
-/// A call that costs `cu`.
 fn costing(method: &str, cu: u32) -> SampleLine {
     SampleLine { cu, ..item(method) }
 }
@@ -392,7 +389,7 @@ async fn usage_of_a_deleted_project_is_in_rows_and_totals_and_counts_against_no_
         office.call(kept, key, 0, batch(13)),
         office.call(deleted, its_key, 0, batch(90_000)),
         office.call(third, third_key, 1, batch(500)),
-        // The day before, of the same month.
+        // Yesterday, in the same month.
         office.call(third, third_key, 13, batch(7)),
         office.call(deleted, its_key, 13, batch(60_000)),
     ];
@@ -450,7 +447,7 @@ async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_p
     let theirs = office.site.tenant().await;
     let their_project = office.project(theirs).await;
     let their_key = office.key(their_project).await;
-    // At NOON, midnight is 12 hours back; the call 11 hours later is in the last hour of the day.
+    // The last second of NOON's day.
     let late = Time::from_secs(NOON.secs() + 12 * HOUR - 1);
     let calls = [
         office.call(first, key, 12, vec![item("a")]),
@@ -503,7 +500,7 @@ async fn the_newest_of_truncated_hours_and_days_are_shown() {
     assert_eq!(reported("group_by=hour,method&limit=2", "hour").await, newest);
     assert_eq!(reported("group_by=hour&limit=1", "hour").await, ["2026-12-31T11:00:00.000Z null"]);
     assert_eq!(reported("group_by=day&limit=1", "day").await, ["2026-12-31T00:00:00.000Z null"]);
-    // In the order of the groups nevertheless.
+    // The rows are nevertheless in the order of the groups.
     let newest = [
         "2026-12-31T06:00:00.000Z \"a\"",
         "2026-12-31T11:00:00.000Z \"a\"",

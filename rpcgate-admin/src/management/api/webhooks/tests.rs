@@ -1,5 +1,3 @@
-//! Tests of webhook endpoints through the API.
-
 use crate::management::action::actor::Actor;
 use crate::management::action::webhooks::{NewWebhook, create};
 use crate::management::app_state::tests::{Site, Visitor};
@@ -29,12 +27,11 @@ pub(crate) async fn ask(
 ) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let answer = site.ask(Some(visitor), method, &format!("/api/v1{path}"), body).await;
-    // Entries and rows of one moment have no order.
+    // Entries and rows of the same time have no order.
     site.clock.advance(Duration::from_millis(1));
     (answer.status.as_u16(), answer.body)
 }
 
-/// Creates a project of the visitor's tenant.
 pub(crate) async fn project(site: &Site, visitor: &Visitor) -> ProjectId {
     let now = site.app.now();
     let id = ProjectId(fresh_id(now));
@@ -50,7 +47,6 @@ pub(crate) async fn project(site: &Site, visitor: &Visitor) -> ProjectId {
     id
 }
 
-/// Stores an endpoint of a project.
 pub(crate) async fn webhook(site: &Site, tenant: TenantId, project: ProjectId) -> Webhook {
     let now = site.app.now();
     let id = WebhookId(fresh_id(now));
@@ -72,7 +68,6 @@ pub(crate) async fn webhook(site: &Site, tenant: TenantId, project: ProjectId) -
     webhook
 }
 
-/// The event of a new block of `eth`.
 pub(crate) fn event(number: u64, at: Time) -> LoggedEvent {
     let block = BlockRef::new(number, format!("0xb{number}"), "0xb0", 1_700_000_000);
     LoggedEvent {
@@ -87,7 +82,7 @@ pub(crate) fn event(number: u64, at: Time) -> LoggedEvent {
     }
 }
 
-/// A site with an owner and a project that has an endpoint.
+/// Returns a site with an owner and a project that has an endpoint.
 pub(crate) async fn listening() -> (Site, Visitor, Webhook) {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
@@ -97,7 +92,7 @@ pub(crate) async fn listening() -> (Site, Visitor, Webhook) {
     (site, owner, webhook)
 }
 
-/// The secret that signs, and the one that will, with the time from which it signs alone.
+/// Returns the secret that signs, and the next one with the time from which it signs alone.
 async fn secrets(site: &Site, visitor: &Visitor, id: WebhookId) -> (String, Option<(String, Time)>) {
     let stored = site.app.store.webhook(visitor.user.tenant.unwrap(), id).await.unwrap().unwrap();
     let open = |purpose, sealed: &[u8]| {
@@ -193,7 +188,7 @@ async fn an_endpoint_that_is_switched_on_is_no_longer_disabled() {
     let feed = site.app.store.since(before).await.unwrap();
     let feed: Vec<_> = feed.into_iter().map(|numbered| numbered.change).collect();
     assert_eq!(feed, [Change::Project(webhook.project)], "watchers hear of it");
-    // As a dispatcher disables it.
+    // Disables the endpoint as a dispatcher does.
     let now = site.app.now();
     site.app.store.mark_disabled(webhook.id, now).await.unwrap();
     let (_, disabled) = ask(&site, &owner, Method::GET, &path, Value::Null).await;
@@ -231,15 +226,15 @@ async fn a_new_secret_signs_at_once_or_beside_the_old_one_until_the_overlap_ends
     let ends = now.plus(Duration::from_secs(72 * 3_600));
     assert_eq!(secrets(&site, &owner, webhook.id).await, (second.clone(), Some((third.clone(), ends))));
 
-    // Another one during the overlap takes the place of the one that waits.
+    // Another replacement during the overlap replaces the waiting secret.
     let now = site.app.now();
     let (fourth, _) = replace(&owner, json!({"overlap_hours": 1})).await;
     let ends = now.plus(Duration::from_secs(3_600));
     assert_eq!(secrets(&site, &owner, webhook.id).await, (second, Some((fourth.clone(), ends))));
 
-    // After the overlap, the one that had waited signs, also beside a newer one.
+    // After the overlap, the secret that had waited signs, even if a newer one waits.
     site.clock.set(ends);
-    // The token has expired by then.
+    // The previous token has expired.
     let owner = site.visitor(owner.user.tenant, Role::Owner).await;
     let (_, shown) = ask(&site, &owner, Method::GET, &format!("/webhooks/{}", webhook.id), Value::Null).await;
     assert_eq!(shown["secret_overlap_until"], Value::Null);
@@ -248,7 +243,7 @@ async fn a_new_secret_signs_at_once_or_beside_the_old_one_until_the_overlap_ends
     let ends = now.plus(Duration::from_secs(2 * 3_600));
     assert_eq!(secrets(&site, &owner, webhook.id).await, (fourth, Some((fifth, ends))));
 
-    // Without an overlap, both end.
+    // Without an overlap, both secrets end.
     let (sixth, _) = replace(&owner, json!({"overlap_hours": 0})).await;
     assert_eq!(secrets(&site, &owner, webhook.id).await, (sixth, None));
     for wrong in [json!({"overlap_hours": 73}), json!({"overlap_hours": -1}), json!({"secret": "mine"})] {
@@ -319,7 +314,7 @@ async fn a_replay_repeats_what_the_endpoint_was_sent_in_this_time() {
     let path = format!("/webhooks/{}", first.id);
     let range = json!({"from": moment(10), "to": moment(30)});
     for _ in 0..2 {
-        // What was replayed is not repeated by another replay.
+        // A replay does not repeat what was replayed before.
         let answer = ask(&site, &owner, Method::POST, &format!("{path}/replay"), range.clone()).await;
         assert_eq!(answer, (202, json!({"deliveries": 2})));
         site.app.store.make_all_replays(site.app.now()).await;

@@ -1,4 +1,4 @@
-//! Tests of registrations whose challenge a provider verifies.
+//! Tests of registrations with the challenge of a provider.
 
 use super::{ask, mails, post};
 use crate::management::app_state::tests::{Answer, Site};

@@ -19,7 +19,7 @@ async fn shown(site: &Site, visitor: &Visitor, path: &str) -> Value {
     answer.body
 }
 
-/// A new plan, and its path.
+/// Creates a plan and returns its path.
 async fn made(
     site: &Site,
     operator: &Visitor,

@@ -8,15 +8,14 @@ use rpcgate_store::{AuditSubject, Role};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The answer to an operator's request.
 async fn operate(site: &Site, operator: &Visitor, method: Method, path: &str) -> Answer {
     let answer = ask(site, Some(&operator.token), method, &format!("/operator/users{path}"), None).await;
-    // Entries and mails of one moment have no order.
+    // Entries and mails of the same time have no order.
     site.clock.advance(Duration::from_secs(1));
     answer
 }
 
-/// The account with the address, as operators see it.
+/// Returns the account with the address, as operators see it.
 async fn reported(site: &Site, operator: &Visitor) -> Value {
     let mut answer = operate(site, operator, Method::GET, &format!("?email={EMAIL}")).await;
     assert_eq!(answer.status, StatusCode::OK);
@@ -136,7 +135,7 @@ async fn an_operator_removes_the_second_factors_of_a_user_who_has_lost_them() {
     for _ in 0..5 {
         verify(&site, &begun(&site).await, ("code", &app.wrong(&site))).await;
     }
-    // The user is notified about the lock in the background: at this moment, and so before the removal.
+    // The lock is reported in the background, at the same clock time. It must come before the removal.
     let locked = async {
         let notices = async || ask(&site, Some(&access), Method::GET, "/notifications", None).await.body;
         while notices().await[0]["message"] != "Your account was locked temporarily" {
