@@ -20,7 +20,7 @@ fn place(cursor: &str) -> Option<ReportPosition> {
 
 /// List nodes
 ///
-/// As the running gateways see them. Gateways report every 5 seconds.
+/// As the running gateways see them. They report every 5 seconds.
 #[utoipa::path(get, path = "/operator/nodes", operation_id = "operator_list_nodes", tag = "operator",
     params(Page),
     responses((status = 200, description = "The nodes, by gateway.", body = [NodeJson])))]

@@ -45,8 +45,8 @@ pub struct NodeJson {
     /// Calls in flight to it.
     pub in_flight: u64,
     /// Failed tries for which the node or the network to it is responsible, since the gateway has it: no connection, no
-    /// usable answer in time, a status of 500 or above, or one that rejects the gateway. Rejections of a client's call
-    /// are not counted.
+    /// usable answer in time, a status of 500 or above, or one that rejects the gateway. Refusals to clients, for
+    /// instance by their limits, are not counted.
     pub faults: u64,
     /// The maximum number of calls per second from each gateway, if limited.
     pub rate_limit: Option<u32>,
