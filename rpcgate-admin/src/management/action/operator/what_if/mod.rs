@@ -17,6 +17,7 @@ use crate::management::action::actor::Actor;
 use crate::management::action::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::what_if_slots::WhatIfSlot;
 use fold::{Basis, Effects, FirstPass};
 use rpcgate_config::Config;
 use rpcgate_core::adapter::Adapter;

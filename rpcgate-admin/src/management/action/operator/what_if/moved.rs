@@ -2,12 +2,12 @@
 
 use super::standing::TenantStanding;
 use super::{
-    Basis, BeforeAfter, SECONDS_OF_HOUR, UsageEffect, Weights, WhatIfSlot, effects, recent_days,
-    within_deadline,
+    Basis, BeforeAfter, SECONDS_OF_HOUR, UsageEffect, Weights, effects, recent_days, within_deadline,
 };
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::what_if_slots::WhatIfSlot;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
