@@ -1,4 +1,4 @@
-//! Documents for printing: invoices, in HTML without the frame of the pages. The API answers with them, and pages show
+//! Printable documents: invoices in HTML without the frame of the pages. The API answers with them, and pages embed
 //! their sheets.
 
 pub(crate) mod printed;

@@ -1,4 +1,4 @@
-//! A page made for printing, for clients of the API. It loads nothing and runs nothing: its only style is part of it.
+//! A printable page for clients of the API. It loads no resources and runs no scripts; its only style is inline.
 
 use super::sheet::{InvoiceSheet, SheetFact, iso_day, next_sheet};
 use crate::management::action::billing::NextInvoice;
@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 
 const STYLE: &str = include_str!("../../../templates/invoice.css");
 
-/// Allows the page's own style, which its digest identifies, and nothing else.
+/// The content security policy: allows only the page's own style, by its digest.
 static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     let digest = STANDARD.encode(digest(&SHA256, STYLE.as_bytes()));
     let policy = format!(
@@ -27,7 +27,6 @@ static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     HeaderValue::try_from(policy).ok()
 });
 
-/// A sheet without the frame of the pages.
 #[derive(Template)]
 #[template(path = "invoice.html")]
 struct PrintedPage {
@@ -37,12 +36,10 @@ struct PrintedPage {
 }
 
 impl PrintedPage {
-    /// A page of a sheet.
     fn new(title: String, sheet: InvoiceSheet) -> Self {
         PrintedPage { style: STYLE, title, sheet }
     }
 
-    /// The page, with the policy that lets it have its style.
     fn response(&self) -> Response {
         let mut headers = HeaderMap::new();
         if let Some(policy) = &*POLICY {
@@ -55,7 +52,7 @@ impl PrintedPage {
     }
 }
 
-/// The page of an invoice, with its state at `now`.
+/// Renders an invoice, with its state at `now`.
 pub(crate) fn invoice(whole: &WholeInvoice, now: Time) -> Response {
     let invoice = &whole.invoice;
     let state = match InvoiceState::of(invoice, now) {
@@ -73,7 +70,7 @@ pub(crate) fn invoice(whole: &WholeInvoice, now: Time) -> Response {
     PrintedPage::new(format!("Invoice {}", invoice.number), InvoiceSheet::of(whole, facts)).response()
 }
 
-/// The same as a page made for printing.
+/// Renders the preliminary invoice of the current month.
 pub(crate) fn next_invoice(next: NextInvoice) -> Response {
     PrintedPage::new(format!("Preliminary, {}", next.month), next_sheet(next)).response()
 }

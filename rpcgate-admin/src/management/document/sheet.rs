@@ -1,4 +1,4 @@
-//! What is printed on an invoice, as text: the same for one that is issued and for the next one as it would be now.
+//! The text printed on an invoice, both on an issued one and on the preliminary one of the current month.
 
 use crate::management::action::billing::NextInvoice;
 use crate::management::action::billing::month::BillingMonth;
@@ -8,24 +8,21 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
 use rpcgate_store::{InvoiceAmounts, InvoiceLine, InvoiceSeller, LineKind, WholeInvoice};
 
-/// What is printed on an invoice.
 pub(crate) struct InvoiceSheet {
-    /// What a reader must know before everything else.
+    /// A warning printed above everything else.
     pub(crate) warning: Option<&'static str>,
     pub(crate) seller: InvoiceSeller,
     pub(crate) customer: String,
-    /// The lines of the customer's address.
     pub(crate) customer_address: Vec<String>,
-    /// The customer's tax number.
     pub(crate) customer_tax_id: Option<String>,
-    /// Its number, its dates and the like.
+    /// The number, the dates and other facts.
     pub(crate) facts: Vec<SheetFact>,
     pub(crate) lines: Vec<SheetLine>,
     pub(crate) sums: Vec<SheetSum>,
     pub(crate) note: Option<String>,
 }
 
-/// What stands at the head of an invoice.
+/// A fact at the head of an invoice.
 pub(crate) struct SheetFact {
     pub(crate) name: &'static str,
     pub(crate) text: String,
@@ -37,7 +34,6 @@ impl SheetFact {
     }
 }
 
-/// A line of an invoice, as text.
 pub(crate) struct SheetLine {
     pub(crate) item: String,
     pub(crate) quantity: String,
@@ -45,14 +41,13 @@ pub(crate) struct SheetLine {
     pub(crate) amount: String,
 }
 
-/// A sum of an invoice, as text.
 pub(crate) struct SheetSum {
     pub(crate) name: String,
     pub(crate) amount: String,
 }
 
 impl InvoiceSheet {
-    /// An issued invoice with these facts.
+    /// Makes the sheet of an issued invoice with these facts.
     pub(crate) fn of(whole: &WholeInvoice, facts: Vec<SheetFact>) -> Self {
         let (invoice, period) = (&whole.invoice, BillingMonth::of(whole.invoice.period.start));
         InvoiceSheet {
@@ -69,7 +64,7 @@ impl InvoiceSheet {
     }
 }
 
-/// An exact amount in US dollars without needless zeros: at least two decimals, at most twelve.
+/// Formats an exact amount in US dollars, with at least two and at most twelve decimals.
 fn dollars(amount: Amount) -> String {
     let text = amount.to_string();
     let whole = text.find('.').unwrap_or(text.len());
@@ -77,17 +72,16 @@ fn dollars(amount: Amount) -> String {
     text[..used].to_owned()
 }
 
-/// An amount in cents as US dollars.
+/// Formats cents as US dollars.
 fn cents(cents: u64) -> String {
     format!("{}.{:02}", cents / 100, cents % 100)
 }
 
-/// The UTC day of a time, as in `2026-12-31`.
+/// Formats the UTC day of a time, as in `2026-12-31`.
 pub(crate) fn iso_day(at: Time) -> String {
     Moment(at).to_string().chars().take(10).collect()
 }
 
-/// The lines of the invoice of `period`.
 pub(crate) fn rows(lines: &[InvoiceLine], period: BillingMonth) -> Vec<SheetLine> {
     lines.iter().map(|line| row(line, period)).collect()
 }
@@ -108,7 +102,7 @@ fn row(line: &InvoiceLine, period: BillingMonth) -> SheetLine {
     SheetLine { item, quantity, price: dollars(Amount(line.price.0.into())), amount: dollars(line.amount) }
 }
 
-/// The tax, and the total under the name `total`.
+/// Returns the tax, and the total under the name `total`.
 pub(crate) fn sums_to(total: &str, amounts: &InvoiceAmounts) -> Vec<SheetSum> {
     let sum = |name: &str, amount: String| SheetSum { name: name.to_owned(), amount };
     let mut sums = Vec::new();
@@ -122,7 +116,6 @@ pub(crate) fn sums_to(total: &str, amounts: &InvoiceAmounts) -> Vec<SheetSum> {
     sums
 }
 
-/// The sums of an issued invoice.
 fn sums(whole: &WholeInvoice) -> Vec<SheetSum> {
     let (invoice, amounts) = (&whole.invoice, &whole.invoice.amounts);
     let mut sums = sums_to("Total in USD", amounts);
@@ -137,11 +130,11 @@ fn sums(whole: &WholeInvoice) -> Vec<SheetSum> {
     sums
 }
 
-/// What stands above everything else on the sheet.
+/// The warning on a preliminary invoice.
 const WARNING: &str = "Preliminary: this is not an invoice. It shows what the invoice of this month would say if the month ended \
                        now. Nothing is to be paid on it.";
 
-/// What stands below a month that nothing is owed for.
+/// The note on a preliminary invoice with nothing to pay.
 const UNBILLED: &str = "Nothing is owed so far. If it stays so, there will be no invoice for this month.";
 
 pub(crate) fn next_sheet(next: NextInvoice) -> InvoiceSheet {

@@ -30,16 +30,13 @@ use std::time::Duration;
 
 const LABELS: Labels = &[("name", "the name"), ("scopes", "the scopes"), ("days", "the validity")];
 
-/// The list, below the root.
 const TOKENS: &str = "account/tokens";
 
-/// The lives of tokens that can be chosen, in days.
+/// The validities that can be chosen, in days.
 const DAYS: [u64; 4] = [7, 30, 90, 366];
 
-/// The life that is chosen at first.
 const USUAL_DAYS: u64 = 90;
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/account/tokens", get(list).post(create))
@@ -52,15 +49,15 @@ struct AccessTokensPage {
     frame: Frame,
     problems: Problems,
     tokens: Vec<AccessToken>,
-    /// What the user can grant.
+    /// The scopes that the user can grant.
     scopes: Vec<Choice>,
     days: Vec<Choice>,
     filled: FilledToken,
-    /// Whether the user has to give the password or a factor before.
+    /// True if the user must first give the password or a factor.
     needs_proof: bool,
 }
 
-/// What was filled in.
+/// The submitted form.
 struct FilledToken {
     name: String,
     scopes: Vec<String>,
@@ -73,7 +70,6 @@ impl AccessTokensPage {
     }
 }
 
-/// The page with the text of a new token.
 #[derive(Template)]
 #[template(path = "access_token_created.html")]
 struct AccessTokenCreatedPage {
@@ -102,13 +98,11 @@ async fn form(
     })
 }
 
-/// The tokens, and the form for a new one.
 async fn list(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
     let filled = FilledToken { name: String::new(), scopes: Vec::new(), days: USUAL_DAYS.to_string() };
     Ok(ok(&form(&app, &page, filled).await?))
 }
 
-/// Creates a token and shows it once.
 async fn create(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: FieldList) -> PageResult {
     let filled = FilledToken {
         name: fields.one("name").to_owned(),
@@ -139,7 +133,6 @@ async fn create(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: 
     }
 }
 
-/// Asks whether to revoke a token of the user.
 async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<AccessTokenId>) -> PageResult {
     let mut its = access_tokens::list(&app, &page.actor).await?.into_iter();
     let token = its.find(|token| token.id == id).ok_or(ActionError::NotFound("personal access token"))?;

@@ -26,7 +26,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("name", "the name"), ("email", "the e-mail address"), ("password", "the password")];
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/register", get(application).post(register))
@@ -45,19 +44,19 @@ struct RegisterPage {
     offer: Offer,
 }
 
-/// The widget of a provider of challenges.
+/// The widget of a challenge provider.
 struct Widget {
-    /// Its script.
     script: &'static str,
-    /// The class of the element in which the script shows it.
+    /// The class of the element in which the script shows the widget.
     class: &'static str,
     site_key: String,
     action: Option<&'static str>,
-    /// What a page that shows it may load: our own files, and what the provider documents.
+    /// The content security policy of a page with the widget: our own files, and the sources that the provider
+    /// documents.
     policy: HeaderValue,
 }
 
-/// docs.hcaptcha.com, "Content-Security-Policy Settings".
+/// Source: docs.hcaptcha.com, "Content-Security-Policy Settings".
 const HCAPTCHA_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self' https://hcaptcha.com https://*.hcaptcha.com; \
      style-src 'self' https://hcaptcha.com https://*.hcaptcha.com; \
@@ -66,7 +65,7 @@ const HCAPTCHA_POLICY: HeaderValue = HeaderValue::from_static(
      img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 );
 
-/// developers.cloudflare.com/turnstile, "Content Security Policy".
+/// Source: developers.cloudflare.com/turnstile, "Content Security Policy".
 const TURNSTILE_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self' https://challenges.cloudflare.com; style-src 'self'; \
      frame-src https://challenges.cloudflare.com; connect-src 'self'; img-src 'self'; form-action 'self'; \
@@ -96,7 +95,7 @@ impl Widget {
     }
 }
 
-/// A response with the registration form, which may load what its widget needs.
+/// Adds the widget's policy to a response with the registration form.
 fn with_policy(app: &AppState, mut answer: Response) -> Response {
     if let Some(widget) = Widget::of(app) {
         answer.headers_mut().insert(CONTENT_SECURITY_POLICY, widget.policy);
@@ -104,7 +103,6 @@ fn with_policy(app: &AppState, mut answer: Response) -> Response {
     answer
 }
 
-/// The fields of the registration form.
 #[derive(Deserialize)]
 struct Register {
     #[serde(default)]
@@ -121,12 +119,11 @@ struct Register {
     turnstile: String,
 }
 
-/// The registration form.
 async fn application(State(app): State<Arc<AppState>>, page: GatePage) -> PageResult {
     if page.session.is_some() {
         return Ok(redirect(&page.frame.root, ""));
     }
-    // What a new account has is read from the database, for anyone: as rarely as the API reads for anyone.
+    // The offer is read from the database for anyone, so the API's limit on anonymous requests applies.
     app.limits.anonymous.admit(page.client.address)?;
     let (name, email, widget) = (String::new(), String::new(), Widget::of(&app));
     let (frame, problems, offer) = (page.frame, Problems::default(), Offer::of(&app).await?);
@@ -134,7 +131,6 @@ async fn application(State(app): State<Arc<AppState>>, page: GatePage) -> PageRe
     Ok(with_policy(&app, ok(&page)))
 }
 
-/// Registers a user.
 async fn register(
     State(app): State<Arc<AppState>>,
     page: GatePage,
@@ -170,7 +166,6 @@ struct ConfirmPage {
     needs_password: bool,
 }
 
-/// The fields of the confirmation form.
 #[derive(Deserialize)]
 struct Confirmation {
     #[serde(default)]
@@ -179,7 +174,7 @@ struct Confirmation {
     password: Option<Typed>,
 }
 
-/// The target of the link in the mail. Opening it confirms nothing yet, because mail scanners open links as well.
+/// Handles the link in the mail. Opening it confirms nothing yet, because mail scanners open links too.
 async fn link(
     State(app): State<Arc<AppState>>,
     page: GatePage,
@@ -190,7 +185,6 @@ async fn link(
     Ok(ok(&ConfirmPage { frame: page.frame, problems: Problems::default(), token, needs_password }))
 }
 
-/// Confirms the address.
 async fn confirm(
     State(app): State<Arc<AppState>>,
     page: GatePage,
@@ -226,7 +220,6 @@ async fn confirm(
     }
 }
 
-/// Sends the mail again.
 async fn confirm_again(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
     accounts::confirm_again(&app, &page.session, &page.client).await?;
     Ok(page.done("", Done::ConfirmationSent))

@@ -1,5 +1,5 @@
-//! The static files of the pages. Each is named by the hash of what is in it, so that a browser keeps it for a year and
-//! a new page never runs the script of an earlier version.
+//! The static files of the pages. The hash of its content names each file, so that browsers cache it for a year and a
+//! new page never runs the script of an earlier version.
 
 use crate::management::error::ActionError;
 use crate::management::extract::PathParams;
@@ -16,18 +16,17 @@ use ring::digest;
 use std::io::Write;
 use std::sync::LazyLock;
 
-/// The folder of the files, below the root of the pages.
 const FOLDER: &str = "static/";
 
-/// Digits of the hash in a name.
+/// The hexadecimal digits of the hash in a name.
 const DIGITS: usize = 16;
 
 struct Asset {
-    /// The name in the source, as templates say it.
+    /// The name in the source and in templates.
     name: &'static str,
     kind: &'static str,
     body: &'static str,
-    /// Whether others know it by its name, so that it must not change.
+    /// True if clients request the file by its name, so that the name must not change.
     is_fixed: bool,
 }
 
@@ -56,13 +55,11 @@ const ASSETS: &[Asset] = &[
     },
 ];
 
-/// A file as it is served.
 struct Served {
     asset: &'static Asset,
-    /// Where it is, below the root of the pages.
+    /// The address below the root of the pages.
     address: String,
     hash: String,
-    /// The compressed body.
     gzip: Option<Bytes>,
 }
 
@@ -84,12 +81,11 @@ fn compressed(body: &str) -> Option<Bytes> {
     (gzip.len() < body.len()).then(|| gzip.into())
 }
 
-/// Where the file `name` is, below the root of the pages.
+/// Returns the address of the file `name`, below the root of the pages.
 pub(super) fn address(name: &str) -> Option<&'static str> {
     SERVED.iter().find(|served| served.asset.name == name).map(|served| served.address.as_str())
 }
 
-/// Serves a file.
 pub(crate) async fn get(PathParams(name): PathParams<String>, headers: HeaderMap) -> Response {
     let found = SERVED.iter().find(|served| served.address.strip_prefix(FOLDER) == Some(&name));
     let Some(Served { asset, hash, gzip, .. }) = found else {
@@ -108,18 +104,18 @@ pub(crate) async fn get(PathParams(name): PathParams<String>, headers: HeaderMap
     }
 }
 
-/// How long a browser keeps a file: where the name says what is in it, as long as it likes.
+/// Returns the `Cache-Control` value: unlimited caching for a file that is named by its hash.
 fn kept(asset: &Asset) -> &'static str {
     if asset.is_fixed { "no-cache" } else { "public, max-age=31536000, immutable" }
 }
 
-/// The values of a header that is a list.
+/// Returns the values of a header that is a list.
 fn values(headers: &HeaderMap, name: http::HeaderName) -> impl Iterator<Item = &str> {
     let texts = headers.get_all(name).into_iter().filter_map(|value: &HeaderValue| value.to_str().ok());
     texts.flat_map(|text| text.split(',').map(str::trim))
 }
 
-/// Whether the client takes gzip, which most say, and not with the weight zero.
+/// Reports whether the client accepts gzip; the weight zero means that it does not.
 fn takes_gzip(headers: &HeaderMap) -> bool {
     values(headers, ACCEPT_ENCODING).any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));

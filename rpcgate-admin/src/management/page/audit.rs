@@ -25,15 +25,14 @@ use std::time::Duration;
 
 const LABELS: Labels = &[("from", "the begin"), ("to", "the end"), ("user", "the member")];
 
-/// Entries of a page.
+/// The entries on a page.
 const SHOWN: u64 = 50;
 
-/// Entries of a file.
+/// The entries in a CSV file.
 pub(super) const IN_FILE: u64 = 1_000;
 
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/audit", get(list)).route("/audit.csv", get(file))
 }
@@ -43,7 +42,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 struct AuditPage {
     frame: Frame,
     problems: Problems,
-    /// Whether the entries are those of the whole tenant.
+    /// True if the entries are those of the whole tenant.
     reads_all: bool,
     rows: Vec<AuditRow>,
     users: Vec<Choice>,
@@ -52,12 +51,12 @@ struct AuditPage {
     subject: String,
     from: String,
     to: String,
-    /// The filters, as the address has them.
+    /// The filters, as a query string.
     query: String,
     links: PageLinks,
 }
 
-/// An entry for people.
+/// An entry in readable form.
 struct AuditRow {
     at: Time,
     who: String,
@@ -82,7 +81,7 @@ impl AuditRow {
     }
 }
 
-/// The beginning of a day, as the field of a form has it.
+/// Reads the beginning of a day from a form field.
 pub(super) fn day(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
     let Some(text) = fields.given(name) else { return Ok(None) };
     let moment = Moment::parse(&format!("{text}T00:00:00Z"));
@@ -140,7 +139,7 @@ async fn list(
     }
 }
 
-/// The newest entries that match the filters, as a file.
+/// Returns the newest entries that match the filters, as a file.
 async fn file(
     State(app): State<Arc<AppState>>,
     page: PageContext,

@@ -1,4 +1,4 @@
-//! The bill of the running month, and the invoices.
+//! The bill of the current month, and the invoices.
 
 use super::context::{PageContext, PageResult, plan_label};
 use super::filters;
@@ -25,10 +25,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Invoices of a page.
+/// The invoices on a page.
 const SHOWN: u64 = 24;
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/billing", get(show))
 }
@@ -39,10 +38,10 @@ struct BillingPage {
     frame: Frame,
     terms: BillingTerms,
     plan: String,
-    /// The month so far, unless usage cannot be read at the moment.
+    /// The month so far; `None` while usage cannot be read.
     month: Option<RunningMonth>,
     invoices: Vec<Invoice>,
-    /// The oldest invoice that is to be paid.
+    /// The oldest unpaid invoice.
     to_pay: Option<Invoice>,
     takes_payments: bool,
     links: PageLinks,
@@ -53,7 +52,6 @@ impl BillingPage {
         state_badge(invoice, self.frame.now)
     }
 
-    /// The last moment of the month.
     fn last_day(&self) -> Time {
         Time::from_micros(self.terms.period.end.micros().saturating_sub(1))
     }
@@ -63,11 +61,10 @@ impl BillingPage {
     }
 }
 
-/// The month so far.
 struct RunningMonth {
     amounts: InvoiceAmounts,
     units: u64,
-    /// What a month at this pace will cost, in cents.
+    /// The expected cost of the whole month at this rate, in cents.
     expected: u64,
     chains: Vec<ChainCost>,
 }
@@ -84,15 +81,14 @@ impl RunningMonth {
     }
 }
 
-/// What the calls of a chain cost.
 struct ChainCost {
     chain: String,
     amount: Amount,
-    /// The width of its bar, as in `86.2%`.
+    /// The width of the bar, as in `86.2%`.
     width: String,
 }
 
-/// What each chain costs, the dearest first.
+/// Returns the cost of each chain, the highest first.
 fn by_chain(lines: &[InvoiceLine]) -> Vec<ChainCost> {
     let mut sums: BTreeMap<&str, u128> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.kind == LineKind::Usage) {
@@ -114,7 +110,7 @@ fn by_chain(lines: &[InvoiceLine]) -> Vec<ChainCost> {
     chains.into_iter().map(cost).collect()
 }
 
-/// The total at the end of a period if it goes on as until `now`.
+/// Returns the total at the end of the period, extrapolated from the total at `now`.
 fn at_this_pace(total: u64, period: &Range<Time>, now: Time) -> u64 {
     let (passed, whole) =
         (now.since(period.start).as_secs().max(1), period.end.since(period.start).as_secs());

@@ -1,4 +1,4 @@
-//! What invoices say about the organisation.
+//! The organisation's details on invoices.
 
 use super::context::{PageContext, PageResult};
 use super::done::Done;
@@ -25,10 +25,8 @@ const LABELS: Labels = &[
     ("billing_tax_id", "the tax number"),
 ];
 
-/// The page, below the root.
 const DETAILS: &str = "billing/details";
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/billing/details", get(show).post(save))
 }

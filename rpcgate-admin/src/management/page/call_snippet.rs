@@ -1,23 +1,23 @@
-//! A first call of a chain, as complete programs in five languages.
+//! An example call of a chain, as complete programs in five languages.
 
 use super::parts::{CodeSnippet, CodeVariant};
 use crate::management::gateway_urls::GatewayUrls;
 use rpcgate_core::adapter::{Adapter, Probe};
 
-/// A call that costs little and that every node of its chain answers: the one by which gateways watch their nodes.
+/// A cheap call that every node of its chain answers: the one with which gateways probe their nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ExampleCall {
-    /// The chain, for people.
+    /// The chain's title.
     pub(crate) title: &'static str,
     /// The name of its method, or its path.
     pub(crate) method: &'static str,
     url: String,
-    /// What is posted; `None` for a `GET`.
+    /// The body of a `POST`; `None` for a `GET`.
     body: Option<String>,
 }
 
 impl ExampleCall {
-    /// The call of a chain at a gateway.
+    /// Returns the example call of a chain at a gateway.
     pub(crate) fn of(adapter: &dyn Adapter, urls: &GatewayUrls) -> Self {
         let facts = adapter.facts();
         let url = urls.http(facts.name.as_str());
@@ -40,7 +40,7 @@ impl ExampleCall {
         }
     }
 
-    /// Programs that make it with `key`. Each is complete: it runs when it is pasted.
+    /// Returns programs that make the call with `key`. Each runs as it is pasted.
     pub(crate) fn snippet(&self, key: &str) -> CodeSnippet {
         let variant = |language, code| CodeVariant { language, code };
         CodeSnippet {
@@ -153,7 +153,7 @@ mod tests {
             let method = call.method.trim_start_matches('/');
             assert!(!chain.look_up(method).rule.flags.has(Flags::CLOSED), "{path} {method}");
             let body = call.body.as_deref().unwrap_or_default();
-            // Each stands between quotes of several languages.
+            // The body is embedded in string literals of several languages.
             assert!(!body.contains(['\'', '`', '\\', '\n']) && !body.contains("\"#"), "{body}");
             assert!(!call.url.contains(['\'', '"', '`', '\\', '\n', ' ']), "{}", call.url);
             if let Some(body) = &call.body {

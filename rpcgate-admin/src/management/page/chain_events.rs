@@ -1,4 +1,4 @@
-//! The log of events of a project.
+//! A project's event log.
 
 use super::context::{PageContext, PageResult};
 use super::cut_list::{cursor, cursor_links};
@@ -28,15 +28,13 @@ use std::sync::Arc;
 const LABELS: Labels =
     &[("chain", "the chain"), ("event_type", "the event"), ("from", "the begin"), ("to", "the end")];
 
-/// Events of one part of the list.
+/// The events on a page of the list.
 const ENTRIES: u64 = 50;
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/projects/{id}/events", get(list))
 }
 
-/// An event as a line of the list.
 struct EventLine {
     at: Time,
     chain: String,
@@ -44,7 +42,7 @@ struct EventLine {
     block_num: u64,
     block_hash: String,
     removed: bool,
-    /// Whether it was withheld from an endpoint.
+    /// True if the event was withheld from an endpoint.
     withheld: bool,
     /// The body of its deliveries.
     body: String,

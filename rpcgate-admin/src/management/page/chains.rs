@@ -1,4 +1,4 @@
-//! The chains: what can be called, where, for how much, and whether its nodes are well.
+//! The chains: their methods, addresses, prices and the condition of their nodes.
 
 use super::call_snippet::ExampleCall;
 use super::context::{PageContext, PageResult};
@@ -26,15 +26,13 @@ use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::Amount;
 use std::sync::Arc;
 
-/// The key in the example.
+/// The placeholder for the key in the example.
 const PLACEHOLDER: &str = "YOUR_API_KEY";
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/chains", get(list)).route("/chains/{chain}", get(show))
 }
 
-/// A chain as a line of the list.
 struct ChainLine {
     path: &'static str,
     title: &'static str,
@@ -42,7 +40,7 @@ struct ChainLine {
     transports: Vec<&'static str>,
     url: String,
     is_served: bool,
-    /// Whether its nodes are well, if a gateway has told.
+    /// The condition of its nodes, if a gateway has reported it.
     condition: Option<ChainCondition>,
 }
 
@@ -51,15 +49,14 @@ struct ChainLine {
 struct ChainsPage {
     frame: Frame,
     chains: Vec<ChainLine>,
-    /// How many the catalog has.
+    /// The number of chains in the catalog.
     all: usize,
     served: usize,
-    /// What the name of a chain has to have.
+    /// The text that the name of a chain must contain.
     search: String,
     is_served_only: bool,
 }
 
-/// A method as a line of the table.
 struct MethodLine {
     name: String,
     cu: u32,
@@ -78,14 +75,14 @@ struct ChainPage {
     grpc: Option<String>,
     has_batch: bool,
     methods: Vec<MethodLine>,
-    /// How many methods are listed without a search.
+    /// The number of methods without a search.
     all: usize,
-    /// How many of them are closed.
+    /// The number of closed methods.
     closed: usize,
     search: String,
     with_closed: bool,
     is_by_cost: bool,
-    /// The price of a million Compute Units, if they cost anything.
+    /// The price of a million Compute Units, if the plan charges for them.
     price: Option<String>,
     snippet: CodeSnippet,
     method: &'static str,
@@ -163,7 +160,7 @@ async fn show(
     let mut lines: Vec<_> = listed.into_iter().filter(shown).map(MethodLine::from).collect();
     let is_by_cost = query.one("sort") == "cu";
     if is_by_cost {
-        // Stable: methods that cost the same stay in the order of their names.
+        // A stable sort: methods with the same cost stay in the order of their names.
         lines.sort_by_key(|method| std::cmp::Reverse(method.cu));
     }
     let plan = usage::plan(&app, &tenants::get(&app, &page.actor, tenant).await?).await?;

@@ -1,5 +1,5 @@
-//! Paying through the payment provider. The browser is led by a link on a page of ours, and not by a redirect: browsers
-//! apply the policy for forms, which admits our own pages alone, to redirects as well.
+//! Payment through the payment provider. The browser reaches it by a link on our page instead of a redirect, because
+//! browsers apply the `form-action` policy, which allows only our own pages, to redirects too.
 
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
@@ -22,25 +22,22 @@ use http::StatusCode;
 use rpcgate_store::InvoiceNumber;
 use std::sync::Arc;
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/invoices/{number}/pay", get(show).post(pay))
         .route("/plan/checkout", post(change_plan))
 }
 
-/// The page that links to the provider's.
 #[derive(Template)]
 #[template(path = "checkout.html")]
 struct CheckoutPage {
     frame: Frame,
-    /// What is paid for.
     what: String,
-    /// The provider's page.
+    /// The address of the provider's page.
     url: String,
-    /// The host of that page, which the reader will see.
+    /// The host of that page, which the reader sees.
     host: String,
-    /// The way back, below the root.
+    /// The page to return to, below the root.
     back: String,
 }
 
@@ -51,13 +48,12 @@ impl CheckoutPage {
     }
 }
 
-/// The host of an address.
 fn host(url: &str) -> &str {
     let (_, rest) = url.split_once("://").unwrap_or_default();
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// The invoice, which has the button.
+/// Leads to the invoice, which has the button.
 async fn show(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -67,7 +63,7 @@ async fn show(
     Ok(ok(&SheetPage::of(&app, &page, number).await?))
 }
 
-/// Begins the payment of an invoice.
+/// Starts the payment of an invoice.
 async fn pay(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -87,7 +83,7 @@ async fn pay(
     }
 }
 
-/// Begins the move to another plan.
+/// Starts the change to another plan.
 async fn change_plan(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let tenant = page.permitted(Permission::ManageBilling)?;
     let name = fields.one("plan").to_owned();
@@ -99,7 +95,7 @@ async fn change_plan(State(app): State<Arc<AppState>>, page: PageContext, fields
             Ok(shown_once(StatusCode::OK, &page))
         }
         Err(error) => {
-            // The question again: the reason stands above its button, which tries once more.
+            // Shows the question again with the reason above the button, which retries.
             let question =
                 ConfirmQuestion::new(page.frame(Place::Plan), "Move to another plan?", "Try again", "plan")
                     .crumb("Plan and limits", "plan")

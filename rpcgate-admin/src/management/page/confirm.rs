@@ -1,4 +1,4 @@
-//! The page that asks before something dangerous: it names the consequences, and only its button does it.
+//! The confirmation page before a dangerous action. It names the consequences; only its button performs the action.
 
 use super::filters;
 use super::form::FieldList;
@@ -7,32 +7,32 @@ use super::problems::Problems;
 use super::versions::{FormVersion, VERSION};
 use askama::Template;
 
-/// A question that is answered by the act itself or by a way back.
+/// A question with a button for the action and a link back.
 #[derive(Template, Clone, Debug)]
 #[template(path = "confirm.html")]
 pub(crate) struct ConfirmQuestion {
     frame: Frame,
     problems: Problems,
-    /// `Revoke checkout-worker?`
+    /// For example `Revoke checkout-worker?`
     question: String,
-    /// The way here: labels, and addresses below the root.
+    /// The breadcrumbs: labels, and addresses below the root.
     crumbs: Vec<(String, String)>,
     warning: Option<String>,
     consequences: Vec<String>,
-    /// The name of the act, on the button.
+    /// The label of the button.
     act: String,
-    /// Where the form goes, below the root.
+    /// The address that the form is sent to, below the root.
     target: String,
-    /// The words for the way back.
+    /// The label of the link back.
     keep: String,
-    /// Where "Keep it" leads, below the root.
+    /// The target of the link back, below the root.
     back: String,
     typed: Option<String>,
     hidden: Vec<(String, String)>,
 }
 
 impl ConfirmQuestion {
-    /// Asks `question` on the page of `frame`. The button `act` sends a form to the page's own address; the way back
+    /// Asks `question` on the page of `frame`. The button `act` sends a form to the page's own address; the link back
     /// leads to `back`, below the root.
     pub(crate) fn new(
         frame: Frame,
@@ -56,28 +56,27 @@ impl ConfirmQuestion {
         }
     }
 
-    /// Adds a step of the way here: its label, and its address below the root.
+    /// Adds a breadcrumb: its label, and its address below the root.
     #[must_use]
     pub(crate) fn crumb(mut self, label: impl Into<String>, path: impl Into<String>) -> Self {
         self.crumbs.push((label.into(), path.into()));
         self
     }
 
-    /// What speaks against it now, with real numbers.
+    /// Adds a warning with current figures.
     #[must_use]
     pub(crate) fn warning(mut self, warning: impl Into<String>) -> Self {
         self.warning = Some(warning.into());
         self
     }
 
-    /// Adds a consequence.
     #[must_use]
     pub(crate) fn consequence(mut self, consequence: impl Into<String>) -> Self {
         self.consequences.push(consequence.into());
         self
     }
 
-    /// The words for the way back, instead of "Keep it".
+    /// Replaces "Keep it" as the label of the link back.
     #[must_use]
     pub(crate) fn keep(mut self, words: impl Into<String>) -> Self {
         self.keep = words.into();
@@ -91,21 +90,20 @@ impl ConfirmQuestion {
         self
     }
 
-    /// Wants this name typed: only where what is destroyed is in use.
+    /// Requires the user to type this name. Used only if the object that is destroyed is in use.
     #[must_use]
     pub(crate) fn typed(mut self, name: impl Into<String>) -> Self {
         self.typed = Some(name.into());
         self
     }
 
-    /// Adds a hidden field.
     #[must_use]
     pub(crate) fn hidden(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.hidden.push((name.into(), value.into()));
         self
     }
 
-    /// Asks about this version of what it is about: another one is asked about again.
+    /// Adds the version of the object. If the object changes, the question is asked again.
     #[must_use]
     pub(crate) fn version(self, version: &FormVersion) -> Self {
         if version.is_known() { self.hidden(VERSION, version.to_string()) } else { self }
@@ -117,7 +115,6 @@ impl ConfirmQuestion {
         self.version(&version.again(&problems, fields)).problems(problems)
     }
 
-    /// Shows what was wrong with the answer.
     #[must_use]
     pub(crate) fn problems(mut self, problems: Problems) -> Self {
         self.problems = problems;

@@ -1,4 +1,4 @@
-//! The page that is asked for: who asks, and its frame. One extractor for each kind of page.
+//! The context of a requested page: its reader and its frame. There is one extractor for each kind of page.
 
 use super::cookies::{self, VisitorCookie};
 use super::done::Done;
@@ -24,19 +24,19 @@ use rpcgate_core::plan::Tier;
 use rpcgate_store::{OpenWork, Run, Tenant};
 use std::sync::Arc;
 
-/// The cookie with the theme. It says nothing about its reader, so it needs no protection.
+/// The cookie with the theme. It holds nothing personal, so it needs no protection.
 pub(super) const THEME: &str = "rpcgate-theme";
 
-/// The cookie with the language of code.
+/// The cookie with the language of code samples.
 const LANGUAGE: &str = "rpcgate-language";
 
-/// What a handler returns: an error is shown as a page in the frame.
+/// The result of a handler. An error is shown as a page in the frame.
 pub(crate) type PageResult = Result<Response, ActionError>;
 
-/// A page for a user who is logged in, of whatever role. Others are led to the log-in.
+/// A page for a logged-in user of any role. Others are redirected to the log-in.
 #[derive(Clone, Debug)]
 pub(crate) struct PageContext {
-    /// The user, as actions want it.
+    /// The user, as actions take it.
     pub(crate) actor: Actor,
     pub(crate) session: AuthSession,
     pub(crate) client: Client,
@@ -44,32 +44,31 @@ pub(crate) struct PageContext {
 }
 
 impl PageContext {
-    /// The frame of a page at `place`.
+    /// Returns the frame of a page at `place`.
     pub(crate) fn frame(&self, place: Place) -> Frame {
         Frame { place, ..self.frame.clone() }
     }
 
-    /// The frame of a page at `place` that shows the result of a form once, at an address of its own. A form without the
-    /// value that tells its submissions apart shows the result itself.
+    /// Returns the frame of a page at `place` that shows a form's result once, at an address of its own. If the form
+    /// has no submission value, it shows the result itself.
     pub(crate) fn result_frame(&self, place: Place) -> Frame {
         result_frame(self.frame(place), self.actor.run)
     }
 
-    /// The user's tenant.
+    /// Returns the user's tenant.
     ///
     /// # Errors
-    /// [`ActionError::NotFound`] for operators: the pages of members do not exist for them.
+    /// [`ActionError::NotFound`] for operators, for whom the pages of members do not exist.
     pub(crate) fn tenant(&self) -> Result<TenantId, ActionError> {
         self.actor.user.tenant.ok_or(ActionError::NotFound("page"))
     }
 
-    /// Leads to the page at `to`, below the root, which says what was done. A browser that loads it again does nothing
-    /// again.
+    /// Redirects to the page at `to`, below the root, which reports what was done. Reloading that page repeats nothing.
     pub(crate) fn done(&self, to: &str, done: Done) -> Response {
         self.to(&with_outcome(to, done))
     }
 
-    /// Leads to the page at `to`, below the root.
+    /// Redirects to the page at `to`, below the root.
     pub(crate) fn to(&self, to: &str) -> Response {
         redirect(&self.frame.root, to)
     }
@@ -79,28 +78,30 @@ fn result_frame(frame: Frame, run: Option<Run>) -> Frame {
     if run.is_some() { Frame { root: "../".to_owned(), here: String::new(), ..frame } } else { frame }
 }
 
-/// The address of the page at `to` that says what was done.
+/// Returns the address of the page at `to` with the outcome in its query.
 fn with_outcome(to: &str, done: Done) -> String {
     let joint = if to.contains('?') { '&' } else { '?' };
     format!("{to}{joint}done={}", done.code())
 }
 
-/// The page whose form was sent here, below the root, if the browser names one of ours that is not the start page.
+/// Returns the page whose form was sent here, below the root, if the browser names one of our pages other than the
+/// start page.
 pub(super) fn sender<'p>(parts: &'p Parts, app: &AppState) -> Option<&'p str> {
     let sender = parts.headers.get(REFERER)?.to_str().ok()?;
     let path = sender.strip_prefix(app.settings.dash_url.trim_end_matches('/'))?;
     Some(below_root(path.trim_start_matches('/'))).filter(|path| !path.is_empty())
 }
 
-/// Leads to the log-in, which leads back here, or to the page of the form that was sent: then it says that nothing was done.
-/// The script of a page that refreshes itself is told instead, so that it does not take the log-in for the page.
+/// Redirects to the log-in, which leads back here. After a lost form it leads to the form's page, which then says that
+/// nothing was done. The script of a page that refreshes itself gets 401 instead, so that it does not show the
+/// log-in as the page.
 fn to_log_in(parts: &Parts, app: &AppState) -> Response {
     if is_unattended(&parts.headers) {
         return ActionError::Unauthenticated("your session has ended: log in again").into_response();
     }
     let (root, here) = (root_of(parts.uri.path()), here(parts));
     let mut next = below_root(&here);
-    // Whoever logs out or chooses a theme has lost nothing, and neither has a form of the start page.
+    // A log-out, a change of the theme and a form of the start page lose nothing.
     let is_lost = !next.is_empty() && !matches!(parts.method, Method::GET | Method::HEAD);
     if is_lost && let Some(page) = sender(parts, app) {
         let path = page.split('?').next().unwrap_or_default();
@@ -155,7 +156,7 @@ impl FromRequestParts<Arc<AppState>> for OperatorPage {
 /// A page that needs no log-in.
 #[derive(Clone, Debug)]
 pub(crate) struct GatePage {
-    /// The session, if there is one nevertheless.
+    /// The session, if the user is logged in.
     pub(crate) session: Option<AuthSession>,
     pub(crate) client: Client,
     pub(crate) frame: Frame,
@@ -163,12 +164,12 @@ pub(crate) struct GatePage {
 }
 
 impl GatePage {
-    /// The frame of a page that shows the result of a form once, at an address of its own.
+    /// Returns the frame of a page that shows a form's result once, at an address of its own.
     pub(crate) fn result_frame(&self) -> Frame {
         result_frame(self.frame.clone(), self.run)
     }
 
-    /// Leads to the page at `to`, below the root, which says what was done.
+    /// Redirects to the page at `to`, below the root, which reports what was done.
     pub(crate) fn done(&self, to: &str, done: Done) -> Response {
         redirect(&self.frame.root, &with_outcome(to, done))
     }
@@ -188,7 +189,7 @@ impl FromRequestParts<Arc<AppState>> for GatePage {
     }
 }
 
-/// The frame without navigation.
+/// Returns the frame without navigation.
 pub(super) fn gate_frame(app: &AppState, parts: &Parts, session: Option<&AuthSession>) -> Frame {
     let cookie = |name: &str| cookies::of_name(&parts.headers, name);
     let holder = match (session, parts.extensions.get::<VisitorCookie>()) {
@@ -214,8 +215,9 @@ pub(super) fn gate_frame(app: &AppState, parts: &Parts, session: Option<&AuthSes
     }
 }
 
-/// The address of the request below the root, without what the action before has done: that is said once. What is no page
-/// but takes a form gives the address of the page that has the form, so that links which lead here lead to a page.
+/// Returns the address of the request below the root, without the outcome of the previous action, which is reported
+/// only once. For an address that only takes a form, returns the page with the form, because links that lead here must
+/// lead to a page.
 fn here(parts: &Parts) -> String {
     let path = parts.uri.path().trim_start_matches('/');
     if let Some(page) = page_of_form(path) {
@@ -226,7 +228,7 @@ fn here(parts: &Parts) -> String {
     if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
 }
 
-/// The frame of a page for `session`, which is one without navigation if there is none.
+/// Returns the frame of a page for `session`; without a session, it has no navigation.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -258,7 +260,6 @@ pub(super) async fn frame(
     Ok(Frame { area: Area::Customer, waiting, reader: Some(Reader::of(user, tenant)), ..frame })
 }
 
-/// The name of the plan that a tenant is on, as a label.
 async fn plan_name(app: &AppState, tenant: &Tenant) -> Result<String, ActionError> {
     let own = match tenant.custom_plan {
         Some(id) => app.store.custom_plan(id).await?,
@@ -267,7 +268,6 @@ async fn plan_name(app: &AppState, tenant: &Tenant) -> Result<String, ActionErro
     Ok(own.map_or_else(|| plan_label(tenant.tier), |plan| plan.name))
 }
 
-/// The name of a plan as a label.
 pub(crate) fn plan_label(tier: Tier) -> String {
     let mut letters = tier.name().chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()

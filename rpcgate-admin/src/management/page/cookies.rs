@@ -1,4 +1,4 @@
-//! The cookies of the pages, as far as no session is in them.
+//! The cookies of the pages, except the session cookie.
 
 use crate::management::app_state::Settings;
 use http::HeaderMap;
@@ -8,7 +8,7 @@ use http::header::COOKIE;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VisitorCookie(pub(super) String);
 
-/// The value of the cookie `name`.
+/// Returns the value of the cookie `name`.
 pub(crate) fn of_name<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let cookies = headers.get_all(COOKIE).into_iter().filter_map(|header| header.to_str().ok());
     cookies
@@ -16,7 +16,7 @@ pub(crate) fn of_name<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str>
         .find_map(|cookie| cookie.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Whether browsers reach the pages over TLS.
+/// Reports whether browsers reach the pages over TLS.
 pub(super) fn is_secure(settings: &Settings) -> bool {
     settings.dash_url.starts_with("https:")
 }

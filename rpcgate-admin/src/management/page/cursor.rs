@@ -1,19 +1,19 @@
-//! The place in a list that is ordered by time, as the address of the next page names it.
+//! The position in a list ordered by time, as part of the next page's address.
 
 use crate::management::error::ActionError;
 use rpcgate_core::clock::Time;
 use std::str::FromStr;
 
-/// The parameter of the place behind which a page begins.
+/// The query parameter for the position after which a page begins.
 pub(super) const BEFORE: &str = "before";
 
-/// The parameter of the place behind which a page of a list begins that has the oldest first.
+/// The query parameter for the position after which a page begins in a list with the oldest entry first.
 pub(super) const AFTER: &str = "after";
 
-/// Reads what [`time_cursor`](crate::management::shape::list::time_cursor) has written; nothing is the beginning.
+/// Reads a cursor of [`time_cursor`](crate::management::shape::list::time_cursor); an empty text means the beginning.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a text of others.
+/// [`ActionError::Invalid`] for any other text.
 pub(super) fn read<I: FromStr>(text: &str) -> Result<Option<(Time, I)>, ActionError> {
     if text.is_empty() {
         return Ok(None);
@@ -25,13 +25,13 @@ pub(super) fn read<I: FromStr>(text: &str) -> Result<Option<(Time, I)>, ActionEr
     read().map(Some).ok_or_else(|| ActionError::Invalid("this is no place in this list".into()))
 }
 
-/// The address of the next page of the list at `path`, with `query`, the filters.
+/// Returns the address of the next page of the list at `path`, with the filters in `query`.
 pub(super) fn older(path: &str, query: &str, cursor: &str) -> String {
     let joint = if query.is_empty() { "" } else { "&" };
     format!("{path}?{query}{joint}{BEFORE}={cursor}")
 }
 
-/// The same for a list that has the oldest first.
+/// Returns the address of the next page of a list with the oldest entry first.
 pub(super) fn newer(path: &str, query: &str, cursor: &str) -> String {
     let joint = if query.is_empty() { "" } else { "&" };
     format!("{path}?{query}{joint}{AFTER}={cursor}")

@@ -1,4 +1,4 @@
-//! Lists in parts: those that are read whole (`?page=2`), and those that the database cuts (`?cursor=…`).
+//! Paginated lists: those that are read as a whole (`?page=2`), and those that the database paginates (`?cursor=…`).
 
 use super::filters::grouped;
 use super::form::FieldList;
@@ -9,11 +9,11 @@ use rpcgate_core::clock::Time;
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// Entries of a part.
+/// The entries on a page.
 pub(crate) const ENTRIES: usize = 100;
 
-/// The part of `all` that the query asks for, and the links to the parts beside it. `path` is the page's address below
-/// the root, without a query.
+/// Returns the requested page of `all` and the links to its neighbours. `path` is the page's address below the root,
+/// without a query.
 pub(crate) fn cut<T>(all: Vec<T>, query: &FieldList, path: &str) -> (Vec<T>, PageLinks) {
     let number = all.len();
     if number <= ENTRIES {
@@ -37,7 +37,7 @@ pub(crate) fn cut<T>(all: Vec<T>, query: &FieldList, path: &str) -> (Vec<T>, Pag
     (all.into_iter().skip(first).take(ENTRIES).collect(), links)
 }
 
-/// The place behind which a part begins that the database cuts.
+/// Reads the cursor of a list that the database paginates.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] for a cursor that no list has issued.
@@ -49,7 +49,7 @@ pub(crate) fn cursor<I: FromStr>(query: &FieldList) -> Result<Option<(Time, I)>,
     place.map(Some).ok_or_else(PageRequest::bad_cursor)
 }
 
-/// The links of a part that the database has cut. `next` is the last entry of the part, if others follow.
+/// Returns the links of a page from the database. `next` is the page's last entry, if others follow.
 pub(crate) fn cursor_links(query: &FieldList, path: &str, next: Option<(Time, impl Display)>) -> PageLinks {
     let rest = query.query_without(&["cursor", "done"]);
     let first = if rest.is_empty() { path.to_owned() } else { format!("{path}?{rest}") };

@@ -1,4 +1,4 @@
-//! Deliveries: those of an endpoint, with its health, and one of them with all its attempts.
+//! Deliveries: those of an endpoint, with its health, and a single one with all its attempts.
 
 use super::chart::heat::{Heat, HeatStep};
 use super::chart::number::share;
@@ -33,13 +33,12 @@ use rpcgate_store::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Deliveries of one part of the list.
+/// The deliveries on a page of the list.
 const ENTRIES: usize = 50;
 
-/// Subscriptions that are shown beside the deliveries.
+/// The subscriptions shown next to the deliveries.
 const SUBSCRIPTIONS: u64 = 10;
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/webhooks/{id}", get(list))
@@ -47,11 +46,11 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/deliveries/{id}/retry", post(retry))
 }
 
-/// The state of a delivery, for people.
+/// The state of a delivery in readable form.
 struct DeliveryState {
     tone: &'static str,
     text: String,
-    /// When it is tried again.
+    /// The time of the next attempt.
     due: Option<Time>,
 }
 
@@ -74,7 +73,6 @@ impl DeliveryState {
     }
 }
 
-/// A delivery as a line of the list.
 struct DeliveryLine {
     id: DeliveryId,
     created_at: Time,
@@ -86,7 +84,7 @@ struct DeliveryLine {
     note: &'static str,
 }
 
-/// A status with its meaning: `503 Service Unavailable`.
+/// Returns a status with its meaning: `503 Service Unavailable`.
 fn status_text(status: u16) -> String {
     let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
     reason.map_or_else(|| status.to_string(), |reason| format!("{status} {reason}"))
@@ -115,7 +113,7 @@ impl From<Delivery> for DeliveryLine {
     }
 }
 
-/// A choice of state, as a link.
+/// A filter by state, as a link.
 struct StateLink {
     label: &'static str,
     path: String,
@@ -148,7 +146,6 @@ struct EndpointPage {
     snippet: CodeSnippet,
 }
 
-/// An attempt as an entry of the timeline.
 struct AttemptEntry {
     number: u32,
     title: String,
@@ -156,7 +153,7 @@ struct AttemptEntry {
     at: Time,
     took: String,
     answer: Option<String>,
-    /// How long was waited before it.
+    /// The delay before the attempt.
     waited: Option<String>,
 }
 
@@ -225,7 +222,7 @@ async fn list(
     }))
 }
 
-/// What a query asks for. A word that is none of ours restricts nothing.
+/// Reads the filter from a query. An unknown word filters nothing.
 fn filter(query: &FieldList) -> DeliveryFilter {
     let chain = query.given("chain").map(|name| match rpcgate_chains::scoped(name) {
         Some(chain) => chain.as_str().to_owned(),
@@ -238,12 +235,12 @@ fn filter(query: &FieldList) -> DeliveryFilter {
     }
 }
 
-/// Attempts, and those of them that failed.
+/// Returns the numbers of attempts and of failed attempts.
 fn sums(health: &EndpointHealth) -> (u64, u64) {
     health.hours.iter().fold((0, 0), |(made, failed), hour| (made + hour.made, failed + hour.failed))
 }
 
-/// The share of deliveries that have arrived.
+/// Returns the share of deliveries that arrived.
 fn arrived(delivered: u64, ended: u64) -> String {
     if ended == 0 {
         return "none has ended".to_owned();
@@ -251,7 +248,7 @@ fn arrived(delivered: u64, ended: u64) -> String {
     format!("{} of {}", share(delivered, ended), grouped(ended.into()))
 }
 
-/// The attempts of 24 hours as a strip.
+/// Returns the attempts of 24 hours as a strip.
 fn heat(health: &EndpointHealth, now: Time) -> Heat {
     let first = now.hour().saturating_sub(HEALTH_HOURS - 1);
     let cell = |hour: u64| {
@@ -274,7 +271,7 @@ fn heat(health: &EndpointHealth, now: Time) -> Heat {
     Heat::of(sentence, (first..=now.hour()).map(cell).collect())
 }
 
-/// The states by which the list can be restricted, with the other parts of the filter kept.
+/// Returns the links that filter by state. They keep the other filters.
 fn state_links(query: &FieldList, path: &str) -> Vec<StateLink> {
     let rest = query.query_without(&["status", "cursor", "done"]);
     let current = query.one("status");
@@ -294,7 +291,7 @@ fn state_links(query: &FieldList, path: &str) -> Vec<StateLink> {
     states.map(link).into()
 }
 
-/// How long something took: `71 ms`, `10.0 s`, `5 min`.
+/// Formats a duration: `71 ms`, `10.0 s`, `5 min`.
 fn length(time: Duration) -> String {
     match time.as_millis() {
         millis @ 0..1_000 => format!("{millis} ms"),
@@ -326,7 +323,7 @@ fn entries(attempts: Vec<DeliveryAttempt>) -> Vec<AttemptEntry> {
     entries
 }
 
-/// How it stands, in a sentence.
+/// Describes the state of a delivery in a sentence.
 fn summary(delivery: &Delivery, is_active: bool) -> &'static str {
     match delivery.status {
         DeliveryStatus::Delivered => "It has arrived.",

@@ -1,9 +1,8 @@
-//! What an action did, as the address of the next page names it: `?done=key-revoked`. A page shows the sentence of a
-//! code that it knows and nothing for another, so that a link cannot put words into our mouth.
+//! The outcome of an action, as a code in the next page's address: `?done=key-revoked`. A page shows the sentence of a
+//! known code and nothing for an unknown one, so that a link cannot make our pages show its own text.
 
 macro_rules! outcomes {
     ($($outcome:ident = $code:literal: $sentence:literal,)*) => {
-        /// What an action did.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Done {
             $($outcome,)*
@@ -13,21 +12,20 @@ macro_rules! outcomes {
             #[cfg(test)]
             pub(crate) const ALL: &[Done] = &[$(Done::$outcome,)*];
 
-            /// Its code in an address.
+            /// Returns the code in an address.
             pub(crate) const fn code(self) -> &'static str {
                 match self {
                     $(Done::$outcome => $code,)*
                 }
             }
 
-            /// What the next page says.
+            /// Returns the sentence on the next page.
             pub(crate) const fn sentence(self) -> &'static str {
                 match self {
                     $(Done::$outcome => $sentence,)*
                 }
             }
 
-            /// The outcome with this code.
             pub(crate) fn parse(code: &str) -> Option<Self> {
                 match code {
                     $($code => Some(Done::$outcome),)*
@@ -131,7 +129,7 @@ outcomes! {
 }
 
 impl Done {
-    /// Whether it tells of what was not done.
+    /// Reports whether the outcome is that nothing was done.
     pub(crate) const fn is_failure(self) -> bool {
         matches!(self, Done::SessionOver)
     }

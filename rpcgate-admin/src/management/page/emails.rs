@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("email", "the new e-mail address"), ("password", "the password")];
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/email", get(form).post(change))
 }
@@ -33,21 +32,18 @@ struct EmailPage {
     email: String,
 }
 
-/// The fields of the form.
 #[derive(Deserialize)]
 struct AddressForm {
     email: String,
     password: Typed,
 }
 
-/// The form to change the address.
 async fn form(page: PageContext) -> PageResult {
     let before = page.actor.user.email.clone();
     let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
     Ok(ok(&EmailPage { frame, problems, before, email: String::new() }))
 }
 
-/// Sends a mail to the new address.
 async fn change(
     State(app): State<Arc<AppState>>,
     page: PageContext,

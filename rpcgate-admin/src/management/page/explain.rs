@@ -1,4 +1,4 @@
-//! What decided the answer to a request: for its owner, and for operators.
+//! The explanation of a request: the decisions behind its answer, for its owner and for operators.
 
 use super::context::{OperatorPage, PageContext, PageResult};
 use super::filters::{self, grouped};
@@ -29,16 +29,15 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 struct ExplainPage {
     frame: Frame,
     problems: Problems,
-    /// Its address below the root.
+    /// The address below the root.
     path: &'static str,
-    /// What stands in the field.
+    /// The content of the field.
     id: String,
-    /// Why there is no explanation.
+    /// The reason why there is no explanation.
     missing: Option<String>,
     explained: Option<ExplainedView>,
 }
 
-/// An explanation in words.
 struct ExplainedView {
     title: String,
     tone: &'static str,
@@ -47,26 +46,26 @@ struct ExplainedView {
     caller: String,
     figures: [ShownFigure; 4],
     steps: Vec<DecisionStep>,
-    /// The calls, if the request was an array.
+    /// The calls, if the request was a batch.
     calls: Vec<CallRow>,
-    /// What the reader can do about it.
+    /// Advice for the reader.
     advice: Option<&'static str>,
 }
 
-/// A figure of the strip at the head.
+/// A figure in the strip at the head.
 struct ShownFigure {
     label: &'static str,
     value: String,
     scale: String,
 }
 
-/// A decision on the way of a request.
+/// A decision made while handling a request.
 struct DecisionStep {
     name: String,
     tone: &'static str,
     answer: String,
     change: String,
-    /// Where its bar begins and how wide it is, in percent of the whole time.
+    /// The begin and the width of the bar, in percent of the whole time.
     span: Option<(String, String)>,
     took: String,
 }
@@ -82,7 +81,7 @@ impl DecisionStep {
     }
 }
 
-/// A call of an array.
+/// A call of a batch.
 struct CallRow {
     number: usize,
     method: String,
@@ -194,7 +193,7 @@ fn transport(name: &str) -> &'static str {
     }
 }
 
-/// The refusal of the whole request, or of its only call.
+/// Returns the refusal of the whole request, or of its only call.
 fn refusal(explanation: &Explanation) -> Option<&RefusalShown> {
     let only = match &explanation.calls[..] {
         [only] => only.refusal.as_ref(),
@@ -235,7 +234,7 @@ fn outcome(call: &ExplainedCall) -> String {
     }
 }
 
-/// The cache's part, and what it means.
+/// Returns the outcome of the cache, and its meaning.
 fn cache(word: &str) -> (&'static str, &'static str) {
     match word {
         "hit" => ("Hit", "the answer was stored"),
@@ -290,7 +289,7 @@ fn figures(explanation: &Explanation) -> [ShownFigure; 4] {
 
 fn steps(explanation: &Explanation, key: &str, tenant: &str) -> Vec<DecisionStep> {
     let status = refusal(explanation).map(|refusal| refusal.status);
-    // A request that is refused before its calls are read has one that is no call.
+    // A request that is refused before its calls are read has a single entry without a method.
     let is_unread = matches!(&explanation.calls[..], [only] if only.method == "-");
     let (key_tone, tenant_tone) = match status {
         Some(401 | 403) if is_unread => ("bad", ""),
@@ -390,7 +389,7 @@ fn node_step(explanation: &Explanation, one: &ExplainedTry) -> DecisionStep {
     step
 }
 
-/// The begin and the width of a bar, in percent of `whole`.
+/// Returns the begin and the width of a bar, in percent of `whole`.
 fn span(began: u64, took: u64, whole: u64) -> (String, String) {
     let whole = u128::from(whole.max(1));
     let permille = |micros: u64| (u128::from(micros) * 1_000 / whole).min(1_000);
@@ -400,7 +399,7 @@ fn span(began: u64, took: u64, whole: u64) -> (String, String) {
     (percent(from), percent(width))
 }
 
-/// Microseconds as `0.07 ms`, `68 ms`, `2.07 s`.
+/// Formats microseconds as `0.07 ms`, `68 ms`, `2.07 s`.
 fn duration(micros: u64) -> String {
     match micros {
         0..10_000 => format!("{}.{:02} ms", micros / 1_000, micros % 1_000 / 10),
@@ -422,7 +421,7 @@ fn calls(calls: &[ExplainedCall]) -> Vec<CallRow> {
     calls.iter().enumerate().map(row).collect()
 }
 
-/// What the caller can do, where that is clear.
+/// Returns advice for the caller, if there is a clear one.
 fn advice(explanation: &Explanation) -> Option<&'static str> {
     let is_refused = |status| refusal(explanation).is_some_and(|refusal| refusal.status == status);
     let has_failed = |outcome| explanation.calls.iter().any(|call| call.outcome == outcome);
@@ -500,7 +499,7 @@ mod tests {
         }
     }
 
-    /// Has the explanation answered, so that no gateway is asked.
+    /// Stores the explanation as an answer, so that no gateway is asked.
     async fn answered(site: &Site, owner: &Visitor, explanation: &Explanation) -> RequestId {
         let (tenant, now) = (owner.user.tenant.unwrap(), site.app.now());
         let request = RequestId::new(now);

@@ -1,4 +1,4 @@
-//! The question before something about factors is done, which asks for one of them.
+//! The question for a second factor before a change of the user's factors.
 
 use super::filters;
 use super::frame::Frame;
@@ -6,7 +6,6 @@ use super::given_factor::FactorChoice;
 use super::problems::Problems;
 use askama::Template;
 
-/// The page that asks for a factor before something about factors is done.
 #[derive(Template)]
 #[template(path = "factor_confirm.html")]
 pub(super) struct FactorConfirmPage {
@@ -15,8 +14,8 @@ pub(super) struct FactorConfirmPage {
     pub(super) choice: FactorChoice,
     pub(super) question: String,
     pub(super) consequences: Vec<&'static str>,
-    /// The name of the act, on its button.
+    /// The label of the button.
     pub(super) act: &'static str,
-    /// Whether it destroys something.
+    /// True if the action destroys something.
     pub(super) is_dangerous: bool,
 }

@@ -20,12 +20,10 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("code", "the code")];
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/login/second-factor", get(start).post(verify)).route("/second-factor", get(start))
 }
 
-/// The page that asks for a second factor.
 #[derive(Template)]
 #[template(path = "second_factor.html")]
 pub(super) struct FactorPage {
@@ -37,7 +35,7 @@ pub(super) struct FactorPage {
 }
 
 impl FactorPage {
-    /// The page for a log-in that waits for a factor and then leads to `next`.
+    /// Makes the page for a log-in that waits for a factor and then leads to `next`.
     pub(super) fn of(app: &AppState, frame: Frame, pending: &PendingLogIn, next: String) -> Self {
         let token = pending.token.expose().to_owned();
         let has_passkey = FactorChoice::of(app, pending.factors).passkey;
@@ -45,12 +43,12 @@ impl FactorPage {
     }
 }
 
-/// The page without a log-in that waits: it begins with the password.
+/// Redirects to the log-in, which begins with the password: no log-in is pending here.
 async fn start(page: GatePage) -> PageResult {
     Ok(redirect(&page.frame.root, "login"))
 }
 
-/// Completes the log-in by a code of an app, a recovery code or a passkey.
+/// Completes the log-in with a code of an app, a recovery code or a passkey.
 async fn verify(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> PageResult {
     let (token, next) = (fields.one("token").to_owned(), below_root(fields.one("next")).to_owned());
     let completed = async {

@@ -1,5 +1,5 @@
-//! How pages write times, numbers, money and identifiers. A template uses them as `{{ at|time }}`; its module imports
-//! this one.
+//! The template filters for times, numbers, money and identifiers. A template uses them as `{{ at|time }}`; its module
+//! imports this one.
 
 #![allow(unreachable_pub, reason = "the macro that declares a filter writes such items")]
 
@@ -11,9 +11,8 @@ use askama::{Error, Result, Values};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
 
-/// What is shown as a time.
+/// A value shown as a time.
 pub(crate) trait Dated {
-    /// The time.
     fn at(&self) -> Time;
 }
 
@@ -35,9 +34,8 @@ impl<T: Dated> Dated for &T {
     }
 }
 
-/// What is shown as a whole number.
+/// A value shown as a whole number.
 pub(crate) trait Counted {
-    /// The number.
     fn count(&self) -> u128;
 }
 
@@ -59,9 +57,8 @@ impl<T: Counted> Counted for &T {
     }
 }
 
-/// What is shown as an exact amount of dollars.
+/// A value shown as an exact amount of dollars.
 pub(crate) trait Priced {
-    /// The amount.
     fn amount(&self) -> Amount;
 }
 
@@ -77,7 +74,7 @@ impl<T: Priced> Priced for &T {
     }
 }
 
-/// A number with its digits in groups of three.
+/// Formats a number with its digits in groups of three.
 pub(crate) fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -90,7 +87,7 @@ pub(crate) fn grouped(number: u128) -> String {
     text
 }
 
-/// An exact amount in US dollars without needless zeros: at least two decimals, at most twelve.
+/// Formats an exact amount in US dollars, with at least two and at most twelve decimals.
 pub(crate) fn dollars(amount: Amount) -> String {
     let text = amount.to_string();
     let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
@@ -99,13 +96,13 @@ pub(crate) fn dollars(amount: Amount) -> String {
     format!("{whole}.{}", &decimals[..used])
 }
 
-/// The address of a static file, which stands below the root of the pages: `{{ frame.root }}{{ "app.css"|asset }}`.
+/// Returns the address of a static file, below the root of the pages: `{{ frame.root }}{{ "app.css"|asset }}`.
 #[askama::filter_fn]
 pub(crate) fn asset(name: impl AsRef<str>, _: &dyn Values) -> Result<&'static str> {
     assets::address(name.as_ref()).ok_or(Error::Fmt)
 }
 
-/// `19 Nov 2026, 14:26 UTC`, in an element that a script completes with the reader's zone.
+/// Writes `19 Nov 2026, 14:26 UTC` in an element that a script completes with the reader's time zone.
 #[askama::filter_fn]
 pub(crate) fn time(at: impl Dated, _: &dyn Values) -> Result<Safe<String>> {
     let (moment, day, clock) = parts(at.at());
@@ -113,40 +110,40 @@ pub(crate) fn time(at: impl Dated, _: &dyn Values) -> Result<Safe<String>> {
     Ok(Safe(format!("<time datetime=\"{moment}\">{day}, {minute} UTC</time>")))
 }
 
-/// `14:26:25`, with the day in the attribute: beside times of the same day.
+/// Writes `14:26:25`, with the day in an attribute, for a time in a list of a single day.
 #[askama::filter_fn]
 pub(crate) fn clock(at: impl Dated, _: &dyn Values) -> Result<Safe<String>> {
     let (moment, _, clock) = parts(at.at());
     Ok(Safe(format!("<time datetime=\"{moment}\">{clock}</time>")))
 }
 
-/// `19 Nov 2026`, in UTC.
+/// Writes `19 Nov 2026`, in UTC.
 #[askama::filter_fn]
 pub(crate) fn day(at: impl Dated, _: &dyn Values) -> Result<Safe<String>> {
     let (moment, day, _) = parts(at.at());
     Ok(Safe(format!("<time datetime=\"{}\">{day}</time>", moment.get(..10).unwrap_or_default())))
 }
 
-/// `245,372`.
+/// Writes `245,372`.
 #[askama::filter_fn]
 pub(crate) fn number(count: impl Counted, _: &dyn Values) -> Result<String> {
     Ok(grouped(count.count()))
 }
 
-/// An exact amount: `$3,571.18`, with more decimals if it has more.
+/// Writes an exact amount: `$3,571.18`, with more decimals if it has more.
 #[askama::filter_fn]
 pub(crate) fn money(amount: impl Priced, _: &dyn Values) -> Result<String> {
     Ok(format!("${}", dollars(amount.amount())))
 }
 
-/// An amount in cents: `$3,571.18`.
+/// Writes an amount in cents: `$3,571.18`.
 #[askama::filter_fn]
 pub(crate) fn cents(cents: impl Counted, _: &dyn Values) -> Result<String> {
     let cents = cents.count();
     Ok(format!("${}.{:02}", grouped(cents / 100), cents % 100))
 }
 
-/// Bytes as `18 kB`, `2.4 MB`.
+/// Writes bytes as `18 kB`, `2.4 MB`.
 #[askama::filter_fn]
 pub(crate) fn bytes(count: impl Counted, _: &dyn Values) -> Result<String> {
     let count = count.count();
@@ -163,7 +160,7 @@ pub(crate) fn bytes(count: impl Counted, _: &dyn Values) -> Result<String> {
     })
 }
 
-/// The beginning of something long, such as an identifier or a hash: `0x4fa1c2…`. Short ones stay whole.
+/// Shortens a long identifier or hash: `0x4fa1c2…`. Short ones stay whole.
 #[askama::filter_fn]
 pub(crate) fn short(text: impl std::fmt::Display, _: &dyn Values) -> Result<String> {
     const SHOWN: usize = 12;

@@ -1,5 +1,4 @@
-//! The extractors of form fields. Each refuses a form that is not one of ours: its hidden field must hold the token of
-//! the very browser that sends it.
+//! The extractors of form fields. Each refuses a form without the browser's own token in the hidden field.
 
 use super::cookies::VisitorCookie;
 use super::session_cookie::takes_visitors;
@@ -18,7 +17,7 @@ use std::sync::Arc;
 /// The name of the hidden field with the token.
 pub(crate) const TOKEN: &str = "csrf";
 
-/// The field in which the name of what is destroyed is typed.
+/// The field in which the user types the name of the object to destroy.
 pub(crate) const TYPED: &str = "confirm";
 
 const FOREIGN: ActionError = ActionError::Forbidden(
@@ -27,7 +26,7 @@ const FOREIGN: ActionError = ActionError::Forbidden(
 
 const NO_TEXT: &str = "the form is no text";
 
-/// Who may send a form.
+/// The check of a form's token against its sender.
 #[derive(Clone, Debug)]
 pub(crate) struct FormGuard {
     tokens: FormTokens,
@@ -38,7 +37,7 @@ pub(crate) struct FormGuard {
 impl FormGuard {
     pub(super) fn of(parts: &Parts, app: &AppState) -> Self {
         let session = parts.extensions.get::<AuthSession>().cloned();
-        // A page of a link in a mail is opened without the session's cookie, because the mail is another site.
+        // A page linked from a mail is opened without the session cookie, because the mail is another site.
         let is_visitors = session.is_none() || takes_visitors(parts.uri.path());
         let visitor = parts.extensions.get::<VisitorCookie>().cloned();
         FormGuard { tokens: app.form_tokens.clone(), session, visitor: visitor.filter(|_| is_visitors) }
@@ -64,7 +63,7 @@ impl FromRequestParts<Arc<AppState>> for FormGuard {
     }
 }
 
-/// The fields of a form or the parameters of a query, of which one may occur several times, as chosen boxes do.
+/// The fields of a form or the parameters of a query. A name may occur several times, as it does for checkboxes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FieldList(Vec<(String, String)>);
 
@@ -80,44 +79,44 @@ impl FieldList {
         }
     }
 
-    /// The first value of a field, without space around it; empty if there is none.
+    /// Returns the first value of a field, trimmed; empty if the field is absent.
     pub(crate) fn one(&self, name: &str) -> &str {
         self.all(name).next().unwrap_or_default()
     }
 
-    /// The first value of a field as it was sent, with the space around it. An absent field gives an empty text.
+    /// Returns the first value of a field as it was sent, without trimming; empty if the field is absent.
     pub(crate) fn exact(&self, name: &str) -> &str {
         self.0.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
-    /// The value of a field unless it is empty.
+    /// Returns the value of a field unless it is empty.
     pub(crate) fn given(&self, name: &str) -> Option<&str> {
         Some(self.one(name)).filter(|value| !value.is_empty())
     }
 
-    /// All values of a field, without space around them.
+    /// Returns all values of a field, trimmed.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.trim())
     }
 
-    /// Whether a box is chosen, or a button was pressed.
+    /// Reports whether a box is checked, or a button was pressed.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.all(name).next().is_some()
     }
 
-    /// A number, or none if nothing is given.
+    /// Reads a number; `None` if the field is empty.
     ///
     /// # Errors
-    /// [`ActionError::InvalidField`] for what is no number.
+    /// [`ActionError::InvalidField`] for any other text.
     pub(crate) fn number<N: std::str::FromStr>(&self, name: &'static str) -> Result<Option<N>, ActionError> {
         let Some(text) = self.given(name) else { return Ok(None) };
         let plain: String = text.chars().filter(|c| !matches!(c, ',' | ' ' | '\u{a0}')).collect();
         plain.parse().map(Some).map_err(|_| ActionError::field(name, "give a number, such as 1,000"))
     }
 
-    /// Checks that the name of what is to be destroyed was typed as a page shows it: nobody sees that a space in it is a
-    /// double one or not the usual one, or that a character without width is among the others. A name that shows nothing
-    /// must be given exactly.
+    /// Checks that the user typed the name of the object to destroy as a page shows it. A page does not show double or
+    /// unusual spaces or zero-width characters, so these are not compared. A name that shows nothing must be given
+    /// exactly.
     ///
     /// # Errors
     /// [`ActionError::InvalidField`].
@@ -129,14 +128,14 @@ impl FieldList {
         Err(ActionError::field(TYPED, format!("type {name} to confirm")))
     }
 
-    /// The fields as an address has them, those in `without` left out.
+    /// Encodes the fields as a query string, except those in `without`.
     pub(crate) fn query_without(&self, without: &[&str]) -> String {
         let kept = self.0.iter().filter(|(name, _)| !without.contains(&name.as_str()));
         form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).finish()
     }
 }
 
-/// What a reader sees of a text on a page: one space for any white space between words, and no characters without width.
+/// Returns a text as a reader sees it: one space for any white space between words, and no zero-width characters.
 fn seen(text: &str) -> String {
     let has_width = |c: &char| {
         !matches!(*c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
@@ -146,7 +145,7 @@ fn seen(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text of a form of ours.
+/// Reads the text of a form that has a valid token.
 async fn read(request: Request, app: &Arc<AppState>) -> Result<String, ActionError> {
     let (parts, body) = request.into_parts();
     let guard = FormGuard::of(&parts, app);
@@ -166,7 +165,7 @@ impl FromRequest<Arc<AppState>> for FieldList {
     }
 }
 
-/// The parameters of a query, for the forms that filter.
+/// The parameters of a query, for forms that filter.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct QueryFields(pub(crate) FieldList);
 
@@ -191,7 +190,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for Form<T> {
     }
 }
 
-/// A form that has no field but the token, such as a button.
+/// A form with no field but the token, such as a button.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PlainForm;
 

@@ -1,4 +1,4 @@
-//! What the frame of every page shows: where the page is, who reads it, and the navigation.
+//! The frame of every page: its position in the dashboard, its reader, and the navigation.
 
 use super::done::Done;
 use super::submission_ids::SubmissionIds;
@@ -6,10 +6,10 @@ use crate::management::action::notifications::MAX_COUNTED;
 use crate::management::identity::role::{Permission, Role};
 use rpcgate_core::clock::Time;
 
-/// The colours that the reader has chosen.
+/// The colour theme chosen by the reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Theme {
-    /// Those of the reader's system.
+    /// The theme of the reader's system.
     #[default]
     System,
     Light,
@@ -17,10 +17,9 @@ pub(crate) enum Theme {
 }
 
 impl Theme {
-    /// The choices, with their labels.
     pub(crate) const ALL: [Theme; 3] = [Theme::System, Theme::Light, Theme::Dark];
 
-    /// Its name in the form and the cookie.
+    /// Returns the name in the form and the cookie.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Theme::System => "system",
@@ -29,7 +28,6 @@ impl Theme {
         }
     }
 
-    /// Its label.
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Theme::System => "System",
@@ -38,12 +36,12 @@ impl Theme {
         }
     }
 
-    /// The theme with this name; the system's for every other.
+    /// Returns the theme with this name; the system's for any other name.
     pub(crate) fn of(name: &str) -> Self {
         Theme::ALL.into_iter().find(|theme| theme.name() == name).unwrap_or_default()
     }
 
-    /// Whether it is not the system's.
+    /// Reports whether the reader chose a theme other than the system's.
     pub(crate) fn is_chosen(self) -> bool {
         self != Theme::System
     }
@@ -52,18 +50,18 @@ impl Theme {
 /// The part of the dashboard that a page is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Area {
-    /// Without navigation: for visitors who are not logged in yet.
+    /// Pages without navigation, for visitors who are not logged in yet.
     Gate,
-    /// That of a tenant's members.
+    /// Pages of a tenant's members.
     Customer,
-    /// That of operators.
+    /// Pages of operators.
     Operator,
 }
 
-/// The entry of the navigation that a page belongs to.
+/// The navigation entry that a page belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// None: the account, an error, the notifications.
+    /// No entry: the account, an error, the notifications.
     Nowhere,
     Overview,
     Projects,
@@ -91,7 +89,6 @@ pub(crate) enum Place {
     OperatorAudit,
 }
 
-/// An entry of the navigation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NavEntry {
     pub(crate) place: Place,
@@ -99,14 +96,14 @@ pub(crate) struct NavEntry {
     pub(crate) path: &'static str,
     pub(crate) icon: &'static str,
     pub(crate) label: &'static str,
-    /// What a member needs to see it.
+    /// The permission that a member needs to see the entry.
     needs: Permission,
 }
 
-/// Entries of the navigation with a head.
+/// A group of navigation entries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NavGroup {
-    /// The head and its `id`; the first group has none.
+    /// The heading and its `id`; the first group has none.
     pub(crate) head: Option<(&'static str, &'static str)>,
     pub(crate) entries: Vec<NavEntry>,
 }
@@ -115,7 +112,7 @@ const fn entry(place: Place, path: &'static str, icon: &'static str, label: &'st
     NavEntry { place, path, icon, label, needs: Permission::Read }
 }
 
-/// Entries, each list with the `id` and the words of its head.
+/// Groups of entries, each with the `id` and the text of its heading.
 type NavTable = &'static [(Option<(&'static str, &'static str)>, &'static [NavEntry])];
 
 const CUSTOMER: NavTable = &[
@@ -182,33 +179,31 @@ const OPERATOR: NavTable = &[
     ),
 ];
 
-/// Work that waits, as the navigation counts it.
+/// The counts of pending work in the navigation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct WaitingWork {
-    /// Notifications that the member has not read, as far as they are counted.
+    /// Notifications that the member has not read; counted up to a bound.
     pub(crate) unread: u64,
     /// Limit requests that no operator has decided.
     pub(crate) limit_requests: u64,
-    /// Tickets that wait for an operator, or, for a member, for the tenant.
+    /// Tickets that wait for an operator or, on a member's page, for the tenant.
     pub(crate) tickets: u64,
 }
 
-/// The reader of a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Reader {
     pub(crate) name: String,
     pub(crate) email: String,
-    /// The role as it is named to people: `owner`, `operator`.
+    /// The displayed name of the role: `owner`, `operator`.
     pub(crate) role_name: &'static str,
     role: Role,
     pub(crate) is_operator: bool,
-    /// The name of the tenant and that of its plan.
+    /// The names of the tenant and of its plan.
     pub(crate) tenant: Option<(String, String)>,
     pub(crate) is_confirmed: bool,
 }
 
 impl Reader {
-    /// The reader that `user` is, a member of `tenant`.
     pub(crate) fn of(user: &rpcgate_store::User, tenant: Option<(String, String)>) -> Self {
         Reader {
             name: user.name.clone(),
@@ -221,74 +216,72 @@ impl Reader {
         }
     }
 
-    /// The name, or the address of those who gave none.
+    /// Returns the name; the e-mail address if the name is empty.
     pub(crate) fn shown_name(&self) -> &str {
         if self.name.trim().is_empty() { &self.email } else { &self.name }
     }
 
-    /// Up to two letters that stand for the reader.
     pub(crate) fn initials(&self) -> String {
         initials(self.shown_name())
     }
 }
 
-/// Up to two letters that stand for a person.
+/// Returns up to two letters that represent a person.
 pub(crate) fn initials(name: &str) -> String {
     let words = name.split_whitespace().filter_map(|word| word.chars().find(|c| c.is_alphanumeric()));
     let letters: String = words.take(2).collect();
     letters.to_uppercase()
 }
 
-/// What the frame of a page needs. Every template has one in its field `frame`.
+/// The data of a page's frame. Every template has one in its field `frame`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Frame {
-    /// The way from the page to the root of all pages: `""`, `"../"`, `"../../"`. All links begin with it.
+    /// The relative path from the page to the root of all pages: `""`, `"../"`, `"../../"`. All links begin with it.
     pub(crate) root: String,
-    /// The page's own address below the root, with its query. The answer to a form whose address is no page has that of the
-    /// page with the form.
+    /// The page's own address below the root, with its query. If the address only takes a form, it is that of the page
+    /// with the form.
     pub(crate) here: String,
     pub(crate) area: Area,
     pub(crate) place: Place,
     /// The reader, if logged in.
     pub(crate) reader: Option<Reader>,
     pub(crate) theme: Theme,
-    /// The language of code that the reader has chosen last.
+    /// The language of code samples that the reader chose last.
     pub(crate) language: Option<String>,
     /// The value of the hidden field of every form that posts.
     pub(crate) csrf: String,
-    /// Makes the value of the other one, by which a form that is sent twice is recognised.
+    /// Makes the value of the other hidden field, which identifies a form that is sent twice.
     pub(crate) submissions: SubmissionIds,
-    /// What the action before has done.
+    /// The outcome of the previous action.
     pub(crate) done: Option<Done>,
     pub(crate) waiting: WaitingWork,
-    /// When the page was made.
+    /// The time when the page was made.
     pub(crate) now: Time,
 }
 
 impl Frame {
-    /// The way to the first page.
+    /// Returns the relative path to the first page.
     pub(crate) fn home(&self) -> &str {
         if self.root.is_empty() { "./" } else { &self.root }
     }
 
-    /// The name of the tenant; operators have none.
+    /// Returns the name of the tenant; operators have none.
     pub(crate) fn tenant_name(&self) -> Option<&str> {
         Some(self.reader.as_ref()?.tenant.as_ref()?.0.as_str())
     }
 
-    /// Whether the reader is a member whose role has `permission`. Actions decide again.
+    /// Reports whether the reader is a member whose role has `permission`. Actions check it again.
     pub(crate) fn may(&self, permission: Permission) -> bool {
         self.reader
             .as_ref()
             .is_some_and(|reader| !reader.is_operator && permission.is_granted_to(reader.role))
     }
 
-    /// Whether the reader is an operator.
     pub(crate) fn is_operator(&self) -> bool {
         self.reader.as_ref().is_some_and(|reader| reader.is_operator)
     }
 
-    /// The navigation, as far as it is for the reader.
+    /// Returns the navigation entries that the reader may see.
     pub(crate) fn navigation(&self) -> Vec<NavGroup> {
         let groups = match self.area {
             Area::Gate => &[],
@@ -303,29 +296,30 @@ impl Frame {
         shown.collect()
     }
 
-    /// The way to an entry of the navigation.
+    /// Returns the relative path to a navigation entry.
     pub(crate) fn way(&self, entry: &NavEntry) -> String {
         if entry.path == "./" { self.home().to_owned() } else { format!("{}{}", self.root, entry.path) }
     }
 
-    /// Whether the page belongs to an entry.
+    /// Reports whether the page belongs to an entry.
     pub(crate) fn is_at(&self, entry: &NavEntry) -> bool {
         entry.place == self.place && entry.place != Place::Nowhere
     }
 
-    /// The page's own address, without what the action before has done. It always begins with a way, because a visitor
-    /// chooses the address of a page that does not exist: `javascript:…` alone would lead elsewhere.
+    /// Returns the page's own address, without the outcome of the previous action. It always begins with a relative
+    /// path, because a visitor chooses the address of a page that does not exist: `javascript:…` alone would be a link
+    /// of its own.
     pub(crate) fn refresh(&self) -> String {
         format!("{}{}", self.home(), self.here)
     }
 
-    /// The way to the log-in that leads back to the page.
+    /// Returns the path to the log-in that leads back to the page.
     pub(crate) fn log_in(&self) -> String {
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", &self.here).finish();
         format!("{}login?{query}", self.root)
     }
 
-    /// The number of unread notifications, if there are some. It is not counted to its end.
+    /// Returns the number of unread notifications, if there are any. It is counted up to a bound.
     pub(crate) fn unread(&self) -> Option<String> {
         match self.waiting.unread {
             0 => None,
@@ -334,7 +328,7 @@ impl Frame {
         }
     }
 
-    /// Work that waits beside an entry.
+    /// Returns the count shown next to an entry.
     pub(crate) fn count(&self, place: &Place) -> Option<u64> {
         let count = match place {
             Place::LimitRequests => self.waiting.limit_requests,
@@ -345,7 +339,7 @@ impl Frame {
     }
 }
 
-/// The way from a page with this path to the root.
+/// Returns the relative path from a page with this path to the root.
 pub(crate) fn root_of(path: &str) -> String {
     "../".repeat(path.trim_start_matches('/').matches('/').count())
 }

@@ -1,4 +1,4 @@
-//! How a form asks for a second factor: by a field for a code, and by a button for a passkey, which a script reveals.
+//! The form fields for a second factor: a field for a code, and a button for a passkey, which a script reveals.
 
 use super::form::FieldList;
 use crate::management::action::factors::GivenFactor;
@@ -8,25 +8,20 @@ use crate::management::identity::passkey::PasskeyAnswer;
 use crate::management::identity::typed_code::code_of;
 use rpcgate_store::Factors;
 
-/// The field for a code.
 pub(super) const CODE: &str = "factor";
 
-/// Digits of the code that an app shows. A recovery code is longer.
+/// The digits of an app's code. A recovery code is longer.
 const APP_DIGITS: usize = 6;
 
-/// What a user can give a factor with.
+/// The kinds of factor that a user can give.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FactorChoice {
-    /// A code of an app.
     pub(crate) app: bool,
-    /// A recovery code.
     pub(crate) recovery_code: bool,
-    /// A passkey.
     pub(crate) passkey: bool,
 }
 
 impl FactorChoice {
-    /// What a user with these factors can give.
     pub(crate) fn of(app: &AppState, factors: Factors) -> Self {
         FactorChoice {
             app: factors.totp,
@@ -35,17 +30,17 @@ impl FactorChoice {
         }
     }
 
-    /// Whether the user can give any factor.
+    /// Reports whether the user can give any factor.
     pub(crate) fn any(self) -> bool {
         self.code() || self.passkey
     }
 
-    /// Whether the form has a field for a code.
+    /// Reports whether the form has a field for a code.
     pub(crate) fn code(self) -> bool {
         self.app || self.recovery_code
     }
 
-    /// What belongs into the field.
+    /// Returns the hint next to the field.
     pub(crate) fn hint(self) -> &'static str {
         match (self.app, self.recovery_code) {
             (true, true) => "The six digits that your authenticator app shows, or a recovery code.",
@@ -55,23 +50,22 @@ impl FactorChoice {
     }
 }
 
-/// Whether browsers make passkeys for the address of the dashboard.
+/// Reports whether passkeys are available at the address of the dashboard.
 pub(crate) fn takes_passkeys(app: &AppState) -> bool {
     app.passkeys.is_some()
 }
 
-/// Whether browsers make passkeys for the address of the dashboard: this program has no passkeys.
-/// A code of an app consists of as many digits; everything else is taken for a recovery code.
+/// Reads a code: six digits are a code of an app, anything else is a recovery code.
 pub(super) fn code(text: &str) -> GivenFactor {
     let plain = code_of(text);
     let is_of_app = plain.len() == APP_DIGITS && plain.bytes().all(|byte| byte.is_ascii_digit());
     if is_of_app { GivenFactor::Code(plain) } else { GivenFactor::RecoveryCode(text.to_owned()) }
 }
 
-/// The factor that a form holds: a passkey if its script has put one there, or what is in the field `name`.
+/// Returns the factor in a form: a passkey if the script has added one, or the code in the field `name`.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] if there is none, [`ActionError::Invalid`] for what no browser returns.
+/// [`ActionError::InvalidField`] if the form has no factor, [`ActionError::Invalid`] for a malformed passkey response.
 pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFactor, ActionError> {
     if let Some(ceremony) = fields.given("ceremony") {
         let answer = Box::new(PasskeyAnswer::read(credential(fields)?)?);
@@ -81,7 +75,7 @@ pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFac
     Ok(code(given))
 }
 
-/// What the browser has returned for a ceremony, as a script puts it into a form.
+/// Reads the browser's response to a passkey ceremony, which a script puts into the form.
 ///
 /// # Errors
 /// [`ActionError::Invalid`].

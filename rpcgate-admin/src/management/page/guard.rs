@@ -1,4 +1,5 @@
-//! Protection of pages against other sites: which forms are accepted, and what a browser may load and store.
+//! The protection of pages against other sites: the check of forms, and the headers that limit what a browser may load
+//! and store.
 
 use crate::management::app_state::{AppState, Settings};
 use crate::management::error::ActionError;
@@ -18,30 +19,30 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      worker-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 );
 
-/// With `no-referrer`, browsers would send no origin with forms either, and where they send no `Sec-Fetch-Site` (over
-/// plain HTTP) nothing would identify our forms.
+/// With `no-referrer`, browsers would omit the origin from forms too. Over plain HTTP, where they send no
+/// `Sec-Fetch-Site`, nothing would then identify our forms.
 const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const FOREIGN: ActionError = ActionError::Forbidden("this form was not sent from a page of ours");
 
-/// Says what a browser may load for the answer, and that it keeps none.
+/// Adds the security headers to the answer.
 pub(super) async fn protect(request: Request, next: Next) -> Response {
     protected(next.run(request).await)
 }
 
-/// `answer` with what a browser may load for it.
+/// Returns `answer` with the headers that limit what a browser may load and forbid it to store the page.
 pub(super) fn protected(mut answer: Response) -> Response {
     let headers = answer.headers_mut();
-    // A page that shows the widget of a provider has a policy of its own.
+    // A page with a provider's widget has a policy of its own.
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(POLICY);
     headers.insert(REFERRER_POLICY, REFERRER);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }
 
-/// Answers a page's request, unless it changes something and was sent by a page of another site.
+/// Passes a request on, unless it changes something and comes from another site.
 pub(super) async fn check(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     if changes && !is_own(request.headers(), request.uri(), &app.settings) {
@@ -50,8 +51,8 @@ pub(super) async fn check(State(app): State<Arc<AppState>>, request: Request, ne
     next.run(request).await
 }
 
-/// Whether the request was sent by one of our pages or entered by the user. A browser's form always sends one of
-/// these headers, so a request without them is not accepted.
+/// Reports whether the request comes from one of our pages or was entered by the user. A browser sends at least one of
+/// these headers with every form, so a request without them is refused.
 fn is_own(headers: &HeaderMap, uri: &Uri, settings: &Settings) -> bool {
     if let Some(site) = headers.get(FETCH_SITE) {
         return site == "same-origin" || site == "none";

@@ -1,4 +1,4 @@
-//! The first page: the first steps of a new member, or the overview of its tenant.
+//! The first page: the first steps of a new member, or the overview of the tenant.
 
 mod alert;
 mod first_steps;
@@ -25,7 +25,6 @@ use overview::OverviewView;
 use rpcgate_core::usage::Period;
 use std::sync::Arc;
 
-/// The page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/", get(show))
 }
@@ -46,7 +45,7 @@ struct FirstStepsPage {
     name: String,
     steps: StepList,
     has_factor: bool,
-    /// The chains that are served, by their paths.
+    /// The served chains, by their paths.
     chains: Vec<&'static str>,
 }
 
@@ -66,8 +65,8 @@ async fn show(
         }));
     }
     let unread = Unread::of(&app, &page.actor).await?;
-    // Whether the first call was made is asked of usage. While it cannot be read, the overview leads to the keys; each further
-    // question would only take its time.
+    // The first call is looked up in usage. While usage cannot be read, the overview links to the keys, and further
+    // queries would only add delay.
     let first_run = match unread.is_complete {
         true => if_readable(first_run(&app, &page.actor).await)?,
         false => None,
@@ -88,7 +87,7 @@ async fn show(
         FirstRun::FirstCall(call) => Some(call),
         FirstRun::Over => None,
     };
-    // An unknown period is the default one: the page is for people, who did not write it.
+    // An unknown period becomes the default, because users do not write the parameter by hand.
     let period = fields.one("period").parse().unwrap_or(Period::Day);
     let found = if is_use_readable {
         overview(&app, &page.actor, period).await?

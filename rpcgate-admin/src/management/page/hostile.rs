@@ -1,4 +1,4 @@
-//! Texts that would run a script if a page showed them as they are, and what every page with a form is checked for.
+//! Texts that would run a script if a page did not escape them, and the checks for every page with a form.
 
 use super::tests::{Page, get, post};
 use crate::management::app_state::tests::{Site, Visitor};
@@ -6,7 +6,7 @@ use axum::body::Body;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, COOKIE};
 
-/// For a text, an attribute, the end of an element, an address, a template and a comment. None has more than one line.
+/// Injections for a text, an attribute, the end of an element, an address, a template and a comment, each on one line.
 pub(crate) const HOSTILE: [&str; 8] = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>",
@@ -18,7 +18,7 @@ pub(crate) const HOSTILE: [&str; 8] = [
     "<!--<img src=\"--><img src=x onerror=alert(1)//\">",
 ];
 
-/// A text as pages write it.
+/// Escapes a text as pages do.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for letter in text.chars() {
@@ -34,7 +34,7 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// Checks that a page shows `text` and runs nothing of it.
+/// Checks that a page shows `text` escaped.
 pub(crate) fn assert_shown(page: &Page, text: &str) {
     assert_eq!(page.status, StatusCode::OK, "{text}: {}", page.text);
     assert!(page.text.contains(&escaped(text)), "{text} is not shown: {}", page.text);
@@ -43,7 +43,7 @@ pub(crate) fn assert_shown(page: &Page, text: &str) {
     }
 }
 
-/// Sends a form as another site would, which knows no token of ours.
+/// Sends a form with a wrong token, as another site would.
 pub(crate) async fn forged(site: &Site, path: &str, cookie: &str, fields: &[(&str, &str)]) -> Page {
     let fields = fields.iter().chain(&[("csrf", "0123456789abcdef")]);
     let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
@@ -53,8 +53,8 @@ pub(crate) async fn forged(site: &Site, path: &str, cookie: &str, fields: &[(&st
     Page { status: head.status, headers: head.headers, text: String::from_utf8_lossy(&body).into_owned() }
 }
 
-/// Checks which of these visitors, with their names, may open a page: the others are refused, operators are told that
-/// there is none, and those who are not logged in are led to the log-in.
+/// Checks that only the `admitted` visitors may open a page. Other members get 403, operators get 404, and visitors who
+/// are not logged in are redirected to the log-in.
 pub(crate) async fn assert_for(site: &Site, path: &str, all: &[(&str, &str)], admitted: &[&str]) {
     for (name, cookie) in all {
         let page = get(site, path, cookie).await;
@@ -70,7 +70,7 @@ pub(crate) async fn assert_for(site: &Site, path: &str, all: &[(&str, &str)], ad
     assert!(place.contains("login"), "{path}: {place}");
 }
 
-/// Checks that a form is refused for its token, and before that for the role of those who may not send it.
+/// Checks that a form is refused without a token, and for a role that lacks the permission.
 pub(crate) async fn assert_protected(site: &Site, path: &str, may: &str, may_not: &str) {
     assert_eq!(forged(site, path, may, &[]).await.status, StatusCode::FORBIDDEN, "{path} without a token");
     let refused = post(site, path, may_not, &[]).await;
@@ -83,7 +83,7 @@ impl Page {
         (status, place.to_owned())
     }
 
-    /// Checks that the page says what is wrong with a field, keeps its status, and begins its title with that.
+    /// Checks that the page reports an error at a field, has the status 400, and begins its title with `title`.
     pub(crate) fn assert_wrong(&self, field: &str, title: &str) {
         assert_eq!(self.status, StatusCode::BAD_REQUEST, "{}", self.text);
         assert!(self.text.contains(&format!("id=\"{field}-error\"")), "{field}: {}", self.text);
@@ -93,7 +93,7 @@ impl Page {
     }
 }
 
-/// The identifier at the end of the place to which an answer leads, without what was done.
+/// Returns the identifier at the end of the address that an answer redirects to.
 pub(crate) fn led_id(page: &Page) -> String {
     let (status, place) = page.leads_to();
     assert_eq!(status, StatusCode::SEE_OTHER, "{}", page.text);
@@ -101,7 +101,7 @@ pub(crate) fn led_id(page: &Page) -> String {
     path.rsplit('/').next().unwrap().to_owned()
 }
 
-/// A member with each role, and an operator: names and cookies.
+/// Makes a member of each role, and an operator, with names and cookies.
 pub(crate) async fn everybody(site: &Site) -> Vec<(&'static str, String, Visitor)> {
     use super::tests::cookie;
     use rpcgate_store::Role;
@@ -116,7 +116,7 @@ pub(crate) async fn everybody(site: &Site) -> Vec<(&'static str, String, Visitor
     all
 }
 
-/// The cookies by name.
+/// Returns the cookies by name.
 pub(crate) fn cookies<'a>(all: &'a [(&'static str, String, Visitor)]) -> Vec<(&'a str, &'a str)> {
     all.iter().map(|(name, cookie, _)| (*name, cookie.as_str())).collect()
 }

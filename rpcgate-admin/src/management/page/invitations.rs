@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("name", "the name"), ("password", "the password")];
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route(MAIL_PATH, get(link).post(accept))
 }
@@ -34,7 +33,6 @@ struct InvitationPage {
     name: String,
 }
 
-/// The fields of the form.
 #[derive(Deserialize)]
 struct Acceptance {
     token: String,
@@ -43,7 +41,7 @@ struct Acceptance {
     password: Typed,
 }
 
-/// The target of the link in the mail.
+/// Handles the link in the mail.
 async fn link(page: GatePage, QueryFields(query): QueryFields) -> PageResult {
     let (token, name) = (query.one("token").to_owned(), String::new());
     Ok(ok(&InvitationPage { frame: page.frame, problems: Problems::default(), token, name }))

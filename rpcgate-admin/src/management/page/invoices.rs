@@ -1,4 +1,4 @@
-//! An invoice as a page: in the frame of the pages, and for clients of the API as one made for printing.
+//! An invoice as a page: in the frame of the pages, and a printable one for clients of the API.
 
 use super::context::{PageContext, PageResult};
 use super::filters;
@@ -20,7 +20,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{Invoice, InvoiceNumber, WholeInvoice};
 use std::sync::Arc;
 
-/// The state of an invoice: the tone and the words of its badge.
+/// Returns the tone and the text of an invoice's badge.
 pub(super) fn state_badge(invoice: &Invoice, now: Time) -> (&'static str, String) {
     let settled = |word: &str| match invoice.settled_at {
         Some(at) => format!("{word} {}", filters::day_text(at)),
@@ -34,7 +34,6 @@ pub(super) fn state_badge(invoice: &Invoice, now: Time) -> (&'static str, String
     }
 }
 
-/// The sheet of an invoice in the frame.
 pub(super) fn framed(whole: &WholeInvoice) -> InvoiceSheet {
     let invoice = &whole.invoice;
     let facts = vec![
@@ -59,7 +58,6 @@ pub(super) struct SheetPage {
 }
 
 impl SheetPage {
-    /// An invoice of the user's tenant.
     pub(super) async fn of(
         app: &AppState,
         page: &PageContext,
@@ -77,13 +75,11 @@ impl SheetPage {
         })
     }
 
-    /// The same with what was wrong.
     pub(super) fn problems(self, problems: Problems) -> Self {
         SheetPage { problems, ..self }
     }
 }
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/invoices/{number}", get(show))
 }

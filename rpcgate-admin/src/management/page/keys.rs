@@ -1,4 +1,4 @@
-//! API keys: those of a project and who uses them, a new one, which is shown once, and the end of one.
+//! API keys: the keys of a project with their usage, creating a key, which is shown once, and revoking one.
 
 use super::call_snippet::ExampleCall;
 use super::chart::number::share;
@@ -45,16 +45,15 @@ const CONFIRM: Labels = &[(TYPED, "the name")];
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The choice of a date of one's own.
+/// The choice of a custom date.
 const ON_A_DATE: &str = "date";
 
-/// The chain of the first call, if the key may use it.
+/// The chain of the example call, if the key may use it.
 const FIRST_CHAIN: &str = "eth";
 
-/// What stands for a key that cannot be shown any more.
+/// The placeholder for a key that can no longer be shown.
 const PLACEHOLDER: &str = "YOUR_API_KEY";
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/projects/{id}", get(project))
@@ -62,12 +61,11 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/projects/{id}/keys/{key}/revoke", get(ask).post(revoke))
 }
 
-/// A key as a line of the list.
 struct KeyLine {
     id: KeyId,
     name: String,
     prefix: String,
-    /// The chains it may use; `None` for all.
+    /// The allowed chains; `None` for all.
     chains: Option<Vec<String>>,
     created_at: Time,
     expires_at: Option<Time>,
@@ -77,12 +75,12 @@ struct KeyLine {
     spark: Option<Spark>,
 }
 
-/// What was written into the form for a new key.
+/// The submitted form for a new key.
 #[derive(Clone, Debug, Default)]
 struct KeyForm {
     description: String,
     chains: Vec<String>,
-    /// Days, nothing for never, or a date of one's own.
+    /// A number of days, empty for no expiry, or `ON_A_DATE`.
     expires_in: String,
     expires_at: String,
 }
@@ -94,9 +92,9 @@ struct ProjectPage {
     problems: Problems,
     project: Project,
     tab: &'static str,
-    /// Whether usage can be read at the moment.
+    /// False while usage cannot be read.
     is_use_known: bool,
-    /// Usage of the last 24 hours.
+    /// The usage of the last 24 hours.
     totals: Metrics,
     errors: String,
     cache_hits: String,
@@ -104,7 +102,7 @@ struct ProjectPage {
     quota: LimitMeter,
     keys: Vec<KeyLine>,
     links: PageLinks,
-    /// Whether the list has the keys that cannot be used any more.
+    /// True if the list shows the keys that can no longer be used.
     is_ended: bool,
     usable: usize,
     ended: usize,
@@ -125,9 +123,9 @@ struct KeyCreatedPage {
     project: Project,
     key: Key,
     name: String,
-    /// The chains it may use; `None` for all.
+    /// The allowed chains; `None` for all.
     chains: Option<Vec<String>>,
-    /// The key itself, if it was made just now.
+    /// The key itself, right after its creation.
     text: Option<String>,
     call: ExampleCall,
     snippet: CodeSnippet,
@@ -135,12 +133,12 @@ struct KeyCreatedPage {
     is_suspended: bool,
 }
 
-/// What people call a key: its description, or the beginning of one without.
+/// Returns the description of a key, or its prefix if it has none.
 fn name_of(key: &Key) -> String {
     if key.description.is_empty() { format!("{}…", key.prefix) } else { key.description.clone() }
 }
 
-/// The chains of a scope; `None` for all.
+/// Returns the chains of a scope; `None` for all.
 fn chains_of(scope: &Scope) -> Option<Vec<String>> {
     match scope {
         Scope::All => None,
@@ -178,7 +176,7 @@ async fn project_page(
     let (project, now) = (projects::get(app, &page.actor, id).await?, app.now());
     let text = id.to_string();
     let params = Params { project_id: Some(&text), ..Params::default() };
-    // Keys can be made and revoked while nobody can say how much they are used.
+    // Keys can be created and revoked while usage cannot be read.
     let used = if_readable(usage(app, project.tenant, &params).await)?;
     let mut by_key = if_readable(by_key(app, project.tenant, id).await)?.unwrap_or_default();
     let (usable, ended): (Vec<_>, Vec<_>) =
@@ -258,7 +256,6 @@ impl KeyForm {
         }
     }
 
-    /// The key that it asks for.
     fn read(&self, now: Time) -> Result<keys::NewKey, ActionError> {
         let wrong = || ActionError::field("expires_at", "give a date, such as 2027-01-31");
         let expires_at = match self.expires_in.as_str() {
@@ -274,8 +271,8 @@ impl KeyForm {
     }
 }
 
-/// Makes a key and shows it, once. A browser that keeps the page open asks for the address of the form, which then shows
-/// the first call of the newest key, and never a key.
+/// Creates a key and shows it once. Opening the address of the form later shows the example call of the newest key, and
+/// never a key.
 async fn create(
     State(app): State<Arc<AppState>>,
     SteppedUp(page): SteppedUp,
@@ -294,7 +291,7 @@ async fn create(
     }
 }
 
-/// Shows how the newest key is used first.
+/// Shows the example call of the newest key.
 async fn newest(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<ProjectId>) -> PageResult {
     page.permitted(Permission::Read)?;
     let now = app.now();
@@ -336,8 +333,7 @@ async fn created_page(
         name: name_of(&key),
         chains: chains_of(&key.scope),
         snippet: call.snippet(text.as_deref().unwrap_or(PLACEHOLDER)),
-        // A key that was made just now was never called, and its text, which is shown only here, must not be lost
-        // because usage cannot be read.
+        // A new key was never called. Its text is shown only here, so it must not be lost because usage cannot be read.
         seen: match &text {
             Some(_) => None,
             None => seen_call(app, project.tenant, key.id).await?,
@@ -382,7 +378,6 @@ async fn revoke(
     }
 }
 
-/// A usable key of a project of the user's tenant.
 async fn found(
     app: &AppState,
     page: &PageContext,
@@ -395,7 +390,8 @@ async fn found(
     Ok((project, key))
 }
 
-/// Whether to revoke a key, with what that would end; and whether its name is to be typed, since it is in use.
+/// Makes the question whether to revoke a key, with the consequences. Returns in addition whether the name must be
+/// typed, because the key is in use.
 async fn question(
     app: &AppState,
     page: &PageContext,

@@ -1,4 +1,4 @@
-//! Asking for another plan, and what became of it.
+//! Requests for another plan, and their outcomes.
 
 use super::context::{PageContext, PageResult};
 use super::done::Done;
@@ -25,10 +25,8 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("requested_plan", "the plan"), ("reason", "the reason")];
 
-/// The page, below the root.
 const REQUEST: &str = "plan/request";
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/plan/request", get(show).post(create))
 }
@@ -45,7 +43,6 @@ struct PlanRequestPage {
     reason: String,
 }
 
-/// A request for people.
 struct RequestRow {
     plan: String,
     tone: &'static str,

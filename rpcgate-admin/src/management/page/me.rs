@@ -25,10 +25,8 @@ const LABELS: Labels = &[
     ("new_password", "the new password"),
 ];
 
-/// The page, below the root.
 const PROFILE: &str = "account";
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/account", get(show))
@@ -83,7 +81,6 @@ async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
     }
 }
 
-/// The fields of the form.
 #[derive(Deserialize)]
 struct PasswordForm {
     current_password: Typed,

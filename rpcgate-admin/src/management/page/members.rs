@@ -1,4 +1,4 @@
-//! The team: the members of the tenant, their roles, and who is invited.
+//! The team: the members of the tenant, their roles, and the invitations.
 
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
@@ -26,10 +26,8 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("email", "the e-mail address"), ("role", "the role"), ("tenant_name", "the name")];
 
-/// The page, below the root.
 const TEAM: &str = "team";
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/team", get(show))
@@ -49,15 +47,14 @@ struct TeamPage {
     me: UserId,
     my_role: Role,
     members: Vec<User>,
-    /// The open invitations, for those who manage members.
+    /// The open invitations, for readers who may manage members.
     invitations: Vec<Invitation>,
-    /// The versions of the members.
     versions: BTreeMap<UserId, FormVersion>,
-    /// The role that was to be given to a member and was not.
+    /// The role of a member that could not be changed, as it was submitted.
     refused_role: Option<(UserId, String)>,
     requires_factor: bool,
     tenant_name: String,
-    /// The version of the tenant, and what stands in the field for its name.
+    /// The version of the tenant, and the content of the field for its name.
     tenant_version: FormVersion,
     typed_name: String,
     email: String,
@@ -65,21 +62,22 @@ struct TeamPage {
 }
 
 impl TeamPage {
-    /// The roles that the reader may give to a member with the role `before`; none if the reader may not change it.
+    /// Returns the roles that the reader may give to a member with the role `before`; empty if the reader may not
+    /// change it.
     fn roles(&self, before: &Role) -> Vec<Choice> {
         let may = |role| members::may_change(self.my_role, Some(*before), Some(role));
         let given = Role::ALL.into_iter().filter(|role| may(*role));
         given.map(|role| Choice::new(role.as_str(), role.as_str())).collect()
     }
 
-    /// The roles that the reader may invite to.
+    /// Returns the roles that the reader may invite to.
     fn invitable(&self) -> Vec<Choice> {
         let may = |role| members::may_change(self.my_role, None, Some(role));
         let given = Role::ALL.into_iter().filter(|role| may(*role));
         given.map(|role| Choice::new(role.as_str(), role.as_str())).collect()
     }
 
-    /// The role that is chosen in the form of a member.
+    /// Returns the selected role in the form of a member.
     fn chosen_role<'p>(&'p self, member: &'p User) -> &'p str {
         match &self.refused_role {
             Some((id, role)) if *id == member.id => role,
@@ -87,7 +85,6 @@ impl TeamPage {
         }
     }
 
-    /// The version of a member.
     fn version_of(&self, member: &User) -> FormVersion {
         self.versions.get(&member.id).cloned().unwrap_or_default()
     }
@@ -96,7 +93,6 @@ impl TeamPage {
         member.id == self.me || members::may_change(self.my_role, Some(member.role), None)
     }
 
-    /// All roles, for their description.
     fn all_roles(&self) -> [Role; 5] {
         Role::ALL
     }
@@ -135,7 +131,7 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
     Ok(ok(&team(&app, &page).await?))
 }
 
-/// The page again, with what was wrong.
+/// Shows the page again with the error.
 async fn again(app: &AppState, page: &PageContext, error: ActionError, fields: &FieldList) -> PageResult {
     if let Some(step_up) = for_missing_proof(page, &error, TEAM) {
         return Ok(step_up);
@@ -205,7 +201,7 @@ async fn set_role(
     }
 }
 
-/// The question whether to remove a member, or to leave.
+/// Makes the question whether to remove a member, or to leave.
 async fn question(
     app: &AppState,
     page: &PageContext,
@@ -276,7 +272,6 @@ async fn require_factor(
     }
 }
 
-/// Renames the tenant.
 async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let tenant = page.permitted(Permission::ManageTenant)?;
     let sent = fields.one("tenant_name").to_owned();

@@ -1,4 +1,4 @@
-//! What no page answers.
+//! Requests that no page answers.
 
 use super::{guard, session_cookie, view};
 use crate::management::app_state::AppState;
@@ -8,7 +8,8 @@ use http::header::{ACCEPT, HeaderValue};
 use http::request::Parts;
 use std::sync::Arc;
 
-/// Answers a request for which there is no page, or none with its method: as a page to a browser, as JSON to others.
+/// Answers a request for an unknown page or with a wrong method: with a page for a browser, with JSON for other
+/// clients.
 pub(crate) async fn no_page(app: &Arc<AppState>, head: Parts, error: ActionError) -> Response {
     let mut answer = error.into_response();
     if !wants_page(&head) {
@@ -20,7 +21,7 @@ pub(crate) async fn no_page(app: &Arc<AppState>, head: Parts, error: ActionError
     guard::protected(view::problem(app, head, answer).await)
 }
 
-/// Whether the client is a browser that wants a page.
+/// Reports whether the client is a browser that accepts HTML.
 fn wants_page(head: &Parts) -> bool {
     let accept =
         head.headers.get_all(ACCEPT).into_iter().filter_map(|value: &HeaderValue| value.to_str().ok());

@@ -2,8 +2,8 @@
 //! [`api`](super::api) is their JSON interface.
 //!
 //! Pages link to each other by relative paths, so that they can be served below a path of the dashboard's host. Only
-//! the registration page needs a script, because the browser has to solve its challenge. How a page is written stands in
-//! `docs/dashboard.md`.
+//! the registration page needs a script, because the browser has to solve its challenge. `docs/dashboard.md` describes
+//! how to write a page.
 
 pub(crate) mod access_tokens;
 pub(crate) mod accounts;
@@ -87,7 +87,6 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use std::sync::Arc;
 
-/// All pages. Each module declares its own.
 fn pages() -> Router<Arc<AppState>> {
     Router::new()
         .merge(access_tokens::routes())
@@ -133,8 +132,8 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(webhooks::routes())
 }
 
-/// All pages, in the layers that every page has: what browsers may load, errors in the frame, the check of forms, the
-/// session, and the forms that were sent before.
+/// Returns the routes of all pages, with their common layers: the limits on what browsers may load, errors in the
+/// frame, the check of forms, the session, and the memory of submitted forms.
 pub(crate) fn routes(app: &Arc<AppState>) -> Router<Arc<AppState>> {
     pages()
         .route_layer(from_fn_with_state(app.clone(), submissions::once))

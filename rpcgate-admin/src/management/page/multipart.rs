@@ -1,34 +1,31 @@
-//! Forms with a file, as browsers send them: `multipart/form-data` (RFC 7578). The body is whole and bounded, and no part
-//! is copied.
+//! Forms with a file: `multipart/form-data` (RFC 7578). The body is complete and bounded, and no part is copied.
 
 use crate::management::error::ActionError;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-/// Parts of a form, at most.
+/// The maximum number of parts.
 const MAX_PARTS: usize = 20;
 
-/// Bytes of the headers of a part, at most.
+/// The maximum bytes of a part's headers.
 const MAX_HEAD: usize = 8 << 10;
 
 /// The fields of a form.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Multipart(Vec<FormPart>);
 
-/// A field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct FormPart {
     name: String,
-    /// The name of the file, if the field is one.
+    /// The name of the file, if the field is a file.
     file: Option<String>,
     content: Bytes,
 }
 
-/// A file of a form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SentFile<'f> {
-    /// Its name, as the browser says it.
+    /// The name that the browser sent.
     pub(super) name: &'f str,
     pub(super) content: &'f Bytes,
 }
@@ -41,11 +38,11 @@ impl Multipart {
     /// Reads a form.
     ///
     /// # Errors
-    /// [`ActionError::Invalid`] for what is none.
+    /// [`ActionError::Invalid`] for a malformed body.
     pub(super) fn read(headers: &HeaderMap, body: &Bytes) -> Result<Self, ActionError> {
         let boundary = headers.get(CONTENT_TYPE).and_then(|kind| boundary(kind.to_str().ok()?));
         let delimiter = format!("\r\n--{}", boundary.ok_or_else(malformed)?);
-        // The first delimiter has no line before it.
+        // The first delimiter has no line break before it.
         let start = delimiter.get(2..).unwrap_or_default();
         let mut at = if body.starts_with(start.as_bytes()) { start.len() } else { return Err(malformed()) };
         let mut parts = Vec::new();
@@ -58,7 +55,7 @@ impl Multipart {
                 return Err(malformed());
             }
             let head_at = at + 2;
-            // A part without headers has no name, so there is at least one.
+            // A part without headers has no name, so at least one header is present.
             let head = body.get(head_at..).unwrap_or_default();
             let head = head.get(..MAX_HEAD.min(head.len())).unwrap_or_default();
             let head_end = head_at + find(head, b"\r\n\r\n").ok_or_else(malformed)?;
@@ -73,13 +70,14 @@ impl Multipart {
         }
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let mut its = self.0.iter().filter(|part| part.name == name && part.file.is_none());
         str::from_utf8(&its.next()?.content).ok()
     }
 
-    /// The file of a field; none if none was chosen, for which browsers send an empty one without a name.
+    /// Returns the file of a field; `None` if the user chose none, in which case browsers send an empty file without a
+    /// name.
     pub(super) fn file(&self, name: &str) -> Option<SentFile<'_>> {
         let mut its = self.0.iter().filter(|part| part.name == name);
         let FormPart { file, content, .. } = its.next()?;
@@ -88,7 +86,6 @@ impl Multipart {
     }
 }
 
-/// Where `needle` first is.
 fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
     let first = *needle.first()?;
     let mut from = 0;
@@ -101,7 +98,7 @@ fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
     }
 }
 
-/// What separates the parts.
+/// Returns the delimiter of the parts.
 fn boundary(kind: &str) -> Option<&str> {
     let (name, parameters) = kind.split_once(';')?;
     let is_form = name.trim().eq_ignore_ascii_case("multipart/form-data");
@@ -111,7 +108,7 @@ fn boundary(kind: &str) -> Option<&str> {
     (is_form && (1..=70).contains(&boundary.len())).then_some(boundary)
 }
 
-/// The name of a field, and that of its file.
+/// Returns the name of a field, and that of its file.
 fn disposition(head: &str) -> Option<(String, Option<String>)> {
     let line = head.split("\r\n").find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -122,7 +119,7 @@ fn disposition(head: &str) -> Option<(String, Option<String>)> {
     kind.trim().eq_ignore_ascii_case("form-data").then(|| (name, parameter(line, "filename")))
 }
 
-/// A quoted parameter. Browsers write `%22` for a quotation mark in it.
+/// Returns a quoted parameter. Browsers write `%22` for a quotation mark in it.
 fn parameter(line: &str, name: &str) -> Option<String> {
     let opening = format!("; {name}=\"");
     let (_, rest) = line.split_once(&opening)?;

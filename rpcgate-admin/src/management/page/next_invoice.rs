@@ -1,5 +1,4 @@
-//! The invoice of the current month as it would be if the month ended now, on the sheet of an issued one. It says of itself
-//! that it is none.
+//! The preliminary invoice of the current month, on the sheet of an issued one. It states that it is not an invoice.
 
 use super::context::{PageContext, PageResult};
 use super::filters;
@@ -15,7 +14,6 @@ use axum::extract::State;
 use axum::routing::get;
 use std::sync::Arc;
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/billing/next", get(show))
 }

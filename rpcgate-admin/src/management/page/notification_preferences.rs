@@ -1,4 +1,4 @@
-//! What a user wants to be told of, and how.
+//! The notifications that a user receives, and their delivery channels.
 
 use super::context::{PageContext, PageResult};
 use super::done::Done;
@@ -15,7 +15,6 @@ use axum::routing::get;
 use rpcgate_store::{NotificationKind, NotificationPreference};
 use std::sync::Arc;
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/account/notifications", get(show).post(save))
 }
@@ -27,13 +26,12 @@ struct PreferencesPage {
     rows: Vec<PreferenceRow>,
 }
 
-/// One kind of notifications.
 struct PreferenceRow {
     name: &'static str,
     label: &'static str,
     shown: bool,
     mail: bool,
-    /// Whether the user cannot switch its mails off.
+    /// True if the user cannot turn its mails off.
     is_always_mailed: bool,
 }
 
@@ -46,7 +44,7 @@ impl From<(NotificationKind, NotificationPreference)> for PreferenceRow {
     }
 }
 
-/// What notifications of this kind tell.
+/// Describes the notifications of a kind.
 pub(super) fn kind_text(kind: NotificationKind) -> &'static str {
     match kind {
         NotificationKind::DailyRequests80 => "80 % of the requests of a day are used",
@@ -69,7 +67,7 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
     Ok(ok(&PreferencesPage { frame: page.frame(Place::Nowhere), rows }))
 }
 
-/// Saves all boxes. What is as before is no change.
+/// Saves all boxes. An unchanged box is not a change.
 async fn save(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     page.tenant()?;
     for (kind, before) in notification_preferences::list(&app, &page.actor).await? {

@@ -20,16 +20,14 @@ use axum::routing::{get, post};
 use rpcgate_store::{NotificationId, NotificationKind};
 use std::sync::Arc;
 
-/// Notifications that are shown on the first page, at most.
+/// The maximum number of notifications on the first page.
 const MAX_SHOWN: usize = 10;
 
-/// Notifications of a page of the list.
+/// The notifications on a page of the list.
 const ON_PAGE: usize = 50;
 
-/// The list, below the root.
 const LIST: &str = "notifications";
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/notifications", get(list))
@@ -41,16 +39,15 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 /// The unread notifications, the newest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Unread {
-    /// Those that are shown.
     pub(super) newest: Vec<UserNotification>,
     /// The number of older ones.
     pub(super) older: usize,
-    /// Whether those about usage are among them.
+    /// False while the notifications about usage cannot be read.
     pub(super) is_complete: bool,
 }
 
 impl Unread {
-    /// The unread notifications of a member.
+    /// Reads the unread notifications of a member.
     ///
     /// # Errors
     /// Those of [`notifications::readable`].
@@ -68,9 +65,9 @@ impl Unread {
 struct NotificationsPage {
     frame: Frame,
     shown: Vec<UserNotification>,
-    /// Whether those about usage are among them.
+    /// False while the notifications about usage cannot be read.
     is_complete: bool,
-    /// Whether only those are shown that are not read.
+    /// True if only unread notifications are shown.
     is_unread: bool,
     unread: usize,
     links: PageLinks,
@@ -129,7 +126,6 @@ async fn list(
     Ok(ok(&NotificationsPage { frame, shown, is_complete, is_unread, unread, links }))
 }
 
-/// Marks a notification as read.
 async fn read_one(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -141,7 +137,6 @@ async fn read_one(
     Ok(page.done(LIST, Done::NotificationRead))
 }
 
-/// Marks all as read.
 async fn read_all(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
     page.tenant()?;
     notifications::read_all(&app, &page.actor).await?;

@@ -1,4 +1,4 @@
-//! What a new account has, beside the form that makes one.
+//! Contents of the sign-up page next to the form.
 
 use super::filters::grouped;
 use crate::management::action::chains;
@@ -6,10 +6,10 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use rpcgate_core::plan::Tier;
 
-/// Chains that are named.
+/// The maximum number of chains that are named.
 const NAMED: usize = 5;
 
-/// What the smallest plan offers.
+/// The offer of the smallest plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Offer {
     pub(super) title: &'static str,
@@ -17,7 +17,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// The offer of this site, with the settings of operators.
+    /// Returns the offer under the operators' current settings.
     ///
     /// # Errors
     /// [`ActionError::Unavailable`].
@@ -42,7 +42,7 @@ impl Offer {
     }
 }
 
-/// The chains that are served, the first by name.
+/// Lists the served chains, the first ones by name.
 async fn chains_text(app: &AppState) -> Result<Option<String>, ActionError> {
     let served: Vec<_> = chains::chains(app).await?.into_iter().filter(|chain| chain.served).collect();
     let names: Vec<_> = served.iter().take(NAMED).map(|chain| chain.facts.name.as_str()).collect();

@@ -1,8 +1,8 @@
-//! The parts of pages that macros draw and that need more than a text.
+//! The data of template macros that need more than a text.
 
 use super::filters::grouped;
 
-/// A bar that shows how much of a limit is used.
+/// A bar that shows the used part of a limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LimitMeter {
     pub(crate) label: String,
@@ -13,23 +13,21 @@ pub(crate) struct LimitMeter {
 }
 
 impl LimitMeter {
-    /// A bar for `used` of `limit`.
     pub(crate) fn new(label: impl Into<String>, used: u64, limit: Option<u64>) -> Self {
         LimitMeter { label: label.into(), used, limit, hint: None }
     }
 
-    /// The same with a second line.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Tenths of a percent, at most 1,000.
+    /// Returns tenths of a percent, at most 1,000.
     fn permille(&self) -> u64 {
         let used = u128::from(self.used) * 1_000;
         match self.limit {
-            // A new tenant without keys may make no requests yet, and has made none.
+            // A new tenant without keys has a limit of zero requests, and has made none.
             _ if self.used == 0 => 0,
             None => 0,
             Some(0) => 1_000,
@@ -37,17 +35,17 @@ impl LimitMeter {
         }
     }
 
-    /// Whole percent, at most 100.
+    /// Returns whole percent, at most 100.
     pub(crate) fn percent(&self) -> u64 {
         self.permille() / 10
     }
 
-    /// The width of the bar, as in `86.2%`.
+    /// Returns the width of the bar, as in `86.2%`.
     pub(crate) fn width(&self) -> String {
         format!("{}.{}%", self.permille() / 10, self.permille() % 10)
     }
 
-    /// The class of the bar: `warn` from 80 %, `bad` at the limit.
+    /// Returns the class of the bar: `warn` from 80 %, `bad` at the limit.
     pub(crate) fn tone(&self) -> &'static str {
         match self.permille() {
             0..800 => "",
@@ -56,12 +54,10 @@ impl LimitMeter {
         }
     }
 
-    /// The used part, with its digits in groups.
     pub(crate) fn used_text(&self) -> String {
         grouped(self.used.into())
     }
 
-    /// The limit, with its digits in groups.
     pub(crate) fn limit_text(&self) -> Option<String> {
         self.limit.map(|limit| grouped(limit.into()))
     }
@@ -70,7 +66,7 @@ impl LimitMeter {
 /// The links at the foot of a list: addresses below the root.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PageLinks {
-    /// `1 to 20 of 50`; lists with a cursor say nothing.
+    /// For example `1 to 20 of 50`; empty for lists with a cursor.
     pub(crate) summary: String,
     pub(crate) newer: Option<String>,
     pub(crate) older: Option<String>,
@@ -80,18 +76,17 @@ pub(crate) struct PageLinks {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TableHead {
     pub(crate) label: &'static str,
-    /// `num` for numbers, `p1` to `p3` for columns that go when the panel is narrow.
+    /// `num` for numbers; `p1` to `p3` for columns that are hidden on narrow panels.
     pub(crate) class: &'static str,
-    /// Whether the label is for screen readers alone.
+    /// True if only screen readers get the label.
     pub(crate) is_hidden: bool,
     /// The address, below the root, of the list in this order.
     pub(crate) sort: Option<String>,
-    /// The order of the list if it is by this column: `ascending` or `descending`.
+    /// The order if the list is sorted by this column: `ascending` or `descending`.
     pub(crate) sorted: Option<&'static str>,
 }
 
 impl TableHead {
-    /// A column with a label.
     pub(crate) fn new(label: &'static str) -> Self {
         TableHead { label, class: "", is_hidden: false, sort: None, sorted: None }
     }
@@ -101,19 +96,18 @@ impl TableHead {
         TableHead { class: "num", ..TableHead::new(label) }
     }
 
-    /// A column whose label is for screen readers alone.
+    /// A column whose label is for screen readers only.
     pub(crate) fn hidden(label: &'static str) -> Self {
         TableHead { is_hidden: true, ..TableHead::new(label) }
     }
 
-    /// The same with these classes.
     #[must_use]
     pub(crate) fn class(mut self, class: &'static str) -> Self {
         self.class = class;
         self
     }
 
-    /// The same with a link that sorts by it.
+    /// Adds a link that sorts by this column.
     #[must_use]
     pub(crate) fn sort(mut self, path: impl Into<String>, sorted: Option<&'static str>) -> Self {
         self.sort = Some(path.into());
@@ -130,26 +124,23 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// An entry.
     pub(crate) fn new(value: impl Into<String>, label: impl Into<String>) -> Self {
         Choice { value: value.into(), label: label.into() }
     }
 
-    /// Whether it is the chosen one.
     pub(crate) fn is_value(&self, chosen: &str) -> bool {
         self.value == chosen
     }
 
-    /// Whether it is among the chosen ones.
     pub(crate) fn is_among(&self, chosen: &[String]) -> bool {
         chosen.contains(&self.value)
     }
 }
 
-/// Code in several languages, of which the reader sees one.
+/// Code in several languages. The reader sees one at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CodeSnippet {
-    /// The `name` of the choice: unique on the page.
+    /// The `name` of the radio buttons: unique on the page.
     pub(crate) name: &'static str,
     pub(crate) variants: Vec<CodeVariant>,
 }
@@ -157,13 +148,13 @@ pub(crate) struct CodeSnippet {
 /// Code in one language.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CodeVariant {
-    /// The name of the language or library, as it is shown: `viem`.
+    /// The displayed name of the language or library: `viem`.
     pub(crate) language: &'static str,
     pub(crate) code: String,
 }
 
 impl CodeSnippet {
-    /// The variant that is shown first: the language that the reader has chosen last, or the first.
+    /// Returns the index of the variant that is shown first: the reader's last choice, or the first.
     pub(crate) fn shown(&self, language: &Option<String>) -> usize {
         let chosen = |variant: &CodeVariant| language.as_deref() == Some(variant.language);
         self.variants.iter().position(chosen).unwrap_or_default()

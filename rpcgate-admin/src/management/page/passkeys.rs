@@ -1,5 +1,5 @@
-//! Passkeys: adding, removing and using them. A script runs the browser's part: it asks for a ceremony, and puts what
-//! the browser returns into the form of the page (`static/passkeys.js`).
+//! Passkeys: adding, removing and using them. The script `static/passkeys.js` runs the browser's part: it requests a
+//! ceremony and puts the browser's response into the form.
 
 use super::context::{GatePage, PageContext, PageResult};
 use super::done::Done;
@@ -34,7 +34,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("name", "the name"), (given_factor::CODE, "the code")];
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/account/security/passkeys", post(finish))
@@ -55,7 +54,7 @@ struct NewPasskeyPage {
     name: String,
 }
 
-/// What the script gets: a ceremony, or why there is none.
+/// Answers the script: with a ceremony, or with the reason why it cannot start.
 fn begun(started: Result<StartedCeremony, ActionError>) -> Response {
     match started {
         Ok(StartedCeremony { token, options }) => {
@@ -73,13 +72,13 @@ async fn form(Proven(page): Proven) -> PageResult {
     Ok(ok(&NewPasskeyPage { frame, problems, name: String::new() }))
 }
 
-/// Begins to add a passkey.
+/// Starts adding a passkey.
 async fn start(State(app): State<Arc<AppState>>, page: PageContext, _: FieldList) -> Response {
     let recent = Some(GivenFactor::Recent);
     begun(passkeys::start_registration(&app, &page.session, recent, &page.client).await)
 }
 
-/// Adds a passkey. With the first factor the recovery codes are shown.
+/// Adds a passkey. With the user's first factor, the recovery codes are shown.
 async fn finish(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: FieldList) -> PageResult {
     let (ceremony, name) = (fields.one("ceremony"), fields.one("name").to_owned());
     let added = async {
@@ -100,7 +99,7 @@ async fn finish(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: 
     }
 }
 
-/// The question whether to remove a passkey of the user.
+/// Makes the question whether to remove a passkey.
 async fn question(
     app: &AppState,
     page: &PageContext,
@@ -147,12 +146,12 @@ async fn remove(
     }
 }
 
-/// Asks for a passkey where a factor is asked for.
+/// Starts a passkey ceremony in a form that requires a factor.
 async fn start_factor(State(app): State<Arc<AppState>>, page: PageContext, _: FieldList) -> Response {
     begun(passkeys::start_factor(&app, &page.session).await)
 }
 
-/// Asks for a passkey at a log-in: for one of the user whose log-in waits, or for any.
+/// Starts a passkey ceremony at the log-in: for the user of the pending log-in, or for any user.
 async fn start_log_in(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> Response {
     if let Err(error) = app.limits.anonymous.admit(page.client.address) {
         return begun(Err(error.into()));
@@ -160,7 +159,7 @@ async fn start_log_in(State(app): State<Arc<AppState>>, page: GatePage, fields: 
     begun(passkeys::start_log_in(&app, fields.given("token")).await)
 }
 
-/// Logs a user in by a passkey alone.
+/// Logs a user in with only a passkey.
 async fn log_in(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> PageResult {
     let opened = async {
         let answer = PasskeyAnswer::read(credential(&fields)?)?;

@@ -1,4 +1,4 @@
-//! What a member's role permits on a page: the pages' counterpart of the access that the router of the API declares.
+//! The permission check of pages: the counterpart of the access that the API's router declares.
 
 use super::context::PageContext;
 use crate::management::access::Access;
@@ -7,7 +7,7 @@ use crate::management::identity::role::Permission;
 use rpcgate_core::caller::TenantId;
 
 impl PageContext {
-    /// The user's tenant, in which the user's role must have `permission`.
+    /// Returns the user's tenant, in which the user's role must have `permission`.
     ///
     /// # Errors
     /// [`ActionError::NotFound`] for operators, [`ActionError::Forbidden`] for another role.

@@ -1,4 +1,4 @@
-//! The plans side by side, and the one in force.
+//! The comparison of plans, and the plan in force.
 
 use super::context::{PageContext, PageResult, plan_label};
 use super::filters;
@@ -17,7 +17,6 @@ use rpcgate_core::usage::Amount;
 use rpcgate_store::{LimitRequest, RequestStatus};
 use std::sync::Arc;
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/plan", get(show))
 }
@@ -32,16 +31,14 @@ struct PlanPage {
     rows: Vec<PlanRow>,
     contracts: Vec<ContractNote>,
     pending: Option<LimitRequest>,
-    /// Whether a plan can be paid for at once.
+    /// True if plans can be paid for online.
     takes_payments: bool,
 }
 
-/// A plan of the table.
 struct PlanColumn {
     name: String,
     label: String,
     is_current: bool,
-    /// Whether it costs something.
     is_paid: bool,
 }
 
@@ -51,32 +48,32 @@ struct PlanRow {
     values: Vec<String>,
 }
 
-/// What was agreed with the tenant.
+/// The contract with the tenant.
 struct ContractNote {
     from: Time,
     until: Option<Time>,
     is_in_force: bool,
 }
 
-/// The name of a plan, for people.
+/// Returns the displayed name of a plan.
 pub(super) fn label(plan: &ListedPlan) -> String {
     if plan.of.custom.is_some() { plan.name.clone() } else { plan_label(plan.of.tier) }
 }
 
-/// A price for people.
+/// Formats a price.
 fn price(picos: u64) -> String {
     if picos == 0 { "none".to_owned() } else { format!("${}", filters::dollars(Amount(picos.into()))) }
 }
 
-/// Cents for people.
+/// Formats an amount in cents.
 fn fee(cents: u64) -> String {
     if cents == 0 { "none".to_owned() } else { price(cents.saturating_mul(10_000_000_000)) }
 }
 
-/// The label of a figure, and its value.
+/// The label of a figure, and the function that formats it.
 pub(super) type PlanFigure = (&'static str, fn(&ListedPlan) -> String);
 
-/// The figures of plans, for people.
+/// The figures in the table of plans.
 pub(super) const FIGURES: [PlanFigure; 14] = [
     ("Requests a minute, each key", |one| filters::grouped(one.plan.per_minute.into())),
     ("Requests an hour, each key", |one| filters::grouped(one.plan.per_hour.into())),

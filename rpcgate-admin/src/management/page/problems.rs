@@ -1,51 +1,47 @@
-//! What is wrong with a form, below its fields and together at its head.
+//! The errors of a form, shown at its fields and together at its head.
 
 use crate::management::error::{ActionError, ErrorCode};
 
-/// What a form says that was made of something which is another by now.
+/// The error that a form shows when the object changed after the form was rendered.
 const CHANGED: &str = "This was changed after you had opened it, and nothing was done. Look at it as it is now, and send the \
                        form again if you still want that.";
 
-/// What the API says of a moment that it cannot read, and what a form says of it: browsers write neither seconds nor a zone.
+/// The API's and the form's text about an unreadable time: browsers send neither seconds nor a zone.
 const API_MOMENT: &str = "an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z";
 const FIELD_MOMENT: &str = "a day and a time in UTC, such as 2027-01-31T12:00";
 
-/// What is wrong with a form. The default is nothing.
+/// The errors of a form. The default has none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Problems {
     found: Vec<FormProblem>,
-    /// Whether it was made of something that is another by now.
+    /// True if the object changed after the form was rendered.
     is_changed: bool,
-    /// Then, what is there now and was not sent.
+    /// The values that changed, if the object did.
     changes: Vec<ChangedValue>,
 }
 
-/// A value that is another than the one that a form sets.
+/// A value that differs from the submitted one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ChangedValue {
-    /// What it is the value of.
     pub(crate) label: String,
-    /// What stands there now.
     pub(crate) now: String,
-    /// What was sent.
     pub(crate) sent: String,
 }
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FormProblem {
-    /// The field's name, which is also the `id` of its element. None if it is about no field of the form.
+    /// The field's name, which is also the `id` of its element. `None` if the error is not about a field.
     pub(crate) field: Option<&'static str>,
-    /// A sentence.
+    /// A full sentence.
     pub(crate) text: String,
 }
 
-/// The fields of a form: their names, as actions name them in errors, and how a sentence names them, also within it: `the
-/// address`.
+/// The fields of a form: their names in errors of actions, and their names within a sentence, such as `the address`.
 pub(crate) type Labels = &'static [(&'static str, &'static str)];
 
 impl Problems {
-    /// The problem of a form with the fields `labels`, which an action has refused.
+    /// Converts the error of an action on a form with the fields `labels`.
     pub(crate) fn of(error: &ActionError, labels: Labels) -> Self {
         if error.code() == ErrorCode::PreconditionFailed {
             let found = vec![FormProblem { field: None, text: CHANGED.to_owned() }];
@@ -70,13 +66,13 @@ impl Problems {
         Problems { found: vec![problem], ..Problems::default() }
     }
 
-    /// A problem that the page itself has found.
+    /// Makes an error that the page itself has found.
     pub(crate) fn at_field(field: &'static str, text: impl Into<String>) -> Self {
         Problems::one(FormProblem { field: Some(field), text: text.into() })
     }
 
-    /// The same with what stands there now beside what was sent, if the form was made of something that is another by now:
-    /// for each value its label, what it is, and what it was to be.
+    /// Adds the current values next to the submitted ones if the object changed: the label, the current and the
+    /// submitted text of each. Equal values are left out.
     #[must_use]
     pub(crate) fn beside<L: Into<String>>(
         mut self,
@@ -91,7 +87,7 @@ impl Problems {
         self
     }
 
-    /// The same, each beginning with what it is about, for one of several forms of a page.
+    /// Prefixes each error with `subject`, for a page with several forms.
     #[must_use]
     pub(crate) fn about(mut self, subject: &str) -> Self {
         for problem in &mut self.found {
@@ -100,39 +96,36 @@ impl Problems {
         self
     }
 
-    /// Whether the form was made of something that is another by now.
+    /// Reports whether the object changed after the form was rendered.
     pub(crate) fn is_changed(&self) -> bool {
         self.is_changed
     }
 
-    /// What is there now and was not sent.
     pub(crate) fn changes(&self) -> &[ChangedValue] {
         &self.changes
     }
 
-    /// Whether something is wrong.
     pub(crate) fn any(&self) -> bool {
         !self.found.is_empty()
     }
 
-    /// All of them.
     pub(crate) fn all(&self) -> &[FormProblem] {
         &self.found
     }
 
-    /// What is wrong with a field.
+    /// Returns the error of a field.
     pub(crate) fn at(&self, field: &str) -> Option<&str> {
         let mut of_field = self.found.iter().filter(|problem| problem.field == Some(field));
         of_field.next().map(|problem| problem.text.as_str())
     }
 
-    /// The beginning of the page's title: what was not done, if something is wrong.
+    /// Returns `not_done`, the beginning of the page's title, if there is an error.
     pub(crate) fn title<'t>(&self, not_done: &'t str) -> &'t str {
         if self.any() { not_done } else { "" }
     }
 }
 
-/// A text as a sentence, without the backticks that mark field names for programmers.
+/// Formats a text as a sentence, without the backticks that mark field names for API clients.
 pub(super) fn sentence(text: &str) -> String {
     let text = text.replace('`', "");
     let mut letters = text.chars();

@@ -1,4 +1,4 @@
-//! Projects: the list, the name, and the end of one.
+//! Projects: listing, creating, renaming and deleting.
 
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
@@ -32,10 +32,9 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("name", "the name")];
 
-/// The field in which a name is typed before a project is deleted.
+/// The field in which the user types the name before a project is deleted.
 const CONFIRM: Labels = &[(TYPED, "the name")];
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/projects", get(list).post(create))
@@ -43,7 +42,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/projects/{id}/delete", get(ask).post(delete))
 }
 
-/// A project and what it has used in 24 hours.
+/// A project with its usage of 24 hours.
 struct ProjectLine {
     project: Project,
     quota: LimitMeter,
@@ -57,11 +56,11 @@ struct ProjectsPage {
     problems: Problems,
     projects: Vec<ProjectLine>,
     links: PageLinks,
-    /// Whether usage can be read at the moment.
+    /// False while usage cannot be read.
     is_use_known: bool,
-    /// How many projects the plan allows.
+    /// The number of projects that the plan allows.
     allowed: u32,
-    /// How many there are.
+    /// The current number of projects.
     number: usize,
     name: String,
 }
@@ -219,7 +218,8 @@ async fn delete(
     }
 }
 
-/// Whether to delete a project, with what that would end; and whether its name is to be typed, since it is in use.
+/// Makes the question whether to delete a project, with the consequences. Returns in addition whether the name must be
+/// typed, because the project is in use.
 async fn question(
     app: &AppState,
     page: &PageContext,
@@ -266,12 +266,11 @@ async fn question(
     Ok((if is_typed { question.typed(&project.name) } else { question }, is_typed))
 }
 
-/// Whether a key can be used at `now`.
 pub(super) fn is_usable(key: &Key, now: Time) -> bool {
     key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
 }
 
-/// What speaks against ending a `thing` that is in use, or may be.
+/// Warns about ending a `thing` that is or may be in use.
 pub(super) fn warning(thing: &str, recent: Option<RecentUse>) -> Option<String> {
     let Some(RecentUse { week, month, newest }) = recent else {
         return Some(format!("How much this {thing} is used cannot be read at the moment."));

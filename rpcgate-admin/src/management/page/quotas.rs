@@ -30,7 +30,6 @@ use std::sync::Arc;
 const LABELS: Labels =
     &[("allowed_methods", "the allowed methods"), ("blocked_methods", "the blocked methods")];
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/projects/{id}/limits", get(show).post(save))
 }
@@ -43,17 +42,16 @@ struct LimitsPage {
     project: Project,
     tab: &'static str,
     quota: ProjectQuota,
-    /// What is used of the quota, unless that cannot be read at the moment.
+    /// The used part of the quota; `None` while usage cannot be read.
     meters: Option<QuotaMeters>,
     plan: Plan,
     cooled: Vec<CooledKey>,
     version: FormVersion,
-    /// A method on each line.
+    /// One method a line.
     allowed_methods: String,
     blocked_methods: String,
 }
 
-/// What is used of a quota.
 struct QuotaMeters {
     /// Compute Units in 24 hours.
     rolling: LimitMeter,
@@ -75,7 +73,7 @@ impl QuotaMeters {
     }
 }
 
-/// The names in a field, which blanks, commas or line breaks separate.
+/// Splits a field at white space and commas.
 fn names(text: &str) -> Vec<String> {
     let separated = text.split(|c: char| c.is_whitespace() || c == ',');
     separated.filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -124,7 +122,7 @@ async fn limits_page(app: &AppState, page: &PageContext, id: ProjectId) -> Resul
     let project = projects::get(app, &page.actor, id).await?;
     let name = id.to_string();
     let params = Params { project_id: Some(&name), ..Params::default() };
-    // Lists of methods are changed while nobody can say how much is used.
+    // Lists of methods can be changed while usage cannot be read.
     let used = if_readable(usage(app, project.tenant, &params).await)?;
     let (quota, meters, plan, cooled) = match used {
         Some(used) => {

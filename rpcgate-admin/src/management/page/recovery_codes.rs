@@ -1,4 +1,4 @@
-//! Recovery codes: shown once, and made anew.
+//! Recovery codes: shown once, and replaced on request.
 
 use super::context::{PageContext, PageResult};
 use super::factor_confirm::FactorConfirmPage;
@@ -22,17 +22,15 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[(given_factor::CODE, "the code")];
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/account/security/recovery-codes", get(ask).post(renew))
 }
 
-/// The page with the recovery codes.
 #[derive(Template)]
 #[template(path = "recovery_codes.html")]
 pub(super) struct RecoveryCodesPage {
     pub(super) frame: Frame,
-    /// What was done.
+    /// The sentence about the previous action.
     pub(super) what: &'static str,
     pub(super) codes: Vec<Secret>,
 }
@@ -53,7 +51,7 @@ async fn ask(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult 
     Ok(ok(&question(&app, &page).await?))
 }
 
-/// Makes new codes and shows them.
+/// Replaces the codes and shows the new ones.
 async fn renew(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let made = async {
         let given = given_factor::of_form(&fields, given_factor::CODE)?;

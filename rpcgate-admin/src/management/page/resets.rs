@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("email", "the e-mail address"), ("password", "the password")];
 
-/// The routes of these pages. Mails of earlier versions lead to `/forgot` and `/reset`.
+/// Mails of earlier versions link to `/forgot` and `/reset`.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/password/forgot", get(form).post(forgot))
@@ -48,29 +48,27 @@ struct ResetPage {
     token: String,
 }
 
-/// The fields of the request form.
 #[derive(Deserialize)]
 struct Forgot {
     email: String,
 }
 
-/// The fields of the reset form.
 #[derive(Deserialize)]
 struct Reset {
     token: String,
     password: Typed,
-    /// Present if the box was ticked.
+    /// Present if the box was checked.
     keep_factors: Option<String>,
-    /// Present if the box was ticked.
+    /// Present if the box was checked.
     keep_invitations: Option<String>,
 }
 
-/// Leads to where the page is now, with the token of the link.
+/// Redirects to the current address of the page, with the token of the link.
 async fn moved(page: GatePage) -> PageResult {
     Ok(redirect(&page.frame.root, &format!("password/{}", page.frame.here)))
 }
 
-/// The form to request a mail.
+/// Shows the form that requests a mail.
 async fn form(page: GatePage) -> PageResult {
     Ok(ok(&ForgotPage { frame: page.frame, problems: Problems::default(), email: String::new() }))
 }
@@ -94,13 +92,12 @@ async fn forgot(
     }
 }
 
-/// The target of the link in the mail.
+/// Handles the link in the mail.
 async fn link(page: GatePage, QueryFields(query): QueryFields) -> PageResult {
     let token = query.one("token").to_owned();
     Ok(ok(&ResetPage { frame: page.frame, problems: Problems::default(), token }))
 }
 
-/// Sets the password.
 async fn reset(
     State(app): State<Arc<AppState>>,
     page: GatePage,

@@ -1,4 +1,4 @@
-//! How a user logs in, and from where: factors and sessions.
+//! The security settings of a user: factors and sessions.
 
 use super::context::{PageContext, PageResult};
 use super::done::Done;
@@ -22,10 +22,8 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{Factors, LogInMethod, Session, SessionId, StoredPasskey};
 use std::sync::Arc;
 
-/// The page, below the root.
 pub(super) const SECURITY: &str = "account/security";
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/account/security", get(show))
@@ -40,25 +38,24 @@ struct SecurityPage {
     email: String,
     is_confirmed: bool,
     factors: Factors,
-    /// Whether browsers make passkeys for the dashboard's address.
     takes_passkeys: bool,
     passkeys: Vec<StoredPasskey>,
     sessions: Vec<SessionRow>,
 }
 
 impl SecurityPage {
-    /// For each recovery code, whether it is left.
+    /// Reports for each recovery code whether it is unused.
     fn pips(&self) -> impl Iterator<Item = bool> {
         (0..RECOVERY_CODES as u64).map(move |code| code < self.factors.recovery_codes)
     }
 
-    /// The recovery codes that a user gets.
+    /// Returns the number of recovery codes in a set.
     fn codes(&self) -> usize {
         RECOVERY_CODES
     }
 }
 
-/// A session as people recognise it.
+/// A session as a row of the list.
 struct SessionRow {
     id: SessionId,
     device: String,
@@ -67,7 +64,7 @@ struct SessionRow {
     method: &'static str,
     since: Time,
     seen_at: Time,
-    /// Whether it is the one of this page.
+    /// True for the session of this request.
     is_this: bool,
 }
 
@@ -88,7 +85,7 @@ impl SessionRow {
     }
 }
 
-/// What a user has logged in with.
+/// Describes the log-in method.
 fn method_text(method: LogInMethod) -> &'static str {
     match method {
         LogInMethod::Password => "Password",
@@ -103,7 +100,6 @@ async fn passkeys_of(app: &AppState, page: &PageContext) -> Result<Vec<StoredPas
     passkeys::list(app, &page.session).await
 }
 
-/// This program has no passkeys.
 async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
     let user = &page.actor.user;
     let sessions = sessions::list(&app, &page.session).await?.into_iter();
@@ -118,7 +114,7 @@ async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
     }))
 }
 
-/// Ends one session. To end this one is to log out, for which there is a button elsewhere.
+/// Ends one session. The current one is ended by the log-out button instead.
 async fn end(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -129,7 +125,7 @@ async fn end(
     Ok(page.done(SECURITY, Done::SessionEnded))
 }
 
-/// Ends all sessions but this one.
+/// Ends all sessions except the current one.
 async fn end_others(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
     sessions::end_others(&app, &page.session, &page.client).await?;
     Ok(page.done(SECURITY, Done::OtherSessionsEnded))

@@ -1,11 +1,10 @@
-//! The session cookie, by which a browser stays logged in.
+//! The session cookie, which keeps a browser logged in.
 //!
-//! The cookie holds a page token and nothing else, and every page issues a fresh one. A page token is not accepted by
-//! the API, and an access token is not accepted by pages, so that a stolen one is limited to one of them. A refresh
-//! token would last longer but can be used only once: two tabs that used it at the same moment would look like a
-//! thief and the owner, and the session would end. So a log-in of the pages ends when no page was opened for the
-//! lifetime of a token, and at the latest when the session itself expires. A page that refreshes itself is not opened:
-//! what its script asks for keeps nobody logged in. A valid token is not sufficient: the
+//! The cookie holds only a page token, and every page issues a fresh one. The API refuses page tokens, and pages refuse
+//! access tokens, so that a stolen token works for only one of them. A refresh token would last longer but can be used
+//! only once: two tabs that used it at the same moment would look like a thief and the owner, and the session would
+//! end. So the log-in ends when no page was opened for the lifetime of a token, and at the latest when the session
+//! itself expires. Requests of a page that refreshes itself do not extend it. A valid token is not sufficient: the
 //! session is looked up for each page, so an ended session is over at once.
 
 use super::cookies::{VisitorCookie, is_secure, of_name};
@@ -50,21 +49,21 @@ const GATES: [&str; 16] = [
     "/static",
 ];
 
-/// The pages on which a user who lacks a second factor that is required adds one. The secret of a new app is the result of
-/// a form, which is shown below `/result`.
+/// The pages on which a user can add a required second factor. The secret of a new app is the result of a form, which
+/// is shown below `/result`.
 const FACTOR_PAGES: [&str; 5] = ["/totp", "/step-up", "/account/security", "/account/security/", "/result/"];
 
-/// Whether the page at `path` needs no log-in.
+/// Reports whether the page at `path` needs no log-in.
 pub(super) fn is_gate(path: &str) -> bool {
     GATES.contains(&path)
 }
 
-/// Whether the page at `path` is one that a visitor may have opened before the session's cookie was sent.
+/// Reports whether a visitor may have opened the page at `path` before the browser sent the session cookie.
 pub(super) fn takes_visitors(path: &str) -> bool {
     is_gate(path) && !["/confirm-again", "/logout", "/theme"].contains(&path)
 }
 
-/// Whether the page at `path` is for users who lack a second factor that is required.
+/// Reports whether the page at `path` is open to users who lack a required second factor.
 fn is_open_without_factor(path: &str) -> bool {
     let is_below = |page: &str| page.ends_with('/') && path.starts_with(page);
     is_gate(path) || FACTOR_PAGES.into_iter().any(|page| page == path || is_below(page))
@@ -118,19 +117,19 @@ pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Requ
     answer
 }
 
-/// The session of a request that no page has answered, if it can be found.
+/// Returns the session of a request that no page has answered, if it can be found.
 pub(super) async fn current(app: &AppState, headers: &HeaderMap) -> Option<AuthSession> {
     let token = received(headers, &app.settings)?;
     session_of(app, &app.page_tokens, token).await.ok().map(|(_, session)| session)
 }
 
-/// Tells the layer that shows errors whose page it is.
+/// Passes the session to the layer that shows errors.
 fn with_session(session: AuthSession, mut answer: Response) -> Response {
     answer.extensions_mut().insert(session);
     answer
 }
 
-/// Answers a browser that is not logged in, which has or gets a random cookie, so that its forms can be told from those of
+/// Answers a browser that is not logged in. It has or gets a random cookie, which distinguishes its forms from those of
 /// other sites.
 async fn for_visitor(app: &AppState, known: Option<String>, mut request: Request, next: Next) -> Response {
     let value = match known.clone().map_or_else(fresh_visitor, Ok) {
@@ -143,7 +142,8 @@ async fn for_visitor(app: &AppState, known: Option<String>, mut request: Request
     answer.extensions_mut().insert(visitor.clone());
     if known.is_none() && !answer.headers().contains_key(SET_COOKIE) {
         let (name, secure) = visitor_name(&app.settings);
-        // Not `Strict`: the link in a mail is opened from another site, and would replace the cookie of open pages.
+        // Not `Strict`: the browser would omit the cookie for a link in a mail, and the new one would replace that of
+        // open pages.
         let cookie = format!("{name}={}; Path=/; HttpOnly; SameSite=Lax{secure}", visitor.0);
         if let Ok(cookie) = HeaderValue::try_from(cookie) {
             answer.headers_mut().insert(SET_COOKIE, cookie);
@@ -152,7 +152,7 @@ async fn for_visitor(app: &AppState, known: Option<String>, mut request: Request
     answer
 }
 
-/// Random bytes of a visitor's cookie.
+/// The random bytes of a visitor's cookie.
 const VISITOR_BYTES: usize = 16;
 
 fn fresh_visitor() -> Result<String, ActionError> {
@@ -161,7 +161,7 @@ fn fresh_visitor() -> Result<String, ActionError> {
     Ok(hex::encode(bytes))
 }
 
-/// The value of a visitor's cookie, if it is one of ours.
+/// Returns the value of a visitor's cookie, if it is well-formed.
 fn visitor(headers: &HeaderMap, settings: &Settings) -> Option<String> {
     let value = of_name(headers, visitor_name(settings).0)?;
     let is_ours = value.len() == 2 * VISITOR_BYTES && value.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -172,10 +172,10 @@ fn visitor_name(settings: &Settings) -> (&'static str, &'static str) {
     if is_secure(settings) { ("__Host-rpcgate-visitor", "; Secure") } else { ("rpcgate-visitor", "") }
 }
 
-/// The `Set-Cookie` value that keeps a user logged in.
+/// Returns the `Set-Cookie` value that keeps a user logged in.
 ///
 /// # Errors
-/// [`ActionError::Broken`] if no token can be issued, or none that fits a cookie.
+/// [`ActionError::Broken`] if no token can be issued, or if it does not fit into a cookie.
 pub(super) fn issued(app: &AppState, claims: &Claims) -> Result<HeaderValue, ActionError> {
     let token = app.page_tokens.issue(claims, app.now())?;
     cookie(&app.settings, &token, app.page_tokens.ttl())
@@ -188,7 +188,7 @@ fn cookie(settings: &Settings, token: &str, life: Duration) -> Result<HeaderValu
     HeaderValue::try_from(cookie).map_err(|_| ActionError::Broken("a token does not fit a cookie".into()))
 }
 
-/// The `Set-Cookie` value that removes the cookie.
+/// Returns the `Set-Cookie` value that removes the cookie.
 ///
 /// # Errors
 /// Those of [`issued`].
@@ -196,8 +196,8 @@ pub(super) fn removed(settings: &Settings) -> Result<HeaderValue, ActionError> {
     cookie(settings, "", Duration::ZERO)
 }
 
-/// The cookie's name, and the attribute at its end. A browser accepts a name with `__Host-` only over TLS and only
-/// from this very host, so that no other host of the domain can set one.
+/// Returns the cookie's name, and its last attribute. Browsers accept the prefix `__Host-` only over TLS and only from
+/// this very host, so that no other host of the domain can set the cookie.
 fn name(settings: &Settings) -> (&'static str, &'static str) {
     if is_secure(settings) { ("__Host-rpcgate", "; Secure") } else { ("rpcgate", "") }
 }
@@ -206,7 +206,8 @@ fn received<'h>(headers: &'h HeaderMap, settings: &Settings) -> Option<&'h str> 
     of_name(headers, name(settings).0)
 }
 
-/// The answer that keeps a user logged in and leads to `next`, below the root that is `root` from here.
+/// Returns the answer that keeps a user logged in and redirects to `next`, below the root; `root` is the relative path
+/// to it.
 pub(super) fn logged_in(
     app: &AppState,
     tokens: &SessionTokens,
@@ -230,7 +231,7 @@ mod tests {
 
     const QUARTER: Duration = Duration::from_secs(900);
 
-    /// What the script of a page that refreshes itself gets.
+    /// Sends the request that the script of a page that refreshes itself sends.
     async fn refreshed(site: &Site, path: &str, own: &str) -> Page {
         let request = http::Request::get(path).header(COOKIE, own).header(UNATTENDED, "1");
         answered(site, request, Body::empty()).await

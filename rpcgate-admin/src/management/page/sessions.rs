@@ -24,7 +24,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("email", "the e-mail address"), ("password", "the password")];
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/login", get(form).post(login)).route("/logout", post(logout))
 }
@@ -35,12 +34,11 @@ struct LoginPage {
     frame: Frame,
     problems: Problems,
     email: String,
-    /// Where the log-in leads, below the root.
+    /// The page after the log-in, below the root.
     next: String,
     takes_passkeys: bool,
 }
 
-/// The fields of the log-in form.
 #[derive(Deserialize)]
 struct Login {
     email: String,
@@ -49,7 +47,6 @@ struct Login {
     next: String,
 }
 
-/// The log-in form.
 async fn form(
     State(app): State<Arc<AppState>>,
     page: GatePage,
@@ -91,7 +88,6 @@ async fn login(
     }
 }
 
-/// Logs the user out.
 async fn logout(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
     sessions::logout(&app, &page.session, &page.client).await?;
     let cookie = session_cookie::removed(&app.settings)?;

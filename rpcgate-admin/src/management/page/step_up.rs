@@ -1,10 +1,9 @@
-//! Step-up authentication: asks for the password or a second factor before something that a browser which was left open
-//! must not do.
+//! Step-up authentication: asks for the password or a second factor before a sensitive action.
 //!
-//! A page that shows a key has [`SteppedUp`] instead of [`PageContext`]: a user who has a factor and has not given it for a
-//! while is led to the page of this module, and back after success. A page that changes who may enter the account has
-//! [`Proven`]: it also asks users without a factor, for their password. Where the action decides whether it needs a proof, the
-//! page follows its error ([`for_missing_proof`]).
+//! A page that shows a key takes [`SteppedUp`] instead of [`PageContext`]: a user who has a factor and has not given it
+//! recently is redirected to the page of this module, and back after success. A page that changes the access to the
+//! account takes [`Proven`]: users without a factor must give their password. If the action decides whether it needs a
+//! proof, the page follows its error ([`for_missing_proof`]).
 
 use super::context::{PageContext, PageResult, sender};
 use super::filters;
@@ -34,13 +33,12 @@ const PASSWORD: &str = "current_password";
 
 const LABELS: Labels = &[(given_factor::CODE, "the code"), (PASSWORD, "the password")];
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/step-up", get(form).post(give))
 }
 
-/// A page for a user who has given a second factor in the last minutes, or has none. Others are led to give one, and
-/// then back to this page, or to the page whose form was sent here.
+/// A page for a user who recently gave a second factor, or has none. Other users are redirected to give one, and then
+/// back to this page or to the page whose form was sent here.
 #[derive(Clone, Debug)]
 pub(crate) struct SteppedUp(pub(crate) PageContext);
 
@@ -57,8 +55,8 @@ impl FromRequestParts<Arc<AppState>> for SteppedUp {
     }
 }
 
-/// A page for a user who has given the password or a second factor in the last minutes: a factor if the user has one.
-/// Others are led to give it, and then back to this page, or to the page whose form was sent here.
+/// A page for a user who recently gave a second factor, or the password if the user has no factor. Other users are
+/// redirected to give it, and then back to this page or to the page whose form was sent here.
 #[derive(Clone, Debug)]
 pub(crate) struct Proven(pub(crate) PageContext);
 
@@ -74,7 +72,7 @@ impl FromRequestParts<Arc<AppState>> for Proven {
     }
 }
 
-/// Leads to the page of this module, which then leads to `next`, below the root.
+/// Redirects to the page of this module, which then leads to `next`, below the root.
 pub(crate) fn to_step_up(page: &PageContext, next: &str) -> Response {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
     let mut answer = page.to(&format!("step-up?{query}"));
@@ -82,12 +80,12 @@ pub(crate) fn to_step_up(page: &PageContext, next: &str) -> Response {
     answer
 }
 
-/// Leads to the page of this module and then to `next`, below the root, if `error` says that a proof is missing.
+/// Redirects to the page of this module and then to `next`, below the root, if `error` reports a missing proof.
 pub(crate) fn for_missing_proof(page: &PageContext, error: &ActionError, next: &str) -> Option<Response> {
     (error.code() == ErrorCode::ProofRequired).then(|| to_step_up(page, next))
 }
 
-/// The page to which the user returns, below the root.
+/// Returns the page to which the user returns, below the root.
 fn way_back(page: &PageContext, parts: &Parts, app: &AppState) -> String {
     if matches!(parts.method, Method::GET | Method::HEAD) {
         return page.frame(Place::Nowhere).here;
@@ -100,9 +98,9 @@ fn way_back(page: &PageContext, parts: &Parts, app: &AppState) -> String {
 struct StepUpPage {
     frame: Frame,
     problems: Problems,
-    /// What the user can give; without any factor, the password.
+    /// The factors of the user, or the password of a user without factors.
     choice: FactorChoice,
-    /// Where to go on, below the root.
+    /// The next page, below the root.
     next: String,
 }
 
@@ -134,7 +132,7 @@ async fn shown(
     }
 }
 
-/// Takes the proof and leads back.
+/// Checks the proof and redirects back.
 async fn give(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let next = below_root(fields.one("next"));
     let given = async {

@@ -1,4 +1,4 @@
-//! The values by which the forms of a page are told apart.
+//! The unique values that identify the submissions of a page's forms.
 
 use rpcgate_core::clock::Time;
 use rpcgate_store::fresh_id;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Makes the values of the forms of one page.
+/// The generator of the values of one page.
 #[derive(Clone)]
 pub(crate) struct SubmissionIds {
     page: u128,
@@ -14,12 +14,12 @@ pub(crate) struct SubmissionIds {
 }
 
 impl SubmissionIds {
-    /// Those of a page that is made at `now`.
+    /// Makes the generator of a page that is rendered at `now`.
     pub(crate) fn of_page(now: Time) -> Self {
         SubmissionIds { page: fresh_id(now), made: Arc::default() }
     }
 
-    /// A value that no other form has.
+    /// Returns a value that no other form has.
     pub(crate) fn next(&self) -> String {
         format!("{:032x}-{}", self.page, self.made.fetch_add(1, Relaxed))
     }

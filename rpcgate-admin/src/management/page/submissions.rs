@@ -1,12 +1,13 @@
 //! The layer that carries out each submission of a form once, and the page that shows a result once.
 //!
-//! Every form has a hidden field with a value of its own ([`SubmissionIds`](super::submission_ids::SubmissionIds)), which the macro of the form token writes. A
-//! form with a file has it in its address instead, because its body is not read here. Forms that lead to another page are
-//! remembered; a page that a form answers with itself, such as one with an error, has no effect to be repeated.
+//! Every form has a hidden field with a unique value ([`SubmissionIds`](super::submission_ids::SubmissionIds)), which
+//! the macro of the form token writes. A form with a file has the value in its address instead, because its body is not
+//! read here. The layer remembers forms that redirect. A form that is answered with a page, such as an error, had no
+//! effect that could be repeated.
 //!
-//! What a form has made may have to be shown once, such as the text of a key. Its handler renders it with
-//! [`PageContext::result_frame`](super::context::PageContext::result_frame) and marks it with [`shown_once`]; the layer stores
-//! it, encrypted, and leads the browser to it, so that loading the page again makes nothing again.
+//! Some results may be shown only once, such as the text of a key. Their handler renders them with
+//! [`PageContext::result_frame`](super::context::PageContext::result_frame) and marks them with [`shown_once`]. The
+//! layer stores the page encrypted and redirects the browser to it, so that reloading it creates nothing again.
 
 use super::cookies::VisitorCookie;
 use super::form::FormGuard;
@@ -42,31 +43,30 @@ use uuid::Uuid;
 /// The name of the hidden field, and of the parameter in the address of a form with a file.
 const VALUE: &str = "once";
 
-/// The way to results, below the root; the identifier follows.
+/// The path of results below the root; the identifier follows.
 const RESULT: &str = "result";
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/result/{id}", get(show))
 }
 
-/// Marks a page that shows the result of a form once.
+/// The mark of a page that shows the result of a form once.
 #[derive(Clone, Copy, Debug)]
 struct ShownOnce;
 
-/// Marks an answer that leads to a question before anything was done, such as the one for a proof. The form is not
+/// The mark of a redirect to a question before anything was done, such as the one for a proof. The form is not
 /// remembered, so that a user who goes back to it can send it again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NothingDone;
 
-/// Renders a page that shows the result of a form once. It must be made with the frame of a result.
+/// Renders a page that shows the result of a form once. The page needs a result frame.
 pub(crate) fn shown_once(status: StatusCode, page: &impl Template) -> Response {
     let mut answer = shown(status, page);
     answer.extensions_mut().insert(ShownOnce);
     answer
 }
 
-/// The user or the browser that sends a form or asks for a result.
+/// Returns the user or the visitor who sends a form or requests a result.
 fn owner(extensions: &Extensions) -> Option<u128> {
     if let Some(session) = extensions.get::<AuthSession>() {
         return Some(session.user.id.0);
@@ -99,13 +99,13 @@ async fn sent(app: &Arc<AppState>, request: Request, next: Next) -> Result<Respo
         let bytes = read_body(Request::from_parts(parts.clone(), body), app).await?;
         let text = str::from_utf8(&bytes).unwrap_or_default();
         let token = field(text, TOKEN).unwrap_or_default();
-        // The handler says what is wrong with a form that is not one of ours.
+        // The handler reports an invalid token.
         let is_ours = FormGuard::of(&parts, app).check(&token).is_ok();
         (field(text, VALUE).filter(|_| is_ours), bytes.clone(), Body::from(bytes))
     };
     let Some(value) = value else { return Ok(next.run(Request::from_parts(parts, body)).await) };
     if parts.extensions.get::<AuthSession>().is_none() {
-        // A submission is a write, so those of visitors are bounded before it.
+        // A submission is a write, so those of visitors are rate-limited before it.
         let client = Client::from_request_parts(&mut parts, app).await?;
         app.limits.anonymous.admit(client.address)?;
     }
@@ -119,7 +119,8 @@ async fn sent(app: &Arc<AppState>, request: Request, next: Next) -> Result<Respo
     };
     parts.extensions.insert(run);
     let (app, request) = (app.clone(), Request::from_parts(parts, body));
-    // It is finished even if the browser leaves, as it does after a second click, which waits for its end.
+    // The work completes even if the browser disconnects, as it does on a second click. The second request waits for
+    // it.
     let work = async move {
         let answer = next.run(request).await;
         settle(&app, owner, &run, &target, answer).await
@@ -128,18 +129,17 @@ async fn sent(app: &Arc<AppState>, request: Request, next: Next) -> Result<Respo
     done.map_err(|error| ActionError::Broken(format!("a form ended early: {error}")))?
 }
 
-/// Whether the form has a file.
 fn is_with_file(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     kind.trim_start().to_ascii_lowercase().starts_with("multipart/")
 }
 
-/// The value of a field of a form or a query.
+/// Returns the value of a field of a form or a query.
 fn field(text: &str, name: &str) -> Option<String> {
     form_urlencoded::parse(text.as_bytes()).find(|(own, _)| own == name).map(|(_, value)| value.into_owned())
 }
 
-/// Leads where the first submission led.
+/// Redirects to the target of the first submission.
 fn repeated(Redirection { location, cookies }: &Redirection) -> Result<Response, ActionError> {
     let header = |text: &str| {
         HeaderValue::try_from(text).map_err(|error| ActionError::Broken(format!("a kept header: {error}")))
@@ -152,7 +152,7 @@ fn repeated(Redirection { location, cookies }: &Redirection) -> Result<Response,
     Ok(answer)
 }
 
-/// Keeps where a submission leads; the page of a result is stored before, and the browser is led to it.
+/// Stores the target of the redirect; before that, stores a page that is shown once.
 async fn settle(
     app: &AppState,
     owner: u128,
@@ -178,8 +178,8 @@ async fn settle(
     Ok(answer)
 }
 
-/// Stores the page of a result and leads to it. If it cannot be stored it is shown at once, because what it shows would be
-/// lost otherwise.
+/// Stores the page of a result and redirects to it. If it cannot be stored, it is shown at once, because its content
+/// would be lost otherwise.
 async fn stored(
     app: &AppState,
     owner: u128,
@@ -204,7 +204,7 @@ async fn stored(
     }
 }
 
-/// Shows a result once. Afterwards the address leads to the page of the form.
+/// Shows a result once. Afterwards the address redirects to the page of the form.
 async fn show(
     State(app): State<Arc<AppState>>,
     PathParams(id): PathParams<String>,

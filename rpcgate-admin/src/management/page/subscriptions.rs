@@ -1,4 +1,4 @@
-//! What an endpoint is told of.
+//! The subscriptions of an endpoint.
 
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
@@ -35,22 +35,20 @@ const LABELS: Labels = &[
     ("confirmations", "the number of confirmations"),
 ];
 
-/// Subscriptions of one part of the list.
+/// The subscriptions on a page of the list.
 const ENTRIES: usize = 50;
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/webhooks/{id}/subscriptions", get(list).post(create))
         .route("/webhooks/{id}/subscriptions/{subscription}/delete", get(ask).post(delete))
 }
 
-/// A subscription as a line of the list.
 pub(super) struct SubscriptionLine {
     pub(super) id: SubscriptionId,
     pub(super) kind: &'static str,
     pub(super) chain: String,
-    /// The members of the filter, as they are written into the form.
+    /// The members of the filter, as they are written in the form.
     pub(super) filter: Vec<String>,
     pub(super) confirmations: u32,
     pub(super) created_at: Time,
@@ -73,13 +71,13 @@ impl From<WebhookSubscription> for SubscriptionLine {
     }
 }
 
-/// Whether a text stays a text without quotes.
+/// Reports whether a text needs no quotes in the form.
 fn is_plain(text: &str) -> bool {
     let is_kept = !text.is_empty() && text.trim() == text && !text.chars().any(char::is_control);
     is_kept && read_value(text) == Value::String(text.to_owned())
 }
 
-/// A value of a filter: a number, `true` or `false`, and everything else is a text, which may stand in quotes.
+/// Reads a value of a filter: a number, `true`, `false`, or a text, which may be quoted.
 fn read_value(text: &str) -> Value {
     match serde_json::from_str::<Value>(text) {
         Ok(value @ (Value::Number(_) | Value::Bool(_) | Value::String(_))) => value,
@@ -87,7 +85,7 @@ fn read_value(text: &str) -> Value {
     }
 }
 
-/// The filter in a field: a member on each line, `to = 0x71c7…`. None if there is no line.
+/// Reads the filter from a field with one member a line, such as `to = 0x71c7…`. `None` if the field has no lines.
 fn read_filter(text: &str) -> Result<Option<Map<String, Value>>, ActionError> {
     let mut filter = Map::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -104,7 +102,7 @@ fn read_filter(text: &str) -> Result<Option<Map<String, Value>>, ActionError> {
     Ok((!filter.is_empty()).then_some(filter))
 }
 
-/// What was written into the form.
+/// The submitted form.
 #[derive(Clone, Debug, Default)]
 struct SubscriptionForm {
     chain: String,
@@ -141,7 +139,7 @@ struct SubscriptionsPage {
     form: SubscriptionForm,
 }
 
-/// The types of events, for a choice.
+/// Returns the types of events as choices.
 pub(super) fn kinds() -> Vec<Choice> {
     let label = |kind: EventType| match kind {
         EventType::NewBlock => "new_block: a new block",

@@ -49,12 +49,12 @@ impl Page {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The `name=value` of the cookie that is set.
+    /// Returns the `name=value` of the cookie that the answer sets.
     fn cookie(&self) -> String {
         self.header(SET_COOKIE).split(';').next().unwrap().to_owned()
     }
 
-    /// The status and where it leads.
+    /// Returns the status and the `Location`.
     pub(crate) fn leads_to(&self) -> (StatusCode, &str) {
         (self.status, self.header(LOCATION))
     }
@@ -64,13 +64,11 @@ pub(crate) async fn site() -> Site {
     Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await
 }
 
-/// The answer to a request with this body.
 pub(crate) async fn answered(site: &Site, request: http::request::Builder, body: impl Into<Body>) -> Page {
     let (head, body) = site.raw(request.body(body.into()).unwrap()).await;
     Page { status: head.status, headers: head.headers, text: String::from_utf8(body.to_vec()).unwrap() }
 }
 
-/// Opens a page.
 pub(crate) async fn get(site: &Site, path: &str, cookie: &str) -> Page {
     answered(site, http::Request::get(path).header(COOKIE, cookie), Body::empty()).await
 }
@@ -78,7 +76,7 @@ pub(crate) async fn get(site: &Site, path: &str, cookie: &str) -> Page {
 /// The cookie of a browser that is not logged in.
 const VISITOR: &str = "00112233445566778899aabbccddeeff";
 
-/// The token that the forms of a browser with this cookie have.
+/// Returns the form token for a browser with this cookie.
 pub(crate) fn form_token(site: &Site, cookie: &str) -> String {
     let session = cookie.split("rpcgate=").nth(1).map(|token| token.split(';').next().unwrap_or_default());
     let claims = session.and_then(|token| site.app.page_tokens.check(token, site.app.now()).ok());
@@ -87,14 +85,14 @@ pub(crate) fn form_token(site: &Site, cookie: &str) -> String {
     site.app.form_tokens.issue(holder)
 }
 
-/// Sends a form as a page of ours does, with its token.
+/// Sends a form as one of our pages does, with its token.
 pub(crate) async fn post(site: &Site, path: &str, cookie: &str, fields: &[(&str, &str)]) -> Page {
     let token = form_token(site, cookie);
     let fields = fields.iter().copied().chain([("csrf", token.as_str())]);
     sent(site, path, cookie, fields).await
 }
 
-/// Sends these fields and no more.
+/// Sends exactly these fields.
 pub(crate) async fn sent<'f>(
     site: &Site,
     path: &str,
@@ -118,20 +116,20 @@ async fn login(site: &Site) -> Page {
     post(site, "/login", "", &[("email", EMAIL), ("password", PASSWORD)]).await
 }
 
-/// The cookie of a user who has just registered and logged in.
+/// Registers a user, logs in, and returns the cookie.
 pub(crate) async fn newcomer(site: &Site) -> String {
     assert_eq!(register(site, "Ada", EMAIL).await.status, StatusCode::CREATED);
     login(site).await.cookie()
 }
 
-/// The cookie of a user with the session of an access token.
+/// Returns the cookie of a user with the session of an access token.
 pub(crate) fn cookie(site: &Site, visitor: &Visitor) -> String {
     let now = site.app.now();
     let claims = site.app.tokens.check(&visitor.token, now).unwrap();
     format!("rpcgate={}", site.app.page_tokens.issue(&claims, now).unwrap())
 }
 
-/// The paths with a token in the mails that were sent, the oldest first.
+/// Returns the paths with a token in the sent mails, the oldest first.
 fn links(site: &Site) -> Vec<String> {
     let folder = &site.app.settings.config.admin.mail.outbox;
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -147,7 +145,7 @@ fn token(link: &str) -> &str {
     link.split_once("?token=").unwrap().1
 }
 
-/// The values of the attributes `name` in `text`.
+/// Returns the values of the attributes `name` in `text`.
 pub(crate) fn attributes<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
     let opening = format!(" {name}=\"");
     text.split(&opening).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
@@ -157,7 +155,7 @@ async fn confirmed(site: &Site) -> bool {
     site.app.store.user_by_email(EMAIL).await.unwrap().unwrap().confirmed_at.is_some()
 }
 
-/// The path to which `link` leads from the page at `path`, as a browser finds it.
+/// Resolves `link` on the page at `path`, as a browser does.
 pub(crate) fn followed(path: &str, link: &str) -> String {
     let mut folders: Vec<_> = path.split('?').next().unwrap().trim_start_matches('/').split('/').collect();
     folders.pop();
@@ -243,7 +241,7 @@ async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
             let method = if is_act { Method::POST } else { Method::GET };
             let request = http::Request::builder().method(method).uri(&target).header(COOKIE, cookie);
             let answer = answered(&site, request, "").await;
-            // The pages of this list alone are declared here; the others are tested where they are.
+            // Only the pages of this list are declared here; the others are tested in their modules.
             let is_page =
                 target.starts_with("/static/") || is_act || is_gate(target.split('?').next().unwrap());
             assert!(!is_page || answer.status != StatusCode::NOT_FOUND, "{path}: {link} leads nowhere");
@@ -305,7 +303,7 @@ async fn the_registration_form_is_limited_as_the_api_is_for_anyone() {
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
 }
 
-/// The token that the forms of a page must have: a visitor's is for the cookie that came with the page.
+/// Returns the token that the forms of a page must have. A visitor's token is for the cookie that came with the page.
 fn form_token_of(page: &Page, site: &Site, cookie: &str) -> String {
     match page.cookie().strip_prefix("rpcgate-visitor=") {
         Some(visitor) => site.app.form_tokens.issue(FormHolder::Visitor(visitor)),
@@ -589,7 +587,7 @@ async fn user_input_is_text_and_never_markup() {
     assert!(!page.text.contains("<script>"));
 }
 
-/// The identifiers of the notifications on a page, in its order.
+/// Returns the identifiers of the notifications on a page, in its order.
 fn unread(page: &Page) -> Vec<String> {
     let fields = page.text.split("name=\"id\" value=\"").skip(1);
     fields.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
@@ -865,7 +863,7 @@ async fn a_visitor_that_opens_pages_stays_logged_in_and_an_idle_one_does_not() {
         cookie = page.cookie();
     }
     assert_eq!(get(&site, "/", &first).await.status, StatusCode::SEE_OTHER, "that token has expired");
-    // Beyond the tolerated difference of clocks.
+    // More than the tolerated clock difference.
     site.clock.advance(Duration::from_secs(906));
     assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
 }
@@ -1047,7 +1045,7 @@ async fn files_of_pages_are_kept_for_a_year_under_the_name_of_what_is_in_them() 
     assert_eq!((vectors.status, vectors.header(CACHE_CONTROL)), (StatusCode::OK, "no-cache"));
 }
 
-/// The token of the log-in that waits for a factor.
+/// Returns the token of the pending log-in.
 fn pending(page: &Page) -> String {
     let (_, rest) =
         page.text.split_once("name=\"token\" value=\"").unwrap_or_else(|| panic!("{}", page.text));
@@ -1110,7 +1108,7 @@ async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_un
     let page = get(&site, "/account/security/totp", &own).await;
     assert!(page.text.contains("<h1>Add an authenticator app</h1>"), "{}", page.text);
 
-    // A browser is led to the result of the form, which is open to users without a factor as well.
+    // The browser is redirected to the result of the form, which is open to users without a factor too.
     let token = form_token(&site, &own);
     let fields = [("csrf", token.as_str()), ("once", "one-0")];
     let begun = sent(&site, "/account/security/totp", &own, fields).await;
@@ -1303,7 +1301,7 @@ async fn work_that_waits_is_counted_beside_the_entries_of_those_who_do_it() {
     let site = Site::new().await;
     let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
     let outsider = site.member(Role::Owner).await;
-    // An error has the frame too, whatever the first page of the reader is.
+    // An error page has the frame too, whatever the reader's first page is.
     let menu = async |visitor: &Visitor| {
         let request = http::Request::get("/no/page").header(COOKIE, cookie(&site, visitor));
         let page = answered(&site, request.header(ACCEPT, "text/html"), Body::empty()).await;

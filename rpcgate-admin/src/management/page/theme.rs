@@ -1,4 +1,4 @@
-//! The choice of colours.
+//! The choice of the colour theme.
 
 use super::context::{GatePage, PageResult, THEME};
 use super::cookies::is_secure;
@@ -14,15 +14,14 @@ use axum::routing::post;
 use http::header::{HeaderValue, SET_COOKIE};
 use std::sync::Arc;
 
-/// How long the choice is kept: a year.
+/// The lifetime of the cookie in seconds: a year.
 const KEPT: u32 = 31_536_000;
 
-/// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/theme", post(choose))
 }
 
-/// Keeps the choice in a cookie and leads back to the page where it was made.
+/// Stores the choice in a cookie and redirects back.
 async fn choose(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> PageResult {
     let theme = Theme::of(fields.one("theme"));
     let life = if theme.is_chosen() { KEPT } else { 0 };

@@ -1,4 +1,4 @@
-//! Files of a ticket, up and down.
+//! Uploads and downloads of a ticket's files.
 
 use super::context::{PageContext, PageResult};
 use super::done::Done;
@@ -19,19 +19,18 @@ use bytes::Bytes;
 use rpcgate_store::{TicketAttachmentId, TicketId};
 use std::sync::Arc;
 
-/// Bytes of a form around its file, at most.
+/// The maximum bytes of a form in addition to its file.
 const FRAME_BYTES: usize = 16 << 10;
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/support/{id}/files", post(create)).route("/support/{id}/files/{file}", get(read))
 }
 
-/// The file of a form of ours: its name and its content.
+/// Returns the name and the content of the file in a form.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] for a form of others, [`ActionError::InvalidField`] if no file was chosen, and those of
-/// [`read_file`].
+/// [`ActionError::Forbidden`] for an invalid form token, [`ActionError::InvalidField`] if no file was chosen, and those
+/// of [`read_file`].
 pub(super) async fn sent_file(guard: &FormGuard, request: Request) -> Result<(String, Bytes), ActionError> {
     let (head, body) = request.into_parts();
     let bytes = read_file(body, MAX_BYTES + FRAME_BYTES, None).await.map_err(|error| match error {
@@ -47,7 +46,6 @@ pub(super) async fn sent_file(guard: &FormGuard, request: Request) -> Result<(St
     Ok((file.name.to_owned(), file.content.clone()))
 }
 
-/// Attaches the file of a form.
 async fn create(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -65,13 +63,12 @@ async fn create(
     };
     match attached.await {
         Ok(()) => Ok(page.done(&format!("support/{id}"), Done::FileAttached)),
-        // A form of another site gets no page of ours with the ticket in it.
+        // A forged form must not get a page with the ticket.
         Err(error @ ActionError::Forbidden(_)) => Err(error),
         Err(error) => shown(&app, &page, id, "", Some(error)).await,
     }
 }
 
-/// Downloads a file.
 async fn read(
     State(app): State<Arc<AppState>>,
     page: PageContext,

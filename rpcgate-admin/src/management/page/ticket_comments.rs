@@ -14,7 +14,6 @@ use axum::routing::post;
 use rpcgate_store::TicketId;
 use std::sync::Arc;
 
-/// The route of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/support/{id}/comments", post(create))
 }

@@ -1,4 +1,4 @@
-//! A ticket as a conversation: what was written and attached, in order.
+//! A ticket as a conversation: its texts and files in order.
 
 use super::context::PageContext;
 use super::frame::initials;
@@ -9,7 +9,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{SupportTicket, TicketAttachment, TicketAttachmentId, TicketComment, UserId};
 use std::collections::HashMap;
 
-/// Comments that are shown. A ticket can have fewer.
+/// The maximum number of comments shown. A ticket cannot have as many.
 const MAX_COMMENTS: u64 = 1_000;
 
 /// A text or a file in the conversation.
@@ -17,15 +17,14 @@ const MAX_COMMENTS: u64 = 1_000;
 pub(super) struct ThreadItem {
     pub(super) author: String,
     pub(super) initials: String,
-    /// Whether it is from an operator.
+    /// True if the author is an operator.
     pub(super) is_ours: bool,
     pub(super) at: Time,
-    /// The text: its paragraphs, and their lines.
+    /// The paragraphs of the text, each as lines.
     pub(super) paragraphs: Vec<Vec<String>>,
     pub(super) file: Option<ThreadFile>,
 }
 
-/// A file in the conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ThreadFile {
     pub(super) id: TicketAttachmentId,
@@ -33,7 +32,7 @@ pub(super) struct ThreadFile {
     pub(super) bytes: u64,
 }
 
-/// A text as paragraphs, which blank lines separate, and their lines.
+/// Splits a text at blank lines into paragraphs, and these into lines.
 pub(super) fn paragraphs(text: &str) -> Vec<Vec<String>> {
     let mut paragraphs = vec![Vec::new()];
     for line in text.lines().map(str::trim_end) {
@@ -47,7 +46,7 @@ pub(super) fn paragraphs(text: &str) -> Vec<Vec<String>> {
     paragraphs
 }
 
-/// The conversation of a ticket, the oldest first, and the number of its files.
+/// Returns the conversation of a ticket, the oldest item first, and the number of its files.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

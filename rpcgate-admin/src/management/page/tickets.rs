@@ -35,10 +35,9 @@ const LABELS: Labels = &[
     ("file", "the file"),
 ];
 
-/// Tickets of a page.
+/// The tickets on a page.
 const SHOWN: u64 = 50;
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/support", get(list))
@@ -49,7 +48,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/support/{id}/rating", post(rate))
 }
 
-/// What a ticket is about, for people.
+/// Describes a category.
 pub(super) fn category_text(category: TicketCategory) -> &'static str {
     match category {
         TicketCategory::Question => "Question",
@@ -61,7 +60,7 @@ pub(super) fn category_text(category: TicketCategory) -> &'static str {
     }
 }
 
-/// The state of a ticket as its tenant sees it: the tone and the words of its badge.
+/// Returns the tone and the text of a ticket's badge, as its tenant sees it.
 pub(super) fn status_badge(status: TicketStatus) -> (&'static str, &'static str) {
     match status {
         TicketStatus::Open => ("info", "Waiting for us"),
@@ -75,7 +74,7 @@ pub(super) fn status_badge(status: TicketStatus) -> (&'static str, &'static str)
 struct TicketsPage {
     frame: Frame,
     tickets: Vec<SupportTicket>,
-    /// The chosen status: its name, or nothing for all.
+    /// The name of the selected status; empty for all.
     status: &'static str,
     links: PageLinks,
 }
@@ -149,7 +148,7 @@ async fn new_page(
     })
 }
 
-/// The form for a new ticket. A link can fill it in, also with the request that the ticket is about.
+/// Shows the form for a new ticket. A link can fill it in, including the identifier of a request.
 async fn form(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -172,7 +171,7 @@ async fn create(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
         let mut all = TicketCategory::ALL.into_iter();
         let category = all.find(|category| category.name() == fields.one("category"));
         let category = category.ok_or_else(|| ActionError::field("category", "choose what it is about"))?;
-        // A plan that was chosen for another category is not asked for.
+        // The plan is ignored unless the category is a limit increase.
         let plan = fields.given("plan").filter(|_| category == TicketCategory::LimitIncrease);
         let requested = plan.map(|plan| RequestedPlan::of(plan.to_owned()));
         let (subject, text) = (fields.one("subject").to_owned(), fields.one("text").to_owned());
@@ -196,7 +195,7 @@ struct TicketPage {
     thread: Vec<ThreadItem>,
     /// The number of files.
     files: usize,
-    /// What was written and not taken.
+    /// The submitted text that was refused.
     text: String,
 }
 
@@ -209,7 +208,7 @@ impl TicketPage {
         category_text(self.ticket.category)
     }
 
-    /// Files that a ticket can have.
+    /// Returns the maximum number of files of a ticket.
     fn max_files(&self) -> u64 {
         MAX_PER_TICKET
     }
@@ -219,7 +218,7 @@ impl TicketPage {
     }
 }
 
-/// A ticket of the tenant with everything that was written and attached, and what was wrong with an answer.
+/// Shows a ticket with its conversation, and the error of a refused answer.
 pub(super) async fn shown(
     app: &AppState,
     page: &PageContext,

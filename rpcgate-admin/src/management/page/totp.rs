@@ -1,4 +1,4 @@
-//! The authenticator app of a user: adding and switching it off.
+//! The authenticator app of a user: adding and removing it.
 
 use super::context::{PageContext, PageResult};
 use super::done::Done;
@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("code", "the code"), (given_factor::CODE, "the code")];
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/account/security/totp", get(show).post(enroll))
@@ -44,28 +43,26 @@ struct TotpPage {
     problems: Problems,
     /// The secret, which is shown once.
     offered: Option<OfferedTotp>,
-    /// Whether there is a secret for which a code is asked.
+    /// True while a secret waits for its first code.
     is_begun: bool,
 }
 
-/// The field of the form.
 #[derive(Deserialize)]
 struct FirstCode {
     code: String,
 }
 
-/// Where this page was before.
+/// Redirects from an earlier address of this page.
 async fn moved(page: PageContext) -> PageResult {
     Ok(page.to(SECURITY))
 }
 
-/// Offers to add an app.
 async fn show(Proven(page): Proven) -> PageResult {
     let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
     Ok(ok(&TotpPage { frame, problems, offered: None, is_begun: false }))
 }
 
-/// Makes a secret and shows it.
+/// Generates a secret and shows it.
 async fn enroll(State(app): State<Arc<AppState>>, Proven(page): Proven, _: PlainForm) -> PageResult {
     match totp::enroll(&app, &page.session, &page.client).await {
         Ok(offered) => {
@@ -98,7 +95,7 @@ async fn activate(
     }
 }
 
-/// The question whether to switch the app off.
+/// Makes the question whether to remove the app.
 async fn question(app: &AppState, page: &PageContext) -> Result<FactorConfirmPage, ActionError> {
     let choice = FactorChoice::of(app, factors::overview(app, &page.session).await?);
     Ok(FactorConfirmPage {
@@ -119,7 +116,6 @@ async fn ask(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult 
     Ok(ok(&question(&app, &page).await?))
 }
 
-/// Switches the app off.
 async fn disable(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let done = async {
         let given = given_factor::of_form(&fields, given_factor::CODE)?;

@@ -1,13 +1,13 @@
-//! Requests that a script makes while nobody looks.
+//! Background requests made by page scripts.
 
 use http::HeaderMap;
 use http::header::HeaderName;
 
-/// The header by which a script says that nobody has asked for the page. Whoever sends it is only served less: a request
-/// with it does not renew the session, and no request ends one earlier. Another site cannot add it to a request.
+/// The header that marks a request of a page script. A client that sends it gains nothing: a request with it does not
+/// renew the session, and no request ends one earlier. Other sites cannot add it to a request.
 pub(super) const UNATTENDED: HeaderName = HeaderName::from_static("rpcgate-unattended");
 
-/// Whether a page asks for itself again and nobody looks for it.
+/// Reports whether the request is a background refresh.
 pub(super) fn is_unattended(headers: &HeaderMap) -> bool {
     headers.contains_key(UNATTENDED)
 }

@@ -44,10 +44,9 @@ const LABELS: Labels = &[
     ("transport", "the transport"),
 ];
 
-/// Keys that can be chosen: the newest.
+/// The maximum number of keys to choose from: the newest.
 const MAX_KEYS: u64 = 100;
 
-/// The pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/usage", get(show)).route("/usage.csv", get(csv))
 }
@@ -64,13 +63,12 @@ struct UsagePage {
     keys: Vec<Choice>,
     transports: Vec<Choice>,
     groups: Vec<Choice>,
-    /// What was found, unless the query was refused.
+    /// The result; `None` if the query was refused.
     result: Option<UsageResult>,
-    /// The same as a call of the API.
+    /// The equivalent API call.
     api_call: String,
 }
 
-/// Shows the explorer.
 async fn show(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -113,7 +111,7 @@ async fn show(
     }
 }
 
-/// The same error with the ends of the time in backticks, where the form puts their labels.
+/// Puts the names of the time fields in backticks, where the form inserts their labels.
 fn labelled(error: ActionError) -> ActionError {
     match error {
         ActionError::InvalidField { field, text } if matches!(&*field, "from" | "to") => {
@@ -127,7 +125,7 @@ fn labelled(error: ActionError) -> ActionError {
     }
 }
 
-/// The rows as CSV, by the same parameters.
+/// Returns the rows as CSV, for the same parameters.
 async fn csv(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -138,7 +136,7 @@ async fn csv(
     Ok(shape::usage::table(&found))
 }
 
-/// The names of what is chosen from and shown.
+/// Looks up the names of the choices and the results.
 async fn names(
     app: &AppState,
     page: &PageContext,
@@ -174,7 +172,7 @@ fn periods() -> Vec<Choice> {
     named.chain([Choice::new("", "From and to")]).collect()
 }
 
-/// The chains of the catalog that are switched on, and the chosen one.
+/// Returns the enabled chains of the catalog, and the selected one.
 async fn chains_of(app: &AppState, choice: &UsageChoice) -> Result<Vec<Choice>, ActionError> {
     let names = chains(app).await?.into_iter().filter(|entry| entry.enabled);
     let mut names: Vec<_> = names.map(|entry| entry.facts.name.as_str().to_owned()).collect();

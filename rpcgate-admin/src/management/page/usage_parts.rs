@@ -1,4 +1,4 @@
-//! What overviews and the usage explorer draw alike.
+//! Chart parts that overviews and the usage explorer share.
 
 use super::chart::axis::{BucketKind, TimeAxis};
 use super::chart::heat::{Heat, HeatStep};
@@ -8,18 +8,18 @@ use super::chart::stack::Series;
 use crate::management::action::usage::series::UsageSeries;
 use rpcgate_core::usage::{Cell, Group, Metrics};
 
-/// The horizontal axis of charts of this usage.
+/// Returns the horizontal axis of charts of this usage.
 pub(super) fn axis_of(found: &UsageSeries) -> TimeAxis {
     let bucket = if found.step == Group::Day { BucketKind::Day } else { BucketKind::Hour };
     TimeAxis { starts: found.starts.clone(), bucket, is_running: found.is_running }
 }
 
-/// The mean latency in milliseconds, if any call was answered.
+/// Returns the mean latency in milliseconds, if any call was answered.
 pub(super) fn mean(metrics: &Metrics) -> Option<f64> {
     (metrics.latency_count > 0).then(|| metrics.avg_latency_ms())
 }
 
-/// The mean latency over time, with the mean of all of it in the legend.
+/// Returns the mean latency over time, with the overall mean in the legend.
 pub(super) fn latency_of(name: &str, over_time: &[Metrics]) -> LineSeries {
     let mut sums = Metrics::default();
     over_time.iter().for_each(|metrics| sums.add(metrics));
@@ -39,7 +39,7 @@ pub(super) struct ErrorStrip {
     pub(super) share: String,
 }
 
-/// The name of a chain, as charts show it.
+/// Returns the name of a chain in charts.
 pub(super) fn chain(cell: &Option<Cell>) -> String {
     match cell {
         Some(Cell::Chain(name)) => name.clone(),
@@ -47,7 +47,7 @@ pub(super) fn chain(cell: &Option<Cell>) -> String {
     }
 }
 
-/// The values of each chain over time.
+/// Returns the values of each chain over time.
 pub(super) fn by_chain(found: &UsageSeries, value: fn(&Metrics) -> u64) -> Vec<Series> {
     let series = |(cell, part): (&Option<Cell>, &Vec<Metrics>)| Series {
         name: chain(cell),
@@ -56,7 +56,7 @@ pub(super) fn by_chain(found: &UsageSeries, value: fn(&Metrics) -> u64) -> Vec<S
     found.parts.iter().map(series).collect()
 }
 
-/// The errors of each chain, the chains with the most requests first.
+/// Returns the errors of each chain, the chain with the most requests first.
 pub(super) fn strips(found: &UsageSeries, axis: &TimeAxis) -> Vec<ErrorStrip> {
     let sums = |part: &[Metrics]| {
         let mut sums = Metrics::default();

@@ -1,14 +1,14 @@
-//! Times in fields, as browsers write them: `2026-11-19T14:26`, in UTC.
+//! Times in form fields, as browsers write them: `2026-11-19T14:26`, in UTC.
 
 use super::form::FieldList;
 use crate::management::error::ActionError;
 use crate::management::shape::moment::Moment;
 use rpcgate_core::clock::Time;
 
-/// The time in the field `name`, or none if nothing is given.
+/// Reads the time in the field `name`; `None` if it is empty.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] for what is no time.
+/// [`ActionError::InvalidField`] for any other text.
 pub(super) fn time_field(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
     let Some(text) = fields.given(name) else { return Ok(None) };
     let text = text.strip_suffix(['Z', 'z']).unwrap_or(text).replace(' ', "T");

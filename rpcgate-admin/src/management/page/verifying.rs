@@ -1,17 +1,17 @@
-//! How receivers verify deliveries: the code of the guide.
+//! Example code for receivers that verify deliveries, from the guide.
 
 use super::parts::{CodeSnippet, CodeVariant};
 
 const GUIDE: &str = include_str!("../../../../docs/webhooks.md");
 
-/// The functions of the guide that verify a signature, each in its language.
+/// Returns the functions of the guide that verify a signature, one for each language.
 pub(crate) fn snippet() -> CodeSnippet {
     let section = GUIDE.split("\n## Verifying\n").nth(1).unwrap_or_default();
     let section = section.split("\n## ").next().unwrap_or_default();
     CodeSnippet { name: "verifying", variants: section.split("\n### ").skip(1).filter_map(variant).collect() }
 }
 
-/// A subsection: a language, and its code between fences.
+/// Reads a subsection: a language, and its code between fences.
 fn variant(part: &'static str) -> Option<CodeVariant> {
     let (head, rest) = part.split_once('\n')?;
     let language = head.split(" (").next()?.trim();

@@ -1,10 +1,9 @@
-//! Versions in forms, so that a form which was opened before somebody else's change does not take that change back without
-//! its sender knowing it.
+//! Versions in forms, so that an outdated form does not silently revert another user's change.
 //!
-//! The form of something that several people change has the version that it was made of in a hidden field, and the action
-//! refuses the form if that is no longer the version, as it does for the header `If-Match` of the API. The form is then
-//! shown again: with what was typed, with what stands there now beside it, and with the version of the latter, so that
-//! sending it again replaces something that was seen. A form that is refused for another reason keeps its version.
+//! The form of an object that several users may change has the object's version in a hidden field. The action refuses
+//! the form if the version is no longer current, as it does for the API's `If-Match` header. The form is then shown
+//! again: with the submitted values, the current ones next to them, and the current version, so that sending it again
+//! overwrites values that the user has seen. A form that is refused for another reason keeps its version.
 
 use super::context::PageContext;
 use super::form::FieldList;
@@ -19,12 +18,12 @@ use std::fmt;
 /// The hidden field with the version.
 pub(crate) const VERSION: &str = "version";
 
-/// The version that a form is made of; empty for what does not exist.
+/// The version that a form was rendered from; empty if the object does not exist.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FormVersion(String);
 
 impl FormVersion {
-    /// The current version, to be looked up before what the form shows is read.
+    /// Returns the current version. It must be read before the content of the form.
     ///
     /// # Errors
     /// [`ActionError::Unavailable`].
@@ -32,18 +31,17 @@ impl FormVersion {
         Ok(versions::current(app, of).await?.map(FormVersion::from).unwrap_or_default())
     }
 
-    /// The version that a form was sent with.
+    /// Returns the version that a form was sent with.
     pub(crate) fn sent(fields: &FieldList) -> Self {
         FormVersion(fields.one(VERSION).to_owned())
     }
 
-    /// The version of a form that is shown again because of `problems`: this one, if they say that there is another than
-    /// the one that was sent.
+    /// Returns the version for showing a form again because of `problems`: the current one (`self`) if the object
+    /// changed, or the submitted one.
     pub(crate) fn again(self, problems: &Problems, fields: &FieldList) -> Self {
         if problems.is_changed() { self } else { FormVersion::sent(fields) }
     }
 
-    /// Whether there is one.
     pub(crate) fn is_known(&self) -> bool {
         !self.0.is_empty()
     }
@@ -61,7 +59,8 @@ impl fmt::Display for FormVersion {
     }
 }
 
-/// The condition of a form: none without the field, as without the header. What is no version matches none.
+/// Returns the condition of a form: `None` without the field, as without the header. A malformed version matches
+/// nothing.
 pub(crate) fn condition(fields: &FieldList) -> Option<IfMatch> {
     let mut version = [0; 16];
     let known = hex::decode_to_slice(fields.given(VERSION)?, &mut version).map(|()| Version(version));
@@ -69,7 +68,7 @@ pub(crate) fn condition(fields: &FieldList) -> Option<IfMatch> {
 }
 
 impl PageContext {
-    /// The user, who accepts the version that a form was made of and no other.
+    /// Returns the actor whose actions accept only the version of the form.
     pub(crate) fn expecting(&self, fields: &FieldList) -> Actor {
         Actor { if_match: condition(fields), ..self.actor.clone() }
     }

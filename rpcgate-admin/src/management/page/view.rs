@@ -1,4 +1,4 @@
-//! Rendering of pages and of errors on pages.
+//! The rendering of pages and of error pages.
 
 use super::context::{frame, gate_frame};
 use super::cookies::VisitorCookie;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// The page on which a second factor is added, below the root.
 pub(super) const ADD_FACTOR: &str = "account/security";
 
-/// A page without navigation that has a message and a way on.
+/// A page without navigation that has a message and a link.
 #[derive(Template)]
 #[template(path = "notice.html")]
 pub(super) struct Notice<'a> {
@@ -37,7 +37,7 @@ pub(super) struct Notice<'a> {
     pub(super) label: &'a str,
 }
 
-/// The same inside the navigation.
+/// A message inside the navigation.
 #[derive(Template)]
 #[template(path = "problem_page.html")]
 struct ProblemPage<'a> {
@@ -49,7 +49,6 @@ struct ProblemPage<'a> {
     label: &'a str,
 }
 
-/// Renders a page.
 pub(crate) fn shown(status: StatusCode, page: &impl Template) -> Response {
     match page.render() {
         Ok(html) => (status, Html(html)).into_response(),
@@ -57,13 +56,13 @@ pub(crate) fn shown(status: StatusCode, page: &impl Template) -> Response {
     }
 }
 
-/// Renders a page, which is what was asked for.
+/// Renders a page with the status 200.
 pub(crate) fn ok(page: &impl Template) -> Response {
     shown(StatusCode::OK, page)
 }
 
-/// Renders the page of a form again that an action has refused, with what is wrong at its fields, and with the status
-/// of the API's response. What was asked for and does not exist, and an error of ours, have pages of their own.
+/// Renders the page of a form again after an action refused it, with the errors at the fields and the status of the
+/// API's response. A missing object and an internal error have pages of their own.
 ///
 /// # Errors
 /// Those that are not about the form.
@@ -79,8 +78,8 @@ pub(crate) fn rejected<P: Template>(
     Ok((headers(error), shown).into_response())
 }
 
-/// The headers of the response to `error`, without those of the API's body, and without an authentication challenge,
-/// which no browser can answer.
+/// Returns the headers of the response to `error`, without those of the API's body and without an authentication
+/// challenge, which browsers cannot answer.
 fn headers(error: ActionError) -> HeaderMap {
     let (mut head, _) = error.into_response().into_parts();
     clear(&mut head.headers);
@@ -104,7 +103,7 @@ pub(super) async fn present(State(app): State<Arc<AppState>>, request: Request, 
     problem(&app, head, answer).await
 }
 
-/// The page for a response with an error.
+/// Returns the page for a response with an error.
 pub(super) async fn problem(app: &Arc<AppState>, mut head: Parts, answer: Response) -> Response {
     let (mut parts, _) = answer.into_parts();
     let Some(error) = parts.extensions.remove::<ErrorBody>() else {
@@ -148,6 +147,6 @@ fn error_page(frame: Frame, error: &ErrorBody) -> Html<String> {
     } else {
         ProblemPage { title, text, tone, path, label, frame }.render()
     };
-    // A page that cannot be written is noted where it is; here the words are enough.
+    // The page logs its own rendering error; the title is enough here.
     Html(html.unwrap_or_else(|_| title.to_owned()))
 }

@@ -1,8 +1,8 @@
-//! Addresses below the root of the pages, which stay relative, so that the pages can be served below a path.
+//! Relative addresses below the root of the pages, so that the pages can be served below a path.
 
 use axum::response::{IntoResponse, Redirect, Response};
 
-/// Leads to the page at `to` below the root that is `root` from here. The address stays relative.
+/// Redirects to the page at `to` below the root; `root` is the relative path to it. The address stays relative.
 pub(super) fn redirect(root: &str, to: &str) -> Response {
     let start = if root.is_empty() { "./" } else { root };
     let place =
@@ -10,7 +10,7 @@ pub(super) fn redirect(root: &str, to: &str) -> Response {
     Redirect::to(&place).into_response()
 }
 
-/// An address below the root that a browser has sent, or the root itself for one that leads elsewhere.
+/// Returns an address below the root that a browser has sent, or the root itself for one that leads elsewhere.
 pub(super) fn below_root(path: &str) -> &str {
     let name = path.split(['?', '/']).next().unwrap_or_default();
     let is_below = !name.is_empty() && !name.contains([':', '\\', '%']) && !path.contains("..");
@@ -18,12 +18,12 @@ pub(super) fn below_root(path: &str) -> &str {
     if is_plain && (is_below || path.starts_with('?')) { path } else { "" }
 }
 
-/// Bytes of an address that a form carries, at most.
+/// The maximum bytes of an address in a form.
 const MAX_WAY: usize = 2_000;
 
-/// The addresses below the root that forms alone are sent to, and how many of their first parts make the address of the
-/// page that has the form. `*` stands for any one part. A browser that opens one of them by itself gets 405, so that no
-/// link may lead there.
+/// The addresses below the root that accept only forms, and the number of leading path segments that make the address
+/// of the page with the form. `*` matches any one segment. Opening one of them gets 405, so that no link may lead
+/// there.
 const FORMS: &[(&str, usize)] = &[
     ("account/name", 1),
     ("account/password", 1),
@@ -68,7 +68,8 @@ const FORMS: &[(&str, usize)] = &[
     ("webhooks/*/test", 2),
 ];
 
-/// The address of the page that has the form which is sent to `path`, both below the root, if `path` is no page itself.
+/// Returns the address of the page with the form that is sent to `path`, both below the root, if `path` is not a page
+/// itself.
 pub(super) fn page_of_form(path: &str) -> Option<&str> {
     let is_at = |pattern: &str| {
         let (mut parts, mut pattern) = (path.split('/'), pattern.split('/'));
@@ -99,7 +100,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::PathBuf;
 
-    /// The addresses in the sources of the pages that only forms are sent to, with `*` for their parameters.
+    /// Returns the form-only addresses in the sources of the pages, with `*` for their parameters.
     fn declared() -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/management/page"))];

@@ -1,4 +1,4 @@
-//! Webhook endpoints: the list, a new one, its settings and secret, replays, tests, and its end.
+//! Webhook endpoints: listing, creating, settings, secrets, replays, tests and deleting.
 
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
@@ -38,7 +38,6 @@ const SECRET: Labels = &[("overlap_hours", "the overlap")];
 const REPLAY: Labels = &[("from", "the begin"), ("to", "the end")];
 const CONFIRM: Labels = &[(TYPED, "the name")];
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/webhooks", get(list).post(create))
@@ -49,12 +48,12 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/webhooks/{id}/delete", get(ask).post(delete))
 }
 
-/// The state of an endpoint, for people.
+/// The state of an endpoint in readable form.
 pub(super) struct EndpointState {
-    /// The tone of its badge.
+    /// The tone of the badge.
     pub(super) tone: &'static str,
     pub(super) text: &'static str,
-    /// Since when it is so.
+    /// The begin of this state.
     pub(super) since: Option<Time>,
 }
 
@@ -69,19 +68,17 @@ impl EndpointState {
         EndpointState { tone, text, since }
     }
 
-    /// Whether all is as it should be.
     pub(super) fn is_well(&self) -> bool {
         self.tone == "ok"
     }
 }
 
-/// The address of an endpoint as a name: without the scheme, and without the query, which may hold a secret.
+/// Returns the address of an endpoint as a name: without the scheme, and without the query, which may hold a secret.
 pub(super) fn address(webhook: &Webhook) -> String {
     let url = webhook.url.split(['?', '#']).next().unwrap_or_default();
     url.split_once("://").map_or(url, |(_, rest)| rest).trim_end_matches('/').to_owned()
 }
 
-/// An endpoint as a line of the list.
 struct EndpointLine {
     id: WebhookId,
     address: String,
@@ -116,7 +113,7 @@ struct WebhookSecretPage {
     /// The secret, which is shown once.
     secret: WebhookSecret,
     is_new: bool,
-    /// Until when the old secret signs beside it.
+    /// The time until which the old secret signs too.
     overlap_until: Option<Time>,
     snippet: CodeSnippet,
 }
@@ -161,7 +158,7 @@ async fn list(
     Ok(ok(&list_page(&app, &page, &query).await?))
 }
 
-/// The project in the field `project_id`.
+/// Reads the project in the field `project_id`.
 fn project_field(fields: &FieldList) -> Result<Option<ProjectId>, ActionError> {
     let given = fields.given("project_id").map(str::parse::<ProjectId>).transpose();
     given.map_err(|_| ActionError::NotFound("project"))
@@ -238,7 +235,7 @@ async fn create(
     }
 }
 
-/// Shows a secret, once.
+/// Shows a secret once.
 fn secret_page(
     app: &AppState,
     page: &PageContext,
@@ -259,7 +256,7 @@ fn secret_page(
     shown_once(status, &once)
 }
 
-/// Until when two secrets sign, if they do.
+/// Returns the time until which two secrets sign.
 fn overlap_until(webhook: &Webhook, now: Time) -> Option<Time> {
     webhook.next_secret.as_ref().map(|(_, until)| *until).filter(|until| *until > now)
 }
@@ -310,7 +307,7 @@ async fn save(
     let webhook = webhooks::get(&app, &page.actor, id).await?;
     let (url, active, standard_headers) =
         (fields.one("url").to_owned(), fields.has("active"), fields.has("standard_headers"));
-    // What stays as it is is not changed, so that the audit tells what was.
+    // Only changed values are sent, so that the audit log shows what changed.
     let change = WebhookChange {
         url: Some(url.clone()).filter(|url| *url != webhook.url),
         active: Some(active).filter(|active| *active != webhook.active),
@@ -338,7 +335,7 @@ async fn save(
     }
 }
 
-/// A browser that loads the page with a secret again is led to the settings.
+/// Redirects a browser that reloads the page with a secret to the settings.
 async fn secret(page: PageContext, Id(id): Id<WebhookId>) -> PageResult {
     page.permitted(Permission::Read)?;
     Ok(page.to(&format!("webhooks/{id}/settings")))
@@ -365,7 +362,7 @@ async fn replace_secret(
     }
 }
 
-/// Sends a test event, and leads to its delivery.
+/// Sends a test event, and redirects to its delivery.
 async fn test(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -456,7 +453,8 @@ async fn delete(
     }
 }
 
-/// Whether to delete an endpoint, with what that would end; and whether its address is to be typed, since it is in use.
+/// Makes the question whether to delete an endpoint, with the consequences. Returns in addition whether the address
+/// must be typed, because the endpoint is in use.
 async fn question(
     app: &AppState,
     page: &PageContext,

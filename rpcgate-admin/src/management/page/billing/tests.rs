@@ -1,4 +1,4 @@
-//! Tests of the plan, of requests for another, of bills and of payments.
+//! Tests of the plan, of requests for another plan, of bills and of payments.
 
 use super::*;
 use crate::management::api::invoices::tests::issue;

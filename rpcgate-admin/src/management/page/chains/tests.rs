@@ -4,7 +4,7 @@ use crate::management::page::projects::tests::{ProjectFixture, expect_sound};
 use rpcgate_store::{GatewayReport, NodeState};
 
 impl ProjectFixture {
-    /// Reports one node of a chain.
+    /// Stores a gateway's report about one node of a chain.
     async fn report(&self, chain: &str, standing: &str, height: u64) {
         let node = NodeState {
             chain: chain.into(),

@@ -1,4 +1,4 @@
-//! Stacked areas: counts over time, the largest series at the bottom.
+//! Stacked area charts: counts over time, the largest series at the bottom.
 
 use super::axis::{BucketLayout, TimeAxis};
 use super::number::coordinate;
@@ -6,8 +6,8 @@ use super::plot::{Hit, Plot, Shape};
 use super::scale::Scale;
 use super::stack::Stack;
 
-/// The chart of `stack` over `axis`. `what` names the values at the beginning of a sentence, `unit` behind a number, and
-/// `by` what the series are.
+/// Makes the chart of `stack` over `axis`. `what` names the values at the beginning of a sentence, `unit` follows a
+/// number, and `by` names the kind of series.
 pub(in crate::management::page) fn area(
     stack: &Stack,
     axis: &TimeAxis,
@@ -58,7 +58,7 @@ pub(in crate::management::page) fn area(
     }
 }
 
-/// The path around the values between `below` and `above`: along the upper edge and back along the lower one.
+/// Returns the path around the area between `below` and `above`: along the upper edge and back along the lower one.
 fn closed(scale: &Scale, above: &[u64], below: &[u64]) -> String {
     let point = |at: usize, value: u64| format!("{at} {}", coordinate(scale.y(value as f64)));
     let (mut upper, mut lower): (Vec<_>, Vec<_>) = above

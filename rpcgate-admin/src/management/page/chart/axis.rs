@@ -6,17 +6,15 @@ use time::{OffsetDateTime, UtcOffset};
 
 const HOUR: u64 = 3_600;
 
-/// What a bucket of the axis is.
+/// The length of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::management::page) enum BucketKind {
-    /// A UTC hour.
     Hour,
-    /// A UTC day.
     Day,
 }
 
 impl BucketKind {
-    /// Its name in sentences and as the head of a column.
+    /// Returns the name in sentences and as the heading of a column.
     pub(in crate::management::page) const fn name(self) -> &'static str {
         match self {
             BucketKind::Hour => "hour",
@@ -24,7 +22,7 @@ impl BucketKind {
         }
     }
 
-    /// Its name at the beginning of a column.
+    /// Returns the name at the beginning of a column.
     const fn head(self) -> &'static str {
         match self {
             BucketKind::Hour => "Hour, UTC",
@@ -33,49 +31,45 @@ impl BucketKind {
     }
 }
 
-/// How buckets lie beside each other.
+/// The placement of buckets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BucketLayout {
-    /// A point for each, the first at the left end and the last at the right one.
+    /// One point a bucket, the first at the left end and the last at the right end.
     Points,
-    /// A column for each.
+    /// One column a bucket.
     Columns,
 }
 
 /// The buckets of a chart, in their order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::management::page) struct TimeAxis {
-    /// The beginning of each.
+    /// The beginning of each bucket.
     pub(in crate::management::page) starts: Vec<Time>,
-    /// What they are.
     pub(in crate::management::page) bucket: BucketKind,
-    /// Whether the last one has not ended yet.
+    /// True if the last bucket has not ended yet.
     pub(in crate::management::page) is_running: bool,
 }
 
-/// A label below the chart.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::management::page) struct XLabel {
     /// The distance of its middle from the left, in percent of the width.
     pub(in crate::management::page) x: String,
-    /// Its text.
     pub(in crate::management::page) text: String,
-    /// Whether it goes where the chart is narrow.
+    /// True if it is hidden on narrow charts.
     pub(in crate::management::page) is_alternate: bool,
 }
 
 impl TimeAxis {
-    /// The number of buckets.
     pub(super) const fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// The head of the column of times in a table.
+    /// Returns the heading of the column of times in a table.
     pub(super) const fn head(&self) -> &'static str {
         self.bucket.head()
     }
 
-    /// The name of a bucket in a sentence: `13:00 UTC`, `19 Nov`.
+    /// Returns the name of a bucket in a sentence: `13:00 UTC`, `19 Nov`.
     pub(in crate::management::page) fn name(&self, number: usize) -> String {
         let Some(start) = self.starts.get(number) else { return String::new() };
         match self.bucket {
@@ -84,7 +78,7 @@ impl TimeAxis {
         }
     }
 
-    /// The same for the head of a row, which stands below the unit. Hours of several days say which day.
+    /// Returns the name of a bucket as the heading of a row, below the unit. Hours of several days include the day.
     pub(super) fn row(&self, number: usize) -> String {
         let Some(start) = self.starts.get(number) else { return String::new() };
         match self.bucket {
@@ -94,7 +88,7 @@ impl TimeAxis {
         }
     }
 
-    /// The place of a bucket's middle, in percent of the width.
+    /// Returns the position of a bucket's middle, in percent of the width.
     fn middle(&self, number: usize, layout: BucketLayout) -> f64 {
         let count = self.len() as f64;
         match layout {
@@ -104,7 +98,7 @@ impl TimeAxis {
         }
     }
 
-    /// The place of a bucket's left end and its width, in percent, such that all of them fill the width.
+    /// Returns a bucket's left end and its width, in percent. All buckets together fill the width.
     pub(super) fn span(&self, number: usize, layout: BucketLayout) -> (f64, f64) {
         let count = self.len() as f64;
         if layout == BucketLayout::Columns || self.len() == 1 {
@@ -116,7 +110,7 @@ impl TimeAxis {
         (from, to - from)
     }
 
-    /// The labels: every 4 hours or 5 days, or as far apart as the number of buckets demands.
+    /// Returns the labels: every 4 hours or 5 days, or less often for many buckets.
     pub(super) fn labels(&self, layout: BucketLayout) -> Vec<XLabel> {
         let (length, every) = match (self.bucket, self.len()) {
             (BucketKind::Hour, ..=8) => (HOUR, 1),
@@ -142,12 +136,12 @@ fn utc(time: Time) -> Option<OffsetDateTime> {
     Some(moment.to_offset(UtcOffset::UTC))
 }
 
-/// The UTC time of day: `13:00`.
+/// Formats the UTC time of day: `13:00`.
 pub(in crate::management::page) fn hour(time: Time) -> String {
     utc(time).map_or_else(String::new, |moment| format!("{:02}:{:02}", moment.hour(), moment.minute()))
 }
 
-/// The UTC day without its year: `19 Nov`.
+/// Formats the UTC day without its year: `19 Nov`.
 pub(in crate::management::page) fn day(time: Time) -> String {
     utc(time).map_or_else(String::new, |moment| {
         let month = moment.month().to_string();
@@ -163,7 +157,7 @@ pub(super) mod tests {
     /// 2026-11-18T15:00:00Z.
     const START: u64 = 1_795_014_000;
 
-    /// An axis of this many hours, the last one running.
+    /// Makes an axis of `count` hours, the last one still running.
     pub(crate) fn hours(count: usize) -> TimeAxis {
         let starts = (0..count as u64).map(|number| Time::from_secs(START + number * HOUR)).collect();
         TimeAxis { starts, bucket: BucketKind::Hour, is_running: true }

@@ -1,4 +1,4 @@
-//! Stacked bars: counts over time, a column for each hour or day.
+//! Stacked bar charts: counts over time, a column for each hour or day.
 
 use super::axis::{BucketLayout, TimeAxis};
 use super::number::coordinate;
@@ -6,11 +6,11 @@ use super::plot::{BarPart, Hit, Plot};
 use super::scale::Scale;
 use super::stack::Stack;
 
-/// The part of a bucket's width that its column has.
+/// The share of a bucket's width that its column fills.
 const FILLED: f64 = 0.72;
 
-/// The chart of `stack` over `axis`. `what` names the values at the beginning of a sentence, `unit` behind a number, and
-/// `by` what the series are.
+/// Makes the chart of `stack` over `axis`. `what` names the values at the beginning of a sentence, `unit` follows a
+/// number, and `by` names the kind of series.
 pub(in crate::management::page) fn bars(
     stack: &Stack,
     axis: &TimeAxis,

@@ -1,17 +1,16 @@
-//! Heat strips: a cell for each bucket, in four steps and one for those without data. A number stands beside the strip,
-//! so that the colour is never the only key.
+//! Heat strips: a cell for each bucket, in four steps and one for no data. A number is shown next to the strip, so
+//! that the information never depends on colour alone.
 
 use super::number::coordinate;
 use askama::Template;
 
-/// The part of a bucket's width that its cell has.
+/// The share of a bucket's width that its cell fills.
 const FILLED: f64 = 0.86;
 
-/// A strip.
 #[derive(Clone, PartialEq, Eq, Debug, Template)]
 #[template(path = "chart/heat.html")]
 pub(in crate::management::page) struct Heat {
-    /// What it shows, as a sentence.
+    /// The description of the strip as a sentence.
     pub(super) sentence: String,
     pub(super) cells: Vec<HeatCell>,
 }
@@ -24,23 +23,19 @@ pub(super) struct HeatCell {
     pub(super) title: String,
 }
 
-/// How bad a bucket was.
+/// The severity of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::management::page) enum HeatStep {
-    /// Nothing happened.
+    /// No data.
     None,
-    /// All was well.
     Well,
-    /// A little was wrong.
     Little,
-    /// Much was wrong.
     Much,
-    /// Most was wrong.
     Most,
 }
 
 impl HeatStep {
-    /// The step of `bad` among `all`: well under 0.3 %, little to 1 %, much to 5 %.
+    /// Returns the step of `bad` among `all`: well under 0.3 %, little to 1 %, much to 5 %.
     pub(in crate::management::page) fn of(bad: u64, all: u64) -> Self {
         if all == 0 {
             return HeatStep::None;
@@ -65,7 +60,7 @@ impl HeatStep {
 }
 
 impl Heat {
-    /// The strip of these cells, each with its words.
+    /// Makes the strip of these cells, each with its text.
     pub(in crate::management::page) fn of(sentence: String, cells: Vec<(HeatStep, String)>) -> Self {
         let width = 100.0 / cells.len().max(1) as f64;
         let cell = |(number, (step, title)): (usize, (HeatStep, String))| HeatCell {

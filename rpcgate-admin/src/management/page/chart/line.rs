@@ -1,25 +1,23 @@
-//! Lines: means over time. Where nothing was measured, a line has a gap.
+//! Line charts: means over time. A line has a gap where nothing was measured.
 
 use super::axis::{BucketLayout, TimeAxis};
 use super::number::{coordinate, millis};
 use super::plot::{DataTable, Hit, LegendEntry, Plot, Shape};
 use super::scale::Scale;
 
-/// The colours of the lines.
 const CLASSES: [&str; 3] = ["s1", "s3", "s2"];
 
 /// A line of times in milliseconds.
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::management::page) struct LineSeries {
-    /// Its name.
     pub(in crate::management::page) name: String,
     /// The mean of each bucket; `None` where nothing was measured.
     pub(in crate::management::page) values: Vec<Option<f64>>,
-    /// What the legend says beside the name.
+    /// The text after the name in the legend.
     pub(in crate::management::page) summary: String,
 }
 
-/// The chart of at most three `lines` over `axis`. `what` names the values at the beginning of a sentence.
+/// Makes the chart of at most three `lines` over `axis`. `what` names the values at the beginning of a sentence.
 pub(in crate::management::page) fn line(lines: &[LineSeries], axis: &TimeAxis, what: &str) -> Plot {
     let lines = &lines[..lines.len().min(CLASSES.len())];
     let values = || lines.iter().flat_map(|line| line.values.iter().take(axis.len()).flatten().copied());
@@ -105,7 +103,7 @@ fn runs(values: &[Option<f64>]) -> Vec<LineRun> {
     runs
 }
 
-/// The first and the last place of a run. A single value has some width too, so that it is seen.
+/// Returns the first and the last position of a run. A single value gets some width, so that it is visible.
 fn ends(run: &LineRun, buckets: usize) -> (f64, f64) {
     let (first, last) = (run.first as f64, (run.first + run.values.len()).saturating_sub(1) as f64);
     if run.values.len() > 1 {

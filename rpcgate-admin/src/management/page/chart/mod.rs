@@ -1,4 +1,4 @@
-//! Charts, one file for each kind. The geometry is computed here, and the templates only write it down.
+//! Charts, one file for each kind. This code computes the geometry; the templates only write it.
 //!
 //! | kind | for |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | [`heat`] | errors, lag, failures by the hour |
 //! | [`spark`] | a trend in a tile |
 //!
-//! The first three are drawn as one [`plot`], whose numbers are in a table below it as well.
+//! The first three are drawn as one [`plot`], which also has its numbers in a table.
 
 pub(super) mod area;
 pub(super) mod axis;

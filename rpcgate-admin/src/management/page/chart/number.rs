@@ -1,14 +1,14 @@
-//! Numbers as charts write them: grouped in text, short on axes, and with two decimals as coordinates.
+//! The numbers of charts: grouped in text, short on axes, and with two decimals as coordinates.
 
 use crate::management::page::filters;
 
-/// A count with its digits in groups of three: `245,372`.
+/// Formats a count with its digits in groups of three: `245,372`.
 pub(in crate::management::page) fn grouped(count: u64) -> String {
     filters::grouped(count.into())
 }
 
-/// A part of a whole in percent, as people read it: `30.9 %`, `0.41 %`, `100 %`. Of nothing, it is 0, and a part is never
-/// rounded to nothing.
+/// Formats a part of a whole in percent: `30.9 %`, `0.41 %`, `100 %`. The result is 0 if `whole` is 0, and a nonzero
+/// part is never rounded to 0.
 pub(in crate::management::page) fn share(part: u64, whole: u64) -> String {
     let percent = if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 };
     let text = if percent == 0.0 {
@@ -24,12 +24,12 @@ pub(in crate::management::page) fn share(part: u64, whole: u64) -> String {
     format!("{text} %")
 }
 
-/// A time in milliseconds: whole ones from 10 on, one decimal below.
+/// Formats a time in milliseconds: with one decimal below 10, without decimals from 10 on.
 pub(in crate::management::page) fn millis(value: f64) -> String {
     if value >= 10.0 || value == 0.0 { format!("{value:.0} ms") } else { format!("{value:.1} ms") }
 }
 
-/// A number on an axis: `2.5`, `12k`, `1.2M`.
+/// Formats a number on an axis: `2.5`, `12k`, `1.2M`.
 pub(super) fn short(value: f64) -> String {
     let (unit, name) = match value {
         ..1e3 => (1.0, ""),
@@ -41,7 +41,7 @@ pub(super) fn short(value: f64) -> String {
     format!("{}{name}", coordinate(value / unit))
 }
 
-/// A coordinate with at most two decimals and no needless zeros.
+/// Formats a coordinate with at most two decimals and no trailing zeros.
 pub(super) fn coordinate(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -1,18 +1,16 @@
-//! A chart over time as it is drawn: the parts that stacked areas, stacked bars and lines have in common, and their
-//! template.
+//! A chart over time: the common parts and the template of stacked areas, stacked bars and lines.
 //!
-//! Shapes are in an inner SVG that is stretched to the width of the page, and words are outside of it, at places in
-//! percent, so that no word is distorted. Colours are classes: the pages' policy allows no style in attributes.
+//! Shapes are in an inner SVG that is stretched to the width of the page. Texts are outside of it, at positions in
+//! percent, so that they are not distorted. Colours are classes, because the pages' policy allows no style attributes.
 
 use super::axis::XLabel;
 use super::scale::YLabel;
 use askama::Template;
 
-/// A chart over time.
 #[derive(Clone, PartialEq, Eq, Debug, Template)]
 #[template(path = "chart/plot.html")]
 pub(in crate::management::page) struct Plot {
-    /// A sentence with its shape, its lowest and its highest value.
+    /// A sentence about the shape, the lowest and the highest value.
     pub(super) sentence: String,
     /// The width of the inner SVG's coordinates.
     pub(super) width: String,
@@ -22,25 +20,23 @@ pub(in crate::management::page) struct Plot {
     pub(super) shapes: Vec<Shape>,
     /// The path over the bucket that has not ended.
     pub(super) running: Option<String>,
-    /// Columns.
     pub(super) columns: Vec<BarPart>,
     pub(super) y_labels: Vec<YLabel>,
     pub(super) x_labels: Vec<XLabel>,
-    /// What each bucket holds.
+    /// The hover area of each bucket.
     pub(super) hits: Vec<Hit>,
     pub(super) legend: Vec<LegendEntry>,
     pub(super) table: DataTable,
     pub(super) is_tall: bool,
-    /// A sentence in place of the shapes, if there is no data.
+    /// A sentence instead of the shapes, if there is no data.
     pub(super) empty: Option<String>,
 }
 
 /// An area or a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
-    /// What it is, and its colour.
+    /// The kind and the colour.
     pub(super) class: String,
-    /// Its path.
     pub(super) path: String,
 }
 
@@ -54,13 +50,13 @@ pub(super) struct BarPart {
     pub(super) height: String,
 }
 
-/// The full height of a bucket, with what it holds in words.
+/// The hover area over the full height of a bucket, with its content as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Hit {
     pub(super) x: String,
     pub(super) width: String,
     pub(super) title: String,
-    /// Whether it veils a column that has not ended.
+    /// True if it dims a column that has not ended.
     pub(super) is_veil: bool,
 }
 
@@ -72,28 +68,27 @@ pub(super) struct LegendEntry {
     pub(super) value: String,
 }
 
-/// The numbers of a chart.
+/// The table with the numbers of a chart.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct DataTable {
-    /// Its name.
     pub(super) name: String,
-    /// The head of the rows' heads.
+    /// The heading of the first column.
     pub(super) first: &'static str,
-    /// The heads of the numbers.
+    /// The headings of the other columns.
     pub(super) heads: Vec<String>,
-    /// The rows: their heads and their numbers.
+    /// The rows: their headings and their numbers.
     pub(super) rows: Vec<(String, Vec<String>)>,
 }
 
 impl Plot {
-    /// The same, with a sentence in its middle if there is nothing to draw.
+    /// Adds a sentence that is shown if there is nothing to draw.
     #[must_use]
     pub(in crate::management::page) fn or_empty(self, sentence: &str) -> Self {
         let is_empty = self.shapes.is_empty() && self.columns.is_empty();
         Plot { empty: is_empty.then(|| sentence.to_owned()), ..self }
     }
 
-    /// The same, somewhat higher.
+    /// Makes the chart somewhat higher.
     #[must_use]
     pub(in crate::management::page) fn tall(self) -> Self {
         Plot { is_tall: true, ..self }
@@ -108,7 +103,7 @@ pub(super) mod tests {
     use super::super::stack::tests::series;
     use super::*;
 
-    /// The numbers in a path, in pairs: all commands here have a place, or go to a height or a place.
+    /// Returns the coordinates in a path, in pairs. All its commands take a position or a height.
     pub(crate) fn places(path: &str) -> Vec<f64> {
         let numbers = path.split(|letter: char| letter.is_ascii_alphabetic() || letter == ' ');
         numbers.filter(|number| !number.is_empty()).map(|number| number.parse().unwrap()).collect()

@@ -1,9 +1,8 @@
-//! Rank bars: the largest of many, each with its number, and the sum of all others.
+//! Rank bars: the largest of many, each with its number, and the sum of the others.
 
 use super::number::{coordinate, grouped};
 use askama::Template;
 
-/// A list of the largest, with bars.
 #[derive(Clone, PartialEq, Eq, Debug, Template)]
 #[template(path = "chart/rank.html")]
 pub(in crate::management::page) struct Rank {
@@ -12,7 +11,6 @@ pub(in crate::management::page) struct Rank {
     pub(super) others: Option<(String, String)>,
 }
 
-/// A member of the list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct RankBar {
     pub(super) name: String,
@@ -22,21 +20,19 @@ pub(super) struct RankBar {
     pub(super) width: String,
 }
 
-/// Something that is counted.
+/// A counted item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::management::page) struct Ranked {
-    /// Its name.
     pub(in crate::management::page) name: String,
-    /// What distinguishes it from others of that name.
+    /// A text that distinguishes it from other items with the same name.
     pub(in crate::management::page) context: String,
-    /// Where more is said about it.
+    /// The address of its details.
     pub(in crate::management::page) href: Option<String>,
-    /// The count.
     pub(in crate::management::page) value: u64,
 }
 
 impl Rank {
-    /// The `most` largest of `all`. Those with a count of 0 are left out.
+    /// Ranks the `most` largest of `all`. Items with a count of 0 are left out.
     pub(in crate::management::page) fn of(mut all: Vec<Ranked>, most: usize) -> Self {
         all.retain(|one| one.value > 0);
         all.sort_by(|one, other| {
@@ -61,7 +57,6 @@ impl Rank {
         Rank { bars: all.into_iter().map(bar).collect(), others }
     }
 
-    /// Whether there is nothing to show.
     pub(in crate::management::page) const fn is_empty(&self) -> bool {
         self.bars.is_empty()
     }

@@ -1,45 +1,41 @@
-//! The vertical axis of a chart: it begins at 0 and has three to five steps of 1, 2, 2.5 or 5 times a power of ten.
+//! The vertical axis of a chart. It begins at 0 and has three to five steps of 1, 2, 2.5 or 5 times a power of ten.
 
 use super::number::{coordinate, short};
 
-/// The most steps of an axis, and the fewest.
 const MAX_STEPS: f64 = 5.0;
 const MIN_STEPS: f64 = 3.0;
 
-/// A vertical axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Scale {
     /// The distance between two lines.
     pub(super) step: f64,
-    /// The number of steps.
     pub(super) steps: u32,
 }
 
-/// A line of the axis.
+/// The label of a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::management::page) struct YLabel {
     /// Its distance from the top, in percent of the height.
     pub(in crate::management::page) y: String,
-    /// Its value.
     pub(in crate::management::page) text: String,
 }
 
 impl Scale {
-    /// The axis for values up to `max`.
+    /// Makes the axis for values up to `max`.
     pub(super) fn of(max: f64) -> Self {
         Scale::stepping(max, |_| true)
     }
 
-    /// The axis for counts up to `max`, whose lines are whole numbers.
+    /// Makes the axis for counts up to `max`, with lines at whole numbers.
     pub(super) fn of_counts(max: u64) -> Self {
         Scale::stepping(max as f64, |step| step >= 1.0 && step.fract() == 0.0)
     }
 
     fn stepping(max: f64, is_fit: impl Fn(f64) -> bool) -> Self {
-        // Without anything to show, the axis still has lines.
+        // An empty chart has lines too.
         let max = if max.is_finite() && max > 0.0 { max } else { MIN_STEPS };
         let exponent = (max / MAX_STEPS).log10().floor() as i32;
-        // The next powers are needed where the first candidates do not fit.
+        // The next powers are needed if none of the first candidates fits.
         let candidates = (exponent..=exponent + 3).flat_map(|exponent| {
             [1.0, 2.0, 2.5, 5.0].map(|digit| {
                 if exponent < 0 { digit / 10f64.powi(-exponent) } else { digit * 10f64.powi(exponent) }
@@ -50,17 +46,17 @@ impl Scale {
         Scale { step, steps: (max / step).ceil().clamp(MIN_STEPS, MAX_STEPS) as u32 }
     }
 
-    /// The value at the top.
+    /// Returns the value at the top.
     pub(super) fn top(self) -> f64 {
         self.step * f64::from(self.steps)
     }
 
-    /// The distance of a value from the top, in percent of the height.
+    /// Returns the distance of a value from the top, in percent of the height.
     pub(super) fn y(self, value: f64) -> f64 {
         (100.0 - value / self.top() * 100.0).clamp(0.0, 100.0)
     }
 
-    /// Its lines, from the bottom to the top.
+    /// Returns the labels, from the bottom to the top.
     pub(super) fn labels(self) -> Vec<YLabel> {
         let label = |number: u32| {
             let value = self.step * f64::from(number);
@@ -69,7 +65,7 @@ impl Scale {
         (0..=self.steps).map(label).collect()
     }
 
-    /// The path of its lines above 0, in a box of this width.
+    /// Returns the path of the lines above 0, in a box of this width.
     pub(super) fn grid(self, width: f64) -> String {
         let width = coordinate(width);
         let line = |number: u32| {

@@ -1,13 +1,12 @@
-//! Sparks: a trend in a tile or a table, without an axis. The number that it belongs to stands beside it.
+//! Sparks: a trend in a tile or a table, without an axis. The number is shown next to it.
 
 use super::number::coordinate;
 use askama::Template;
 
-/// The height of its coordinates, and the highest place of the line, which needs room for its own width.
+/// The height of the coordinates, and the highest position of the line, which leaves space for its own width.
 const HEIGHT: f64 = 20.0;
 const TOP: f64 = 2.0;
 
-/// A trend.
 #[derive(Clone, PartialEq, Eq, Debug, Template)]
 #[template(path = "chart/spark.html")]
 pub(in crate::management::page) struct Spark {
@@ -15,16 +14,16 @@ pub(in crate::management::page) struct Spark {
     pub(super) path: String,
     /// The area below the line.
     pub(super) under: String,
-    /// Whether it counts what is bad.
+    /// True if it counts failures.
     pub(super) is_bad: bool,
 }
 
 impl Spark {
-    /// The trend of `values`, from 0 at the bottom. Values that are not numbers count as 0.
+    /// Draws the trend of `values`, from 0 at the bottom. Values that are not numbers count as 0.
     pub(in crate::management::page) fn of(values: &[f64]) -> Self {
         let values: Vec<_> =
             values.iter().map(|value| if value.is_finite() { value.max(0.0) } else { 0.0 }).collect();
-        // A single value is a level line, and so is none at all.
+        // A single value, or none, gives a level line.
         let values = match values[..] {
             [] => vec![0.0, 0.0],
             [only] => vec![only, only],
@@ -39,12 +38,12 @@ impl Spark {
         Spark { width, under: format!("{path}L{width} {HEIGHT}L0 {HEIGHT}Z"), path, is_bad: false }
     }
 
-    /// The trend of counts.
+    /// Draws the trend of counts.
     pub(in crate::management::page) fn of_counts(counts: &[u64]) -> Self {
         Spark::of(&counts.iter().map(|count| *count as f64).collect::<Vec<_>>())
     }
 
-    /// The same, in the colour of what is bad.
+    /// Uses the colour of failures.
     #[must_use]
     pub(in crate::management::page) fn bad(self) -> Self {
         Spark { is_bad: true, ..self }

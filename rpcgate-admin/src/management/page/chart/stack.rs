@@ -4,24 +4,22 @@ use super::axis::TimeAxis;
 use super::number::grouped;
 use super::plot::{DataTable, LegendEntry};
 
-/// Series that are shown by name.
+/// The maximum number of series with a name.
 const NAMED: usize = 5;
-/// The names of other series that are listed before they are counted.
+/// The number of other series that are listed by name before the rest is counted.
 const LISTED: usize = 2;
-/// The colours of the series by name, and of the others.
+/// The colours of the named series.
 const CLASSES: [&str; NAMED] = ["s1", "s2", "s3", "s4", "s5"];
 const OTHERS: &str = "s7";
 
-/// The values of one series, a value for each bucket.
+/// The values of one series, one for each bucket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::management::page) struct Series {
-    /// Its name.
     pub(in crate::management::page) name: String,
-    /// Its values.
     pub(in crate::management::page) values: Vec<u64>,
 }
 
-/// A part of the stack.
+/// A layer of the stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Band {
     pub(super) class: &'static str,
@@ -31,7 +29,7 @@ pub(super) struct Band {
     pub(super) sum: u64,
 }
 
-/// Series on top of each other, the largest at the bottom.
+/// Stacked series, the largest at the bottom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::management::page) struct Stack {
     pub(super) bands: Vec<Band>,
@@ -40,8 +38,8 @@ pub(in crate::management::page) struct Stack {
 }
 
 impl Stack {
-    /// The stack of `series` over this many buckets. Series without a value are left out, and what a series lacks at its
-    /// end is 0.
+    /// Stacks `series` over `buckets` buckets. Series with only zeros are left out, and missing values at the end count
+    /// as 0.
     pub(in crate::management::page) fn of(series: Vec<Series>, buckets: usize) -> Self {
         let sum = |values: &[u64]| values.iter().fold(0u64, |sum, value| sum.saturating_add(*value));
         let mut all: Vec<_> = series
@@ -78,12 +76,12 @@ impl Stack {
         Stack { bands, totals }
     }
 
-    /// The largest sum of a bucket.
+    /// Returns the largest sum of a bucket.
     pub(super) fn max(&self) -> u64 {
         self.totals.iter().copied().max().unwrap_or_default()
     }
 
-    /// What a bucket holds, in words: `2,945 requests (eth 1,226, polygon 744, other 975)`.
+    /// Describes a bucket: `2,945 requests (eth 1,226, polygon 744, other 975)`.
     pub(super) fn words(&self, bucket: usize, unit: &str) -> String {
         let total = self.totals.get(bucket).copied().unwrap_or_default();
         let unit = if total == 1 { unit.strip_suffix('s').unwrap_or(unit) } else { unit };
@@ -97,7 +95,7 @@ impl Stack {
         format!("{of_all} ({})", parts.join(", "))
     }
 
-    /// The legend, in the order of the stack, with sums.
+    /// Returns the legend with sums, in the order of the stack.
     pub(super) fn legend(&self) -> Vec<LegendEntry> {
         let entry = |band: &Band| LegendEntry {
             class: band.class,
@@ -107,7 +105,7 @@ impl Stack {
         self.bands.iter().map(entry).collect()
     }
 
-    /// The numbers as a table, with the sum of each bucket if it is of several.
+    /// Returns the numbers as a table, with the sum of each bucket if there are several series.
     pub(super) fn table(&self, axis: &TimeAxis, name: String) -> DataTable {
         let has_sums = self.bands.len() > 1;
         let mut heads: Vec<_> = self.bands.iter().map(|band| band.name.clone()).collect();
@@ -124,7 +122,7 @@ impl Stack {
         DataTable { name, first: axis.head(), heads, rows: rows.collect() }
     }
 
-    /// A sentence on the lowest and the highest bucket that has ended, for those who cannot see the chart.
+    /// Describes the lowest and the highest completed bucket, for readers who cannot see the chart.
     pub(super) fn sentence(&self, axis: &TimeAxis, what: &str, by: Option<&str>) -> String {
         let stacked = by.map_or_else(String::new, |by| format!(", stacked by {by}"));
         let ended = if axis.is_running && axis.len() > 1 { axis.len() - 1 } else { axis.len() };
@@ -161,7 +159,6 @@ pub(super) mod tests {
         Series { name: name.into(), values: values.to_vec() }
     }
 
-    /// Any series over `buckets` buckets.
     pub(crate) fn any_series(buckets: usize) -> impl Strategy<Value = Vec<Series>> {
         let values = proptest::collection::vec(0u64..1_000_000_000, buckets);
         let one = ("[a-z]{1,6}", values).prop_map(|(name, values)| Series { name, values });

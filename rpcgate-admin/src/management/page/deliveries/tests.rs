@@ -10,7 +10,7 @@ use rpcgate_store::{ChainEventId, DeliveryId, DeliveryStatus, LoggedEvent, fresh
 use std::time::Duration;
 
 impl ProjectFixture {
-    /// Stores a delivery of a new block of `chain`, made so many milliseconds after noon.
+    /// Stores a delivery for a new block of `chain`, made `millis` milliseconds after noon.
     async fn deliver(&self, chain: &str, status: DeliveryStatus, millis: u64) -> DeliveryId {
         let at = NOON.plus(Duration::from_millis(millis));
         let event = LoggedEvent {

@@ -1,4 +1,4 @@
-//! What waits for the member, in words, each with its action.
+//! The alerts for a member, each with its links.
 
 use super::super::chart::axis::{day, hour};
 use super::super::filters::{day_text, grouped, minute_text};
@@ -8,22 +8,21 @@ use crate::management::action::overview::attention::Attention;
 use crate::management::identity::role::Permission;
 use rpcgate_core::clock::Time;
 
-/// Something that waits, as the page shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Alert {
-    /// `bad`, `warn`, or nothing for what only waits.
+    /// `bad`, `warn`, or empty.
     pub(super) tone: &'static str,
     pub(super) icon: &'static str,
-    /// The words before the name, the name, and the words behind it.
+    /// The text before the name, the name, and the text after it.
     pub(super) before: String,
     pub(super) name: String,
     pub(super) after: String,
-    /// The actions: a label and an address below the root.
+    /// The links: a label and an address below the root.
     pub(super) links: Vec<(&'static str, String)>,
 }
 
 impl Alert {
-    /// The words for `found`, at `now`, for the reader of `frame`.
+    /// Describes `found` at `now` for the reader of `frame`.
     pub(super) fn of(found: &Attention, frame: &Frame, now: Time) -> Self {
         let bad = |before: &str, name: &str, after: String| Alert {
             tone: "bad",
@@ -105,18 +104,17 @@ fn pay(number: &str, frame: &Frame) -> (&'static str, String) {
     (label, format!("invoices/{number}"))
 }
 
-/// `The invoice for 2026-10, $3,571.18`.
+/// For example `The invoice for 2026-10, $3,571.18`.
 fn invoice(month: Time, cents: u64) -> String {
     let amount = format!("${}.{:02}", grouped((cents / 100).into()), cents % 100);
     format!("The invoice for {}, {amount}", BillingMonth::of(month))
 }
 
-/// A time of the coming day: `18:00 UTC`, with its day if that is another one.
+/// Formats a time within the next day: `18:00 UTC`, with the date if the day differs.
 fn moment(at: Time, now: Time) -> String {
     if at.day() == now.day() { format!("{} UTC", hour(at)) } else { format!("{}, {} UTC", day(at), hour(at)) }
 }
 
-/// The host of a URL.
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or(rest)

@@ -1,17 +1,14 @@
-//! The first steps, as the page shows them.
+//! The view of the first steps.
 
 use crate::management::action::overview::first_run;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::plan::Plan;
 
-/// How far a step is.
+/// The state of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// It is done.
     Done,
-    /// It is the next one.
     Current,
-    /// It comes after the next one.
     Coming,
 }
 
@@ -30,7 +27,7 @@ impl Step {
 pub(super) struct StepList {
     /// Confirm the address, create a project, create a key, make a call.
     pub(super) steps: [Step; 4],
-    /// The address that is to be confirmed.
+    /// The address to confirm.
     pub(super) email: String,
     /// The project that gets the first key.
     pub(super) project: Option<(ProjectId, String)>,
@@ -40,7 +37,6 @@ pub(super) struct StepList {
 }
 
 impl StepList {
-    /// The steps of the user with this address.
     pub(super) fn of(found: first_run::FirstSteps, email: &str) -> Self {
         let done = [found.is_confirmed, found.project.is_some(), found.has_key, false];
         let current = done.iter().position(|is_done| !is_done);
@@ -59,12 +55,12 @@ impl StepList {
         }
     }
 
-    /// How many are done.
+    /// Returns the number of completed steps.
     pub(super) fn done(&self) -> usize {
         self.steps.iter().filter(|step| step.is_done()).count()
     }
 
-    /// How many are left, in words.
+    /// Returns the number of remaining steps, in words.
     pub(super) fn left(&self) -> &'static str {
         match self.steps.len() - self.done() {
             1 => "One more step",

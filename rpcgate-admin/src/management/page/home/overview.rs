@@ -1,4 +1,4 @@
-//! The overview, as the page shows it.
+//! The view of the overview.
 
 use super::super::chart::area::area;
 use super::super::chart::axis::TimeAxis;
@@ -20,9 +20,9 @@ use crate::management::action::usage::series::UsageSeries;
 use rpcgate_core::usage::{Cell, Metrics, Period};
 use rpcgate_store::Project;
 
-/// Methods that are ranked.
+/// The maximum number of ranked methods.
 const RANKED: usize = 10;
-/// Projects whose quotas have a bar.
+/// The maximum number of projects with a bar for their quota.
 const METERS: usize = 5;
 
 /// A choice of the period.
@@ -33,38 +33,35 @@ pub(super) struct PeriodLink {
     pub(super) is_current: bool,
 }
 
-/// A figure beside the chart.
+/// A figure next to the chart.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fact {
     pub(super) label: String,
     pub(super) value: String,
-    /// What gives it scale.
+    /// The comparison value below it.
     pub(super) small: String,
     pub(super) spark: Option<Spark>,
 }
 
-/// The quota of a project.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct QuotaMeter {
-    /// The project's name, and its address below the root; none for what is no project's.
+    /// The project's name and its address below the root; empty for a bar of the whole tenant.
     pub(super) name: String,
     pub(super) path: Option<String>,
     pub(super) unit: &'static str,
     pub(super) meter: LimitMeter,
 }
 
-/// A row of the projects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ProjectRow {
     pub(super) name: String,
     pub(super) path: String,
     pub(super) keys: u64,
     pub(super) webhooks: u64,
-    /// What it used, if that can be read.
+    /// The usage, if it can be read.
     pub(super) used: Option<ProjectUseRow>,
 }
 
-/// What a project used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ProjectUseRow {
     pub(super) requests: u64,
@@ -74,7 +71,6 @@ pub(super) struct ProjectUseRow {
     pub(super) spark: Option<Spark>,
 }
 
-/// The first call of a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct FirstCallNote {
     pub(super) method: String,
@@ -84,7 +80,6 @@ pub(super) struct FirstCallNote {
     pub(super) units: u64,
 }
 
-/// Everything that the page shows.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct OverviewView {
     pub(super) periods: Vec<PeriodLink>,
@@ -92,21 +87,21 @@ pub(super) struct OverviewView {
     pub(super) period: &'static str,
     pub(super) first_call: Option<FirstCallNote>,
     pub(super) alerts: Vec<Alert>,
-    /// What was used, if that can be read.
+    /// The usage, if it can be read.
     pub(super) used: Option<UseView>,
     pub(super) projects: Vec<ProjectRow>,
-    /// Projects that are not shown.
+    /// The number of projects that are not shown.
     pub(super) hidden_projects: usize,
 }
 
-/// What was used in the period.
+/// The usage of the period.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct UseView {
     pub(super) requests: String,
-    /// How much more or less than before.
+    /// The change from the previous period.
     pub(super) change: Option<(String, &'static str)>,
     pub(super) requests_chart: Plot,
-    /// Whether the charts have the sum of all chains, since there are too many rows to tell them apart.
+    /// True if the charts show the sum of all chains, because there are too many rows to tell them apart.
     pub(super) is_merged: bool,
     pub(super) facts: Vec<Fact>,
     pub(super) meters: Vec<QuotaMeter>,
@@ -115,12 +110,11 @@ pub(super) struct UseView {
     pub(super) units_chart: Plot,
     pub(super) latency_chart: Plot,
     pub(super) errors: Vec<ErrorStrip>,
-    /// What a cell of the strips is.
+    /// The length of time that a cell of the strips covers.
     pub(super) step: &'static str,
 }
 
 impl OverviewView {
-    /// The view of `found`.
     pub(super) fn of(found: &Overview, period: Period, call: Option<FirstCall>, frame: &Frame) -> Self {
         let axis = found.used.as_ref().map(|used| axis_of(&used.chains));
         OverviewView {
@@ -231,7 +225,7 @@ const fn before(period: Period) -> &'static str {
     }
 }
 
-/// `▲ 6.4 %`, if there was anything before.
+/// Returns the change, such as `▲ 6.4 %`; `None` if `before` is 0.
 fn change(now: u64, before: u64) -> Option<String> {
     if before == 0 {
         return None;
@@ -240,7 +234,7 @@ fn change(now: u64, before: u64) -> Option<String> {
     Some(format!("{sign} {}", share(now.abs_diff(before), before)))
 }
 
-/// The values without that of a bucket that has not ended: a trend must not end with a fall that is none.
+/// Leaves out the value of a bucket that has not ended: otherwise each trend would end with an apparent drop.
 fn ended<'v, T>(values: &'v [T], axis: &TimeAxis) -> &'v [T] {
     let count = if axis.is_running && values.len() > 2 { values.len() - 1 } else { values.len() };
     &values[..count]
@@ -289,7 +283,7 @@ fn facts(used: &PeriodUse, cost: MonthCost, axis: &TimeAxis) -> Vec<Fact> {
     facts
 }
 
-/// The fullest quotas, and the requests of the day.
+/// Returns the bars of the fullest quotas and of today's requests.
 fn meters(found: &Overview, used: &PeriodUse) -> Vec<QuotaMeter> {
     let percent = |quota: &UsedQuota| quota.budget.percent.unwrap_or_default();
     let mut fullest: Vec<_> =
@@ -349,7 +343,7 @@ fn ranked(used: &PeriodUse, period: Period) -> Vec<Ranked> {
     ranked.collect()
 }
 
-/// The mean of all chains, and the chain with the slowest hour.
+/// Charts the mean of all chains, and the chain with the slowest hour.
 fn latency_chart(found: &UsageSeries, axis: &TimeAxis) -> Plot {
     let all = latency_of("all chains", &found.totals());
     let slowest = found.parts.iter().filter_map(|(cell, part)| {

@@ -15,7 +15,7 @@ use std::time::Duration;
 const NASTY: &str = "<script>alert(1)</script>\"'&";
 const SHOWN: &str = "&#60;script&#62;alert(1)&#60;/script&#62;&#34;&#39;&#38;";
 
-/// A tenant whose members look at their first page.
+/// A tenant whose members open their first page.
 struct Fixture {
     site: Site,
     owner: Visitor,
@@ -64,7 +64,7 @@ impl Fixture {
         self.site.app.store.create_key(&key, NOON).await.unwrap();
     }
 
-    /// Calls of a project, `back` hours ago.
+    /// Records calls of a project, `back` hours ago.
     async fn call(&mut self, project: ProjectId, back: u64, items: Vec<SampleLine>) {
         let arrival = Time::from_secs(NOON.secs() - back * 3_600);
         let tenant = self.owner.user.tenant.unwrap();

@@ -121,7 +121,7 @@ async fn names_are_shown_and_none_is_run() {
         assert_eq!(saved.leads_to().1, "../team?done=tenant-renamed", "{}", saved.text);
         site.clock.advance(Duration::from_millis(1));
         assert_shown(&get(&site, "/team", &own).await, name);
-        // The name of the tenant is a detail of the entry, and that of the user is who did it.
+        // The entry has the name of the tenant as a detail, and the user as its author.
         assert_shown(&get(&site, "/audit", &own).await, name);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the invoice as it would be now.
+//! Tests of the preliminary invoice.
 
 use crate::management::action::billing::closing::close_months;
 use crate::management::app_state::tests::Site;
@@ -16,7 +16,7 @@ const SELLER: &str = "[billing]\nseller = \"Nodes & Sons\"\nseller_address = [\"
 /// The begin of January 2027, the month after that of the clock.
 const JANUARY: u64 = 1_798_761_600;
 
-/// Calls for so many Compute Units at a dollar each.
+/// Records calls with `cu` Compute Units, at a dollar for each unit.
 async fn call(site: &Site, shipper: &mut SampleShipper, tenant: TenantId, at: Time, cu: u32) {
     let price = Price(1_000_000_000_000);
     let lines = vec![SampleLine { cu, ..item("a") }];
@@ -24,7 +24,7 @@ async fn call(site: &Site, shipper: &mut SampleShipper, tenant: TenantId, at: Ti
     site.app.usage.ship(&shipper.pack(&[call])).await.unwrap();
 }
 
-/// The lines of the sheet.
+/// Returns the lines of the sheet.
 fn lines(html: &str) -> &str {
     html.split_once("<tbody>").unwrap().1.split_once("</tbody>").unwrap().0
 }
@@ -77,7 +77,7 @@ async fn usage_that_came_late_is_on_the_next_invoice_and_that_of_a_month_that_is
     let (mut shipper, december) = (SampleShipper::new(1), site.app.now());
     call(&site, &mut shipper, tenant, december, 7).await;
 
-    // December is over, and is closed six hours later.
+    // December has ended, and is closed six hours later.
     site.clock.set(Time::from_secs(JANUARY + 3_600));
     let own = cookie(&site, &site.visitor(Some(tenant), Role::Billing).await);
     let next = get(&site, "/billing/next", &own).await;

@@ -26,10 +26,9 @@ use std::sync::Arc;
 const LABELS: Labels =
     &[("from", "the begin"), ("to", "the end"), ("user", "the user"), ("tenant", "the tenant")];
 
-/// Entries of a page.
+/// The entries on a page.
 const SHOWN: u64 = 50;
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/operator/audit", get(list)).route("/operator/audit.csv", get(file))
 }
@@ -46,12 +45,12 @@ struct WholeAuditPage {
     subject: String,
     from: String,
     to: String,
-    /// The filters, as the address has them.
+    /// The filters, as a query string.
     query: String,
     links: PageLinks,
 }
 
-/// An entry for people.
+/// An entry in readable form.
 struct EntryRow {
     at: Time,
     who: String,
@@ -125,7 +124,7 @@ async fn list(
     }
 }
 
-/// The newest entries that match the filters, as a file.
+/// Returns the newest entries that match the filters, as a file.
 async fn file(
     State(app): State<Arc<AppState>>,
     OperatorPage(_): OperatorPage,

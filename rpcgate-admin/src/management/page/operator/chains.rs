@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("confirm", "the name")];
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/chains", get(list))
@@ -40,13 +39,12 @@ struct ChainsPage {
     served: usize,
 }
 
-/// A chain.
 struct ChainRow {
     name: &'static str,
     title: &'static str,
     tone: &'static str,
     state: &'static str,
-    /// The words of the link to the switch, if it has an effect.
+    /// The label of the link to the switch, if the switch has an effect.
     switch: Option<&'static str>,
     chain: OperatedChain,
 }
@@ -157,7 +155,7 @@ async fn switch(
     let version = FormVersion::current(&app, chains::versioned(&chain)?).await?;
     let (found, question) = question(&app, &page, &chain).await?;
     let name = found.entry.facts.name.as_str();
-    // The form says what it was about: somebody else may have switched the chain meanwhile.
+    // The form carries the intended state: another operator may have switched the chain meanwhile.
     let on = fields.one("to") == "on";
     let done = async {
         if !on && found.entry.enabled && found.called.is_none_or(|called| called.calls > 0) {
@@ -202,7 +200,7 @@ async fn clear_cache(
     State(app): State<Arc<AppState>>,
     OperatorPage(page): OperatorPage,
     PathParams(chain): PathParams<String>,
-    // It has no field, but the token that shows that the form is ours.
+    // The form has no field but the token.
     _: FieldList,
 ) -> PageResult {
     chains::clear_cache(&app, &page.actor, &chain).await?;

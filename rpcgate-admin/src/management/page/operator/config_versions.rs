@@ -1,4 +1,4 @@
-//! Versions of configurations and of operators' settings: what each has changed, and the return to one.
+//! Versions of configurations and of operators' settings: the changes in each, and the rollback to one.
 
 use crate::management::action::operator::config_versions::{self, ListedVersion};
 use crate::management::action::operator::rollback;
@@ -23,16 +23,16 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::ConfigVersionFilter;
 use std::sync::Arc;
 
-/// Versions of a page.
+/// The versions on a page.
 const SHOWN: u64 = 50;
 
-/// Changed settings that a row names.
+/// The changed settings that a row names.
 const NAMED: usize = 3;
 
-/// Changed settings that the page of a version lists, and that a question names, at most.
+/// The maximum number of changed settings that the page of a version lists, and that a question names.
 const LISTED: usize = 500;
 
-/// What versions are about: the word in addresses, and for people.
+/// The sources of versions: the word in addresses, and the displayed one.
 const SOURCES: [(&str, &str); 4] = [
     ("settings", "Settings of operators"),
     ("tenant", "Agreements with tenants"),
@@ -40,7 +40,6 @@ const SOURCES: [(&str, &str); 4] = [
     ("management", "Management side"),
 ];
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/config", get(list))
@@ -52,18 +51,17 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
 #[template(path = "operator_config_versions.html")]
 struct VersionsPage {
     frame: Frame,
-    /// What can be chosen: label, address, and whether it is.
+    /// The choices: label, address, and whether it is selected.
     sources: Vec<(&'static str, String, bool)>,
     rows: Vec<VersionRow>,
     links: PageLinks,
 }
 
-/// A version in the list.
 struct VersionRow {
     number: u64,
     at: Time,
     about: &'static str,
-    /// The machine, or the tenant.
+    /// The host, or the tenant.
     place: String,
     who: String,
     changes: String,
@@ -74,14 +72,14 @@ struct VersionRow {
 struct VersionPage {
     frame: Frame,
     row: VersionRow,
-    /// The version that it is compared with, if that was chosen: otherwise it is the one before.
+    /// The version to compare with, if one was selected. The default is the preceding one.
     from: Option<u64>,
     is_first: bool,
     changes: Vec<ChangedSetting>,
     left_out: usize,
     unknown: usize,
     text: String,
-    /// Whether it can be returned to here.
+    /// True if a rollback to it is possible here.
     is_of_operators: bool,
 }
 
@@ -89,7 +87,7 @@ fn about(source: &str) -> &'static str {
     SOURCES.iter().find(|(name, _)| *name == source).map_or("", |(_, label)| *label)
 }
 
-/// What a version has changed, in a few words.
+/// Summarizes the changes of a version.
 fn summary(listed: &ListedVersion) -> String {
     let Some(changes) = &listed.changes else { return "the first one that is kept".into() };
     let mut keys: Vec<_> = changes.settings.iter().take(NAMED).map(|change| change.key.clone()).collect();

@@ -1,4 +1,4 @@
-//! The contracts of a tenant: figures that it has in place of its plan's.
+//! The contracts of a tenant: limits that override those of its plan.
 
 use super::figures::{self, FigureField, LABELS};
 use crate::management::action::operator::contracts::{self, NewContract};
@@ -26,7 +26,6 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{ContractId, Figures, Tenant, TenantContract, Versioned};
 use std::sync::Arc;
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/tenants/{id}/contracts", get(list).post(create))
@@ -48,7 +47,6 @@ struct ContractsPage {
     note: String,
 }
 
-/// A contract.
 struct ContractRow {
     contract: TenantContract,
     figures: String,
@@ -86,7 +84,7 @@ async fn contracts_page(
     let below = figures::of_plan(&plans::get(app, tenant.tier.name()).await?);
     let before = format!("{} has", tenant.tier.name());
     let now = app.now();
-    // The newest first: it prevails.
+    // The newest comes first because it prevails.
     let rows = contracts::list(app, id).await?.into_iter().rev();
     Ok(ContractsPage {
         frame: page.frame(Place::Tenants),
@@ -108,7 +106,7 @@ async fn contracts_page(
     })
 }
 
-/// A time of a form, in UTC: browsers send `2027-01-31T12:00`.
+/// Reads a time of a form, in UTC: browsers send `2027-01-31T12:00`.
 pub(super) fn moment(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
     let Some(text) = fields.given(name) else { return Ok(None) };
     let parsed = Moment::parse(text).or_else(|| Moment::parse(&format!("{text}:00Z")));
@@ -151,7 +149,7 @@ async fn create(
     }
 }
 
-/// A contract, whose end can be changed.
+/// The page of a contract, whose end can be changed.
 #[derive(Template)]
 #[template(path = "operator_contract.html")]
 struct ContractPage {
@@ -170,7 +168,7 @@ async fn contract_page(
 ) -> Result<ContractPage, ActionError> {
     let version = FormVersion::current(app, Versioned::Contract(tenant, id)).await?;
     let contract = contracts::get(app, tenant, id).await?;
-    // Browsers take the minute alone.
+    // Browsers accept minutes only.
     let minute = |until: Time| Moment(until).to_string().chars().take(16).collect();
     let until = contract.until.map(minute).unwrap_or_default();
     Ok(ContractPage {

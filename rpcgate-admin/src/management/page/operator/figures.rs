@@ -1,4 +1,4 @@
-//! The fields of figures in forms: of the four plans, of operators' own, and of contracts.
+//! The form fields for the figures of the four plans, of custom plans and of contracts.
 
 use crate::management::action::operator::plans::{self, PricedPlan};
 use crate::management::error::ActionError;
@@ -9,10 +9,9 @@ use rpcgate_config::{CountsChange, PlanChange, QuotaChange};
 use rpcgate_core::plan::{Plan, Price};
 use rpcgate_store::{Figure, Figures};
 
-/// The name of the price.
 const PRICE: &str = "price_per_cu";
 
-/// The figures by their names, with the other fields of the forms that have them, as sentences name them.
+/// The figures by name, together with the other fields of their forms, as sentences name them.
 pub(super) const LABELS: Labels = &[
     ("per_minute", "the requests a minute"),
     ("per_hour", "the requests an hour"),
@@ -39,7 +38,6 @@ pub(super) const LABELS: Labels = &[
     ("notify", "whom to tell"),
 ];
 
-/// The labels of the fields of figures.
 const FIELD_LABELS: [(&str, &str); 16] = [
     ("per_minute", "Requests a minute"),
     ("per_hour", "Requests an hour"),
@@ -59,12 +57,10 @@ const FIELD_LABELS: [(&str, &str); 16] = [
     ("monthly_fee_cents", "Monthly fee in cents"),
 ];
 
-/// The label of a figure.
 fn label(name: &str) -> &'static str {
     FIELD_LABELS.iter().find(|(known, _)| *known == name).map_or("", |(_, label)| label)
 }
 
-/// A field of a form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct FigureField {
     pub(super) name: &'static str,
@@ -73,7 +69,7 @@ pub(super) struct FigureField {
     pub(super) hint: String,
 }
 
-/// A figure as it is typed.
+/// Formats a figure for a field.
 fn plain(figure: &Figure) -> String {
     match figure.value {
         Some(value) if figure.name == PRICE => decimal(Price(value)),
@@ -82,7 +78,7 @@ fn plain(figure: &Figure) -> String {
     }
 }
 
-/// A figure as it is read.
+/// Formats a figure for reading.
 fn shown(figure: &Figure) -> String {
     match figure.value {
         Some(value) if figure.name == PRICE => format!("${}", decimal(Price(value))),
@@ -91,15 +87,15 @@ fn shown(figure: &Figure) -> String {
     }
 }
 
-/// A price in US dollars with no needless zeros.
+/// Formats a price in US dollars without trailing zeros.
 pub(super) fn decimal(Price(price): Price) -> String {
     const DOLLAR: u64 = 1_000_000_000_000;
     let text = format!("{}.{:012}", price / DOLLAR, price % DOLLAR);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The fields for `figures`, or for what was typed. `before` says what is in force where a field says something else or
-/// nothing: its name, and the figures.
+/// Makes the fields for `figures` or for the typed values. `before` has the name of the plan in force and its figures,
+/// which are shown where a field differs or is empty.
 pub(super) fn fields(
     figures: &Figures,
     (before, below): (&str, &Figures),
@@ -116,7 +112,7 @@ pub(super) fn fields(
     figures.list().into_iter().zip(below.list()).map(of).collect()
 }
 
-/// The figures of a plan, all of them.
+/// Returns all figures of a plan.
 pub(super) fn of_plan(PricedPlan { plan, monthly_fee, .. }: &PricedPlan) -> Figures {
     let Plan { counts, quota, .. } = plan;
     let change = PlanChange {
@@ -144,10 +140,10 @@ pub(super) fn of_plan(PricedPlan { plan, monthly_fee, .. }: &PricedPlan) -> Figu
     change.into()
 }
 
-/// The figures that a form gives.
+/// Reads the figures of a form.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] for what is no number, or none that the figure can be.
+/// [`ActionError::InvalidField`] for a text that is not a number, or a number that the figure cannot have.
 pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
     let mut figures = Figures::default();
     for Figure { name, .. } in Figures::default().list() {
@@ -167,7 +163,7 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
     Ok(figures)
 }
 
-/// Refuses a field that was emptied although its figure is set: a plan keeps each figure until another value is given.
+/// Refuses a field that was emptied although its figure is set: a plan keeps each figure until it gets another value.
 ///
 /// # Errors
 /// [`ActionError::InvalidField`].
@@ -179,7 +175,7 @@ pub(super) fn refuse_emptied(fields: &FieldList, present: &Figures) -> Result<()
     }
 }
 
-/// Those of `figures` that differ from `present`.
+/// Returns those of `figures` that differ from `present`.
 pub(super) fn changed(figures: &Figures, present: &Figures) -> Figures {
     let mut changes = Figures::default();
     for (figure, present) in figures.list().into_iter().zip(present.list()) {
@@ -190,12 +186,12 @@ pub(super) fn changed(figures: &Figures, present: &Figures) -> Figures {
     changes
 }
 
-/// The number of figures in which two differ.
+/// Returns the number of figures that differ.
 pub(super) fn difference(one: &Figures, other: &Figures) -> usize {
     one.list().iter().zip(other.list()).filter(|(one, other)| one.value != other.value).count()
 }
 
-/// Figures in words, for a list.
+/// Lists figures in words.
 pub(super) fn words(figures: &Figures) -> String {
     let given = figures.list().into_iter().filter(|figure| figure.value.is_some());
     let words: Vec<_> = given.map(|figure| format!("{} {}", label(figure.name), shown(&figure))).collect();

@@ -1,4 +1,4 @@
-//! A site with an operator and a tenant, for the tests of these pages.
+//! A site with an operator and a tenant, for the tests of operators' pages.
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::page::hostile::forged;
@@ -11,7 +11,7 @@ use rpcgate_store::{Project, Role, TenantChange, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// An operator with a tenant to look after.
+/// An operator and a tenant.
 pub(super) struct OperatorFixture {
     pub(super) site: Site,
     pub(super) operator: Visitor,
@@ -23,7 +23,7 @@ pub(super) struct OperatorFixture {
 }
 
 impl OperatorFixture {
-    /// A fixture whose tenant and project have this name.
+    /// Makes a fixture whose tenant and project have this name.
     pub(super) async fn named(name: &str) -> Self {
         let site = Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await;
         let (operator, owner) = (site.operator().await, site.member(Role::Owner).await);
@@ -46,14 +46,14 @@ impl OperatorFixture {
         get(&self.site, path, &self.own).await
     }
 
-    /// Sends a form as the operator. What is written at one moment has no order.
+    /// Sends a form as the operator, then advances the clock, because rows of the same time have no order.
     pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Page {
         let page = post(&self.site, path, &self.own, fields).await;
         self.site.clock.advance(Duration::from_millis(1));
         page
     }
 
-    /// Calls of the tenant, which cost so many units together.
+    /// Records calls of the tenant, which cost `cu` units in total.
     pub(super) async fn calls(&self, calls: u32, cu: u32) {
         let line = SampleLine { calls, cu, ..item("a") };
         let record = SampleRecord {
@@ -65,7 +65,7 @@ impl OperatorFixture {
         self.site.app.usage.ship(&SampleShipper::new(self.tenant.0).pack(&[record])).await.unwrap();
     }
 
-    /// The identifier of what the tenant's owner has made by the API.
+    /// Creates an object as the tenant's owner over the API and returns its identifier.
     pub(super) async fn made(&self, path: &str, body: Value) -> String {
         let path = format!("/api/v1{path}");
         let answer =
@@ -75,17 +75,16 @@ impl OperatorFixture {
         answer.body["id"].as_str().unwrap().to_owned()
     }
 
-    /// A ticket of the tenant.
     pub(super) async fn ticket(&self, subject: &str, text: &str) -> String {
         self.made("/support/tickets", json!({"category": "problem", "subject": subject, "text": text})).await
     }
 
-    /// A request of the tenant for the premium plan.
+    /// Requests the premium plan for the tenant.
     pub(super) async fn request(&self, reason: &str) -> String {
         self.made("/limit-requests", json!({"requested_tier": "premium", "reason": reason})).await
     }
 
-    /// Checks that a page is for operators alone.
+    /// Checks that only operators can open a page.
     pub(super) async fn assert_operators(&self, path: &str) {
         let shown = self.get(path).await;
         assert_eq!(shown.status, StatusCode::OK, "{path}: {}", shown.text);
@@ -98,7 +97,7 @@ impl OperatorFixture {
         assert!(status == StatusCode::SEE_OTHER && place.contains("login"), "{path}: {status} {place}");
     }
 
-    /// Checks that a form is taken from operators alone, and only with its token.
+    /// Checks that a form is accepted only from operators, and only with its token.
     pub(super) async fn assert_guarded(&self, path: &str) {
         let bare = forged(&self.site, path, &self.own, &[]).await;
         assert_eq!(bare.status, StatusCode::FORBIDDEN, "{path} without a token: {}", bare.text);

@@ -30,10 +30,9 @@ const LABELS: Labels = &[
     ("reason", "the reason"),
 ];
 
-/// The field of a question that says what had been credited when it was asked.
+/// The field with the credited amount at the time of the question.
 const CREDITED: &str = "credited";
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/invoices/{number}", get(show))
@@ -56,16 +55,16 @@ struct SettledSheetPage {
     reason: String,
 }
 
-/// What an operator does with an invoice.
+/// An operator's action on an invoice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Settlement {
     Paid,
     Void,
-    /// A credit note of so many cents.
+    /// A credit note, in cents.
     Credit(u64),
 }
 
-/// Cents as people write dollars: `1,204.50`.
+/// Reads dollars as cents: `1,204.50`.
 fn cents_of(text: &str) -> Option<u64> {
     let plain: String = text.chars().filter(|c| !matches!(c, ',' | ' ' | '\u{a0}' | '$')).collect();
     let (whole, rest) = plain.split_once('.').unwrap_or((&plain, ""));
@@ -99,7 +98,7 @@ impl Settlement {
         }
     }
 
-    /// The page that asks.
+    /// Makes the confirmation question.
     fn question(self, page: &PageContext, invoice: &Invoice, fields: &FieldList) -> ConfirmQuestion {
         let (number, due) = (invoice.number, dollars(invoice.due_cents()));
         let (path, customer) = (format!("operator/invoices/{number}"), &invoice.customer);
@@ -206,7 +205,7 @@ async fn refused(
     rejected(error, LABELS, |problems| SettledSheetPage { problems, ..shown })
 }
 
-/// Asks before something that cannot be undone. Nothing is changed.
+/// Asks for confirmation; changes nothing.
 async fn ask(
     State(app): State<Arc<AppState>>,
     OperatorPage(page): OperatorPage,

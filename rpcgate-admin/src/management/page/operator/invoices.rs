@@ -23,16 +23,14 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("tenant", "the tenant")];
 
-/// Invoices of a page.
+/// The invoices on a page.
 const SHOWN: u64 = 50;
 
-/// Payments that fit nothing of a page. The API lists more.
+/// The maximum number of unmatched payments on a page. The API lists more.
 const SHOWN_PAYMENTS: usize = 20;
 
-/// The list, below the root.
 const LIST: &str = "operator/invoices";
 
-/// The page of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/operator/invoices", get(list))
 }
@@ -46,7 +44,7 @@ struct AllInvoicesPage {
     tenant: String,
     rows: Vec<InvoiceRow>,
     links: PageLinks,
-    /// The newest payments that fit nothing.
+    /// The newest payments that match no invoice.
     payments: Vec<UnmatchedPayment>,
 }
 
@@ -56,7 +54,6 @@ impl AllInvoicesPage {
     }
 }
 
-/// An invoice of a list.
 pub(super) struct InvoiceRow {
     pub(super) invoice: Invoice,
     pub(super) badge: (&'static str, String),
@@ -64,7 +61,6 @@ pub(super) struct InvoiceRow {
 }
 
 impl InvoiceRow {
-    /// The row of an invoice at `now`.
     pub(super) fn of(invoice: Invoice, now: Time) -> Self {
         let state = InvoiceState::of(&invoice, now);
         InvoiceRow {
@@ -75,7 +71,7 @@ impl InvoiceRow {
     }
 }
 
-/// The state of a filter; none for all.
+/// Returns the state of a filter; `None` for all.
 fn state_of(name: &str) -> Option<InvoiceState> {
     match name {
         "open" => Some(InvoiceState::Open),
@@ -110,7 +106,7 @@ async fn list(
     let found = async {
         let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
         let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
-        // What waits is there with the oldest first, and the others with the newest first.
+        // Waiting invoices are listed oldest first, others newest first.
         let is_waiting = state == Some(InvoiceState::Overdue) && tenant.is_none();
         let found = if is_waiting {
             invoices::overdue(&app, place(cursor::AFTER)?, SHOWN).await?

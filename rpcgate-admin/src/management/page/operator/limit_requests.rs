@@ -1,4 +1,4 @@
-//! Requests of tenants for another plan.
+//! The tenants' requests for other plans.
 
 use super::names::NamesOfAll;
 use super::what_if::{MoveView, unanswered};
@@ -28,20 +28,18 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("note", "the note"), ("status", "the decision")];
 
-/// Requests of a page.
+/// The requests on a page.
 const SHOWN: u64 = 50;
 
-/// The list, below the root.
 const LIST: &str = "operator/limit-requests";
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/limit-requests", get(list))
         .route("/operator/limit-requests/{id}", get(show).post(review))
 }
 
-/// The state of a request: the tone and the word of its badge.
+/// Returns the tone and the text of a request's badge.
 const fn status_badge(status: RequestStatus) -> (&'static str, &'static str) {
     match status {
         RequestStatus::Pending => ("info", "Pending"),
@@ -54,7 +52,7 @@ const fn status_badge(status: RequestStatus) -> (&'static str, &'static str) {
 #[template(path = "operator_limit_requests.html")]
 struct LimitRequestsPage {
     frame: Frame,
-    /// The chosen status: its name, or `all`.
+    /// The name of the selected status, or `all`.
     status: String,
     rows: Vec<LimitRequestRow>,
     links: PageLinks,
@@ -66,7 +64,6 @@ impl LimitRequestsPage {
     }
 }
 
-/// A request of the list.
 struct LimitRequestRow {
     request: LimitRequest,
     tenant: String,
@@ -82,7 +79,7 @@ async fn list(
 ) -> PageResult {
     let status = query.given("status").unwrap_or(RequestStatus::Pending.name());
     let known = RequestStatus::ALL.into_iter().find(|known| known.name() == status);
-    // What waits is there with the oldest first, and what is done with the newest first.
+    // Waiting requests are listed oldest first, decided ones newest first.
     let is_waiting = known == Some(RequestStatus::Pending);
     let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
     let requests = if is_waiting {
@@ -135,15 +132,14 @@ struct LimitRequestPage {
     note: String,
 }
 
-/// What the requested plan would have meant in the last 30 days.
+/// The effect that the requested plan would have had in the last 30 days.
 enum MoveAnswer {
-    /// This.
     Known(MoveView),
-    /// It cannot be said at the moment, for this reason.
+    /// The effect cannot be computed at the moment, for this reason.
     Unknown(&'static str),
-    /// The tenant would stay on its plan, which is as large.
+    /// The tenant would stay on its plan, which is at least as large.
     Stays,
-    /// Nobody asks any more: it is decided, or the tenant is deleted.
+    /// The request is decided, or the tenant is deleted.
     Settled,
 }
 
@@ -153,21 +149,20 @@ impl LimitRequestPage {
     }
 }
 
-/// A figure that the requested plan has otherwise.
+/// A figure that differs in the requested plan.
 struct FigureChange {
     label: &'static str,
     before: String,
     after: String,
 }
 
-/// The figures that differ.
 fn changes(from: Option<&ListedPlan>, to: Option<&ListedPlan>) -> Vec<FigureChange> {
     let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
     let all = FIGURES.map(|(label, value)| FigureChange { label, before: value(from), after: value(to) });
     all.into_iter().filter(|one| one.before != one.after).collect()
 }
 
-/// What the requested plan would have meant. A request can be decided without it.
+/// Computes the effect of the requested plan. A request can be decided without it.
 async fn move_answer(
     app: &AppState,
     page: &PageContext,
@@ -177,13 +172,13 @@ async fn move_answer(
     let Some(tenant) = tenant.filter(|_| request.status == RequestStatus::Pending) else {
         return Ok(MoveAnswer::Settled);
     };
-    // As an approval does it: a tenant that has a larger plan by now keeps it.
+    // As in an approval: a tenant that has a larger plan in the meantime keeps it.
     if request.custom_plan.is_none() && tenant.tier >= request.requested_tier {
         return Ok(MoveAnswer::Stays);
     }
     match moved(app, &page.actor, tenant.id, request.plan()).await {
         Ok(answer) => Ok(MoveAnswer::Known(MoveView::of(&answer))),
-        // A plan of an operator's own that was deleted.
+        // A custom plan that was deleted.
         Err(ActionError::NotFound(_)) => {
             Ok(MoveAnswer::Unknown("The requested plan does not exist any more."))
         }
@@ -249,7 +244,7 @@ async fn review(
             "rejected" => (Verdict::Rejected, Done::RequestRejected),
             _ => return Err(ActionError::field("status", "approve or reject the request")),
         };
-        // Of one that is decided, the action says so: a note would not help.
+        // For a decided request, the action reports the error; a note would not help.
         let is_pending = limit_requests::get(&app, id).await?.status == RequestStatus::Pending;
         if verdict == Verdict::Rejected && is_pending && fields.given("note").is_none() {
             return Err(ActionError::field("note", "say why, so that the tenant knows what to change"));

@@ -27,7 +27,6 @@ use crate::management::app_state::AppState;
 use axum::Router;
 use std::sync::Arc;
 
-/// The pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .merge(audit::routes())

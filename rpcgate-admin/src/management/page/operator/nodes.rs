@@ -25,12 +25,11 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("confirm", "the name")];
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/operator/nodes", get(list)).route("/operator/nodes/drain", get(ask).post(drain))
 }
 
-/// Nodes that the page lists at most.
+/// The maximum number of nodes on the page.
 const MAX_SHOWN: usize = 500;
 
 #[derive(Template)]
@@ -47,12 +46,11 @@ struct NodesPage {
     served: usize,
     chains: usize,
     calls: String,
-    /// Tries that failed through nodes.
+    /// Failed attempts on nodes.
     faults: u64,
     left_out: usize,
 }
 
-/// The nodes of a chain.
 struct NodeGroup {
     chain: &'static str,
     summary: String,
@@ -67,15 +65,15 @@ struct NodeRow {
     /// The beginning of the gateway's identifier.
     gateway: String,
     latency: String,
-    /// What it has got this month of what it may get, and what else limits it.
+    /// The calls of this month with their limit, and the other limits of the node.
     month: String,
     allowance: String,
-    /// The words of the link to its drain, and where that leads, below the root.
+    /// The label of the link to the drain, and its address below the root.
     drain: &'static str,
     link: String,
 }
 
-/// What needs somebody.
+/// A problem that needs attention.
 struct NodeProblem {
     tone: &'static str,
     chain: &'static str,
@@ -83,7 +81,7 @@ struct NodeProblem {
     text: String,
 }
 
-/// The state of a node for people: tone and word.
+/// Returns the tone and the word for the state of a node.
 pub(super) fn standing(state: &NodeState) -> (&'static str, &'static str) {
     match state.standing.as_str() {
         "well" => ("ok", "Healthy"),
@@ -100,7 +98,7 @@ pub(super) fn standing(state: &NodeState) -> (&'static str, &'static str) {
     }
 }
 
-/// The calls of this month, of those that the node may get.
+/// Formats the calls of this month, with the node's monthly limit.
 fn month(state: &NodeState) -> String {
     let Some(calls) = state.month_calls else { return "–".to_owned() };
     let calls = grouped(calls.into());
@@ -110,7 +108,7 @@ fn month(state: &NodeState) -> String {
     }
 }
 
-/// How many calls a second a node gets, and what those of this month cost.
+/// Formats the node's rate limit and the cost of this month's calls.
 fn allowance(state: &NodeState) -> String {
     let rate = state.rate_limit.map(|rate| format!("{} a second", grouped(rate.into())));
     let price = state.price_per_million.map(NodePrice);
@@ -141,13 +139,13 @@ impl NodeRow {
         self.tone == "ok"
     }
 
-    /// Whether somebody has to look after it: a node that was drained is out of use on purpose.
+    /// Reports whether the node needs attention. A drained node does not: it is out of use on purpose.
     fn is_problem(&self) -> bool {
         !self.is_healthy() && self.state.standing != nodes::DRAINED
     }
 }
 
-/// The line of a chain above its nodes.
+/// Makes the line of a chain above its nodes.
 fn summary(chain: &OperatedChain, nodes: &[NodeRow]) -> String {
     let head = nodes.iter().filter_map(|node| node.state.height).max();
     let head =
@@ -180,7 +178,7 @@ async fn list(
     let (nodes, left_out) = (rows.len(), rows.len().saturating_sub(MAX_SHOWN));
     let healthy = rows.iter().filter(|row| row.is_healthy()).count();
     let faults = rows.iter().map(|row| row.state.faults).fold(0, u64::saturating_add);
-    // The whole of a long list would make a page that nobody reads: those with problems stay.
+    // A complete long list would be unreadable, so nodes with problems come first.
     rows.sort_by_key(NodeRow::is_healthy);
     rows.truncate(MAX_SHOWN);
     let only_problems = fields.one("show") == "problems";
@@ -277,7 +275,7 @@ async fn drain(
     fields: FieldList,
 ) -> PageResult {
     let (found, question) = question(&app, &page, (fields.one("chain"), fields.one("node"))).await?;
-    // The form says what it was about: somebody else may have drained the node meanwhile.
+    // The form carries the intended state: another operator may have drained the node meanwhile.
     let drained = fields.one("to") == "drained";
     let done = async {
         if drained && !found.is_drained && found.is_last {

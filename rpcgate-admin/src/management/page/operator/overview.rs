@@ -1,4 +1,4 @@
-//! The first page of operators: is all well?
+//! The first page of operators: the health of the service.
 
 use super::names::NamesOfAll;
 use super::nodes;
@@ -23,10 +23,9 @@ use rpcgate_core::usage::Metrics;
 use rpcgate_store::NodeState;
 use std::sync::Arc;
 
-/// Nodes with problems that are shown, at most.
+/// The maximum number of nodes with problems on the page.
 const MAX_UNWELL: usize = 20;
 
-/// The page of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/operator", get(show))
 }
@@ -36,7 +35,7 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
 struct ServicePage {
     frame: Frame,
     has_factor: bool,
-    /// Whether operators need a second factor to change anything.
+    /// True if operators need a second factor for changes.
     needs_factor: bool,
     alerts: Vec<ServiceAlert>,
     served: Option<ServedView>,
@@ -47,7 +46,6 @@ struct ServicePage {
     work: Vec<WaitingRow>,
 }
 
-/// What needs somebody now.
 struct ServiceAlert {
     tone: &'static str,
     icon: &'static str,
@@ -56,7 +54,7 @@ struct ServiceAlert {
     path: &'static str,
 }
 
-/// What the gateways served.
+/// The calls that the gateways served.
 struct ServedView {
     requests: String,
     chart: Plot,
@@ -74,7 +72,7 @@ struct UnwellNode {
     label: &'static str,
 }
 
-/// Something that waits.
+/// A waiting item.
 struct WaitingRow {
     icon: &'static str,
     path: String,
@@ -109,7 +107,7 @@ impl UnwellNode {
     }
 }
 
-/// What needs somebody now, the worst first: at most three.
+/// Returns at most three alerts, the most severe first.
 fn alerts(found: &ServiceOverview) -> Vec<ServiceAlert> {
     let mut alerts = Vec::new();
     if found.gateways == 0 {
@@ -152,7 +150,7 @@ fn alerts(found: &ServiceOverview) -> Vec<ServiceAlert> {
     alerts
 }
 
-/// What waits, the oldest first.
+/// Returns the waiting items, the oldest first.
 async fn work(app: &AppState, found: &ServiceOverview) -> Result<Vec<WaitingRow>, ActionError> {
     let of_requests = found.limit_requests.iter().map(|one| one.tenant);
     let tenants = of_requests.chain(found.tickets.iter().map(|ticket| ticket.tenant));

@@ -1,4 +1,4 @@
-//! The plans: the four and those of operators' own, and what if they were others.
+//! The four plans and the custom plans, and the what-if questions about them.
 
 use super::contracts::moment;
 use super::figures::{self, FigureField, LABELS};
@@ -33,7 +33,6 @@ use rpcgate_store::{
 };
 use std::sync::Arc;
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/plans", get(list).post(create))
@@ -56,12 +55,11 @@ struct PlansPage {
     visibility: String,
 }
 
-/// A plan of the list.
 struct PlanRow {
     name: String,
-    /// The last part of its address.
+    /// The last segment of its address.
     key: String,
-    /// The plan below one of an operator's own.
+    /// The base plan of a custom plan.
     base: Option<&'static str>,
     windows: String,
     price: String,
@@ -147,7 +145,6 @@ enum Named {
 }
 
 impl Named {
-    /// The plan, and its version.
     async fn find(app: &AppState, key: &str) -> Result<(Self, FormVersion), ActionError> {
         if let Ok(tier) = key.parse() {
             let version = FormVersion::current(app, Versioned::Plan(tier, app.now())).await?;
@@ -165,7 +162,7 @@ impl Named {
         }
     }
 
-    /// The figures that it has now, as the form shows them.
+    /// Returns the current figures, as the form shows them.
     async fn figures(&self, app: &AppState) -> Result<Figures, ActionError> {
         match self {
             Named::Tier(tier) => Ok(figures::of_plan(&plans::get(app, tier.name()).await?)),
@@ -174,7 +171,7 @@ impl Named {
     }
 }
 
-/// A change that takes effect later.
+/// A scheduled change.
 struct LaterRow {
     id: ScheduledChangeId,
     from: Time,
@@ -189,21 +186,21 @@ struct PlanPage {
     version: FormVersion,
     title: String,
     key: String,
-    /// The base of a plan of an operator's own.
+    /// The base plan of a custom plan.
     base: Option<&'static str>,
     tenants: u64,
     own_name: String,
     visibility: String,
     visibilities: Vec<Choice>,
     fields: Vec<FigureField>,
-    /// When the change takes effect, as it was typed.
+    /// The start of the change, as it was typed.
     from: String,
-    /// Changes of one of the four that take effect later.
+    /// The scheduled changes of one of the four plans.
     scheduled: Vec<LaterRow>,
     answer: Option<AnswerView>,
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     unanswered: Option<&'static str>,
-    /// Whether those who would have paid more are to be told.
+    /// True to notify the tenants that would have paid more.
     notify: bool,
 }
 
@@ -273,7 +270,7 @@ async fn show(
     Ok(ok(&plan_page(&app, &page, (&named, version), None).await?))
 }
 
-/// What a plan has now, beside what was sent.
+/// Pairs the current values of a plan with the submitted ones.
 fn beside(now: PlanPage, sent: &PlanPage) -> Vec<(&'static str, String, String)> {
     let figures = now.fields.into_iter().zip(&sent.fields);
     let mut values: Vec<_> =
@@ -289,7 +286,7 @@ fn beside(now: PlanPage, sent: &PlanPage) -> Vec<(&'static str, String, String)>
     values
 }
 
-/// What the form asks: the figures for the question and for the action, and how many differ.
+/// Reads the form: the figures for the question and for the action, and the number of changes.
 async fn asked(app: &AppState, named: &Named, fields: &FieldList) -> Result<(Figures, usize), ActionError> {
     let (typed, present) = (figures::typed(fields)?, named.figures(app).await?);
     match named {
@@ -342,7 +339,7 @@ async fn ask_or_save(
             return Ok(Asked::Answered(AnswerView::of(changes, &answer)));
         }
         let from = moment(&fields, "from")?;
-        // Whom it concerns is known only before it is saved.
+        // The affected tenants are known only before the change is saved.
         let notice = match fields.has("notify") {
             true => {
                 let notice = price_notices::prepare(&app, &page.actor, &question).await?;

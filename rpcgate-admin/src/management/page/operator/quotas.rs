@@ -15,7 +15,6 @@ use rpcgate_config::QuotaChange;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use std::sync::Arc;
 
-/// The address of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/operator/tenants/{id}/projects/{project}/quota", post(put))
 }

@@ -1,4 +1,4 @@
-//! A tenant: who it is, what it uses, and what it asks for.
+//! A tenant: its data, its usage, and its open requests.
 
 use super::invoices::InvoiceRow;
 use super::names::NamesOfAll;
@@ -47,7 +47,6 @@ const LABELS: Labels = &[
     ("rps_limit", "the requests a second"),
 ];
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/tenants/{id}", get(show))
@@ -78,7 +77,6 @@ struct TenantPage {
     changes: Vec<ChangeRow>,
 }
 
-/// A member.
 struct MemberRow {
     account: Account,
     badges: Vec<AccountBadge>,
@@ -95,13 +93,13 @@ struct QuotaRow {
     per_day: String,
     per_month: String,
     rps: String,
-    /// Whether an operator has set it.
+    /// True if an operator has set it.
     is_set: bool,
-    /// Whether what was typed for it was refused.
+    /// True if the submitted quota was refused.
     is_wrong: bool,
 }
 
-/// What the tenant asks for.
+/// An open request of the tenant.
 struct PendingRequest {
     request: LimitRequest,
     plan: String,
@@ -109,7 +107,7 @@ struct PendingRequest {
     reason: Vec<Vec<String>>,
 }
 
-/// An entry of the audit.
+/// An entry of the audit log.
 struct ChangeRow {
     at: Time,
     who: String,
@@ -137,7 +135,7 @@ impl QuotaRow {
     }
 }
 
-/// The Compute Units of each day by project.
+/// Charts the Compute Units of each day by project.
 fn chart(found: &TenantProfile) -> Option<Plot> {
     let days = found.days.as_ref()?;
     let name = |cell: &Option<Cell>| match cell {
@@ -214,7 +212,7 @@ async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result
     })
 }
 
-/// Shows the tenant again, with what was wrong with the quota of a project, as it was typed.
+/// Shows the tenant again with the error in a project's quota and the submitted value.
 pub(super) async fn refused_quota(
     app: &AppState,
     page: &PageContext,
@@ -247,7 +245,7 @@ pub(super) async fn refused_quota(
     })
 }
 
-/// Shows the tenant again, with what was wrong with the choice of its plan.
+/// Shows the tenant again with the error in the choice of its plan.
 async fn refused(
     app: &AppState,
     page: &PageContext,

@@ -1,4 +1,4 @@
-//! Suspending, reactivating and deleting a tenant: pages that ask with real numbers.
+//! Suspending, reactivating and deleting a tenant, after a question with current figures.
 
 use crate::management::action::actor::Actor;
 use crate::management::action::operator::tenant_profile::{TenantProfile, profile};
@@ -26,7 +26,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("confirm", "the name")];
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/tenants/{id}/suspend", get(ask_suspend).post(suspend))
@@ -34,12 +33,12 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
         .route("/operator/tenants/{id}/delete", get(ask_delete).post(delete))
 }
 
-/// `1 member`, `1,204 keys`.
+/// For example `1 member`, `1,204 keys`.
 fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count.into()), if count == 1 { one } else { many })
 }
 
-/// A tenant, and what is known of it unless its use cannot be read at the moment: it is suspended all the same.
+/// Reads a tenant, and its profile unless its usage cannot be read at the moment: the tenant can be suspended anyway.
 async fn asked_about(app: &AppState, id: TenantId) -> Result<(Tenant, Option<TenantProfile>), ActionError> {
     let tenant = tenants::get(app, id).await?;
     Ok((tenant, if_readable(profile(app, id).await)?))
@@ -73,7 +72,7 @@ fn question(
     asked.warning(in_use)
 }
 
-/// The question, the tenant, and whether its name is to be typed, since it is in use or may be.
+/// Returns the question, the tenant, and whether its name must be typed because the tenant is or may be in use.
 async fn suspension(
     app: &AppState,
     page: &PageContext,
@@ -130,7 +129,7 @@ async fn suspend(
     }
 }
 
-/// The question whether to serve a tenant again, and the version of the tenant.
+/// Returns the question whether to reactivate a tenant, and the version of the tenant.
 async fn reactivation(
     app: &AppState,
     page: &PageContext,

@@ -24,13 +24,12 @@ use std::sync::Arc;
 const LABELS: Labels =
     &[("name", "the name, address or identifier"), ("plan", "the plan"), ("state", "the state")];
 
-/// Tenants of a page.
+/// The tenants on a page.
 const SHOWN: u64 = 50;
 
-/// Characters of what is searched for: as many as an address may have.
+/// The maximum number of characters of a search: the maximum length of an e-mail address.
 const MAX_SEARCHED: usize = 254;
 
-/// The page of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/operator/tenants", get(list))
 }
@@ -46,24 +45,22 @@ struct TenantsPage {
     name: String,
     plan: String,
     state: String,
-    /// Whether a filter is set.
     is_filtered: bool,
     links: PageLinks,
 }
 
-/// A tenant of the list.
 struct TenantRow {
     tenant: Tenant,
     plan: String,
     state: &'static str,
 }
 
-/// The state of a tenant: the tone and the word of its badge.
+/// Returns the tone and the text of a tenant's badge.
 pub(super) const fn state_badge(tenant: &Tenant) -> (&'static str, &'static str) {
     if tenant.suspended { ("bad", "Suspended") } else { ("ok", "Active") }
 }
 
-/// A plan in a form: the name of one of the four, or the identifier of another.
+/// Returns the form value of a plan: the name of one of the four, or the identifier of a custom plan.
 pub(super) fn plan_value(plan: &ListedPlan) -> String {
     plan.of.custom.map_or_else(|| plan.of.tier.name().to_owned(), |id| id.to_string())
 }

@@ -16,7 +16,7 @@ use rpcgate_store::{
 };
 use std::time::Duration;
 
-/// A name that must be escaped wherever it is shown.
+/// A name that must be escaped on every page.
 const NASTY: &str = "<script>alert(1)</script>";
 
 /// A site with eth, the cookie of an operator, and a tenant on the standard plan with 150 units of `eth_getLogs`.
@@ -396,7 +396,7 @@ async fn the_cache_of_a_chain_is_emptied_after_a_question() {
 #[tokio::test]
 async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
     let (site, operator) = busy_site().await;
-    // What a client is refused is no fault of a node.
+    // A client's refused call is not a node's fault.
     let refused = SampleLine { calls: 5, cu: 0, status: 429, outcome: Outcome::Refused, ..item("eth_call") };
     let record = SampleRecord { chain: "eth", ..deed(110, NOON, vec![refused]) };
     site.app.usage.ship(&SampleShipper::new(2).pack(&[record])).await.unwrap();
@@ -431,7 +431,7 @@ async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
         "Healthy",
         "Behind",
         "height 26,452,218, 9 calls in 24 hours<",
-        // Of one node, and of both.
+        // The faults of one node, and of both together.
         "<td class=\"num p2\">617</td>",
         "<dt>Faults</dt><dd class=\"big\">1,234</dd>",
         "<td class=\"num p2\">4,000,000 of 30,000,000 <small>50 a second, cost 10.00</small></td>",

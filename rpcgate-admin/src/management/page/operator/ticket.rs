@@ -1,4 +1,4 @@
-//! A ticket of any tenant: what was written, and the answer.
+//! A ticket of any tenant: its conversation, and the form for an answer.
 
 use super::names::NamesOfAll;
 use super::tickets::status_badge;
@@ -29,10 +29,9 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("text", "the text"), ("status", "the status"), ("file", "the file")];
 
-/// Comments that are shown. A ticket can have fewer.
+/// The maximum number of comments shown. A ticket cannot have as many.
 const MAX_COMMENTS: u64 = 1_000;
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/tickets/{id}", get(show))
@@ -45,7 +44,7 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
 /// A text or a file of the conversation.
 struct NotedItem {
     item: ThreadItem,
-    /// Whether only operators see it.
+    /// True for a note that only operators see.
     is_internal: bool,
 }
 
@@ -64,7 +63,7 @@ struct OperatorTicketPage {
     max_files: u64,
     statuses: Vec<Choice>,
     status: String,
-    /// What was written and not taken.
+    /// The submitted text that was refused.
     text: String,
     is_internal: bool,
 }
@@ -75,7 +74,7 @@ impl OperatorTicketPage {
     }
 }
 
-/// What was written and attached, the oldest first, and the number of files.
+/// Returns the texts and files, the oldest first, and the number of files.
 async fn conversation(
     app: &AppState,
     ticket: &SupportTicket,
@@ -150,7 +149,7 @@ async fn refused(
     rejected(error, LABELS, |problems| OperatorTicketPage { problems, ..shown })
 }
 
-/// The status that a form has chosen.
+/// Reads the selected status.
 fn status_of(fields: &FieldList) -> Result<TicketStatus, ActionError> {
     let chosen = TicketStatus::ALL.into_iter().find(|status| status.name() == fields.one("status"));
     chosen.ok_or_else(|| ActionError::field("status", "choose a status of the list"))
@@ -172,7 +171,7 @@ async fn answer(
 ) -> PageResult {
     let answered = async {
         let internal = fields.has("internal");
-        // A note changes no status, whatever the form has chosen for an answer.
+        // A note never changes the status; the form's status applies only to answers.
         let status = if internal { None } else { Some(status_of(&fields)?) };
         let answer = TicketAnswer { text: fields.one("text").to_owned(), internal, status };
         tickets::answer(&app, &page.actor, id, answer).await?;
@@ -213,7 +212,7 @@ async fn attach(
     };
     match attached.await {
         Ok(()) => Ok(page.done(&format!("operator/tickets/{id}"), Done::FileAttached)),
-        // A form of another site gets no page of ours with the ticket in it.
+        // A forged form must not get a page with the ticket.
         Err(error @ ActionError::Forbidden(_)) => Err(error),
         Err(error) => refused(&app, &page, id, &FieldList::default(), error).await,
     }

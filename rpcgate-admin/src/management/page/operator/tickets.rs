@@ -23,18 +23,16 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("tenant", "the tenant"), ("category", "the category"), ("status", "the status")];
 
-/// Tickets of a page.
+/// The tickets on a page.
 const SHOWN: u64 = 50;
 
-/// The list, below the root.
 const LIST: &str = "operator/tickets";
 
-/// The page of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/operator/tickets", get(list))
 }
 
-/// The state of a ticket as operators see it: the tone and the words of its badge.
+/// Returns the tone and the text of a ticket's badge, as operators see it.
 pub(super) const fn status_badge(status: TicketStatus) -> (&'static str, &'static str) {
     match status {
         TicketStatus::Open => ("warn", "Waiting for us"),
@@ -48,7 +46,7 @@ pub(super) const fn status_badge(status: TicketStatus) -> (&'static str, &'stati
 struct WaitingTicketsPage {
     frame: Frame,
     problems: Problems,
-    /// The chosen status: its name, or `all`.
+    /// The name of the selected status, or `all`.
     status: String,
     category: String,
     categories: Vec<Choice>,
@@ -63,7 +61,6 @@ impl WaitingTicketsPage {
     }
 }
 
-/// A ticket of the list.
 struct TicketRow {
     ticket: SupportTicket,
     tenant: String,
@@ -101,7 +98,7 @@ async fn list(
             known.ok_or_else(|| ActionError::field("category", "choose a category of the list"))
         });
         let category = category.transpose()?;
-        // What waits is there with the oldest first, and what is done with the newest first.
+        // Waiting tickets are listed oldest first, closed ones newest first.
         let is_waiting = status == Some(TicketStatus::Open) && tenant.is_none() && category.is_none();
         let tickets = if is_waiting {
             tickets::waiting(&app, cursor::read(query.one(cursor::AFTER))?, SHOWN).await?

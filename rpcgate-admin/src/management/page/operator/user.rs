@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("reason", "the reason")];
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/users/{id}", get(show))
@@ -35,10 +34,10 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
         .route("/operator/users/{id}/enable", post(enable))
 }
 
-/// What is unusual about a user: the tone and the words of a badge.
+/// A note about an unusual account: the tone and the text of a badge.
 pub(super) type AccountBadge = (&'static str, String);
 
-/// The badges of a user; none if all is as usual.
+/// Returns the badges of a user; empty for an ordinary account.
 pub(super) fn account_badges(account: &Account) -> Vec<AccountBadge> {
     let mut badges = Vec::new();
     if account.disabled_at.is_some() {
@@ -61,7 +60,7 @@ struct AccountPage {
     account: Account,
     tenant: Option<String>,
     badges: Vec<AccountBadge>,
-    /// Whether it is the reader.
+    /// True for the reader's own account.
     is_own: bool,
     reason: String,
 }
@@ -72,7 +71,7 @@ impl AccountPage {
     }
 }
 
-/// The name, or the address of those who gave none.
+/// Returns the name; the e-mail address if the name is empty.
 fn shown_name(account: &Account) -> &str {
     if account.user.name.trim().is_empty() { &account.user.email } else { &account.user.name }
 }
@@ -165,7 +164,7 @@ async fn reset(
     }
 }
 
-/// Asks before the second factors are removed, with the reason that was given.
+/// Asks for confirmation before the second factors are removed, with the submitted reason.
 async fn ask_factors(
     State(app): State<Arc<AppState>>,
     OperatorPage(page): OperatorPage,

@@ -1,4 +1,4 @@
-//! The users of all tenants, and operators.
+//! The users of all tenants, and the operators.
 
 use super::names::NamesOfAll;
 use super::user::{AccountBadge, account_badges};
@@ -23,10 +23,9 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("email", "the e-mail address"), ("tenant", "the tenant")];
 
-/// Users of a page.
+/// The users on a page.
 const SHOWN: u64 = 50;
 
-/// The page of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/operator/users", get(list))
 }
@@ -39,12 +38,10 @@ struct AccountsPage {
     rows: Vec<AccountRow>,
     email: String,
     tenant: String,
-    /// Whether a filter is set.
     is_filtered: bool,
     links: PageLinks,
 }
 
-/// A user of the list.
 struct AccountRow {
     account: Account,
     tenant: Option<String>,

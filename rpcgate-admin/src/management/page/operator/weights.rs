@@ -1,4 +1,4 @@
-//! The weights of methods: what a call costs, and what if it cost something else.
+//! The weights of methods: the cost of a call, and the what-if questions about it.
 
 use super::what_if::{AnswerView, Asked, done, unanswered};
 use crate::management::action::operator::price_notices;
@@ -27,7 +27,6 @@ use std::sync::Arc;
 const LABELS: Labels =
     &[("method", "the method"), ("cu", "the weight"), ("weights", "the weights"), ("notify", "whom to tell")];
 
-/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/weights", get(first))
@@ -46,25 +45,23 @@ struct WeightsPage {
     chains: Vec<(&'static str, String, bool)>,
     heads: Vec<TableHead>,
     rows: Vec<WeightRow>,
-    /// Whether it is known what was called.
+    /// False while usage cannot be read.
     is_use_known: bool,
     set: usize,
-    /// The fields of a method that is not in the list.
+    /// The fields for a method that is not in the list.
     method: String,
     cu: String,
     answer: Option<AnswerView>,
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     unanswered: Option<&'static str>,
-    /// Whether those who would have paid more are to be told.
+    /// True to notify the tenants that would have paid more.
     notify: bool,
 }
 
-/// A method.
 struct WeightRow {
     weight: MethodWeight,
-    /// The name of its field.
     field: String,
-    /// What stands in the field.
+    /// The content of the field.
     value: String,
     /// The address of the page that resets it, below the root.
     reset: String,
@@ -89,7 +86,7 @@ impl WeightRow {
     }
 }
 
-/// The page of a chain, with what was typed.
+/// Makes the page of a chain, with the submitted values.
 async fn page(
     app: &AppState,
     page: &PageContext,
@@ -137,7 +134,7 @@ async fn show(
     Ok(ok(&page(&app, &context, weights::path(&chain)?, None).await?))
 }
 
-/// The weights that differ from those in force.
+/// Returns the weights that differ from those in force.
 fn changed(shown: &WeightsPage, fields: &FieldList) -> Result<Vec<AskedWeight>, ActionError> {
     let mut asked = Vec::new();
     let weight = |method: &str, text: &str| {
@@ -182,7 +179,7 @@ async fn ask_or_save(
             let answer = what_if::ask(&app, &context.actor, &question).await?;
             return Ok(Asked::Answered(AnswerView::of(question.weights.len(), &answer)));
         }
-        // Whom it concerns is known only before it is saved.
+        // The affected tenants are known only before the change is saved.
         let notice = match shown.notify {
             true => Some(price_notices::prepare(&app, &context.actor, &question).await?),
             false => None,
@@ -220,14 +217,14 @@ async fn ask_or_save(
     }
 }
 
-/// The method that a query or a form names.
+/// Looks up the method that a query or a form names.
 async fn named(app: &AppState, chain: &str, method: &str) -> Result<MethodWeight, ActionError> {
     let weights = weights::of_chain(app, chain).await?;
     let found = weights.into_iter().find(|weight| weight.method == method && weight.is_set);
     found.ok_or(ActionError::NotFound("weight"))
 }
 
-/// The question whether to reset the weight of a method, and its version.
+/// Makes the question whether to reset the weight of a method. Returns in addition the version of the weight.
 async fn question(
     app: &AppState,
     context: &PageContext,

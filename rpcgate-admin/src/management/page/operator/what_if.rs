@@ -1,4 +1,4 @@
-//! The answer to a what-if, beside the form that asked.
+//! The view of a what-if answer next to its form.
 
 use crate::management::action::operator::price_notices::ToldTenants;
 use crate::management::action::operator::what_if::{BeforeAfter, PlanMove, TOO_SLOW, WhatIfAnswer};
@@ -7,20 +7,18 @@ use crate::management::page::done::Done;
 use crate::management::page::filters::{day_text, dollars, grouped};
 use rpcgate_core::usage::Amount;
 
-/// An answer as a page shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AnswerView {
-    /// What was asked about, and the days.
+    /// The subject of the question, and the days.
     pub(super) scope: String,
-    /// The sums: what, and how it changes.
+    /// The sums: a label and its change.
     pub(super) sums: Vec<(&'static str, String)>,
     /// The tenants with the largest changes.
     pub(super) rows: Vec<AnswerRow>,
-    /// What is not in the rows.
+    /// A sentence about the tenants that are not in the rows.
     pub(super) rest: String,
 }
 
-/// A tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AnswerRow {
     pub(super) id: String,
@@ -28,15 +26,15 @@ pub(super) struct AnswerRow {
     pub(super) plan: String,
     pub(super) before: String,
     pub(super) after: String,
-    /// Requests that windows refuse.
+    /// The requests that windows refuse.
     pub(super) refused: String,
-    /// Hours in which quotas are used up.
+    /// The hours in which quotas are used up.
     pub(super) quota_hours: String,
     pub(super) change: String,
 }
 
 impl AnswerView {
-    /// The answer to a question that changes so many things.
+    /// Makes the view of the answer to a question with `changes` changes.
     pub(super) fn of(changes: usize, answer: &WhatIfAnswer) -> Self {
         let noun = if changes == 1 { "change" } else { "changes" };
         let (from, total, affected) = (day_text(answer.from), &answer.total, &answer.affected);
@@ -78,15 +76,14 @@ impl AnswerView {
     }
 }
 
-/// What became of a form that asks or saves.
+/// The outcome of a form that asks or saves.
 pub(super) enum Asked {
-    /// The answer.
     Answered(AnswerView),
-    /// It is saved, and some are told of it if that was asked for.
+    /// The change is saved. If requested, the affected tenants were notified.
     Saved(Option<ToldTenants>),
 }
 
-/// What is said after saving: `saved` if nobody had to be told.
+/// Returns the outcome after saving; `saved` if no tenant had to be notified.
 pub(super) fn done(saved: Done, told: Option<ToldTenants>) -> Done {
     match told {
         Some(ToldTenants { left: 1.., .. }) => Done::NotAllTold,
@@ -95,7 +92,7 @@ pub(super) fn done(saved: Done, told: Option<ToldTenants>) -> Done {
     }
 }
 
-/// Why a question has no answer at the moment, and what to do, if that is what is wrong.
+/// Returns the reason why a question has no answer at the moment, with advice, if `error` is such a reason.
 pub(super) fn unanswered(error: &ActionError) -> Option<&'static str> {
     match error {
         ActionError::Unavailable(why) if why == TOO_SLOW => Some(
@@ -113,18 +110,17 @@ pub(super) fn unanswered(error: &ActionError) -> Option<&'static str> {
     }
 }
 
-/// What another plan would have meant for a tenant.
+/// The effect that another plan would have had for a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MoveView {
-    /// The days.
     pub(super) scope: String,
-    /// What, now and then.
+    /// The numbers, now and with the other plan.
     pub(super) rows: Vec<MoveRow>,
-    /// What is not in the rows.
+    /// A sentence about what is not in the rows.
     pub(super) rest: String,
 }
 
-/// A number, now and then.
+/// A number, now and with the other plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MoveRow {
     pub(super) label: &'static str,
@@ -182,12 +178,12 @@ fn rest(answer: &WhatIfAnswer) -> String {
     text
 }
 
-/// `0 → 9`.
+/// For example `0 → 9`.
 fn arrow(change: &BeforeAfter<u64>) -> String {
     format!("{} → {}", grouped(change.before.into()), grouped(change.after.into()))
 }
 
-/// `+1.4 %, to 2,639`.
+/// For example `+1.4 %, to 2,639`.
 fn sum<T: Copy + PartialEq>(change: &BeforeAfter<T>, text: impl Fn(T) -> String) -> String
 where
     BeforeAfter<T>: Relative,
@@ -199,7 +195,7 @@ where
     }
 }
 
-/// Numbers of which a part can be told.
+/// Numbers with a ratio.
 trait Relative {
     fn numbers(&self) -> (u128, u128);
 }
@@ -216,7 +212,7 @@ impl Relative for BeforeAfter<Amount> {
     }
 }
 
-/// The change in percent, rounded to a tenth: `+9.1 %`. A change from nothing has no percentage.
+/// Formats the change in percent, rounded to a tenth: `+9.1 %`. A change from 0 has no percentage.
 fn percent(change: &impl Relative) -> String {
     let (before, after) = change.numbers();
     if before == after {
@@ -234,7 +230,7 @@ fn percent(change: &impl Relative) -> String {
     }
 }
 
-/// An amount to the cent; one below a dollar with all its decimals.
+/// Formats an amount to the cent; below a dollar, with all decimals.
 fn money(amount: Amount) -> String {
     const DOLLAR: u128 = 1_000_000_000_000;
     const CENT: u128 = DOLLAR / 100;

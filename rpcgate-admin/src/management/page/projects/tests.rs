@@ -1,5 +1,5 @@
-//! Tests of projects as a browser sees them, and of what holds for all pages of projects, chains and webhooks: who may
-//! open them, what their forms need, and that stored texts stay texts.
+//! Tests of projects as a browser sees them, and of rules for all pages of projects, chains and webhooks: the roles
+//! that may open them, the fields that their forms need, and the escaping of stored texts.
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::page::tests::{Page, attributes, cookie, get, post, sent};
@@ -17,7 +17,7 @@ use rpcgate_store::{
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Texts that become markup or code where they are not escaped.
+/// Texts that become markup or code if they are not escaped.
 pub(in crate::management::page) const HOSTILE: [&str; 8] = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>",
@@ -29,7 +29,7 @@ pub(in crate::management::page) const HOSTILE: [&str; 8] = [
     "&lt;script&gt;alert(1)",
 ];
 
-/// A text as a page shows it.
+/// Escapes a text as pages do.
 pub(in crate::management::page) fn escaped(text: &str) -> String {
     let mut shown = String::new();
     for letter in text.chars() {
@@ -45,7 +45,7 @@ pub(in crate::management::page) fn escaped(text: &str) -> String {
     shown
 }
 
-/// A tenant with a project that has a key, an endpoint, a subscription and a delivery that has failed.
+/// A tenant with a project that has a key, an endpoint, a subscription and a failed delivery.
 pub(in crate::management::page) struct ProjectFixture {
     pub(in crate::management::page) site: Site,
     pub(in crate::management::page) owner: Visitor,
@@ -63,7 +63,7 @@ impl ProjectFixture {
         ProjectFixture::of("Checkout").await
     }
 
-    /// The same with `text` in everything that has a text.
+    /// Makes a fixture with `text` in everything that has a text.
     pub(in crate::management::page) async fn of(text: &str) -> Self {
         let site = Site::of(
             "[admin]\nauth_per_minute = 1000\n[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n[plans.free]\nprojects = 30\n\
@@ -143,7 +143,7 @@ impl ProjectFixture {
         self.owner.user.tenant.unwrap()
     }
 
-    /// The page at `path`, which must be there.
+    /// Opens the page at `path`, which must exist.
     pub(in crate::management::page) async fn get(&self, path: &str) -> Page {
         let page = get(&self.site, path, &self.cookie).await;
         assert_eq!(page.status, StatusCode::OK, "{path} {}", page.text);
@@ -154,7 +154,7 @@ impl ProjectFixture {
         post(&self.site, path, &self.cookie, fields).await
     }
 
-    /// Calls of the key, `back` hours ago.
+    /// Records calls of the key, `back` hours ago.
     pub(in crate::management::page) async fn call(&self, back: u64, calls: u32) {
         let calls = SampleLine { calls, ..item("eth_blockNumber") };
         let record = SampleRecord {
@@ -190,7 +190,7 @@ impl ProjectFixture {
         ]
     }
 
-    /// The pages of those who may change something.
+    /// The pages that need a permission for changes.
     fn manage(&self) -> Vec<String> {
         let ProjectFixture { project, key, subscription, webhook: Webhook { id: webhook, .. }, .. } = self;
         vec![
@@ -202,7 +202,7 @@ impl ProjectFixture {
         ]
     }
 
-    /// Where forms go.
+    /// The addresses of forms.
     fn forms(&self) -> Vec<String> {
         let ProjectFixture { project, delivery, webhook: Webhook { id: webhook, .. }, .. } = self;
         let mut forms = self.manage();
@@ -221,7 +221,7 @@ impl ProjectFixture {
         forms
     }
 
-    /// What a form of any of these pages could hold.
+    /// The fields of all these forms.
     fn fields(&self) -> Vec<(&'static str, String)> {
         vec![
             ("name", "Changed".into()),
@@ -264,7 +264,7 @@ fn key_of(project: ProjectId, description: &str) -> Key {
     }
 }
 
-/// Checks what holds for every page: it loads nothing foreign, is kept by no cache, its links stay below the root, its
+/// Checks the rules for every page: it loads nothing foreign, no cache stores it, its links stay below the root, its
 /// fields have labels, and each of its forms that posts has a token.
 pub(in crate::management::page) fn expect_sound(page: &Page, path: &str) {
     let text = &page.text;
@@ -339,7 +339,7 @@ async fn forms_of_others_change_nothing() {
             assert_eq!(post(site, &path, refused, &fields).await.status, StatusCode::FORBIDDEN, "{path}");
         }
         assert_eq!(post(site, &path, &operator, &fields).await.status, StatusCode::NOT_FOUND, "{path}");
-        // The project in the form, or that of the address, is another tenant's.
+        // The project in the form or in the address belongs to another tenant.
         if path != "/projects" {
             assert_eq!(post(site, &path, &outsider, &fields).await.status, StatusCode::NOT_FOUND, "{path}");
         }

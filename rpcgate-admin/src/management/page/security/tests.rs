@@ -1,4 +1,4 @@
-//! Tests of the account: factors, sessions, tokens, and the factor that is given again.
+//! Tests of the account: factors, sessions, tokens, and step-up authentication.
 
 use super::*;
 use crate::management::access::RECENT;
@@ -11,13 +11,13 @@ use http::header::CACHE_CONTROL;
 use rpcgate_store::{Audit, Digest, Role, fresh_id};
 use std::time::Duration;
 
-/// The text between `before` and `after`, the first time.
+/// Returns the first text between `before` and `after`.
 fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("no {before} in {text}"));
     rest.split_once(after).unwrap().0
 }
 
-/// A user whose app is added, with its recovery codes. The app's code has not been used since.
+/// Adds an app for a user and returns it with the recovery codes. The app's code has not been used since.
 async fn with_app(site: &Site, own: &str) -> (Authenticator, Vec<String>) {
     let begun = post(site, "/account/security/totp", own, &[]).await;
     assert_eq!(begun.status, StatusCode::OK, "{}", begun.text);
@@ -191,7 +191,6 @@ async fn the_profile_is_changed_and_says_what_is_wrong() {
     }
 }
 
-/// A second session of a user.
 async fn second_session(site: &Site, visitor: &Visitor, agent: &str) -> SessionId {
     let now = site.app.now();
     let session = Session {
@@ -286,7 +285,7 @@ mod with_passkeys {
     use http::header::SET_COOKIE;
     use serde_json::Value;
 
-    /// A browser that is not logged in, with the token of its forms.
+    /// The cookie of a browser that is not logged in.
     const VISITOR: &str = "__Host-rpcgate-visitor=00112233445566778899aabbccddeeff";
 
     async fn site() -> Site {
@@ -297,7 +296,7 @@ mod with_passkeys {
         format!("__Host-{}", cookie(site, visitor))
     }
 
-    /// A ceremony as the script asks for it: its token and its options.
+    /// Starts a ceremony as the script does: returns its token and its options.
     async fn begun(site: &Site, path: &str, own: &str, fields: &[(&str, &str)]) -> (String, Value) {
         let begun = post(site, path, own, fields).await;
         assert_eq!(begun.status, StatusCode::OK, "{}", begun.text);
@@ -382,7 +381,6 @@ mod with_passkeys {
         assert!(get(&site, "/account/security", &own).await.text.contains("You have no second factor"));
     }
 
-    /// Gives a user a password.
     async fn choose_password(site: &Site, visitor: &Visitor, password: &str) {
         let new = site.app.passwords.hash(Typed::from(password).choose().unwrap()).await.unwrap();
         let entry = Audit {

@@ -7,7 +7,7 @@ use rpcgate_store::Role;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The files below a folder with this ending.
+/// Returns the files below a folder with this ending.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -24,7 +24,7 @@ fn crate_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// The paths of all pages to which a form can be sent, as the modules of pages declare them.
+/// Returns the paths of all pages that take a form, as the modules of pages declare them.
 fn form_paths() -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     for file in files(&crate_folder("src/management/page"), "rs") {
@@ -49,7 +49,7 @@ async fn submit(site: &Site, path: &str, cookie: &str, once: &str, fields: &[(&s
     sent(site, path, cookie, fields.iter().copied().chain(own)).await
 }
 
-/// A page that a browser finds at a place to which another page leads.
+/// Opens the page that another page redirects to.
 async fn follow(site: &Site, from: &str, page: &Page, cookie: &str) -> (String, Page) {
     let (status, place) = page.leads_to();
     assert_eq!(status, StatusCode::SEE_OTHER, "{}", page.text);
@@ -108,7 +108,7 @@ async fn each_form_of_a_page_has_a_value_of_its_own() {
     }
 }
 
-/// The path of a form, of objects that do not exist.
+/// Replaces the parameters of a form's path with identifiers of objects that do not exist.
 fn of_no_object(path: &str) -> String {
     let is_config = path.starts_with("/operator/config/");
     let part = |part| match part {
@@ -168,11 +168,10 @@ async fn two_clicks_make_one_thing_and_lead_to_it() {
     assert_eq!(first.leads_to().0, StatusCode::SEE_OTHER, "{}", first.text);
     assert_eq!(first.leads_to(), second.leads_to());
     assert_eq!(projects(&site, &owner).await, 1);
-    // The page is loaded again, an hour later.
     site.clock.advance(std::time::Duration::from_secs(600));
     assert_eq!(click().await.leads_to(), first.leads_to());
     assert_eq!(projects(&site, &owner).await, 1);
-    // Another form, or the same one filled in otherwise, is another submission.
+    // Another form, or the same one with other values, is another submission.
     submit(&site, "/projects", &cookie, "one-1", &fields).await;
     submit(&site, "/projects", &cookie, "one-0", &[("name", "Another")]).await;
     assert_eq!(projects(&site, &owner).await, 3);
@@ -210,7 +209,7 @@ async fn a_new_key_is_shown_once_after_a_redirect_and_only_to_its_maker() {
     let key = site.app.store.keys(tenant, project).await.unwrap().remove(0);
     assert!(shown.text.contains(&key.prefix) && shown.text.contains("Copy the key now"), "{}", shown.text);
     assert_eq!(shown.status, StatusCode::OK);
-    // The page is below `/result`, which is one folder deep; the form is below two.
+    // The page below `/result` is one folder deep, the form two.
     let links = ["href", "src", "action"].map(|name| attributes(&shown.text, name)).concat();
     let stylesheet = links.iter().find(|link| link.contains("static/app.") && link.ends_with(".css"));
     assert!(
@@ -237,7 +236,7 @@ async fn a_form_of_another_browser_is_not_answered_from_memory() {
     let second = submit(&site, "/projects", &another, "one-0", &fields).await;
     assert_ne!(first.leads_to(), second.leads_to());
     assert_eq!(projects(&site, &other).await, 1);
-    // Without its token a form is refused, whatever was sent before.
+    // A form without its token is refused, whatever was sent before.
     let forged = sent(&site, "/projects", &one, [("name", "P"), ("once", "one-0"), ("csrf", "00")]).await;
     assert_eq!(forged.status, StatusCode::FORBIDDEN);
 }

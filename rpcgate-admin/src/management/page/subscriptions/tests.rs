@@ -1,4 +1,4 @@
-//! Tests of subscriptions as a browser sees them, and of how filters are written.
+//! Tests of subscriptions as a browser sees them, and of the notation of filters.
 
 use super::{SubscriptionLine, read_filter};
 use crate::management::app_state::tests::NOON;

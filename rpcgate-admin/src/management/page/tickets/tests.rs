@@ -12,11 +12,11 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, COOKIE};
 use rpcgate_store::Role;
 use std::time::Duration;
 
-/// The identifier of a new ticket.
+/// Creates a ticket and returns its identifier.
 async fn written(site: &Site, own: &str, subject: &str, text: &str) -> String {
     let form = [("category", "problem"), ("subject", subject), ("text", text), ("plan", "")];
     let made = post(site, "/support/new", own, &form).await;
-    // What is written at one moment has no order.
+    // Rows of the same time have no order.
     site.clock.advance(Duration::from_millis(1));
     led_id(&made)
 }
@@ -96,7 +96,7 @@ async fn every_text_of_a_ticket_is_shown_and_none_is_run() {
         let rated = post(&site, &format!("{path}/rating"), &own, &[("rating", "1"), ("text", text)]).await;
         assert_eq!(rated.status, StatusCode::SEE_OTHER, "{}", rated.text);
         assert_shown(&get(&site, &path, &own).await, text);
-        // What a form keeps is in fields.
+        // The values that a form keeps are in fields.
         let kept =
             post(&site, "/support/new", &own, &[("category", text), ("subject", text), ("text", text)]).await;
         assert_eq!(kept.status, StatusCode::BAD_REQUEST);

@@ -1,4 +1,4 @@
-//! What the reader of the explorer has chosen, as the address of the page says it.
+//! The reader's choices in the usage explorer, as the address encodes them.
 
 use super::super::form::FieldList;
 use super::sort::UsageSort;
@@ -6,13 +6,13 @@ use rpcgate_core::caller::KeyId;
 use rpcgate_core::usage::ask::MOST_ROWS;
 use rpcgate_core::usage::{Cell, Group, Params, Period, UsageView};
 
-/// What rows are grouped by if nothing is chosen.
+/// The default grouping of rows.
 const DEFAULT_GROUPS: [&str; 2] = ["chain", "method"];
 
-/// Rows of a page.
+/// The rows on a page.
 pub(super) const PAGE: usize = 20;
 
-/// What the chart shows.
+/// The measure that the chart shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Measure {
     Requests,
@@ -23,12 +23,11 @@ pub(super) enum Measure {
     Bytes,
 }
 
-/// All that the chart can show.
 pub(super) const MEASURES: [Measure; 5] =
     [Measure::Requests, Measure::Units, Measure::Errors, Measure::Latency, Measure::Bytes];
 
 impl Measure {
-    /// Its name in the address.
+    /// Returns the name in the address.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Measure::Requests => "requests",
@@ -39,7 +38,7 @@ impl Measure {
         }
     }
 
-    /// Its name for people.
+    /// Returns the displayed name.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Measure::Requests => "Requests",
@@ -51,7 +50,7 @@ impl Measure {
     }
 }
 
-/// The questions that are asked most: a label, the grouping, the chart, the order.
+/// The most common queries: a label, the grouping, the chart, the order.
 const PRESETS: [(&str, &[&str], Measure, Option<UsageSort>); 6] = [
     ("Methods", &DEFAULT_GROUPS, Measure::Units, None),
     ("Days", &["day"], Measure::Units, None),
@@ -61,7 +60,6 @@ const PRESETS: [(&str, &[&str], Measure, Option<UsageSort>); 6] = [
     ("Slowest", &["chain", "method"], Measure::Latency, Some(UsageSort::Latency)),
 ];
 
-/// A link to one of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Preset {
     pub(super) label: &'static str,
@@ -83,14 +81,14 @@ pub(super) struct UsageChoice {
     pub(super) transport: String,
     pub(super) group_by: Vec<String>,
     pub(super) measure: Measure,
-    /// None for the default order.
+    /// `None` for the default order.
     pub(super) sort: Option<UsageSort>,
     /// The page of rows, from 1.
     pub(super) page: usize,
 }
 
 impl UsageChoice {
-    /// The choice in an address. What only concerns the look of the page and is unknown has its default.
+    /// Reads the choice from an address. Unknown values that only affect the presentation become the default.
     pub(super) fn of(fields: &FieldList) -> Self {
         let text = |name: &str| fields.one(name).to_owned();
         let groups = fields.all("group_by").flat_map(|names| names.split(','));
@@ -98,7 +96,7 @@ impl UsageChoice {
             groups.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let (from, to) = (text("from"), text("to"));
         let has_ends = !from.is_empty() || !to.is_empty();
-        // The form always has a period, which is empty if the ends count; the API's parameters may have none.
+        // The form always sends a period, which is empty if the ends count. The API's parameters may have none.
         let period =
             if !fields.has("period") && !has_ends { Period::default().name().into() } else { text("period") };
         let by_name = |name: &str| fields.one("measure") == name;
@@ -122,9 +120,9 @@ impl UsageChoice {
         }
     }
 
-    /// The parameters of `GET /usage`.
+    /// Returns the parameters of `GET /usage`.
     pub(super) fn parameters(&self) -> UsageParameters {
-        // With a period, the ends are left as they were chosen before and do not count.
+        // With a period, the ends are leftovers of an earlier choice and do not count.
         let end = |text: &String| if self.period.is_empty() { moment(text) } else { String::new() };
         UsageParameters {
             choice: self.clone(),
@@ -135,13 +133,13 @@ impl UsageChoice {
         }
     }
 
-    /// The dimension that the chart tells apart: the first that rows are grouped by, or the chain.
+    /// Returns the dimension of the chart's series: the first that rows are grouped by, or the chain.
     pub(super) fn dimension(&self) -> Group {
         let groups = self.group_by.iter().filter_map(|name| name.parse().ok());
         groups.into_iter().find(|group| !matches!(group, Group::Hour | Group::Day)).unwrap_or(Group::Chain)
     }
 
-    /// The keys in the rows that the page shows.
+    /// Returns the keys in the rows on the page.
     pub(super) fn keys_shown(&self, view: &UsageView) -> Vec<KeyId> {
         let keys = view.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
             Cell::Key(key) => Some(*key),
@@ -153,7 +151,7 @@ impl UsageChoice {
         keys
     }
 
-    /// The questions that are asked most, in the same time and with the same filters.
+    /// Returns links to the most common queries, with the same window and filters.
     pub(super) fn presets(&self) -> Vec<Preset> {
         let preset =
             |(label, groups, measure, sort): &(&'static str, &[&str], Measure, Option<UsageSort>)| {
@@ -166,35 +164,34 @@ impl UsageChoice {
         PRESETS.iter().map(preset).collect()
     }
 
-    /// Whether the chart shows what it shows if nothing is chosen.
+    /// Reports whether the chart shows the default measure.
     pub(super) fn is_default_measure(&self) -> bool {
         self.measure == Measure::default()
     }
 
-    /// The name of what the chart shows.
     pub(super) const fn measure_name(&self) -> &'static str {
         self.measure.name()
     }
 
-    /// Whether anything narrows the usage down.
+    /// Reports whether any filter is set.
     pub(super) fn has_filter(&self) -> bool {
         [&self.project_id, &self.chain, &self.method, &self.key, &self.transport]
             .iter()
             .any(|text| !text.is_empty())
     }
 
-    /// The address of the page with this choice, below the root.
+    /// Returns the address of the page with this choice, below the root.
     pub(super) fn path(&self) -> String {
         format!("usage{}", self.query())
     }
 
-    /// The address of its rows as CSV.
+    /// Returns the address of its rows as CSV.
     pub(super) fn csv_path(&self) -> String {
         let plain = UsageChoice { measure: Measure::default(), sort: None, page: 1, ..self.clone() };
         format!("usage.csv{}", plain.query())
     }
 
-    /// The query of the address, with its question mark; what has its default is left out.
+    /// Returns the query string with its question mark; values that are the default are left out.
     fn query(&self) -> String {
         let mut query = form_urlencoded::Serializer::for_suffix(String::from("?"), 1);
         let mut put = |name: &str, value: &str| {
@@ -222,7 +219,7 @@ impl UsageChoice {
             put("page", &self.page.to_string());
         }
         if self.group_by != DEFAULT_GROUPS {
-            // An empty one says that rows are not grouped.
+            // An empty value means that rows are not grouped.
             query.append_pair("group_by", &self.group_by.join(","));
         }
         let query = query.finish();
@@ -230,7 +227,7 @@ impl UsageChoice {
     }
 }
 
-/// The parameters of `GET /usage` that a choice stands for.
+/// The parameters of `GET /usage` for a choice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct UsageParameters {
     choice: UsageChoice,
@@ -256,7 +253,7 @@ impl UsageParameters {
         }
     }
 
-    /// The query of the API's address.
+    /// Returns the query string for the API.
     pub(super) fn query(&self) -> String {
         let Params { project_id, period, from, to, group_by, chain, method, key, transport, limit: _ } =
             self.borrowed();
@@ -284,8 +281,8 @@ fn filled(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// A moment as the API wants it. The field of a browser has `2026-11-19T14:00`, which is meant in UTC; everything else is
-/// passed on, for the API to refuse it.
+/// Converts a time for the API. A browser's field sends `2026-11-19T14:00`, which is taken as UTC; any other text is
+/// passed on, so that the API refuses it.
 fn moment(text: &str) -> String {
     let is_local = text.len() == 16 && text.as_bytes().get(10) == Some(&b'T');
     if is_local { format!("{text}:00Z") } else { text.to_owned() }

@@ -1,16 +1,16 @@
-//! What people call what rows are grouped by.
+//! The displayed names of grouped values.
 
 use super::super::chart::axis::{day, hour};
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::usage::Cell;
 use rpcgate_store::KeyName;
 
-/// Letters of an identifier without a name.
+/// The letters shown of an identifier without a name.
 const SHORT: usize = 8;
 
-/// Letters of a text that a cell or a legend shows whole.
+/// The maximum letters of a text in a cell or a legend.
 const LONGEST: usize = 48;
-/// Letters at the end of a shortened text.
+/// The letters kept at the end of a shortened text.
 const END: usize = 15;
 
 /// The names of projects and keys.
@@ -18,14 +18,14 @@ const END: usize = 15;
 pub(super) struct UsageNames {
     /// The projects that are not deleted.
     pub(super) projects: Vec<(ProjectId, String)>,
-    /// Keys that can be chosen, and behind them others that are shown.
+    /// The keys to choose from, followed by other keys in the rows.
     pub(super) keys: Vec<KeyName>,
-    /// How many can be chosen.
+    /// The number of keys to choose from.
     pub(super) choosable: usize,
 }
 
 impl UsageNames {
-    /// The keys that can be chosen.
+    /// Returns the keys to choose from.
     pub(super) fn choosable(&self) -> impl Iterator<Item = &KeyName> {
         self.keys.iter().take(self.choosable)
     }
@@ -35,7 +35,7 @@ impl UsageNames {
         known.map_or_else(|| format!("deleted, {}", short(&id)), |(_, name)| name.clone())
     }
 
-    /// The name of a key: its description, or what may be shown of it.
+    /// Returns the name of a key: its description or its prefix.
     pub(super) fn key(&self, id: KeyId) -> String {
         let Some(known) = self.keys.iter().find(|known| known.id == id) else { return short(&id) };
         let name = if known.description.is_empty() {
@@ -46,7 +46,6 @@ impl UsageNames {
         if known.is_revoked { format!("{name} (revoked)") } else { name }
     }
 
-    /// The text of a cell.
     pub(super) fn cell(&self, cell: &Cell) -> String {
         match cell {
             Cell::Hour(_) | Cell::Day(_) => time_text(cell).unwrap_or_default(),
@@ -60,12 +59,12 @@ impl UsageNames {
     }
 }
 
-/// Whether a text is too long for a cell or a legend. Methods may have 256 letters.
+/// Reports whether a text is too long for a cell or a legend. Methods may have 256 letters.
 pub(super) fn is_long(text: &str) -> bool {
     text.chars().count() > LONGEST
 }
 
-/// A text that fits into a legend: of a long one, its beginning and its end.
+/// Shortens a long text for a legend to its beginning and its end.
 pub(super) fn shortened(text: String) -> String {
     let count = text.chars().count();
     if count <= LONGEST {
@@ -81,7 +80,7 @@ fn short(id: &impl ToString) -> String {
     text.get(..SHORT).map_or(text.clone(), |start| format!("{start}…"))
 }
 
-/// An hour or a day as a cell: `19 Nov, 14:00`.
+/// Formats an hour or a day for a cell: `19 Nov, 14:00`.
 fn time_text(cell: &Cell) -> Option<String> {
     match cell {
         Cell::Hour(begin) => Some(format!("{}, {}", day(*begin), hour(*begin))),

@@ -1,4 +1,4 @@
-//! What the explorer has found, as the page shows it.
+//! The view of the explorer's result.
 
 use super::super::chart::axis::{day, hour};
 use super::super::chart::bars::bars;
@@ -21,11 +21,11 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::usage::{Amount, Cell, Group, Metrics, UsageView};
 use std::time::Duration;
 
-/// Methods that the field of the form offers.
+/// The maximum number of methods that the form's field suggests.
 const OFFERED: usize = 50;
 const DAY: u64 = 86_400;
 
-/// A figure of the strip on top.
+/// A figure in the strip at the top.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Stat {
     pub(super) label: &'static str,
@@ -33,7 +33,7 @@ pub(super) struct Stat {
     pub(super) small: String,
 }
 
-/// A choice of what the chart shows.
+/// A choice of the measure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MeasureLink {
     pub(super) label: &'static str,
@@ -41,7 +41,7 @@ pub(super) struct MeasureLink {
     pub(super) is_current: bool,
 }
 
-/// A window that counts right now.
+/// A current window.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct WindowRow {
     pub(super) name: &'static str,
@@ -55,7 +55,7 @@ pub(super) struct WindowRow {
     pub(super) enforced: &'static str,
 }
 
-/// Everything below the form.
+/// The part of the page below the form.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct UsageResult {
     /// The window, the projects and the grouping, in words.
@@ -64,25 +64,23 @@ pub(super) struct UsageResult {
     pub(super) measures: Vec<MeasureLink>,
     pub(super) chart_title: String,
     pub(super) chart: Option<Plot>,
-    /// What is to be known about the chart.
+    /// A note about the chart.
     pub(super) chart_note: Option<String>,
     pub(super) rows_title: String,
     pub(super) rows: UsageRows,
     pub(super) is_truncated: bool,
-    /// Whether nothing was found.
     pub(super) is_empty: bool,
     pub(super) windows: Vec<WindowRow>,
-    /// Since when there are single requests, and how long everything is kept.
+    /// The start of single requests, and the retention of everything.
     pub(super) kept: String,
     pub(super) csv_path: String,
-    /// Methods that were found.
+    /// The methods in the result.
     pub(super) methods: Vec<String>,
     /// The address without filters.
     pub(super) unfiltered: String,
 }
 
 impl UsageResult {
-    /// What was found for `choice`.
     pub(super) fn of(found: &Explored, choice: &UsageChoice, names: &UsageNames, kept: &Retention) -> Self {
         let Explored { usage, series, has_moved } = found;
         let view = &usage.view;
@@ -142,12 +140,11 @@ impl UsageResult {
     }
 }
 
-/// Whether the chart has names that are too long for its legend.
+/// Reports whether the chart has names that are too long for its legend.
 fn has_long_names(found: &UsageSeries, names: &UsageNames) -> bool {
     found.parts.keys().flatten().any(|cell| is_long(&names.cell(cell)))
 }
 
-/// A dimension for people.
 const fn label(group: Group) -> &'static str {
     match group {
         Group::Key => "API key",
@@ -155,7 +152,7 @@ const fn label(group: Group) -> &'static str {
     }
 }
 
-/// `chain, method and status`.
+/// For example `chain, method and status`.
 fn words(groups: &[Group]) -> String {
     let names: Vec<_> = groups.iter().map(|group| label(*group)).collect();
     match &names[..] {
@@ -205,7 +202,7 @@ fn stats(usage: &Usage, has_moved: bool) -> Vec<Stat> {
     ]
 }
 
-/// The chart of a measure, by the values of a dimension.
+/// Makes the chart of a measure, by the values of a dimension.
 fn chart(found: &UsageSeries, measure: Measure, by: Group, names: &UsageNames) -> Plot {
     let axis = axis_of(found);
     let name = |cell: &Option<Cell>| {

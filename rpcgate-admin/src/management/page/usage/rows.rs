@@ -15,29 +15,27 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct GroupCell {
     pub(super) text: String,
-    /// The address of the page with that alone.
+    /// The address of the page filtered by this value.
     pub(super) path: Option<String>,
-    /// Whether it is something that is copied.
+    /// True for an identifier that users copy.
     pub(super) is_id: bool,
-    /// Whether it is too long for its column, which then shows it whole to those who point at it or come to it by keyboard.
+    /// True if it is too long for its column, which shows the whole text on hover and on keyboard focus.
     pub(super) is_long: bool,
 }
 
-/// A cell with a number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct NumberCell {
     pub(super) text: String,
     pub(super) class: &'static str,
 }
 
-/// A row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct RowView {
     pub(super) groups: Vec<GroupCell>,
     pub(super) numbers: Vec<NumberCell>,
 }
 
-/// A link to a page of rows; the current one and those that do not exist have none.
+/// A link to a page of rows. The current page and pages that do not exist have no address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PageLink {
     pub(super) label: String,
@@ -51,21 +49,21 @@ pub(super) struct UsageRows {
     pub(super) heads: Vec<TableHead>,
     pub(super) rows: Vec<RowView>,
     pub(super) sums: Vec<NumberCell>,
-    /// How many rows there are, of which the page shows some.
+    /// The number of all rows.
     pub(super) all: usize,
-    /// The numbers of the first and the last that are shown.
+    /// The numbers of the first and the last row on the page.
     pub(super) first: usize,
     pub(super) last: usize,
     pub(super) pages: Vec<PageLink>,
 }
 
 impl UsageRows {
-    /// The page of `view` that is chosen; the last one if there are fewer.
+    /// Returns the selected page of `view`, or the last one if there are fewer.
     pub(super) fn of(view: &UsageView, choice: &UsageChoice, names: &UsageNames) -> Self {
         let mut rows: Vec<&UsageRow> = view.rows.iter().collect();
         let is_by_time = view.group_by.iter().any(|group| matches!(group, Group::Hour | Group::Day));
         let sort = choice.sort.or((!is_by_time).then_some(UsageSort::Units));
-        // Stable: rows of the same value stay in the order of their cells.
+        // A stable sort: rows of the same value stay in the order of their cells.
         match sort {
             Some(sort) => rows.sort_by_key(|row| Reverse(sort.value(&row.metrics))),
             None => rows.sort_by_key(|row| Reverse((begin(row), row.metrics.billable_units))),
@@ -87,7 +85,7 @@ impl UsageRows {
     }
 }
 
-/// The beginning of the hour or day of a row.
+/// Returns the beginning of the hour or day of a row.
 fn begin(row: &UsageRow) -> Option<Time> {
     row.cells.iter().find_map(|cell| match cell {
         Cell::Hour(begin) | Cell::Day(begin) => Some(*begin),
@@ -137,7 +135,7 @@ fn group_cell(cell: &Cell, choice: &UsageChoice, names: &UsageNames) -> GroupCel
         Cell::Chain(name) => Some(UsageChoice { chain: name.clone(), ..plain.clone() }),
         Cell::Method(name, _) => Some(UsageChoice { method: name.clone(), ..plain.clone() }),
         Cell::Key(id) => Some(UsageChoice { key: id.to_string(), ..plain.clone() }),
-        // The usage of a deleted project is shown, but nobody can ask for it alone.
+        // The usage of a deleted project is shown, but cannot be filtered for.
         Cell::Project(id) => names
             .projects
             .iter()
@@ -157,13 +155,13 @@ fn group_cell(cell: &Cell, choice: &UsageChoice, names: &UsageNames) -> GroupCel
     }
 }
 
-/// A moment as the fields of the form have it.
+/// Formats a time for the fields of the form.
 fn local(at: Time) -> String {
     let text = Moment(at).to_string();
     text.get(..16).unwrap_or_default().to_owned()
 }
 
-/// Links to the neighbours of a page, and to the first and the last.
+/// Returns links to the neighbours of a page, and to the first and the last page.
 fn pages(choice: &UsageChoice, page: usize, count: usize) -> Vec<PageLink> {
     let to = |number: usize| Some(UsageChoice { page: number, ..choice.clone() }.path());
     let step = |label: &str, number: usize| {

@@ -1,9 +1,8 @@
-//! The columns of numbers, by which rows are sorted.
+//! The columns of numbers that sort the rows.
 
 use super::super::chart::number::{grouped, millis};
 use rpcgate_core::usage::Metrics;
 
-/// A column of numbers, by which rows can be sorted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum UsageSort {
     Requests,
@@ -18,7 +17,6 @@ pub(super) enum UsageSort {
 }
 
 impl UsageSort {
-    /// The columns in their order.
     pub(super) const ALL: [UsageSort; 9] = [
         UsageSort::Requests,
         UsageSort::Billed,
@@ -31,7 +29,7 @@ impl UsageSort {
         UsageSort::Latency,
     ];
 
-    /// Its name in the address.
+    /// Returns the name in the address.
     pub(super) const fn name(self) -> &'static str {
         match self {
             UsageSort::Requests => "requests",
@@ -46,7 +44,7 @@ impl UsageSort {
         }
     }
 
-    /// Its head, and the classes of its cells.
+    /// Returns the heading, and the classes of the cells.
     pub(super) const fn head(self) -> (&'static str, &'static str) {
         match self {
             UsageSort::Requests => ("Requests", "num"),
@@ -61,12 +59,11 @@ impl UsageSort {
         }
     }
 
-    /// The column with this name.
     pub(super) fn parse(name: &str) -> Option<Self> {
         UsageSort::ALL.into_iter().find(|sort| sort.name() == name)
     }
 
-    /// What rows are sorted by, in microseconds for latencies.
+    /// Returns the value to sort by, in microseconds for latencies.
     pub(super) fn value(self, metrics: &Metrics) -> u64 {
         match self {
             UsageSort::Requests => metrics.requests,
@@ -91,7 +88,7 @@ impl UsageSort {
     }
 }
 
-/// A number of bytes in units of 1,000: `1.5 MB`.
+/// Formats bytes in units of 1,000: `1.5 MB`.
 fn byte_text(count: u64) -> String {
     let (unit, name) = match count {
         0..1_000 => return format!("{count} B"),

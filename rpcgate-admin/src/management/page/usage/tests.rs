@@ -220,7 +220,7 @@ async fn a_long_name_is_cut_where_it_is_shown_and_stays_whole_for_those_who_need
     ] {
         assert!(page.text.contains(text), "{text}: {}", page.text);
     }
-    // The row with its link, and the list of methods that the form offers.
+    // The row with its link, and the form's list of methods.
     assert_eq!(page.text.matches(&long).count(), 3, "{}", page.text);
     let filtered = fixture.page(&format!("/usage?group_by=method&method={long}")).await;
     let whole = format!("<span class=\"cut\" tabindex=\"0\">{long}</span>");

@@ -13,7 +13,7 @@ use rpcgate_store::{
 use std::pin::Pin;
 use std::time::Duration;
 
-/// The version in the form of a page that is sent to `action`.
+/// Returns the version in a page's form for `action`.
 fn version_in(page: &Page, action: &str) -> String {
     let is_it = |form: &&str| {
         attributes(form, "action").first().is_some_and(|to| to.ends_with(action.trim_start_matches('/')))
@@ -28,14 +28,14 @@ fn version_in(page: &Page, action: &str) -> String {
 
 type Fields<'f> = &'f [(&'f str, &'f str)];
 
-/// What somebody else does.
+/// Another user's change.
 type Change<'c> = Pin<Box<dyn Future<Output = ()> + 'c>>;
 
-/// A form that somebody has open.
+/// A form that a user has open.
 struct OpenForm<'f> {
     site: &'f Site,
     own: &'f str,
-    /// The page that has it.
+    /// The page with the form.
     page: &'f str,
     action: &'f str,
     fields: Fields<'f>,
@@ -47,8 +47,8 @@ impl OpenForm<'_> {
         post(self.site, self.action, self.own, &fields).await
     }
 
-    /// Checks that the form is refused if `change` happens while it is open, that it shows each of `beside`, what is
-    /// there now and what was sent, and that it is taken when it is sent again.
+    /// Checks that the form is refused if `change` happens while it is open, that it then shows each pair of `beside`
+    /// (the current and the submitted value), and that it is accepted when it is sent again.
     async fn assert_noticed(&self, change: Change<'_>, beside: Fields<'_>) {
         let OpenForm { site, own, page, action, .. } = self;
         let opened = get(site, page, own).await;

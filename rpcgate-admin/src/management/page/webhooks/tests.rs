@@ -18,13 +18,13 @@ impl ProjectFixture {
         format!("/webhooks/{}{rest}", self.webhook.id)
     }
 
-    /// Changes the settings to those of this form.
+    /// Saves the settings of this form.
     async fn save(&self, fields: &[(&str, &str)]) -> Page {
         self.post(&self.endpoint("/settings"), fields).await
     }
 }
 
-/// The secrets that a page shows.
+/// Returns the number of secrets that a page shows.
 fn shown_secrets(page: &Page) -> usize {
     let words = page.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("whsec_") && word.len() == 70).count()

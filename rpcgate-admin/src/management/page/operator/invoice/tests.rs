@@ -1,4 +1,4 @@
-//! Tests of invoices as operators settle them, and of their list.
+//! Tests of operators' actions on invoices, and of the list of invoices.
 
 use super::super::fixture::OperatorFixture;
 use super::*;

@@ -8,7 +8,6 @@ use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, COOKIE};
 use rpcgate_store::{TicketAttachmentId, TicketId};
 
-/// The badge of a ticket that waits for an operator.
 const WAITING: &str = "<span class=\"badge warn\">Waiting for us</span>";
 
 #[tokio::test]

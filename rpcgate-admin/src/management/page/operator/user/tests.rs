@@ -1,4 +1,4 @@
-//! Tests of users as operators see them.
+//! Tests of the pages of users.
 
 use super::super::fixture::OperatorFixture;
 use crate::management::api::accounts::tests::EMAIL;
