@@ -1,7 +1,7 @@
-//! Personal access tokens: a user's programs call the API with them, without a log-in.
+//! Personal access tokens, with which a user's programs call the API without a log-in.
 //!
-//! A token acts as its user, limited to its scopes and to what the user may do at the time of each request. Only a user
-//! who is logged in can make one, so that a stolen token cannot make others that outlive it.
+//! A token acts as its user, limited to its scopes and to the user's permissions at the time of each request. Only a
+//! logged-in user can create one, so that a stolen token cannot create tokens that outlive it.
 
 use super::actor::Actor;
 use super::{security, text};
@@ -14,20 +14,20 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{AccessToken, AccessTokenId, Digest, fresh_id};
 use std::time::Duration;
 
-/// How long a token is valid if nothing else is asked for.
+/// The default validity of a token.
 pub const DEFAULT_LIFE: Duration = Duration::from_secs(90 * 86_400);
 
-/// How long a token is valid at most.
+/// The maximum validity of a token.
 pub const MAX_LIFE: Duration = Duration::from_secs(366 * 86_400);
 
 /// The properties of a new token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewAccessToken {
-    /// Its name, for people.
+    /// The displayed name.
     pub name: String,
-    /// The names of what it may do.
+    /// The names of its scopes.
     pub scopes: Vec<String>,
-    /// When it expires; after [`DEFAULT_LIFE`] by default.
+    /// The expiry; after [`DEFAULT_LIFE`] by default.
     pub expires_at: Option<Time>,
 }
 
@@ -35,8 +35,8 @@ pub struct NewAccessToken {
 ///
 /// # Errors
 /// [`ErrorCode::EmailUnconfirmed`] if the caller's address is not confirmed, [`ActionError::Invalid`] for a scope that
-/// the caller does not have itself or for an expiry in the past or too far in the future, [`ActionError::Full`] if the
-/// caller has too many tokens, [`ActionError::Unavailable`].
+/// the caller lacks or for an expiry in the past or too far in the future, [`ActionError::Full`] if the caller has too
+/// many tokens, [`ActionError::Unavailable`].
 pub async fn create(
     app: &AppState,
     actor: &Actor,
@@ -83,7 +83,7 @@ pub async fn create(
     Ok((token, text))
 }
 
-/// The caller's tokens, the oldest first.
+/// Lists the caller's tokens, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

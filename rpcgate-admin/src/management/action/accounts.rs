@@ -1,7 +1,7 @@
 //! Accounts: registration and confirmation of the address.
 //!
-//! Registration does not reveal which addresses have an account: for a taken address the same work is done, the same
-//! answer given and a mail sent; only the mail, which just its owner reads, says something else.
+//! Registration does not reveal which addresses have an account. A taken address gets the same work, the same answer
+//! and a mail; only the text of the mail, which just its owner reads, differs.
 
 use super::sessions::limit_attempts;
 use super::{audit, emails, text};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// How long a link that confirms an address is valid.
+/// The validity of a link that confirms an address.
 pub const CONFIRMATION_LIFE: Duration = Duration::from_secs(24 * 3_600);
 
 const CONFIRMED: ActionError =
@@ -44,30 +44,30 @@ pub struct Application {
     pub challenge: String,
 }
 
-/// The outcome of a registration, the same whether the address was free or taken.
+/// The outcome of a registration. It is the same for a free and a taken address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Applicant {
     /// The address to which a mail was sent.
     pub email: Address,
-    /// The name.
+    /// The person's name.
     pub name: String,
 }
 
-/// What a client must solve to register.
+/// The challenge that a client must solve to register.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PosedChallenge {
     /// A challenge of our own.
     Own(Challenge),
-    /// The challenge of a provider, which its widget poses.
+    /// The challenge of a provider, which its widget shows.
     Hosted {
         /// The provider.
         provider: Provider,
-        /// The public key that the widget needs.
+        /// The public key for the widget.
         site_key: String,
     },
 }
 
-/// A challenge that a client must solve to register.
+/// Returns a challenge that a client must solve to register.
 ///
 /// # Errors
 /// [`ActionError::Broken`].
@@ -80,7 +80,6 @@ pub fn challenge(app: &AppState) -> Result<PosedChallenge, ActionError> {
     })
 }
 
-/// Checks the solution of a challenge, which a client at `address` sent.
 async fn solved(app: &AppState, solution: &str, address: IpAddr, now: Time) -> Result<Solved, ActionError> {
     match &app.verifier {
         None => Ok(app.challenges.check(solution, now)?),
@@ -88,15 +87,13 @@ async fn solved(app: &AppState, solution: &str, address: IpAddr, now: Time) -> R
     }
 }
 
-/// Creates a tenant and its owner, and sends the owner a mail with the token that confirms the address. Once begun,
-/// the work is finished even if the client disconnects, because an account whose mail was never sent would be
-/// useless.
+/// Creates a tenant and its owner, and sends the owner a mail with the token that confirms the address. The work
+/// completes even if the client disconnects, because an account without its mail would be useless.
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client address, or while too many passwords are being
-/// hashed; [`ActionError::InvalidField`] says what is wrong with the application, [`ActionError::Challenge`] with the
-/// solution of the challenge; [`ActionError::VerifierAway`] if the provider of the challenge gives no verdict;
-/// [`ActionError::Unavailable`].
+/// hashed; [`ActionError::InvalidField`] for an invalid field, [`ActionError::Challenge`] for a wrong solution of the
+/// challenge; [`ActionError::VerifierAway`] if the challenge provider gives no verdict; [`ActionError::Unavailable`].
 pub async fn register(
     app: &Arc<AppState>,
     application: Application,
@@ -142,7 +139,7 @@ pub async fn register(
     let work = async move {
         let counted = AttemptKind::Registrations(&user.email);
         if let Attempt::Locked(_) = app.store.begin_attempt(counted, now).await? {
-            // The answer is the same; the address has received enough mails.
+            // The client gets the same answer, but the address has received enough mails.
             return Ok(());
         }
         let registration = Registration {
@@ -171,8 +168,8 @@ fn confirmation(app: &AppState, email: Address, token: &Opaque) -> Mail {
     Mail::confirmation(email, &app.settings.dash_url, token.expose(), CONFIRMATION_LIFE)
 }
 
-/// Sends another mail with a token that replaces the previous one. Limited to a few in a quarter of an hour, so that
-/// no address is flooded with mails.
+/// Sends another mail with a token that replaces the previous one, at most a few in a quarter of an hour, so that no
+/// address is flooded with mails.
 ///
 /// # Errors
 /// [`ErrorCode::EmailConfirmed`] if the address is confirmed, [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -198,8 +195,8 @@ pub async fn confirm_again(
     app.mails.send(&confirmation(app, email, &token), now).await.map_err(ActionError::from)
 }
 
-/// Whether the user who opens the link with `token` must choose a password. Only a user who is logged in to the same
-/// account need not, because the person who reads the mails may not be the one who registered.
+/// Reports whether the user who opens the link with `token` must choose a password. Only a user who is logged in to the
+/// same account need not, because the person who reads the mails may not be the one who registered.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -214,15 +211,14 @@ pub async fn needs_password(
     Ok(owner.is_some_and(|owner| owner != session.user.id))
 }
 
-/// Confirms the address to which `token` was sent: that of a new account, or the new address of an existing one. A
-/// `password`, which is for new accounts only, becomes the account's password and ends all sessions, because the
-/// person who reads the mails may not be the one who registered.
+/// Confirms the address to which `token` was sent: that of a new account, or the new address of an existing one. For a
+/// new account, `password` becomes the account's password and ends all sessions, because the person who reads the mails
+/// may not be the one who registered.
 ///
 /// # Errors
-/// [`ErrorCode::TokenInvalid`] for a token that is unknown or has expired, [`ActionError::InvalidField`] for a
-/// password that is too weak;
-/// [`ActionError::TooMany`] after too many attempts with a password from one client address, or while too many
-/// passwords are being hashed; [`ActionError::Taken`] if another account has the new address by now;
+/// [`ErrorCode::TokenInvalid`] for a token that is unknown or has expired, [`ActionError::InvalidField`] for a weak
+/// password; [`ActionError::TooMany`] after too many attempts with a password from one client address, or while too
+/// many passwords are being hashed; [`ActionError::Taken`] if another account has taken the new address;
 /// [`ActionError::Unavailable`].
 pub async fn confirm(
     app: &Arc<AppState>,

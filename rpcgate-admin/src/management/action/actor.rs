@@ -1,5 +1,5 @@
-//! The user who performs an action, as the action needs it and as the audit records it; or, at the command line of the
-//! management side, the person who types there.
+//! The user who performs an action, with the data that the action checks and the audit log records. At the command line
+//! of the management side, the person who types there.
 
 use super::versions::IfMatch;
 use crate::management::access::AuthSession;
@@ -18,25 +18,25 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// Where commands of operators come from, for the audit; the account follows.
+/// The origin of operators' commands in the audit log; the local account follows.
 pub(super) const COMMAND_LINE: &str = "command line";
 
 /// A logged-in user and its client address, or a person at the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Actor {
-    /// The user. At the command line, a stand-in that no database holds: see [`Actor::at_command_line`].
+    /// The user. At the command line, a placeholder that is not in the database: see [`Actor::at_command_line`].
     pub user: Arc<User>,
-    /// The client's address; at the command line, that of this machine.
+    /// The client's address; at the command line, the address of this machine.
     pub address: IpAddr,
     /// The run to which the user's writes belong, if the request has an idempotency key.
     pub run: Option<Run>,
-    /// What the user may do in this request, if it has a personal access token.
+    /// The scopes of the request's personal access token, if it has one.
     pub scopes: Option<TokenScopes>,
-    /// The versions of what it changes that the user accepts, if the request says so.
+    /// The versions that the request accepts for the object that it changes, if it names any.
     pub if_match: Option<IfMatch>,
     /// The account of this machine, at the command line.
     pub command_line: Option<LocalAccount>,
-    /// Whether the user has proven to be the account's owner as [`AuthSession::has_proof`] says.
+    /// True if the user has given a proof, as [`AuthSession::has_proof`] reports.
     pub is_proved: bool,
 }
 
@@ -55,7 +55,7 @@ impl FromRequestParts<Arc<AppState>> for Actor {
 }
 
 impl Actor {
-    /// The user of a page, without a proof.
+    /// Makes the actor of a page's user, without a proof.
     pub fn of_page(user: Arc<User>, client: &Client) -> Self {
         Actor {
             user,
@@ -68,9 +68,10 @@ impl Actor {
         }
     }
 
-    /// A person who uses the command line on a machine that can open the database: an operator, or, with a `tenant`,
-    /// an operator who does something in its name. The person has no account in the database, so [`user`](Actor::user)
-    /// is a stand-in for what actions check of a user: a confirmed owner. It is never stored, and gets no mail.
+    /// Makes the actor for a person at the command line of a machine that can open the database: an operator, or, with
+    /// a `tenant`, an operator who acts on its behalf. The person has no account in the database, so
+    /// [`user`](Actor::user) is a placeholder that passes the checks of actions: a confirmed owner. It is never stored
+    /// and gets no mail.
     pub fn at_command_line(account: LocalAccount, tenant: Option<TenantId>, now: Time) -> Self {
         let user = User {
             id: UserId(0),
@@ -93,12 +94,12 @@ impl Actor {
         }
     }
 
-    /// The user, as rows of the database refer to it: none at the command line.
+    /// Returns the user's identifier for rows of the database; `None` at the command line.
     pub fn user_id(&self) -> Option<UserId> {
         self.command_line.is_none().then_some(self.user.id)
     }
 
-    /// Where the action came from, for the audit: the client's address, or the command line and the account there.
+    /// Returns the origin for the audit log: the client's address, or the command line and its local account.
     fn origin(&self) -> String {
         match &self.command_line {
             Some(account) => format!("{COMMAND_LINE} ({account})"),
@@ -106,18 +107,19 @@ impl Actor {
         }
     }
 
-    /// Whether the scopes of the request's token, if it has one, cover `permission`. The user's role is another matter.
+    /// Reports whether the scopes of the request's token, if it has one, cover `permission`. The user's role is checked
+    /// elsewhere.
     pub fn covers(&self, permission: Permission) -> bool {
         self.scopes.as_ref().is_none_or(|scopes| scopes.contain(TokenScope::Member(permission)))
     }
 
-    /// The store for writes by this user.
+    /// Returns the store for writes by this user.
     pub fn store(&self, store: &Store) -> Store {
         self.run.map_or_else(|| store.clone(), |run| store.in_run(run))
     }
 
-    /// Checks that the user's address is confirmed. Without that the account may belong to another person than the
-    /// address, and is removed after a week, so it cannot order anything or invite anyone.
+    /// Checks that the user's address is confirmed. An unconfirmed account may not belong to the owner of the address
+    /// and is removed after a week, so it cannot order anything or invite anyone.
     ///
     /// # Errors
     /// [`ErrorCode::EmailUnconfirmed`](crate::management::error::ErrorCode::EmailUnconfirmed).
@@ -125,7 +127,7 @@ impl Actor {
         self.user.confirmed_at.map(drop).ok_or(ActionError::UNCONFIRMED)
     }
 
-    /// Checks that the user has proven to be the account's owner, before something that changes who may enter.
+    /// Checks that the user has proven to be the account's owner, before a change of who may log in.
     ///
     /// # Errors
     /// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired).
@@ -133,7 +135,7 @@ impl Actor {
         if self.is_proved { Ok(()) } else { Err(ActionError::PROOF_REQUIRED) }
     }
 
-    /// The tenant that the user belongs to.
+    /// Returns the tenant that the user belongs to.
     ///
     /// # Errors
     /// [`ActionError::Forbidden`] for an operator.
@@ -141,7 +143,7 @@ impl Actor {
         self.user.tenant.ok_or(ActionError::Forbidden("this is for members of a tenant"))
     }
 
-    /// `store` for a write that changes `of`, which must have a version that the user accepts.
+    /// Returns `store` for a write that changes `of`, which must have a version that the user accepts.
     pub fn expecting(&self, store: &Store, of: Versioned) -> Store {
         match &self.if_match {
             Some(IfMatch::OneOf(versions)) => store.expecting(Expected { of, versions: versions.clone() }),
@@ -149,7 +151,7 @@ impl Actor {
         }
     }
 
-    /// Checks that `of` has a version that the user accepts, if there is nothing to change.
+    /// Checks that `of` has a version that the user accepts, for a request that changes nothing.
     ///
     /// # Errors
     /// [`ActionError::Refused`], [`ActionError::Unavailable`].
@@ -161,8 +163,8 @@ impl Actor {
         }
     }
 
-    /// The audit entry of something that this actor does to `tenant`: the short code of the action, the identifier of
-    /// what it is done to, and further details.
+    /// Makes the audit entry of this actor's action on `tenant`: the short code of the action, the identifier of its
+    /// object, and details.
     pub fn entry(
         &self,
         tenant: Option<TenantId>,
@@ -180,7 +182,7 @@ impl Actor {
         }
     }
 
-    /// The store for a write by this user, which adds the [`entry`](Actor::entry) for `event` to the audit.
+    /// Returns the store for a write by this user, which adds the [`entry`](Actor::entry) for `event` to the audit log.
     pub fn audited_store(
         &self,
         store: &Store,

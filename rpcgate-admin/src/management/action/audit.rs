@@ -1,4 +1,4 @@
-//! The audit log: which user did what, and when.
+//! The audit log: the actions of users, with their times.
 
 use super::actor::{Actor, COMMAND_LINE};
 use crate::management::access::AuthSession;
@@ -10,7 +10,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{Audit, AuditFilter, AuditSubject};
 use std::collections::HashSet;
 
-/// The entry of `action`, done to `subject` by the user of `session`, in the user's own tenant.
+/// Makes the entry of `action` on `subject` by the user of `session`, in the user's own tenant.
 pub fn entry(session: &AuthSession, client: &Client, action: &str, subject: String, at: Time) -> Audit {
     Audit {
         tenant: session.user.tenant,
@@ -23,9 +23,9 @@ pub fn entry(session: &AuthSession, client: &Client, action: &str, subject: Stri
     }
 }
 
-/// Lists entries that match `filter` with their numbers, the newest first, starting behind `before` in this order: at
-/// most `limit`. Users who may read the tenant's audit get the entries of the whole tenant, others those of their own
-/// actions. Members learn that an operator did something, but not which one, nor from where.
+/// Lists at most `limit` numbered entries that match `filter`, the newest first, after the position `before`. Users who
+/// may read the tenant's audit log get the entries of the whole tenant, others only their own. Members see that an
+/// operator acted, but not which one, nor from where.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

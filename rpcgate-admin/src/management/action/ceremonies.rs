@@ -1,4 +1,4 @@
-//! The parts that all ceremonies of passkeys share.
+//! The common parts of passkey ceremonies.
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -11,10 +11,10 @@ use rpcgate_store::{Audit, FactorUse, StoredPasskey, UserId};
 const NO_SITE: ActionError =
     ActionError::Conflict("passkeys need a host name and https: operators have to set admin.dash_url");
 
-/// The site for which passkeys are made.
+/// Returns the site that passkeys belong to.
 ///
 /// # Errors
-/// [`ActionError::Conflict`] if browsers make none for the address of the dashboard.
+/// [`ActionError::Conflict`] if the address of the dashboard does not allow passkeys.
 pub(super) fn site(app: &AppState) -> Result<&PasskeySite, ActionError> {
     app.passkeys.as_ref().ok_or(NO_SITE)
 }
@@ -22,7 +22,7 @@ pub(super) fn site(app: &AppState) -> Result<&PasskeySite, ActionError> {
 /// Opens the token of a ceremony, once.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] if it is not valid, has expired, or was used; [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`] if it is invalid, expired or used; [`ActionError::Unavailable`].
 pub(super) async fn open_once(
     app: &AppState,
     token: &str,
@@ -36,13 +36,13 @@ pub(super) async fn open_once(
     Ok(opened)
 }
 
-/// The error for a ceremony that cannot be completed.
+/// Returns the error for a ceremony that cannot be completed.
 pub(super) fn void() -> ActionError {
     ActionError::Invalid("`ceremony` is not valid, was used, or has expired".into())
 }
 
-/// What the store has to use up if the answer was made with this passkey, or `None` if it was not. A refusal is added to
-/// the audit like `entry`.
+/// Verifies an answer against a passkey and returns the use that the store must record, or `None` if the passkey did
+/// not make the answer. A refusal is added to the audit log, modelled on `entry`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

@@ -1,4 +1,4 @@
-//! The logs of events of the caller's tenant.
+//! The event logs of the caller's tenant.
 
 use super::actor::Actor;
 use super::projects;
@@ -8,8 +8,8 @@ use crate::management::error::ActionError;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_store::{ChainEventFilter, LogPage, LogPosition};
 
-/// A page of the log of a project, the newest events first, behind `before`: at most `limit`. The filter names its chain
-/// by path or alias.
+/// Lists at most `limit` entries of a project's log, the newest first, after the position `before`. The filter names
+/// its chain by path or alias.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a project that is not the tenant's, [`ActionError::Invalid`] for an unknown chain.

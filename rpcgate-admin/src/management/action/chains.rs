@@ -16,13 +16,13 @@ use std::sync::Arc;
 pub struct CatalogEntry {
     /// Its fixed properties.
     pub facts: Facts,
-    /// Whether configuration and operators both enable it.
+    /// True if both the configuration and operators enable it.
     pub enabled: bool,
-    /// Whether it is enabled and has a node, so that gateways serve it.
+    /// True if it is enabled and has a node, so that gateways serve it.
     pub served: bool,
 }
 
-/// Every known chain, in the order of the specification's chain table.
+/// Lists every known chain, in the order of the specification's chain table.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -36,16 +36,16 @@ pub async fn chains(app: &AppState) -> Result<Vec<CatalogEntry>, ActionError> {
     Ok(rpcgate_chains::catalog().map(|adapter| entry(*adapter.facts())).collect())
 }
 
-/// How well the nodes of a chain are, as the running gateways see them.
+/// The condition of a chain's nodes, as the running gateways see them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChainCondition {
-    /// Whether one of them is fit.
+    /// True if at least one node is healthy.
     pub is_well: bool,
-    /// The newest height that one has reported.
+    /// The highest height that a node has reported.
     pub height: Option<u64>,
 }
 
-/// The conditions of the chains that a running gateway has reported on, by path.
+/// Returns the conditions of the chains that a running gateway has reported on, by path.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -61,22 +61,22 @@ pub async fn conditions(app: &AppState) -> Result<BTreeMap<String, ChainConditio
     Ok(conditions)
 }
 
-/// A method of a chain, as callers have it now.
+/// A method of a chain with its current rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedMethod {
-    /// Its name, as callers send it.
+    /// The name in requests.
     pub name: String,
-    /// Its weight in Compute Units.
+    /// The weight in Compute Units.
     pub cu: u32,
-    /// Its cache class.
+    /// The cache class.
     pub cache: CacheRule,
-    /// Whether it is closed to callers.
+    /// True if it is closed to callers.
     pub is_closed: bool,
-    /// Whether it counts in the heavy budget.
+    /// True if it counts towards the heavy budget.
     pub is_heavy: bool,
-    /// Whether a key may make one call a minute.
+    /// True if each key may call it only once a minute.
     pub is_paced: bool,
-    /// Whether it submits something.
+    /// True if it submits a transaction or other data.
     pub is_broadcast: bool,
 }
 
@@ -96,8 +96,8 @@ impl ListedMethod {
     }
 }
 
-/// The methods of a chain that have rules of their own, by name, with the settings of operators over the configuration.
-/// Any other method costs 1 Compute Unit.
+/// Lists the methods of a chain that have rules of their own, by name, with the settings of operators applied over the
+/// configuration. Any other method costs 1 Compute Unit.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown chain, [`ActionError::Unavailable`].
@@ -110,7 +110,7 @@ pub async fn methods(app: &AppState, chain: &str) -> Result<Vec<ListedMethod>, A
         method_table(&*adapter).iter().map(|method| method.name.to_owned()).collect();
     names.extend(changes.cu.iter().map(|(name, _)| name.clone()));
     names.extend(changes.blocked.iter().cloned());
-    // Names and prefixes of names; those of which only some calls are closed stand in the table.
+    // Names and prefixes of names. Methods with only some calls closed are in the table.
     let closed = adapter.closed().into_iter().filter(|row| row.only.is_empty());
     names.extend(closed.flat_map(|row| row.methods));
     let chain = Chain::new(adapter, changes, true, Arc::default());

@@ -1,7 +1,7 @@
 //! Payments through the payment provider.
 //!
-//! A checkout is stored before the provider hears of it, so that whatever the provider reports finds it. What a payment is
-//! for is done when the provider reports its completion, once, however often and in whatever order its events come.
+//! A checkout is stored before the provider is called, so that every event of the provider finds it. The purpose of a
+//! payment is carried out once, when the provider reports its completion, regardless of duplicate or reordered events.
 
 use super::actor::Actor;
 use super::billing::dunning::confirm_payment;
@@ -32,16 +32,16 @@ impl From<PaymentError> for ActionError {
     }
 }
 
-/// What a member wants to pay for.
+/// The subject of a member's payment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CheckoutWish {
     /// An invoice.
     Invoice(InvoiceNumber),
-    /// To move to a plan that the member may see.
+    /// The change to a plan that the member may see.
     Plan(RequestedPlan),
 }
 
-/// What a checkout for `wish` is for, its amount in cents, and its name for people.
+/// Returns the subject of a checkout for `wish`, its amount in cents, and its displayed name.
 async fn subject(
     app: &AppState,
     provider: &dyn PaymentProvider,
@@ -86,13 +86,13 @@ async fn subject(
     }
 }
 
-/// Begins a payment, or a move to another plan, and returns the URL of the provider's page. Asking again within a day
-/// returns the same page.
+/// Begins a payment, or a change of the plan, and returns the URL of the provider's page. A repeated request within a
+/// day returns the same page.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for another tenant and an unknown invoice; [`ActionError::Conflict`] without a provider, for
-/// an invoice that is not open, for the plan in force, and while an invoice is overdue; [`ActionError::Full`] for too many
-/// in a day; [`ActionError::Invalid`] for a plan that costs nothing or that the caller cannot see;
+/// [`ActionError::NotFound`] for another tenant and an unknown invoice; [`ActionError::Conflict`] without a provider,
+/// for an invoice that is not open, for the plan in force, and while an invoice is overdue; [`ActionError::Full`] for
+/// too many checkouts in a day; [`ActionError::Invalid`] for a plan that costs nothing or that the caller cannot see;
 /// `ActionError::UNCONFIRMED` if the caller's address is not confirmed; [`ActionError::Unavailable`].
 pub async fn begin(
     app: &AppState,
@@ -116,14 +116,14 @@ pub async fn begin(
         created_at: now,
         completed_at: None,
     };
-    // Not in the run of an idempotency key: asking again has no further effect, so a request that failed because the
-    // provider was away can be sent again with the same key.
+    // Outside the run of an idempotency key: a repeated request has no further effect, so a request that failed because
+    // the provider was unavailable can be sent again with the same key.
     let entry = actor.entry(Some(tenant), ("checkout.begun", new.id, detail), now);
     let checkout = app.store.with_audit_entry(entry).begin_checkout(&new).await?;
     if let Some(url) = checkout.url {
         return Ok(url);
     }
-    // It may have been sent before without an answer. The provider takes it as the same one.
+    // An earlier request may have been sent without an answer. The provider recognizes the same order.
     let order = PaymentOrder {
         id: checkout.id,
         subject,
@@ -145,12 +145,12 @@ pub async fn begin(
     Ok(begun.url)
 }
 
-/// Takes an event of the payment provider: the headers and the unchanged body of a request.
+/// Processes an event of the payment provider: the headers and the unchanged body of a request.
 ///
 /// # Errors
 /// [`ActionError::Conflict`] without a provider; [`ActionError::Invalid`] for an event that is not signed or cannot be
-/// read, and [`ActionError::TooMany`] after many of those from one address; [`ActionError::Unavailable`], after which the
-/// provider sends it again.
+/// read, and [`ActionError::TooMany`] after many of those from one address; [`ActionError::Unavailable`], after which
+/// the provider sends it again.
 pub async fn receive(
     app: &AppState,
     from: IpAddr,
@@ -198,8 +198,8 @@ async fn complete(app: &AppState, report: &PaymentReport) -> Result<(), ActionEr
     Ok(())
 }
 
-/// Reports a payment that fits nothing: in the log to operators, and in a notification to the members who may
-/// read the bills of its tenant. It is recorded already, so an error is only logged.
+/// Reports a payment that matches nothing: to operators in the log, and in a notification to the tenant's members who
+/// may read bills. The payment is already recorded, so an error is only logged.
 async fn report_unmatched(app: &AppState, payment: &UnmatchedPayment) {
     let (amount, why, session) = (payment.amount(), &payment.reason, &payment.session);
     tracing::error!(session, amount, why, "a payment fits nothing that is to be paid");

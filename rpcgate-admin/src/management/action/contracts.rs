@@ -7,7 +7,7 @@ use crate::management::error::ActionError;
 use rpcgate_core::caller::TenantId;
 use rpcgate_store::TenantContract;
 
-/// The contracts of the caller's tenant, the oldest first.
+/// Lists the contracts of the caller's tenant, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant, [`ActionError::Unavailable`].

@@ -7,7 +7,8 @@ use crate::management::error::ActionError;
 use rpcgate_core::clock::Time;
 use rpcgate_store::{Delivery, DeliveryFilter, DeliveryId, DeliveryStatus, WebhookId, WholeDelivery};
 
-/// The deliveries of an endpoint, of one state or of all, the newest first, behind `before`: at most `limit`.
+/// Lists at most `limit` deliveries of an endpoint, of one state or of all, the newest first, after the position
+/// `before`.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an endpoint that is not the tenant's.
@@ -23,7 +24,7 @@ pub async fn list(
     filtered(app, actor, webhook, &filter, before, limit).await
 }
 
-/// The same of those that `filter` selects, which names a chain by its path.
+/// Lists the deliveries that match `filter`, which names a chain by its path, in the same order.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an endpoint that is not the tenant's.
@@ -39,7 +40,7 @@ pub async fn filtered(
     Ok(app.store.filtered_deliveries(actor.tenant()?, webhook.id, filter, before, limit).await?)
 }
 
-/// A delivery of the caller's tenant with all that belongs to it.
+/// Returns a delivery of the caller's tenant with all its details.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -47,11 +48,11 @@ pub async fn get(app: &AppState, actor: &Actor, id: DeliveryId) -> Result<WholeD
     app.store.delivery(actor.tenant()?, id).await?.ok_or(ActionError::NotFound("delivery"))
 }
 
-/// Makes a delivery that has ended due again.
+/// Makes a completed delivery due again.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Conflict`] for a delivery that has not ended or was tried too often, and if
-/// its endpoint is switched off.
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] for a delivery that has not ended or was tried too often, and
+/// if its endpoint is switched off.
 pub async fn retry(app: &AppState, actor: &Actor, id: DeliveryId) -> Result<Delivery, ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
     let store = actor.audited_store(&app.store, Some(tenant), ("delivery.retried", id, ""), now);

@@ -1,7 +1,7 @@
 //! Changes of an account's address, which take effect once the new address is confirmed.
 //!
-//! A request does not reveal which addresses have an account: a taken address gets a mail as well, which says that it
-//! is taken.
+//! A request does not reveal which addresses have an account: a taken address gets a mail too, which says that it is
+//! taken.
 
 use super::factors::expect_proof;
 use super::me::check_password;
@@ -19,21 +19,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// How long a link that confirms a new address is valid.
+/// The validity of a link that confirms a new address.
 pub const EMAIL_CHANGE_LIFE: Duration = Duration::from_secs(24 * 3_600);
 
 fn stored(email: &str) -> Result<Address, ActionError> {
     mail::address(email).map_err(|error| ActionError::Broken(error.to_string()))
 }
 
-/// Sends a mail with a token to the new address and informs the current one. The password can be left out if the session
-/// has a recent proof. Once begun, the work is finished even if
-/// the client disconnects.
+/// Sends a mail with a token to the new address and informs the current one. The password can be omitted if the session
+/// has a recent proof. The work completes even if the client disconnects.
 ///
 /// # Errors
-/// [`ErrorCode::ProofRequired`] with neither; [`ActionError::InvalidField`] for an invalid or unchanged address; [`ErrorCode::EmailUnconfirmed`] if the current
-/// address is not confirmed; [`ErrorCode::PasswordWrong`], or [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::TooMany`] after too many
-/// mails, or while too many passwords are being verified; [`ActionError::Unavailable`].
+/// [`ErrorCode::ProofRequired`] without a password or a proof; [`ActionError::InvalidField`] for an invalid or
+/// unchanged address; [`ErrorCode::EmailUnconfirmed`] if the current address is not confirmed;
+/// [`ErrorCode::PasswordWrong`], or [`ErrorCode::AccountLocked`] after too many wrong passwords;
+/// [`ActionError::TooMany`] after too many mails, or while too many passwords are being verified;
+/// [`ActionError::Unavailable`].
 pub async fn request(
     app: &Arc<AppState>,
     session: &AuthSession,
@@ -85,7 +86,7 @@ pub async fn request(
     Ok(asked)
 }
 
-/// Whether `token` is one that changes an account's address.
+/// Reports whether `token` is one that changes an account's address.
 pub(super) fn is_change(token: &str) -> bool {
     OpaqueHash::of(OpaqueKind::EmailChange, token).is_some()
 }
@@ -93,8 +94,8 @@ pub(super) fn is_change(token: &str) -> bool {
 /// Changes the account of `token` to the address to which the token was mailed, and informs the previous address.
 ///
 /// # Errors
-/// [`ErrorCode::TokenInvalid`] for a token that is unknown or has expired; [`ActionError::Taken`] if another account has
-/// the address by now; [`ActionError::Unavailable`].
+/// [`ErrorCode::TokenInvalid`] for a token that is unknown or has expired; [`ActionError::Taken`] if another account
+/// has taken the address; [`ActionError::Unavailable`].
 pub(super) async fn apply_change(
     app: &Arc<AppState>,
     token: &str,
@@ -102,7 +103,7 @@ pub(super) async fn apply_change(
 ) -> Result<(), ActionError> {
     let hash = OpaqueHash::of(OpaqueKind::EmailChange, token).ok_or(ActionError::BAD_TOKEN)?;
     let (hash, now) = (Digest(hash.0), app.now());
-    // Everyone can send any token, so an unknown one must not take a place in the queue of writers.
+    // Anyone can send any token, so an unknown one must not occupy the writer queue.
     if !app.store.is_mailed(Purpose::EmailChange, &hash, now).await? {
         return Err(ActionError::BAD_TOKEN);
     }

@@ -1,27 +1,27 @@
-//! Filters of subscriptions, and whether an event can match them.
+//! The filters of subscriptions, and the check whether an event can match them.
 //!
-//! A filter with a misspelled member or a value of another type matches nothing, and its author waits in silence. So each
-//! member is compared with those that the chain's reader documents ([`EventShape`]): a filter is accepted if one form of the
-//! event has all of its members with values that can occur.
+//! A filter with a misspelled member or a value of the wrong type matches nothing, and its author would wait without an
+//! error. So each member is compared with those that the chain's reader documents ([`EventShape`]): a filter is
+//! accepted if one form of the event has all its members with possible values.
 
 use crate::management::error::ActionError;
 use rpcgate_core::event::{BlockReader, EventMember, EventShape, EventType, HealthPhase, MemberForm};
 use serde_json::{Map, Value};
 
-/// Members of a filter, at most.
+/// The maximum number of members of a filter.
 const MAX_FILTER: usize = 16;
-/// Bytes of the name of a member, at most.
+/// The maximum bytes of a member's name.
 const MAX_KEY: usize = 64;
-/// Bytes of a text in a filter, at most.
+/// The maximum bytes of a text in a filter.
 const MAX_VALUE: usize = 1_024;
 
 /// The members around the innermost data of every event.
 const AROUND: [&str; 5] = ["chain", "event_type", "block_num", "block_hash", "timestamp"];
 
-/// The member of events of a block that replaces another one. It is absent from all others.
+/// The member of events of a block that replaces another block. Other events do not have it.
 const REORGANIZED: EventMember = EventMember { name: "reorganized", form: MemberForm::Only(true) };
 
-/// Members that events get after they were compared with filters.
+/// Members that are added to events after the comparison with filters.
 const LATER: [&str; 2] = ["removed", "truncated"];
 
 const HEALTH: &[EventShape] = &[EventShape::of(&[EventMember::one_of(
@@ -36,7 +36,7 @@ fn wrong(why: String) -> ActionError {
 /// Refuses a filter that is too large, or that no event can match.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`], which says why and lists the members that exist.
+/// [`ActionError::InvalidField`] with the reason and the list of existing members.
 pub(super) fn expect_possible(
     chain: &str,
     reader: Option<&dyn BlockReader>,
@@ -74,7 +74,7 @@ pub(super) fn expect_possible(
     Ok(())
 }
 
-/// Refuses a member that cannot be compared, whatever the event is.
+/// Refuses a member that can never be compared, for any event.
 fn expect_scalar(key: &str, value: &Value) -> Result<(), ActionError> {
     if key.is_empty() || key.len() > MAX_KEY || key.chars().any(char::is_control) {
         return Err(wrong(format!(
@@ -92,20 +92,20 @@ fn expect_scalar(key: &str, value: &Value) -> Result<(), ActionError> {
     }
 }
 
-/// Whether a member of an event can have this name: all have letters, digits and `_` alone, and so have those that
-/// contracts name.
+/// Reports whether a member of an event can have this name: all names, including those from contracts, consist of
+/// letters, digits and `_`.
 fn is_identifier(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// A member of a filter, compared with the events of a type.
+/// The comparison of a filter's member with the events of a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     /// An event can have it.
     Possible,
     /// No event has a member with this name.
     Unknown,
-    /// No event has this value of it.
+    /// No event has this value.
     Impossible,
 }
 
@@ -124,7 +124,7 @@ struct Events<'e> {
 }
 
 impl Events<'_> {
-    /// The forms of the innermost data; `None` if they are not known.
+    /// Returns the forms of the innermost data; `None` if they are not known.
     fn shapes(&self) -> Option<&'static [EventShape]> {
         match self.kind {
             EventType::Health => Some(HEALTH),
@@ -132,7 +132,7 @@ impl Events<'_> {
         }
     }
 
-    /// The value as events have it; `None` if they do not.
+    /// Returns the value in the form that events have; `None` if no event can have it.
     fn canonical(&self, key: &str, value: &Value) -> Option<Value> {
         match (self.reader, value) {
             (Some(reader), Value::String(text)) => reader.canonical(key, text).map(Value::String),
@@ -140,7 +140,7 @@ impl Events<'_> {
         }
     }
 
-    /// Decides about a member that is around the innermost data, or that watchers add to it; `None` for any other.
+    /// Judges a member around the innermost data, or one that watchers add to it; `None` for any other.
     fn judge_around(&self, key: &str, value: &Value) -> Option<Verdict> {
         Some(match key {
             "chain" => Verdict::of(value == self.chain),
@@ -159,7 +159,7 @@ impl Events<'_> {
         })
     }
 
-    /// Decides about one member alone.
+    /// Judges a single member.
     fn judge(&self, key: &str, value: &Value) -> Verdict {
         if let Some(verdict) = self.judge_around(key, value) {
             return verdict;
@@ -173,7 +173,7 @@ impl Events<'_> {
         Verdict::of(canonical.is_some_and(|value| forms.any(|form| form.has(&value))))
     }
 
-    /// Whether one form of the event has all members of the filter.
+    /// Reports whether one form of the event has all members of the filter.
     fn have_together(&self, filter: &Map<String, Value>) -> bool {
         let Some(shapes) = self.shapes() else { return true };
         let inner = filter.iter().filter(|(key, value)| self.judge_around(key, value).is_none());
@@ -184,7 +184,7 @@ impl Events<'_> {
             .any(|shape| inner.iter().all(|(key, value)| shape.form(key).is_some_and(|form| form.has(value))))
     }
 
-    /// The members that exist, for people.
+    /// Lists the existing members, for the error text.
     fn members(&self) -> String {
         let mut named: Vec<(&str, Vec<String>)> = Vec::new();
         let mut others = None;

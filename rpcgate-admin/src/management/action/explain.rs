@@ -1,5 +1,5 @@
-//! Explanations of requests to a gateway. Gateways remember their last requests in memory; whoever asks for one leaves a row
-//! in the database, and the gateway that remembers the request answers in it.
+//! Explanations of requests to a gateway. Gateways remember their last requests in memory. A query for one inserts a
+//! row into the database, and the gateway that remembers the request writes its answer into the row.
 
 use super::actor::Actor;
 use super::operator::nodes::at_work;
@@ -10,13 +10,13 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{Explanation, Key};
 use std::time::Duration;
 
-/// How long a request is remembered at most.
+/// The maximum time for which a request is remembered.
 pub const REMEMBERED: Duration = Duration::from_secs(86_400);
 
-/// How far ahead of this host's clock the clock of a gateway may be.
+/// The tolerated advance of a gateway's clock over this host's clock.
 const AHEAD: Duration = Duration::from_secs(60);
 
-/// How long the gateways may take to answer, and the pauses between two looks for their answer.
+/// The time limit for the gateways' answer, and the pauses between polls.
 const PATIENCE: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
@@ -37,12 +37,12 @@ const UNKNOWN: ActionError = ActionError::Refused(
      hours at most, and forgets them when it is restarted",
 );
 
-/// An explanation, with the names that the database has for what it is about.
+/// An explanation, with the database's names for its objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExplainedRequest {
     /// The request.
     pub request: RequestId,
-    /// What the gateway says. The addresses of nodes are there for operators only.
+    /// The gateway's explanation. Only operators see the addresses of nodes.
     pub explanation: Explanation,
     /// The name of the tenant, if it still exists.
     pub tenant_name: Option<String>,
@@ -52,8 +52,8 @@ pub struct ExplainedRequest {
     pub key: Option<Key>,
 }
 
-/// Explains a request of the caller's tenant, or any request to an operator. Takes up to two seconds, always as long for a
-/// request of another tenant as for one that no gateway remembers.
+/// Explains a request of the caller's tenant, or any request to an operator. It takes up to two seconds, and equally
+/// long for a request of another tenant and for one that no gateway remembers.
 ///
 /// # Errors
 /// [`ErrorCode::NotFound`], [`ActionError::TooMany`] for a tenant that asks very often, [`ActionError::Unavailable`].
@@ -71,7 +71,7 @@ pub async fn explain(
     named(app, request, explanation).await
 }
 
-/// Checks that a request of this identifier can be remembered: such an identifier has the time of its request.
+/// Checks that a request with this identifier, which holds its time, can be remembered.
 fn check_time(request: RequestId, now: Time) -> Result<(), ActionError> {
     if !request.is_version_7() {
         return Err(MALFORMED);

@@ -1,4 +1,4 @@
-//! The rule of a tenant about second factors: an owner may require one of all members.
+//! A tenant's policy on second factors: an owner may require one of all members.
 
 use super::actor::Actor;
 use super::audit;
@@ -10,7 +10,7 @@ use crate::management::extract::Client;
 use rpcgate_core::caller::TenantId;
 use std::sync::Arc;
 
-/// Whether the members of the caller's tenant need a second factor.
+/// Returns whether the members of the caller's tenant need a second factor.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant, [`ActionError::Unavailable`].
@@ -18,9 +18,9 @@ pub async fn get(app: &AppState, actor: &Actor, id: TenantId) -> Result<bool, Ac
     Ok(app.store.requires_factor(own_tenant(actor, id)?).await?)
 }
 
-/// Sets whether the members of the caller's tenant need a second factor. From then on, a member who has logged in without
-/// one can do no more than add one. Nobody can require what they do not have, which would lock them out as well. To end the
-/// rule, the caller needs a proof.
+/// Sets whether the members of the caller's tenant need a second factor. Members who logged in without one can then
+/// only add one. Callers cannot require a factor that they lack, because this would lock them out too. Ending the
+/// requirement needs a proof.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant; [`ActionError::Conflict`] if the caller has no second factor;

@@ -1,4 +1,4 @@
-//! Second factors: what a user gives at a log-in after the password, and before a factor is switched off.
+//! Second factors, which a user gives after the password at a log-in, and before a factor is removed.
 
 use super::ceremonies;
 use super::sessions::{SessionTokens, begin_password_attempt, new_session, note_failure, opened, user_entry};
@@ -22,20 +22,20 @@ use tracing::Instrument;
 const NOT_PENDING: &str = "the log-in has expired or was finished: log in again";
 const WRONG: &str = "the code is wrong or was used before";
 
-/// A factor as a user gives it.
+/// A submitted factor.
 #[derive(Clone)]
 pub enum GivenFactor {
     /// A code of an authenticator app.
     Code(String),
     /// A recovery code.
     RecoveryCode(String),
-    /// None: one was given in the session a short time ago, for which [`step_up`](super::step_up) asks.
+    /// No new factor: one was given recently in the session, which [`step_up`](super::step_up) asks for.
     Recent,
     /// A passkey.
     Passkey {
-        /// The token of the ceremony in which it was asked for.
+        /// The token of the ceremony.
         ceremony: String,
-        /// What the browser has returned.
+        /// The browser's response.
         answer: Box<PasskeyAnswer>,
     },
 }
@@ -52,12 +52,12 @@ impl fmt::Debug for GivenFactor {
     }
 }
 
-/// The row for which the secret of a user's authenticator app is sealed.
+/// Returns the row that the sealed secret of a user's authenticator app is bound to.
 pub(super) fn sealed_for(user: &User) -> SealedFor<'static> {
     SealedFor { table: "totp", row: user.id.0 }
 }
 
-/// Does `work` to its end even if the client disconnects, so that no change is made without its notice.
+/// Completes `work` even if the client disconnects, so that no change is made without its notification.
 pub(super) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ActionError>> + Send + 'static,
 ) -> Result<T, ActionError> {
@@ -65,7 +65,7 @@ pub(super) async fn to_the_end<T: Send + 'static>(
     done.map_err(|error| ActionError::Broken(format!("a change ended early: {error}")))?
 }
 
-/// Whether the user of a session has given a factor in it so recently that it is enough at `now`.
+/// Reports whether the user has given a factor in the session recently enough at `now`.
 pub(super) fn is_recent(session: &AuthSession, now: Time) -> bool {
     session.factor_at.is_some_and(|at| now.since(at) < RECENT)
 }
@@ -78,13 +78,13 @@ pub(super) fn expect_proof(session: &AuthSession, now: Time) -> Result<(), Actio
     if session.is_proved(now) { Ok(()) } else { Err(ActionError::PROOF_REQUIRED) }
 }
 
-/// What a user whose factors this attempt has locked is told.
+/// Returns the notification if this attempt locks the user's factors.
 fn locked_by(ticket: &AttemptTicket) -> Option<SecurityEvent<'static>> {
     ticket.locks().then_some(SecurityEvent::Locked { tries: "wrong second factors" })
 }
 
-/// Tells the user if what was used up is a recovery code, of which there are few. It is used up whether the user can be
-/// told or not, so an error is only logged.
+/// Notifies the user if the used factor is a recovery code, because there are few. The code is used up in any case, so
+/// an error is only logged.
 async fn tell_of_recovery_code(app: &AppState, user: &User, used: &FactorUse, client: &Client) {
     let FactorUse::RecoveryCode(_) = used else { return };
     match app.store.factors(user.id).await {
@@ -95,7 +95,7 @@ async fn tell_of_recovery_code(app: &AppState, user: &User, used: &FactorUse, cl
     }
 }
 
-/// The user's factors.
+/// Returns the user's factors.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -103,7 +103,7 @@ pub async fn overview(app: &AppState, session: &AuthSession) -> Result<Factors, 
     Ok(app.store.factors(session.user.id).await?)
 }
 
-/// What the store has to use up if the factor is the user's, or `None` if it certainly is not.
+/// Verifies a factor and returns the use that the store must record, or `None` if it is not the user's.
 async fn verified(
     app: &AppState,
     user: &User,
@@ -123,7 +123,7 @@ async fn verified(
             let found = app.store.recovery_code_among(user.id, &former).await?;
             Ok(found.or_else(|| app.recovery_codes.hash(user.id, code)).map(FactorUse::RecoveryCode))
         }
-        // It is used up by nothing that wants a factor of its own.
+        // An action that needs a factor of its own does not accept a recent one.
         GivenFactor::Recent => Ok(None),
         GivenFactor::Passkey { ceremony, answer } => {
             let whose = (CeremonyPurpose::Factor, Some(user.id));
@@ -139,18 +139,17 @@ async fn verified(
     }
 }
 
-/// A factor that a logged-in user has given, to be used up by what it permits.
+/// A verified factor of a logged-in user. The permitted change uses it up.
 pub(super) struct Proof {
-    /// The factor.
     pub(super) used: FactorUse,
     ticket: AttemptTicket,
 }
 
-/// Verifies a factor of a logged-in user. It counts as a wrong one until [`accept`], so that parallel guesses get no
-/// further than sequential ones.
+/// Verifies a factor of a logged-in user. It counts as wrong until [`accept`], so that parallel guesses gain nothing
+/// over sequential ones.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] if it is wrong, or after too many wrong ones; [`ActionError::Unavailable`].
+/// [`ErrorCode::FactorWrong`]; [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Unavailable`].
 pub(super) async fn prove(
     app: &AppState,
     session: &AuthSession,
@@ -166,8 +165,8 @@ pub(super) async fn prove(
     }
 }
 
-/// Checks that the user who adds a factor has proven to be the account's owner. A user who has factors gives one of them,
-/// which is used up: the new one could switch it off. The error without one says `missing`.
+/// Checks that the user who adds a factor has proven to be the account's owner. A user who has factors must give one,
+/// which is used up, because the new factor could remove it. The error for a missing factor has the text `missing`.
 ///
 /// # Errors
 /// [`ErrorCode::ProofRequired`] without a recent proof, [`ErrorCode::FactorRequired`] without a factor, and those of
@@ -183,12 +182,12 @@ pub(super) async fn prove_for_another(
     let user = session.user.id;
     let has_factors = app.store.factors(user).await?.any();
     let given = match given {
-        // A factor that is verified below is a proof itself.
+        // The factor that is verified below is a proof too.
         Some(given) if has_factors && !matches!(given, GivenFactor::Recent) => given,
         given => {
             let is_recent = given.is_some() && is_recent(session, now);
             let lacks_factor = has_factors && !is_recent;
-            // A page leads to its own question for the factor; the API asks for any proof first.
+            // Pages redirect to their own question for the factor; the API asks for any proof first.
             if given.is_none() || !lacks_factor {
                 expect_proof(session, now)?;
             }
@@ -205,11 +204,11 @@ pub(super) async fn prove_for_another(
     accept(app, &proof, is_done, (session, client), now).await
 }
 
-/// Concludes what a proof permits: `is_done` says whether the store has used the factor up. The user is told if it was a
-/// recovery code.
+/// Completes a proof after the change that it permits. `is_done` is true if the store has used the factor up. Notifies
+/// the user if it was a recovery code.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] if it was used before; [`ActionError::Unavailable`].
+/// [`ErrorCode::FactorWrong`] if it was used before; [`ActionError::Unavailable`].
 pub(super) async fn accept(
     app: &AppState,
     proof: &Proof,
@@ -225,7 +224,7 @@ pub(super) async fn accept(
     Ok(())
 }
 
-/// Records a wrong factor of a logged-in user, tells the user of a lock that it has caused, and returns the error.
+/// Records a wrong factor of a logged-in user, notifies the user of a resulting lock, and returns the error.
 async fn refuse(
     app: &AppState,
     session: &AuthSession,
@@ -243,10 +242,10 @@ async fn refuse(
     ActionError::Refused(ErrorCode::FactorWrong, WRONG)
 }
 
-/// The log-in of an `mfa_token`, by its digest, and its user.
+/// Returns the pending log-in of an `mfa_token`, by its digest, and its user.
 ///
 /// # Errors
-/// [`ActionError::Unauthenticated`] if it is no longer pending, [`ActionError::Unavailable`].
+/// [`ErrorCode::LogInExpired`] if it is no longer pending, [`ActionError::Unavailable`].
 pub(super) async fn pending(app: &AppState, token: &str, now: Time) -> Result<(Digest, User), ActionError> {
     let expired = || ActionError::Refused(ErrorCode::LogInExpired, NOT_PENDING);
     let token = OpaqueHash::of(OpaqueKind::PendingLogIn, token).ok_or_else(expired)?;
@@ -256,12 +255,11 @@ pub(super) async fn pending(app: &AppState, token: &str, now: Time) -> Result<(D
 }
 
 /// Completes the log-in of `token` by a second factor, and opens a session. A log-in can be completed once, within five
-/// minutes, and five factors can be tried for it. Five wrong ones in 15 minutes, in whatever log-ins, lock the user's
-/// factors for 15 minutes.
+/// minutes and five attempts. Five wrong factors in 15 minutes, in any log-ins, lock the user's factors for 15 minutes.
 ///
 /// # Errors
-/// [`ActionError::Unauthenticated`] if the log-in is no longer pending, or the factor is wrong or was used before;
-/// [`ActionError::Forbidden`] while the factors are locked; [`ActionError::Unavailable`].
+/// [`ErrorCode::LogInExpired`] if the log-in is no longer pending; [`ErrorCode::CredentialsWrong`] if the factor is
+/// wrong or was used before; [`ErrorCode::AccountLocked`] while the factors are locked; [`ActionError::Unavailable`].
 pub async fn verify(
     app: &Arc<AppState>,
     token: &str,
@@ -296,7 +294,7 @@ pub async fn verify(
     .await
 }
 
-/// Records a wrong factor of a user who is logging in, tells the user of a lock that it has caused, and returns the error.
+/// Records a wrong factor at a log-in, notifies the user of a resulting lock, and returns the error.
 fn wrong_at_log_in(
     app: &Arc<AppState>,
     user: &User,

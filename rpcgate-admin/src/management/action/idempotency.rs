@@ -1,9 +1,9 @@
-//! Requests with an idempotency key (contract, "Accounts, second factors, money"): a request that is sent again within
-//! 24 hours, because its answer was lost on the way, is not carried out again but gets the first answer.
+//! Requests with an idempotency key (contract, "Accounts, second factors, money"): a request that is repeated within 24
+//! hours, because its answer was lost, is not carried out again but gets the first answer.
 //!
-//! Only answers of requests that had an effect are kept. A refused request had none, so it can be sent again with the
-//! same key. Whether a request that failed had an effect is known from the database: each write of a run records in
-//! its own transaction that the run had one.
+//! Only answers of requests that had an effect are stored. A refused request had none, so it can be repeated with the
+//! same key. The database shows whether a failed request had an effect: each write of a run records in its own
+//! transaction that the run had one.
 
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
@@ -13,23 +13,23 @@ use ring::digest::{Context, SHA256};
 use rpcgate_store::{Digest, KeyedRequest, Run, RunOutcome, User, fresh_id};
 use serde::{Deserialize, Serialize};
 
-/// Characters of a key, at most.
+/// The maximum number of characters of a key.
 pub const MAX_KEY: usize = 255;
 
-/// Bytes of an answer that is kept, at most.
+/// The maximum bytes of a stored answer.
 const MAX_ANSWER: usize = 64 << 10;
 
 /// The table of the answers.
 const TABLE: &str = "idempotency";
 
-/// What makes a request the same as another one.
+/// The parts that identify a repeated request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestParts<'a> {
     /// The HTTP method.
     pub method: &'a str,
-    /// Its path and query.
+    /// The path and query.
     pub target: &'a str,
-    /// Its body.
+    /// The body.
     pub body: &'a [u8],
 }
 
@@ -45,21 +45,21 @@ pub struct KeptAnswer {
     pub body: String,
 }
 
-/// What to do with a request.
+/// The decision about a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Once {
     /// Carry it out, as this run.
     Run(Run),
-    /// Answer it with this.
+    /// Send this stored answer.
     Answer(KeptAnswer),
 }
 
-/// Decides whether a request with `key` is carried out. A key belongs to a tenant, but only the user who sent the
-/// first request gets its answer, which may contain a secret.
+/// Decides whether a request with `key` is carried out. A key belongs to a tenant, but only the user who sent the first
+/// request gets its answer, which may contain a secret.
 ///
 /// # Errors
 /// [`ErrorCode::IdempotencyKeyReused`], [`ErrorCode::RequestInProgress`], [`ErrorCode::AnswerLost`],
-/// [`ActionError::Invalid`] for a key of the wrong form, [`ActionError::Full`] if there are too many keys,
+/// [`ActionError::Invalid`] for a malformed key, [`ActionError::Full`] if there are too many keys,
 /// [`ActionError::Unavailable`].
 pub async fn begin(
     app: &AppState,
@@ -104,7 +104,7 @@ pub async fn begin(
 const LOST: &str = "the same request was carried out, but its answer is not known any more";
 
 impl RequestParts<'_> {
-    /// The digest of these parts and their sender.
+    /// Returns the digest of these parts and their sender.
     pub(super) fn digest(&self, user: u128) -> Digest {
         let mut context = Context::new(&SHA256);
         context.update(&user.to_be_bytes());
@@ -118,8 +118,8 @@ impl RequestParts<'_> {
     }
 }
 
-/// Keeps the answer of a run, encrypted. An answer that is too large is not kept; its request is not carried out
-/// again nevertheless.
+/// Stores the answer of a run, encrypted. An answer that is too large is not stored; its request is not carried out
+/// again either.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`], [`ActionError::Broken`].
@@ -135,7 +135,7 @@ pub async fn keep(app: &AppState, run: &Run, answer: &KeptAnswer) -> Result<(), 
     Ok(app.store.keep_answer(run, answer.status.as_u16(), sealed).await?)
 }
 
-/// Forgets a run that did not succeed, unless it failed after it had an effect.
+/// Deletes a run that did not succeed, unless it failed after it had an effect.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

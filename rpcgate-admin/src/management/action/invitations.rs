@@ -1,7 +1,7 @@
 //! Invitations to join a tenant, by mail.
 //!
-//! An invitation does not reveal which addresses have an account: such an address is invited like any other; only the
-//! mail, which just its owner reads, says that it cannot join.
+//! An invitation does not reveal which addresses have an account. An address with an account is invited like any other;
+//! only the mail, which just its owner reads, says that it cannot join.
 
 use super::accounts::Applicant;
 use super::actor::Actor;
@@ -25,15 +25,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// How long an invitation is valid.
+/// The validity of an invitation.
 pub const LIFE: Duration = Duration::from_secs(7 * 86_400);
 
-/// The page below the dashboard to which an invitation's link leads; `?token=…` follows.
+/// The path of the page that an invitation's link leads to; `?token=…` follows.
 pub const MAIL_PATH: &str = "/invitation";
 
 const MEMBER: ActionError = ActionError::Taken { what: "member", value: "e-mail address" };
 
-/// The open invitations of the caller's tenant, oldest first.
+/// Lists the open invitations of the caller's tenant, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant.
@@ -42,16 +42,15 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
 }
 
 /// Invites the owner of `email` to join the caller's tenant as `role`, and sends a mail with the token. An earlier
-/// invitation of the same address becomes invalid. The owners are notified about a new owner or admin. Once begun, the
-/// work is finished even if the client disconnects.
+/// invitation of the same address becomes invalid. The owners are notified about a new owner or admin. The work
+/// completes even if the client disconnects.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant; [`ActionError::Forbidden`] if the caller's role does not permit it;
-/// `ActionError::UNCONFIRMED` if the caller's own address, which the mail names, is not confirmed; `ActionError::PROOF_REQUIRED`
-/// if the role [needs a proof](needs_proof);
-/// [`ActionError::InvalidField`] for an invalid
+/// `ActionError::UNCONFIRMED` if the caller's own address, which the mail names, is not confirmed;
+/// `ActionError::PROOF_REQUIRED` if the role [needs a proof](needs_proof); [`ActionError::InvalidField`] for an invalid
 /// address; [`ActionError::Taken`] for a member's address; [`ActionError::Conflict`] if there are too many;
-/// [`ActionError::TooMany`] after too many attempts from one client, or mails to one address, whichever tenants sent them;
+/// [`ActionError::TooMany`] after too many attempts from one client, or mails to one address from any tenant;
 /// [`ActionError::Unavailable`].
 pub async fn invite(
     app: &Arc<AppState>,
@@ -132,8 +131,8 @@ pub async fn withdraw(
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being hashed;
-/// [`ActionError::Invalid`] says what is wrong with the name or the password; `ActionError::BAD_TOKEN` if the token
-/// is unknown or has expired; [`ActionError::Taken`] if the address has an account by now; [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`] for an invalid name or password; `ActionError::BAD_TOKEN` if the token is unknown or has
+/// expired; [`ActionError::Taken`] if the address has got an account meanwhile; [`ActionError::Unavailable`].
 pub async fn accept(
     app: &Arc<AppState>,
     token: &str,

@@ -25,7 +25,7 @@ pub enum InvoiceState {
 }
 
 impl InvoiceState {
-    /// The state of an invoice at `now`.
+    /// Returns the state of an invoice at `now`.
     pub fn of(invoice: &Invoice, now: Time) -> Self {
         match invoice.status {
             InvoiceStatus::Open if invoice.is_overdue(now) => InvoiceState::Overdue,
@@ -47,7 +47,7 @@ impl InvoiceState {
     }
 }
 
-/// Lists the invoices of the caller's tenant, the newest first, starting behind `before` in this order: at most `limit`.
+/// Lists at most `limit` invoices of the caller's tenant, the newest first, after the position `before`.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant, [`ActionError::Unavailable`].
@@ -62,7 +62,7 @@ pub async fn list(
     Ok(app.store.invoices(filter, before, limit).await?)
 }
 
-/// An invoice of the caller's tenant.
+/// Returns an invoice of the caller's tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant and an unknown number, [`ActionError::Unavailable`].

@@ -13,11 +13,11 @@ use rpcgate_store::{Key, fresh_id};
 /// The properties of a new key.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NewKey {
-    /// Its description, for people.
+    /// The description for people.
     pub description: String,
-    /// The chains it may use, by name or alias; `None` for all.
+    /// The allowed chains, by name or alias; `None` for all.
     pub chains: Option<Vec<String>>,
-    /// When it expires, if it does.
+    /// The expiry; `None` for never.
     pub expires_at: Option<Time>,
 }
 
@@ -26,7 +26,7 @@ pub struct NewKey {
 /// # Errors
 /// [`ErrorCode::EmailUnconfirmed`] if the caller's e-mail address is not confirmed, [`ActionError::NotFound`] for a
 /// project that is not the tenant's, [`ActionError::Invalid`] for an unknown chain or an expiry in the past,
-/// [`ActionError::Full`] if the project has as many usable keys as the plan allows.
+/// [`ActionError::Full`] if the project already has as many usable keys as the plan allows.
 pub async fn create(
     app: &AppState,
     actor: &Actor,
@@ -62,7 +62,7 @@ pub async fn create(
     Ok((key, text))
 }
 
-/// The canonical names of `chains`.
+/// Resolves `chains` to canonical names.
 fn scope(chains: Option<Vec<String>>) -> Result<Scope, ActionError> {
     let Some(chains) = chains else { return Ok(Scope::All) };
     if chains.is_empty() {
@@ -78,7 +78,7 @@ fn scope(chains: Option<Vec<String>>) -> Result<Scope, ActionError> {
     chains.into_iter().enumerate().map(canonical).collect::<Result<_, _>>().map(Scope::Only)
 }
 
-/// The keys of a project, including revoked ones, the oldest first.
+/// Lists the keys of a project, including revoked ones, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a project that is not the tenant's.
@@ -87,7 +87,7 @@ pub async fn list(app: &AppState, actor: &Actor, project: ProjectId) -> Result<V
     Ok(app.store.keys(project.tenant, project.id).await?)
 }
 
-/// Revokes a key for good. Revoking it again has no effect.
+/// Revokes a key permanently. Revoking it again has no effect.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a key that is not the tenant's, or whose project was deleted.

@@ -10,9 +10,9 @@ use rpcgate_store::{LimitRequest, LimitRequestId, RequestStatus, StoreError, fre
 /// Requests another plan.
 ///
 /// # Errors
-/// [`ErrorCode::LimitRequestPending`] while another request of the tenant is pending, [`ActionError::Invalid`] for an invalid
-/// reason, and for a plan that the caller cannot see, [`ErrorCode::EmailUnconfirmed`] if the caller's address is not
-/// confirmed.
+/// [`ErrorCode::LimitRequestPending`] while another request of the tenant is pending, [`ActionError::Invalid`] for an
+/// invalid reason, and for a plan that the caller cannot see, [`ErrorCode::EmailUnconfirmed`] if the caller's address
+/// is not confirmed.
 pub async fn create(
     app: &AppState,
     actor: &Actor,
@@ -47,7 +47,7 @@ pub async fn create(
     }
 }
 
-/// The tenant's requests, the newest first.
+/// Lists the tenant's requests, the newest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

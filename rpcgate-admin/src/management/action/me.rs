@@ -13,8 +13,8 @@ use crate::management::mail::SecurityEvent;
 use rpcgate_core::clock::Time;
 use rpcgate_store::{AttemptKind, Expected, User, Versioned};
 
-/// Changes the user's name, at most a few times in a quarter of an hour, since each change adds an audit entry. The
-/// current name is no change. `expected` are the versions of the profile that may be changed; `None` stands for any.
+/// Changes the user's name, at most a few times in a quarter of an hour, because each change adds an audit entry. The
+/// current name is not a change. `expected` are the accepted versions of the profile; `None` accepts any.
 ///
 /// # Errors
 /// [`ActionError::Invalid`], [`ErrorCode::PreconditionFailed`], [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -47,8 +47,8 @@ pub async fn rename(
 /// token cannot be used for guessing.
 ///
 /// # Errors
-/// [`ErrorCode::PasswordWrong`], or [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::TooMany`] while too many
-/// passwords are being verified; [`ActionError::Unavailable`].
+/// [`ErrorCode::PasswordWrong`], or [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::TooMany`]
+/// while too many passwords are being verified; [`ActionError::Unavailable`].
 pub(super) async fn check_password<'s>(
     app: &AppState,
     session: &'s AuthSession,
@@ -73,13 +73,14 @@ pub(super) async fn check_password<'s>(
     Err(ActionError::Refused(ErrorCode::PasswordWrong, "the current password is wrong"))
 }
 
-/// Changes the user's password and ends all other sessions. The current password can be left out if the session has a
+/// Changes the user's password and ends all other sessions. The current password can be omitted if the session has a
 /// recent proof.
 ///
 /// # Errors
-/// [`ErrorCode::ProofRequired`] with neither; [`ActionError::Invalid`] says what is wrong with the new password; [`ErrorCode::PasswordWrong`] if the current one
-/// is wrong, [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Conflict`] if it was changed at the same time;
-/// [`ActionError::TooMany`] while too many passwords are being hashed; [`ActionError::Unavailable`].
+/// [`ErrorCode::ProofRequired`] without a password or a proof; [`ActionError::Invalid`] for an invalid new password;
+/// [`ErrorCode::PasswordWrong`] if the current one is wrong, [`ErrorCode::AccountLocked`] after too many wrong ones;
+/// [`ActionError::Conflict`] if it was changed at the same time; [`ActionError::TooMany`] while too many passwords are
+/// being hashed; [`ActionError::Unavailable`].
 pub async fn change_password(
     app: &AppState,
     session: &AuthSession,

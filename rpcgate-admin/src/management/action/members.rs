@@ -19,25 +19,25 @@ const LAST_OWNER: ActionError =
 /// The error for a user whose role does not permit an action.
 pub(super) const REFUSED: ActionError = ActionError::Forbidden("your role does not permit this");
 
-/// Whether a member with the role `by` may change a user's role from `before` to `after`, where `None` stands for no
+/// Reports whether a member with the role `by` may change a user's role from `before` to `after`; `None` means no
 /// membership.
 pub fn may_change(by: Role, before: Option<Role>, after: Option<Role>) -> bool {
     needed(before, after).is_granted_to(by)
 }
 
-/// The permission to change a user's role from `before` to `after`.
+/// Returns the permission for a change of a user's role from `before` to `after`.
 pub(super) fn needed(before: Option<Role>, after: Option<Role>) -> Permission {
     let is_about_owners = [before, after].contains(&Some(Role::Owner));
     if is_about_owners { Permission::ManageOwners } else { Permission::ManageMembers }
 }
 
-/// Whether a change of a user's role from `before` to `after` needs a proof: it is about an owner or an admin. Without
-/// one, a thief with a stolen access token could make an account of its own an owner, or remove the owners.
+/// Reports whether a change of a user's role from `before` to `after` needs a proof, because it concerns an owner or an
+/// admin. Otherwise a thief with a stolen access token could make an account an owner, or remove the owners.
 pub fn needs_proof(before: Option<Role>, after: Option<Role>) -> bool {
     [before, after].into_iter().flatten().any(|role| Permission::ManageMembers.is_granted_to(role))
 }
 
-/// The members, oldest first.
+/// Lists the members, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant.
@@ -45,7 +45,7 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
     Ok(app.store.members(own_tenant(actor, tenant)?).await?)
 }
 
-/// A member.
+/// Returns a member.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a user who is not a member of the caller's tenant.
@@ -53,9 +53,8 @@ pub async fn get(app: &AppState, actor: &Actor, tenant: TenantId, id: UserId) ->
     app.store.member(own_tenant(actor, tenant)?, id).await?.ok_or(UNKNOWN)
 }
 
-/// Changes a member's role and returns the changed member. Invitations that the member made, and could not make
-/// with its new role, are withdrawn, so that they cannot be used to exceed that role. The owners are told if the role is
-/// raised to owner or admin.
+/// Changes a member's role and returns the changed member. Invitations of the member that exceed its new role are
+/// withdrawn. The owners are notified if the role is raised to owner or admin.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a user who is not a member of the caller's tenant; [`ActionError::Forbidden`] if the
@@ -104,8 +103,8 @@ async fn change_role(
     }
 }
 
-/// Removes a member, or lets the caller leave: the account is deleted with its sessions and the invitations that it
-/// made. Everything else that it made, including keys, belongs to the tenant and stays.
+/// Removes a member, or lets the caller leave. The account is deleted with its sessions and invitations. Everything
+/// else that it created, including keys, belongs to the tenant and stays.
 ///
 /// # Errors
 /// Those of [`set_role`].
@@ -129,7 +128,7 @@ async fn remove_member(
     let member = get(app, actor, tenant, id).await?;
     let by = actor.user.id;
     if id == by {
-        // It deletes the own account.
+        // It deletes the caller's own account.
         actor.expect_proof()?;
     }
     let change = MemberChange { tenant, member: id, by, role: None };
@@ -146,11 +145,12 @@ async fn remove_member(
     }
 }
 
-/// `permits` for a change of a member whose role was `before` a moment ago, with the check of the proof that the change needs.
+/// Returns `permits` combined with the check of the proof, for a change of a member whose role was just read as
+/// `before`.
 ///
 /// # Errors
-/// [`ErrorCode::ProofRequired`]. A caller whom the role of `before` does not permit the change gets no other answer than
-/// without this check.
+/// [`ErrorCode::ProofRequired`]. A caller whose role does not permit the change gets the same answer as without this
+/// check.
 fn proven(
     actor: &Actor,
     before: Role,
@@ -161,7 +161,7 @@ fn proven(
         actor.expect_proof()?;
     }
     let is_proved = actor.is_proved;
-    // The role may be another one in the transaction.
+    // The role may have changed when the transaction runs.
     Ok(move |by, before| permits(by, before) && (is_proved || !needs_proof(Some(before), after)))
 }
 

@@ -1,4 +1,4 @@
-//! The rules: everything that can be done. The API and the pages only translate.
+//! The business rules of every operation. The API and the pages only translate.
 
 pub mod access_tokens;
 pub mod accounts;

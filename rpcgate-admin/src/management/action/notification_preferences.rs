@@ -1,4 +1,4 @@
-//! What users want to be told of, and how.
+//! The users' preferences: the kinds of notifications, and their delivery channels.
 
 use super::actor::Actor;
 use super::members::REFUSED;
@@ -7,7 +7,7 @@ use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
 use rpcgate_store::{NotificationKind, NotificationPreference, Role};
 
-/// What members must be allowed to do so that notifications of this kind are for them.
+/// Returns the permission that members need to get notifications of this kind.
 pub(super) const fn needed(kind: NotificationKind) -> Option<Permission> {
     match kind {
         NotificationKind::Invoice | NotificationKind::Prices => Some(Permission::ReadBilling),
@@ -15,14 +15,14 @@ pub(super) const fn needed(kind: NotificationKind) -> Option<Permission> {
     }
 }
 
-/// Whether notifications of this kind are for members with this role.
+/// Reports whether members with this role get notifications of this kind.
 pub(super) fn is_for(kind: NotificationKind, role: Role) -> bool {
     needed(kind).is_none_or(|permission| permission.is_granted_to(role))
 }
 
-/// How a user is told of this kind who has chosen nothing: by mail only of invoices and prices, if the user pays them, of suspensions
-/// and failing webhooks, if the user can do something about them, of decisions about requests that the user can make, and of
-/// the safety of the account.
+/// Returns the default delivery channel for this kind of notification. Mails are on for invoices and prices if the user
+/// pays them, for suspensions and failing webhooks if the user can act on them, for decisions about requests that the
+/// user can make, and for the security of the account.
 pub(super) fn default_preference(kind: NotificationKind, role: Role) -> NotificationPreference {
     let mail = match kind {
         NotificationKind::Security => true,
@@ -35,7 +35,7 @@ pub(super) fn default_preference(kind: NotificationKind, role: Role) -> Notifica
     NotificationPreference { shown: true, mail }
 }
 
-/// The preferences of the user, for each kind that is for the user's role.
+/// Lists the user's preferences, for each kind that the user's role gets.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -50,11 +50,11 @@ pub async fn list(
     Ok(kinds.map(|kind| (kind, preference(kind))).collect())
 }
 
-/// Changes the user's preference for one kind; what is `None` stays.
+/// Changes the user's preference for one kind; `None` leaves a value unchanged.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] for a kind that is not for the user's role; [`ActionError::Invalid`] for switching off
-/// mails about the safety of the account, which would help a thief to stay unnoticed; [`ActionError::Unavailable`].
+/// [`ActionError::Forbidden`] for a kind that the user's role does not get; [`ActionError::Invalid`] for switching off
+/// mails about the security of the account, which would help a thief to stay unnoticed; [`ActionError::Unavailable`].
 pub async fn update(
     app: &AppState,
     actor: &Actor,
@@ -74,7 +74,7 @@ pub async fn update(
     let before = chosen.unwrap_or_else(|| default_preference(kind, user.role));
     let after =
         NotificationPreference { shown: shown.unwrap_or(before.shown), mail: mail.unwrap_or(before.mail) };
-    // A choice that is the default now is one all the same: with another role, another default would take its place.
+    // A choice equal to the current default is stored too, because another role has other defaults.
     if after != before || (mail.is_some() && chosen.is_none()) {
         let detail = format!("{}: shown {}, mail {}", kind.name(), after.shown, after.mail);
         let event = ("notification.preference_changed", user.id, detail);

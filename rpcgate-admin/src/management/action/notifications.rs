@@ -1,4 +1,4 @@
-//! Notifications as the members of a tenant see them. Each user has read marks and preferences of its own.
+//! Notifications as the members of a tenant see them. Each user has its own read marks and preferences.
 
 use super::actor::Actor;
 use super::notification_preferences::{default_preference, is_for, needed};
@@ -16,35 +16,35 @@ use rpcgate_store::{
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// Notifications that are listed at most.
+/// The maximum number of listed notifications.
 const MAX_LISTED: usize = 1_000;
 
-/// Unread notifications that are counted at most.
+/// The maximum number of unread notifications that are counted.
 pub const MAX_COUNTED: u64 = 100;
 
-/// A notification that is older than this is not mailed any more.
+/// The maximum age at which a notification is still mailed.
 const MAILED_WITHIN: Duration = Duration::from_secs(86_400);
 
 /// A notification with the read mark of the requesting user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserNotification {
-    /// Its identifier.
+    /// The identifier.
     pub id: NotificationId,
     /// The tenant.
     pub tenant: TenantId,
-    /// Its kind.
+    /// The kind.
     pub kind: NotificationKind,
-    /// Its text, for people.
+    /// The text for people.
     pub text: String,
-    /// The beginning of the UTC day or minute that it is about, or when it was raised.
+    /// The beginning of the UTC day or minute that it is about, or the time when it was raised.
     pub since: Time,
-    /// When it was raised.
+    /// The time when it was raised.
     pub at: Time,
-    /// Requests of the day, or calls refused in the minute, if it is about usage.
+    /// The requests of the day, or the calls refused in the minute, if it is about usage.
     pub counted: Option<u64>,
-    /// Requests that the plan allows all keys of the tenant in the day, if it is about them.
+    /// The requests a day that the plan allows all keys of the tenant, if it is about them.
     pub allowed: Option<u64>,
-    /// When it was read.
+    /// The time when the user read it.
     pub read_at: Option<Time>,
 }
 
@@ -80,16 +80,16 @@ impl From<AccountNotice> for UserNotification {
     }
 }
 
-/// Notifications of a user, as many as can be read.
+/// A user's notifications, possibly without those about usage.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReadableNotifications {
-    /// Them, the newest first.
+    /// The notifications, the newest first.
     pub all: Vec<UserNotification>,
-    /// Whether those about usage are among them.
+    /// False while the notifications about usage cannot be read.
     pub is_complete: bool,
 }
 
-/// The notifications of the tenant and of the user that the user wants to see, the newest first: the last 1,000.
+/// Lists the last 1,000 notifications of the tenant and of the user that the user wants to see, the newest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -98,7 +98,8 @@ pub async fn list(app: &AppState, actor: &Actor) -> Result<Vec<UserNotification>
     listed(app, actor, about_usage).await
 }
 
-/// The same, without those about usage while usage cannot be read: invoices and warnings are to be seen nevertheless.
+/// Lists the same, but leaves out those about usage while usage cannot be read, so that invoices and warnings stay
+/// visible.
 ///
 /// # Errors
 /// Those of [`list`] that are not about usage.
@@ -125,7 +126,7 @@ async fn listed(
     let chosen = app.store.notification_preferences(user.id).await?;
     let is_shown = |kind| chosen.get(&kind).is_none_or(|preference| preference.shown);
     all.retain(|one| may_read(actor, one.kind) && is_shown(one.kind));
-    // Stable: those of one moment stay in the order in which they were read.
+    // A stable sort: notifications of the same time stay in the order in which they were read.
     all.sort_by_key(|one| Reverse(one.at));
     all.truncate(MAX_LISTED);
     let read = app.store.read_notifications(user.id).await?;
@@ -135,8 +136,8 @@ async fn listed(
     Ok(all)
 }
 
-/// How many notifications the user has not read, of those that it wants to see: at most [`MAX_COUNTED`]. Of notifications
-/// about usage, the newest so many are looked at. While the usage database is away, those are not counted.
+/// Counts the user's unread notifications, up to [`MAX_COUNTED`]. Of those about usage, only the newest [`MAX_COUNTED`]
+/// are examined, and none while the usage database is unavailable.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -160,7 +161,7 @@ pub async fn count_unread(app: &AppState, actor: &Actor) -> Result<u64, ActionEr
     Ok(app.store.unread_notifications((tenant, user), &kinds, &newest, MAX_COUNTED).await?)
 }
 
-/// Whether notifications of this kind are for the user, and covered by the scopes of the request.
+/// Reports whether the user gets notifications of this kind and the scopes of the request cover them.
 fn may_read(actor: &Actor, kind: NotificationKind) -> bool {
     is_for(kind, actor.user.role) && needed(kind).is_none_or(|permission| actor.covers(permission))
 }
@@ -168,14 +169,14 @@ fn may_read(actor: &Actor, kind: NotificationKind) -> bool {
 /// Marks a notification as read by the user. Marking it again keeps the first time.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] if the notification is not the tenant's or is for others, [`ActionError::Unavailable`].
+/// [`ActionError::NotFound`] if the notification is not the tenant's or not for the user, [`ActionError::Unavailable`].
 pub async fn read(
     app: &AppState,
     actor: &Actor,
     id: NotificationId,
 ) -> Result<UserNotification, ActionError> {
     let (tenant, user) = (actor.tenant()?, &actor.user);
-    // Usage, which may be away, is asked last.
+    // The usage database, which may be unavailable, is queried last.
     let found = match app.store.notice(tenant, user.id, id).await? {
         Some(found) => Some(found.into()),
         None => app.usage.notification(tenant, id).await?.map(UserNotification::from),
@@ -186,7 +187,7 @@ pub async fn read(
     Ok(UserNotification { read_at: Some(read_at), ..notification })
 }
 
-/// Marks all notifications that are [readable] as read by the user, and returns how many were not.
+/// Marks all notifications that are [readable] as read by the user, and returns the number of newly read ones.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -197,7 +198,7 @@ pub async fn read_all(app: &AppState, actor: &Actor) -> Result<usize, ActionErro
     Ok(unread.len())
 }
 
-/// Raises a notification for the members of a tenant, and mails it to those who want that.
+/// Raises a notification for the members of a tenant, and mails it to those who want mails.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a tenant that does not exist, [`ActionError::Unavailable`].
@@ -211,7 +212,7 @@ pub async fn raise(
     raise_about(app, tenant, kind, &text, |_| kind.into()).await
 }
 
-/// Raises a notification whose mail to each member links to what `object` says.
+/// Raises a notification whose mail to each member links to the result of `object`.
 ///
 /// # Errors
 /// Those of [`raise`].
@@ -227,7 +228,7 @@ pub(super) async fn raise_about(
     raise_with(app, tenant, kind, text, mail).await
 }
 
-/// Raises a notification whose mail to each member is the one that `mail` writes.
+/// Raises a notification whose mail to each member is the result of `mail`.
 ///
 /// # Errors
 /// Those of [`raise`].
@@ -244,8 +245,8 @@ pub(super) async fn raise_with(
     Ok(())
 }
 
-/// Raises a notification like [`raise_with`] under an identifier of the caller's, and adds `entry` to the audit with it, unless
-/// there is one with this identifier already. Returns whether it was raised.
+/// Raises a notification like [`raise_with`] under the caller's identifier, and adds `entry` to the audit log, unless a
+/// notification with this identifier exists. Returns whether it was raised.
 ///
 /// # Errors
 /// Those of [`raise`].
@@ -265,8 +266,8 @@ pub(super) async fn raise_once(
     Ok(true)
 }
 
-/// A notification with its mails that is not stored yet, so that it can be stored in the transaction that claims its cause.
-/// The mails are then told of to the queue by [`MailQueue::stored`](mail::MailQueue::stored).
+/// A notification with its mails that is not stored yet, so that it can be stored in the transaction that claims its
+/// cause. Afterwards [`MailQueue::stored`](mail::MailQueue::stored) informs the queue about the mails.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PreparedNotice {
     notice: AccountNotice,
@@ -274,7 +275,7 @@ pub(super) struct PreparedNotice {
 }
 
 impl PreparedNotice {
-    /// What the store takes.
+    /// Returns the notification in the form that the store takes.
     pub(super) fn told(&self) -> MailedNotice<'_> {
         MailedNotice { notice: &self.notice, mails: &self.mails }
     }
@@ -299,8 +300,7 @@ pub(super) async fn prepare(
     Ok(PreparedNotice { notice, mails })
 }
 
-/// Mails the notifications about usage that were raised since, and returns whether there were any. They are raised by
-/// gateways, which send no mails.
+/// Mails the new notifications about usage, which gateways raise but do not mail. Returns whether there were any.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -323,7 +323,7 @@ pub async fn mail_new(app: &AppState) -> Result<bool, ActionError> {
     Ok(true)
 }
 
-/// The mails about a notification to the members who want mails of its kind.
+/// Returns the mails about a notification to the members who want mails of its kind.
 async fn mails_to_members(
     app: &AppState,
     tenant: TenantId,
@@ -337,7 +337,7 @@ async fn mails_to_members(
         if is_for(kind, user.role) && preference.mail {
             match mail::address(&user.email) {
                 Ok(to) => mails.push(mail(&user, to).with_preferences(&preferences)),
-                // The others are told nevertheless.
+                // The other members get their mails nevertheless.
                 Err(error) => tracing::warn!(%error, user = %user.id, "a notification cannot be mailed"),
             }
         }

@@ -1,4 +1,4 @@
-//! Passkeys: registering and removing them, and logging in by one.
+//! Passkeys: registering and removing them, and logging in with one.
 
 use super::actor::Actor;
 use super::ceremonies::{open_once, site, verified_by, void};
@@ -22,23 +22,25 @@ use std::sync::Arc;
 
 const REFUSED: ActionError = ActionError::Refused(ErrorCode::PasskeyRefused, "the passkey was not accepted");
 
-/// What users are told that a passkey with this name is.
+/// Returns the description of a passkey for notifications.
 fn told(name: &str) -> String {
     format!("passkey \"{name}\"")
 }
 
-/// The identifiers of a user's passkeys, as authenticators know them.
+/// Returns the credential identifiers of a user's passkeys.
 async fn credentials(app: &AppState, user: UserId) -> Result<Vec<Vec<u8>>, ActionError> {
     let passkeys = app.store.passkeys(user).await?;
     Ok(passkeys.into_iter().map(|passkey| passkey.credential).collect())
 }
 
-/// Begins the registration of a passkey. A user who has a second factor has to give one, because whoever has a passkey
-/// can switch the other factors off.
+/// Begins the registration of a passkey. A user who has a second factor must give one, because a passkey can remove the
+/// other factors.
 ///
 /// # Errors
-/// [`ErrorCode::ProofRequired`] without a recent proof; [`ActionError::Forbidden`] before the user's address is confirmed, if a factor is missing or wrong, or after too many
-/// wrong ones; [`ActionError::Conflict`] if the service has no host name; [`ActionError::Unavailable`].
+/// [`ErrorCode::ProofRequired`] without a recent proof; [`ErrorCode::EmailUnconfirmed`] before the user's address is
+/// confirmed; [`ErrorCode::FactorRequired`] without a factor; [`ErrorCode::FactorWrong`], or
+/// [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Conflict`] if the service has no host name;
+/// [`ActionError::Unavailable`].
 pub async fn start_registration(
     app: &Arc<AppState>,
     session: &AuthSession,
@@ -56,7 +58,7 @@ pub async fn start_registration(
     Ok(site.start_registration(&app.sealing, (user.id, &user.email, &user.name), existing, now)?)
 }
 
-/// A passkey that was registered.
+/// A new passkey.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisteredPasskey {
     /// The passkey.
@@ -66,11 +68,11 @@ pub struct RegisteredPasskey {
 }
 
 /// Completes the registration of a passkey. If it is the user's first factor, all other sessions of the user end. The
-/// ceremony is void if a factor was added after it had begun, because that factor was not asked for.
+/// ceremony is void if a factor was added after it began, because that factor was not asked for.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] if the name, the ceremony or the credential is not accepted; [`ActionError::Full`] if the
-/// user has too many passkeys; [`ActionError::Taken`] if the credential is registered already;
+/// user has too many passkeys; [`ActionError::Taken`] if the credential is already registered;
 /// [`ActionError::Unavailable`].
 pub async fn finish_registration(
     app: &Arc<AppState>,
@@ -114,7 +116,7 @@ pub async fn finish_registration(
     .await
 }
 
-/// The passkeys of the user, the oldest first.
+/// Lists the user's passkeys, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -122,11 +124,11 @@ pub async fn list(app: &AppState, session: &AuthSession) -> Result<Vec<StoredPas
     Ok(app.store.passkeys(session.user.id).await?)
 }
 
-/// Removes a passkey of the user, which asks for a factor. All other sessions of the user end.
+/// Removes a passkey of the user, which needs a factor. All other sessions of the user end.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] if the user has no such passkey; [`ActionError::Forbidden`] if the factor is wrong or was
-/// used before, or after too many wrong ones; [`ActionError::Unavailable`].
+/// [`ActionError::NotFound`] if the user has no such passkey; [`ErrorCode::FactorWrong`] if the factor is wrong or was
+/// used before, [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Unavailable`].
 pub async fn remove(
     app: &Arc<AppState>,
     session: &AuthSession,
@@ -151,7 +153,7 @@ pub async fn remove(
     .await
 }
 
-/// Asks for one of the passkeys of a user.
+/// Starts a ceremony for one of a user's passkeys.
 async fn ask(app: &AppState, user: UserId, now: Time) -> Result<StartedCeremony, ActionError> {
     let allowed = credentials(app, user).await?;
     if allowed.is_empty() {
@@ -160,7 +162,7 @@ async fn ask(app: &AppState, user: UserId, now: Time) -> Result<StartedCeremony,
     Ok(site(app)?.start_log_in(&app.sealing, Some((user, allowed)), now)?)
 }
 
-/// Asks for a passkey of the logged-in user, to be given where a factor is asked for.
+/// Starts a passkey ceremony of the logged-in user, for an action that needs a factor.
 ///
 /// # Errors
 /// [`ActionError::Conflict`] if the user has no passkey or the service no host name; [`ActionError::Unavailable`].
@@ -168,12 +170,12 @@ pub async fn start_factor(app: &AppState, session: &AuthSession) -> Result<Start
     ask(app, session.user.id, app.now()).await
 }
 
-/// Asks for a passkey: of the user whose log-in waits for a second factor, or without `mfa_token` any passkey, which logs
-/// its user in without a password.
+/// Starts a passkey ceremony at a log-in: for the user of the pending log-in `mfa_token`, or without it for any
+/// passkey, which logs its user in without a password.
 ///
 /// # Errors
-/// [`ActionError::Unauthenticated`] if the log-in is no longer pending; [`ActionError::Conflict`] if the user has no
-/// passkey or the service no host name; [`ActionError::Unavailable`].
+/// [`ErrorCode::LogInExpired`] if the log-in is no longer pending; [`ActionError::Conflict`] if the user has no passkey
+/// or the service no host name; [`ActionError::Unavailable`].
 pub async fn start_log_in(app: &AppState, mfa_token: Option<&str>) -> Result<StartedCeremony, ActionError> {
     let now = app.now();
     match mfa_token {
@@ -185,12 +187,12 @@ pub async fn start_log_in(app: &AppState, mfa_token: Option<&str>) -> Result<Sta
     }
 }
 
-/// Logs a user in by a passkey alone.
+/// Logs a user in with only a passkey.
 ///
 /// # Errors
-/// [`ActionError::TooMany`] after too many attempts from one client address; [`ActionError::Invalid`] if the ceremony is
-/// not valid, was used or has expired; [`ActionError::Unauthenticated`] if the passkey is unknown or not accepted;
-/// [`ActionError::Forbidden`] if the account is disabled; [`ActionError::Unavailable`].
+/// [`ActionError::TooMany`] after too many attempts from one client address; [`ActionError::Invalid`] if the ceremony
+/// is invalid, used or expired; [`ErrorCode::PasskeyRefused`] if the passkey is unknown or not accepted;
+/// [`ErrorCode::AccountDisabled`]; [`ActionError::Unavailable`].
 pub async fn finish_log_in(
     app: &Arc<AppState>,
     ceremony: &str,
@@ -218,7 +220,7 @@ pub async fn finish_log_in(
     Err(refusal(app, &user).await?)
 }
 
-/// Why a passkey that was accepted opens no session.
+/// Returns the reason why an accepted passkey opens no session.
 async fn refusal(app: &AppState, user: &User) -> Result<ActionError, ActionError> {
     let is_disabled = app.store.is_disabled(user.id).await?;
     Ok(if is_disabled { ActionError::Refused(ErrorCode::AccountDisabled, DISABLED) } else { REFUSED })

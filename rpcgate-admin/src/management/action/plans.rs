@@ -11,17 +11,17 @@ use rpcgate_store::{CustomPlan, TenantPlan};
 /// A plan that a caller may see.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedPlan {
-    /// What a tenant that is on it has.
+    /// The plan, as tenants on it refer to it.
     pub of: TenantPlan,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its figures.
+    /// The figures.
     pub plan: Plan,
-    /// Its fee for a month, in cents.
+    /// The monthly fee in cents.
     pub monthly_fee: u64,
 }
 
-/// The four plans in force: the configuration with the settings of operators over it.
+/// Returns the four plans in force: the configuration with the settings of operators applied over it.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -29,8 +29,8 @@ pub async fn in_force(app: &AppState) -> Result<Plans, ActionError> {
     Ok(app.config_in_force().await?.plans)
 }
 
-/// The four plans, with the settings of operators over the configuration, the smallest first; then those of operators'
-/// own that the caller may see, the oldest first: visible ones, and the one that the caller's tenant is on.
+/// Lists the four plans in force, the smallest first, followed by the custom plans that the caller may see, the oldest
+/// first: visible ones, and the one that the caller's tenant is on.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -58,22 +58,22 @@ pub async fn plans(app: &AppState, actor: &Actor) -> Result<Vec<ListedPlan>, Act
     Ok(four.into_iter().chain(custom.map(listed)).collect())
 }
 
-/// A plan that a member asks for.
+/// A plan that a member requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RequestedPlan {
     /// One of the four.
     Tier(Tier),
-    /// One of the operator's own, by its name or its identifier.
+    /// A custom plan, by its name or its identifier.
     Custom(String),
 }
 
 impl RequestedPlan {
-    /// The plan with this name or identifier.
+    /// Parses the name of a plan or the identifier of a custom one.
     pub fn of(text: String) -> Self {
         text.parse::<Tier>().map_or(RequestedPlan::Custom(text), RequestedPlan::Tier)
     }
 
-    /// The plan, which must be one that the caller may see.
+    /// Finds the plan among those that the caller may see.
     ///
     /// # Errors
     /// [`ActionError::Invalid`] about `field`, [`ActionError::Unavailable`].
@@ -100,7 +100,7 @@ impl RequestedPlan {
 pub struct PlanNames(Vec<CustomPlan>);
 
 impl PlanNames {
-    /// The current names. One of an operator's own that was deleted has a name as long as invoices may need it.
+    /// Reads the current names. A deleted custom plan keeps its name while invoices may need it.
     ///
     /// # Errors
     /// [`ActionError::Unavailable`].
@@ -108,7 +108,7 @@ impl PlanNames {
         Ok(PlanNames(app.store.billed_custom_plans().await?))
     }
 
-    /// The name of a plan.
+    /// Returns the name of a plan.
     pub fn of(&self, plan: TenantPlan) -> &str {
         let custom = self.0.iter().find(|custom| Some(custom.id) == plan.custom);
         custom.map_or(plan.tier.name(), |custom| custom.name.as_str())

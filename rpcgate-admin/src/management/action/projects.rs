@@ -13,8 +13,8 @@ const UNKNOWN: ActionError = ActionError::NotFound("project");
 /// Creates a project.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for an invalid name, [`ActionError::Full`]
-/// if there are as many as the plan allows.
+/// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for an invalid name, [`ActionError::Full`] if
+/// the plan allows no more.
 pub async fn create(
     app: &AppState,
     actor: &Actor,
@@ -36,7 +36,7 @@ pub async fn create(
     Ok(project)
 }
 
-/// The tenant's projects, oldest first.
+/// Lists the tenant's projects, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant.
@@ -44,7 +44,7 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
     Ok(app.store.projects(own_tenant(actor, tenant)?).await?)
 }
 
-/// A project of the caller's tenant.
+/// Returns a project of the caller's tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].

@@ -1,4 +1,4 @@
-//! Quotas of the caller's projects, as operators have granted them.
+//! The quotas of the caller's projects, as operators have set them.
 
 use super::actor::Actor;
 use super::plans::in_force;
@@ -6,7 +6,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use rpcgate_core::caller::{ProjectId, ProjectQuota};
 
-/// The quota of a project of the caller's tenant.
+/// Returns the quota of a project of the caller's tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].

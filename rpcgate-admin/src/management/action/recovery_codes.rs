@@ -1,4 +1,4 @@
-//! Recovery codes: what stands in for a second factor that was lost.
+//! Recovery codes, which replace a lost second factor.
 
 use super::factors::{GivenFactor, accept, prove, to_the_end};
 use super::{audit, security};
@@ -10,11 +10,13 @@ use crate::management::mail::SecurityEvent;
 use rpcgate_config::Secret;
 use std::sync::Arc;
 
-/// Makes new recovery codes in place of all earlier ones, which asks for a factor. They are shown once.
+/// Replaces all recovery codes, which needs a factor. The new codes are shown once.
 ///
 /// # Errors
-/// [`ActionError::Conflict`] if the user has no second factor; [`ActionError::Forbidden`] if the factor is wrong or was
-/// used before, or after too many wrong ones; [`ActionError::Unavailable`].
+/// [`ActionError::Conflict`] if the user has no second factor;
+/// [`ErrorCode::FactorWrong`](crate::management::error::ErrorCode::FactorWrong) if the factor is wrong or was used
+/// before; [`ErrorCode::AccountLocked`](crate::management::error::ErrorCode::AccountLocked) after too many wrong ones;
+/// [`ActionError::Unavailable`].
 pub async fn renew(
     app: &Arc<AppState>,
     session: &AuthSession,

@@ -1,4 +1,4 @@
-//! A rotation of `admin.jwt.secret`: stored secrets that were sealed with a former one are sealed with the current one.
+//! The rotation of `admin.jwt.secret`: seals stored secrets with the current secret instead of a former one.
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -6,15 +6,15 @@ use crate::management::identity::sealing::SealedFor;
 use crate::management::webhook::signature::{SEALED_NEXT_SECRET, SEALED_SECRET};
 use rpcgate_store::{SecretPlace, StoredSecret};
 
-/// Secrets that are read at a time.
+/// The number of secrets that are read at a time.
 const PAGE: u64 = 200;
 
-/// What became of the stored secrets.
+/// The outcome of a rotation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Resealed {
-    /// Those that were sealed with a former secret, and now are with the current one.
+    /// Secrets that were sealed again with the current secret.
     pub renewed: u64,
-    /// Those that none of the secrets opens.
+    /// Secrets that none of the configured secrets opens.
     pub lost: u64,
 }
 
@@ -27,11 +27,11 @@ fn row(secret: &StoredSecret) -> SealedFor<'static> {
     SealedFor { table, row: secret.row }
 }
 
-/// Seals all stored secrets with the current `admin.jwt.secret`, so that the former ones are not needed for them any more.
-/// Any number of programs may do this at once.
+/// Seals all stored secrets with the current `admin.jwt.secret`, after which they no longer need the former ones.
+/// Several programs may do this at once.
 ///
 /// # Errors
-/// [`ActionError::Unavailable`]; then those that were renewed stay so.
+/// [`ActionError::Unavailable`]; the secrets renewed before the error stay so.
 pub async fn reseal(app: &AppState) -> Result<Resealed, ActionError> {
     let mut resealed = Resealed::default();
     for place in SecretPlace::ALL {

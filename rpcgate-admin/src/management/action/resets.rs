@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// How long a link that sets a password is valid.
+/// The validity of a link that sets a password.
 pub const RESET_LIFE: Duration = Duration::from_secs(3_600);
 
-/// The page below the dashboard to which the mail's link leads; `?token=…` follows.
+/// The path of the page that the mail's link leads to; `?token=…` follows.
 pub const RESET_PATH: &str = "/password/reset";
 
 fn entry(action: &str, client: &Client, at: Time) -> Audit {
@@ -33,7 +33,7 @@ fn entry(action: &str, client: &Client, at: Time) -> Audit {
     }
 }
 
-/// Sends the mail that sets a password to this address, if it has an account: at most a few in a quarter of an hour.
+/// Sends the mail for setting a password to this address, if it has an account, at most a few in a quarter of an hour.
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client, [`ActionError::Unavailable`].
@@ -68,20 +68,20 @@ async fn mail_reset(
     app.mails.send(&reset_mail(app, email, &token), now).await.map_err(ActionError::from)
 }
 
-/// The mail with a token that sets a password.
+/// Makes the mail with a token that sets a password.
 pub(in crate::management::action) fn reset_mail(app: &AppState, email: Address, token: &Opaque) -> Mail {
     let link = format!("{}{RESET_PATH}?token={}", app.settings.dash_url, token.expose());
     Mail::password_reset(email, &link, RESET_LIFE)
 }
 
-/// Sets the password of the account for which `token` was mailed. This also confirms the address, ends a lock, and
-/// ends all its sessions and access tokens. Second factors that were added in the last seven days are removed and open
-/// invitations of the user are withdrawn unless they are `kept`: a thief with a stolen session may have made them.
+/// Sets the password of the account for which `token` was mailed. This also confirms the address, ends a lock, and ends
+/// all sessions and access tokens of the account. It removes second factors that were added in the last seven days and
+/// withdraws the user's open invitations, unless they are `kept`: a thief with a stolen session may have made them.
 ///
 /// # Errors
-/// [`ActionError::Refused`] for a token that is unknown or has expired, [`ActionError::InvalidField`] for a password
-/// that is too weak; [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being hashed;
-/// [`ActionError::Unavailable`].
+/// [`ActionError::Refused`] for a token that is unknown or has expired, [`ActionError::InvalidField`] for a weak
+/// password; [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being
+/// hashed; [`ActionError::Unavailable`].
 pub async fn reset(
     app: &AppState,
     token: &str,

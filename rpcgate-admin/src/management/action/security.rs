@@ -1,4 +1,4 @@
-//! What users are told about the safety of their accounts.
+//! Notifications to users about the security of their accounts.
 
 use super::actor::Actor;
 use crate::management::app_state::AppState;
@@ -14,13 +14,13 @@ use rpcgate_store::{
 };
 use std::net::IpAddr;
 
-/// Writes to the database by which a user is told of an event: the notification, and the mail.
+/// The database writes for one event: the notification and the mail.
 pub(super) const WRITES: usize = 2;
 
-/// Tells a user by mail, and by a notification that others do not see, of something that has happened to the account,
-/// caused by a client with this `address`. It happened whether the user can be told or not, so an error is only logged.
-/// Of keys the user is told a few times in a quarter of an hour, and by mail alone. A user whose
-/// address was never confirmed is not told, since the address may be somebody else's.
+/// Notifies a user by mail, and by a private notification, about an event in the account that a client at `address`
+/// caused. The event has happened in any case, so an error is only logged. Events about keys are only mailed, a few
+/// times in a quarter of an hour. A user whose address was never confirmed is not notified, because the address may
+/// belong to someone else.
 pub async fn tell(app: &AppState, user: &User, event: SecurityEvent<'_>, address: IpAddr) {
     if user.confirmed_at.is_none() {
         return;
@@ -30,14 +30,14 @@ pub async fn tell(app: &AppState, user: &User, event: SecurityEvent<'_>, address
     }
 }
 
-/// [`tell`]s the user who acts of what it has done; at the command line there is no user to tell.
+/// Notifies the acting user with [`tell`]; at the command line there is no user to notify.
 pub(super) async fn tell_actor(app: &AppState, actor: &Actor, event: SecurityEvent<'_>) {
     if actor.command_line.is_none() {
         tell(app, &actor.user, event, actor.address).await;
     }
 }
 
-/// [`tell`]s the owners of a tenant of a change of its owners or admins. Errors are only logged.
+/// Notifies the owners of a tenant with [`tell`] about a change of its owners or admins. Errors are only logged.
 pub(super) async fn tell_owners(app: &AppState, tenant: TenantId, event: SecurityEvent<'_>, address: IpAddr) {
     match app.store.members(tenant).await {
         Ok(members) => {
@@ -74,9 +74,8 @@ async fn send(
     Ok(app.mails.send(&mail, now).await?)
 }
 
-/// Remembers the device of a log-in, and tells the user if it is a new one: another program, or one in another network
-/// (an IPv4 /24 or an IPv6 /48), since the address within a network changes often. The user is not told of the first
-/// log-in.
+/// Stores the device of a log-in, and notifies the user about a new one: another program, or another network (an IPv4
+/// /24 or an IPv6 /48, because addresses within a network change often). The first log-in causes no notification.
 pub(super) async fn note_device(app: &AppState, user: &User, client: &Client, now: Time) {
     let device = format!("{}\n{}", AddressGroup::of_site(client.address), client.agent);
     match app.store.note_device(user.id, &device, now).await {

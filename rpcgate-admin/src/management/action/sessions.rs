@@ -25,7 +25,7 @@ const LOCKED: &str = "account temporarily locked";
 pub(super) const DISABLED: &str = "this account is disabled";
 const NO_REFRESH: &str = "the refresh token is not valid or has expired";
 
-/// What the right password leads to.
+/// The result of a correct password.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LogIn {
     /// A session, because the user has no second factor.
@@ -37,29 +37,28 @@ pub enum LogIn {
 /// A log-in that waits for a second factor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PendingLogIn {
-    /// The token with which it is completed, once.
+    /// The token that completes the log-in, once.
     pub token: Secret,
-    /// How long it is valid.
+    /// The validity of the token.
     pub ttl: Duration,
-    /// The factors that the user has.
+    /// The user's factors.
     pub factors: Factors,
 }
 
 /// The tokens of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionTokens {
-    /// The claims of the session's tokens.
+    /// The claims of the tokens.
     pub claims: Claims,
     /// The access token.
     pub token: Secret,
-    /// How long it is valid.
+    /// The validity of the access token.
     pub ttl: Duration,
-    /// The token that renews it, once.
+    /// The refresh token, which can be used once.
     pub refresh_token: Secret,
 }
 
-/// Counts an attempt to give a password, which counts as failed until
-/// [`forgive_attempts`](rpcgate_store::Store::forgive_attempts).
+/// Counts a password attempt. It counts as failed until [`forgive_attempts`](rpcgate_store::Store::forgive_attempts).
 ///
 /// # Errors
 /// [`ErrorCode::AccountLocked`] while the address is locked, whether it has an account or not;
@@ -75,7 +74,7 @@ pub(super) async fn begin_password_attempt(
     }
 }
 
-/// Counts something that a user may do only a few times in a quarter of an hour.
+/// Counts an action that a user may do only a few times in a quarter of an hour.
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts, [`ActionError::Unavailable`].
@@ -93,7 +92,7 @@ pub(super) async fn limit_attempts(
     }
 }
 
-/// A place for the password of this attempt, which is withdrawn if there is none.
+/// Reserves a slot for hashing the password of this attempt. Without a free slot, the attempt is withdrawn.
 ///
 /// # Errors
 /// [`ActionError::TooMany`] while too many passwords are being verified, [`ActionError::Unavailable`].
@@ -107,8 +106,8 @@ pub(super) async fn reserve_hash(app: &AppState, ticket: &AttemptTicket) -> Resu
     }
 }
 
-/// Whether `password` matches the hash `stored`. A match forgives the failed attempts; the attempt is withdrawn if
-/// the password could not be verified.
+/// Reports whether `password` matches the hash `stored`. A match forgives the failed attempts. The attempt is withdrawn
+/// if the password could not be verified.
 ///
 /// # Errors
 /// [`ActionError::Broken`], [`ActionError::Unavailable`].
@@ -130,7 +129,8 @@ pub(super) async fn verify(
     Ok(true)
 }
 
-/// Logs a user in, or begins to if the user has a second factor. A failure does not reveal whether the address or the password is wrong, and takes the same time.
+/// Logs a user in, or begins a log-in if the user has a second factor. A failure takes the same time for a wrong
+/// address and a wrong password, and does not reveal which of them is wrong.
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client address, or while too many passwords are being
@@ -145,7 +145,7 @@ pub async fn login(
     app.admit_attempt(client.address).await?;
     let now = app.now();
     let ticket = begin_password_attempt(app, AttemptKind::LogIns(email), now).await?;
-    // The second round is for another log-in that renews the hash, or a factor that is added, at the same time.
+    // A second round handles a concurrent log-in that renews the hash, or a factor that is added at the same time.
     for _ in 0..2 {
         let permit = reserve_hash(app, &ticket).await?;
         let user = app.store.user_by_email(email).await?;
@@ -176,8 +176,8 @@ pub async fn login(
     Err(ActionError::Refused(ErrorCode::CredentialsWrong, WRONG))
 }
 
-/// The hash stored for `user` from here on: `verified`, or a new one with today's cost if `verified` was made with
-/// less. A log-in does not fail because of this; the next one tries again.
+/// Returns the hash that is now stored for `user`: `verified`, or a new one if `verified` was made with a lower cost
+/// than the current one. An error here does not fail the log-in; the next one tries again.
 async fn renewed<'v>(app: &AppState, user: &User, verified: &'v str, password: &Typed) -> Cow<'v, str> {
     if !app.passwords.needs_renewal(verified) {
         return verified.into();
@@ -199,7 +199,7 @@ async fn renewed<'v>(app: &AppState, user: &User, verified: &'v str, password: &
     }
 }
 
-/// An entry about `user`, who is not logged in yet.
+/// Makes an entry about `user`, who is not logged in yet.
 pub(super) fn user_entry(user: &User, client: &Client, action: &str, subject: String, at: Time) -> Audit {
     Audit {
         tenant: user.tenant,
@@ -212,7 +212,7 @@ pub(super) fn user_entry(user: &User, client: &Client, action: &str, subject: St
     }
 }
 
-/// An entry about a client that is not logged in and has given no known address.
+/// Makes an entry about a client that is not logged in and has given no known address.
 fn anonymous_entry(client: &Client, at: Time) -> Audit {
     Audit {
         tenant: None,
@@ -225,14 +225,14 @@ fn anonymous_entry(client: &Client, at: Time) -> Audit {
     }
 }
 
-/// What a user whose log-ins this attempt has locked is told.
+/// Returns the notification if this attempt locks the user's log-ins.
 fn locked_by(ticket: &AttemptTicket) -> Option<SecurityEvent<'static>> {
     ticket.locks().then_some(SecurityEvent::Locked { tries: "wrong passwords at log-ins" })
 }
 
-/// Adds the audit entry of a failed log-in of `user`, and tells the user of a lock that it has caused, without making the
-/// client wait, whose time would otherwise reveal that the account exists. The client's next request could reveal it too,
-/// by waiting for the writes; so if the account does not exist, equivalent work is done and nothing is kept.
+/// Adds the audit entry of a failed log-in of `user`, and notifies the user of a resulting lock, in the background: the
+/// response time would otherwise reveal that the account exists. The client's next request could reveal it too, by
+/// waiting for the writes; so if the account does not exist, equivalent work is done and nothing is stored.
 pub(super) fn note_failure(
     app: &Arc<AppState>,
     entry: Audit,
@@ -262,7 +262,7 @@ pub(super) fn note_failure(
     drop(tokio::spawn(work.in_current_span()));
 }
 
-/// A session of `user` that begins at `now`.
+/// Makes a session of `user` that begins at `now`.
 pub(super) fn new_session(
     app: &AppState,
     user: &User,
@@ -285,8 +285,7 @@ pub(super) fn new_session(
     }
 }
 
-/// Begins a log-in that waits for a second factor. Returns `None` if the hash of the password differs from `verified`
-/// by now.
+/// Begins a log-in that waits for a second factor. Returns `None` if the hash of the password is no longer `verified`.
 async fn begin(
     app: &AppState,
     user: &User,
@@ -302,7 +301,8 @@ async fn begin(
     Ok(is_pending.then_some(pending))
 }
 
-/// Returns `None` if the hash of the password differs from `verified` by now, or the user has a second factor.
+/// Opens a session. Returns `None` if the hash of the password is no longer `verified`, or the user has a second
+/// factor.
 async fn open(
     app: &AppState,
     user: &User,
@@ -321,7 +321,8 @@ async fn open(
     opened(app, user, session.id, &refresh).map(Some)
 }
 
-/// The access token's lifetime begins when it is issued, not when the password was sent.
+/// Issues the tokens of an opened session. The access token's lifetime begins when it is issued, not when the password
+/// was sent.
 pub(super) fn opened(
     app: &AppState,
     user: &User,
@@ -410,7 +411,7 @@ pub async fn logout_all(app: &AppState, session: &AuthSession, client: &Client) 
     Ok(())
 }
 
-/// Ends all sessions of the user but the current one.
+/// Ends all sessions of the user except the current one.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -422,7 +423,7 @@ pub async fn end_others(app: &AppState, session: &AuthSession, client: &Client) 
     Ok(())
 }
 
-/// The sessions of the user, the newest first.
+/// Lists the sessions of the user, the newest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -442,7 +443,7 @@ pub async fn end(
 ) -> Result<(), ActionError> {
     let entry = audit::entry(session, client, "session.ended", id.to_string(), app.now());
     app.store.with_audit_entry(entry).end_session(session.user.id, id).await?;
-    // Ending the current one is a log-out.
+    // Ending the current session is a log-out.
     if id != session.id {
         security::tell(app, &session.user, SecurityEvent::SessionEnded, client.address).await;
     }
@@ -457,10 +458,10 @@ mod tests {
     use argon2::{Argon2, Params};
     use rpcgate_store::{AuditSubject, Role};
 
-    /// Shorter than a password may be that is chosen today.
+    /// Shorter than a new password may be.
     const PASSWORD: &str = "swordfish";
 
-    /// A hash of [`PASSWORD`] with the cost of former times.
+    /// Makes a hash of [`PASSWORD`] with a former cost.
     fn weak() -> String {
         let params = Params::new(64, 1, 1, None).unwrap();
         let salt = b"a salt of sixtee";
@@ -468,7 +469,7 @@ mod tests {
         hash.unwrap().to_string()
     }
 
-    /// A user whose hash is weak.
+    /// Makes a user with a weak hash.
     async fn user_with_weak_hash(site: &Site) -> (Visitor, String) {
         let (visitor, weak) = (site.member(Role::Owner).await, weak());
         let stored = visitor.user.password.clone().unwrap();

@@ -1,11 +1,11 @@
-//! Step-up authentication: the user proves again to be the account's owner before something that a stolen token or a
-//! browser that was left open must not do.
+//! Step-up authentication: the user must prove again to be the account's owner before a sensitive action, which a
+//! stolen token or an unattended browser must not be able to perform.
 //!
-//! There are two rules. Whatever changes who may enter an account or a tenant needs a proof, the password or a second
-//! factor, that was given in the session in the last ten minutes; otherwise a token that is valid for 15 minutes would open
-//! the account for ever. Actions with an [`Actor`](super::actor::Actor) check it by
-//! [`Actor::expect_proof`](super::actor::Actor::expect_proof). Pages that show a key also want the second factor of users who
-//! have one.
+//! There are two rules. A change of who may log in to an account or a tenant needs a proof, the password or a second
+//! factor, given in the session in the last ten minutes; otherwise a token that is valid for 15 minutes would give
+//! permanent access to the account. Actions with an [`Actor`](super::actor::Actor) check it by
+//! [`Actor::expect_proof`](super::actor::Actor::expect_proof). In addition, pages that show a key ask users who have a
+//! second factor for it.
 
 use super::audit;
 use super::factors::{GivenFactor, accept, expect_proof, is_recent, prove, to_the_end};
@@ -17,7 +17,7 @@ use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use std::sync::Arc;
 
-/// A proof that a user gives.
+/// A submitted proof.
 #[derive(Clone, Debug)]
 pub enum GivenProof {
     /// The password of the account.
@@ -26,7 +26,7 @@ pub enum GivenProof {
     Factor(GivenFactor),
 }
 
-/// Returns whether the user of a session has to give a factor again. A user without one has none to give.
+/// Returns whether the user of a session must give a factor again. It is false for a user without factors.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -34,10 +34,10 @@ pub async fn is_needed(app: &AppState, session: &AuthSession) -> Result<bool, Ac
     Ok(!is_recent(session, app.now()) && app.store.factors(session.user.id).await?.any())
 }
 
-/// Gives a proof, which is enough for ten minutes, and returns the session as it is afterwards.
+/// Accepts a proof, which is valid for ten minutes, and returns the updated session.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] if it is wrong or was used before, or after too many wrong ones;
+/// [`ActionError::Refused`] if it is wrong or was used before, or after too many wrong ones;
 /// [`ActionError::Unavailable`].
 pub async fn give(
     app: &Arc<AppState>,
@@ -51,8 +51,8 @@ pub async fn give(
     }
 }
 
-/// Gives the proof that a request has, if it has one, and checks that the session [has one](AuthSession::has_proof). Returns
-/// the session as it is afterwards.
+/// Accepts the proof of a request, if it has one, or checks that the session [has one](AuthSession::has_proof). Returns
+/// the updated session.
 ///
 /// # Errors
 /// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired), and those of [`give`].
@@ -69,7 +69,7 @@ pub async fn require(
     }
 }
 
-/// Gives the password, if there is one, and returns the session as it is afterwards.
+/// Accepts the password, if the request has one, and returns the updated session.
 ///
 /// # Errors
 /// Those of [`give`].

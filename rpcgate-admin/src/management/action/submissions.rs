@@ -1,12 +1,12 @@
-//! Forms that are sent twice, by a double click or because a page is loaded again: the second time leads to where the
-//! first one led, and has no effect.
+//! Forms that are sent twice, by a double click or a reload: the second submission redirects to the target of the
+//! first, and has no effect.
 //!
-//! Each form of a page has a value of its own, and the browser's user or cookie, the value and the fields together make the
-//! key of a run, as the header `Idempotency-Key` does for the API. Of a submission that succeeded, only the redirection is
-//! kept, encrypted, for a day. A submission that was refused had no effect, so it can be sent again.
+//! Each form of a page has a unique value. The browser's user or cookie, the value and the fields together are the key
+//! of a run, as the header `Idempotency-Key` is for the API. A successful submission stores only the redirect,
+//! encrypted, for a day. A refused submission had no effect, so it can be sent again.
 //!
-//! A page that shows a secret once is stored as well, encrypted and for a quarter of an hour, until the browser has
-//! followed the redirection to it.
+//! A page that shows a secret once is stored too, encrypted and for a quarter of an hour, until the browser has
+//! followed the redirect to it.
 
 use crate::management::action::idempotency::{RequestParts, forget};
 use crate::management::app_state::AppState;
@@ -17,22 +17,22 @@ use rpcgate_store::{Digest, KeyedRequest, Run, RunOutcome, fresh_id};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Characters of a form's value, at most.
+/// The maximum number of characters of a form's value.
 const MAX_VALUE: usize = 64;
 
-/// The pause between two looks at a submission that is being carried out.
+/// The pause between two polls of a submission that is being carried out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Looks at a submission that is being carried out, before the browser is told to come back.
+/// The maximum number of polls before the browser is asked to retry.
 const LOOKS: u32 = 100;
 
-/// How long the page with a secret waits for the browser.
+/// The time for which the page with a secret is stored.
 const RESULT_KEPT: Duration = Duration::from_secs(900);
 
 /// The table of runs and results.
 const TABLE: &str = "idempotency";
 
-/// Where a submission leads.
+/// The redirect of a submission.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Redirection {
     /// The value of `Location`.
@@ -41,20 +41,20 @@ pub struct Redirection {
     pub cookies: Vec<String>,
 }
 
-/// What to do with a submission.
+/// The decision about a submission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FormRun {
-    /// It is the first one: carry it out, as this run.
+    /// The first one: carry it out, as this run.
     First(Run),
-    /// It was carried out before, and leads there.
+    /// A repeated one: send this redirect.
     Repeated(Redirection),
 }
 
-/// Decides whether a submission of `owner` is carried out: a user, or a browser that is not logged in. `value` is that of
-/// its form. While the same submission is being carried out, this waits for its end.
+/// Decides whether a submission of `owner`, a user or a browser that is not logged in, is carried out. `value` is the
+/// form's unique value. Waits while the same submission is being carried out.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a value that is no form's, [`ErrorCode::RequestInProgress`] if it takes too long,
+/// [`ActionError::Invalid`] for a malformed value, [`ErrorCode::RequestInProgress`] if it takes too long,
 /// [`ErrorCode::AnswerLost`] if it failed after it had an effect, [`ActionError::Full`], [`ActionError::Unavailable`].
 pub async fn begin(
     app: &AppState,
@@ -104,7 +104,7 @@ fn open(app: &AppState, run: u128, sealed: &[u8]) -> Result<Redirection, ActionE
         .map_err(|error| ActionError::Broken(format!("a kept redirection: {error}")))
 }
 
-/// Keeps where a submission leads. It was carried out, so an error is only logged.
+/// Stores the redirect of a submission. The submission was carried out, so an error is only logged.
 pub async fn keep(app: &AppState, run: &Run, status: StatusCode, redirection: &Redirection) {
     let kept = async {
         let bytes =
@@ -117,7 +117,7 @@ pub async fn keep(app: &AppState, run: &Run, status: StatusCode, redirection: &R
     }
 }
 
-/// Forgets a submission that led nowhere, so that it can be sent again, unless it failed after it had an effect.
+/// Deletes a submission without a redirect, so that it can be sent again, unless it failed after it had an effect.
 pub async fn let_go(app: &AppState, run: &Run, status: StatusCode) {
     if let Err(error) = forget(app, run, status).await {
         tracing::warn!(%error, "a form that led nowhere could not be forgotten");
@@ -136,7 +136,7 @@ pub async fn put_result(app: &AppState, owner: u128, html: &[u8]) -> Result<u128
     Ok(id)
 }
 
-/// Takes a page that `owner` sees once, if it is there and was not seen.
+/// Takes a stored page of `owner`, unless it was already taken.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

@@ -11,7 +11,7 @@ use rpcgate_store::{SubscriptionId, WebhookId, WebhookSubscription, fresh_id};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Confirmations that a subscription may wait for, at most.
+/// The maximum number of confirmations of a subscription.
 pub const MAX_CONFIRMATIONS: u32 = 1_000;
 
 /// The properties of a new subscription.
@@ -21,22 +21,22 @@ pub struct NewSubscription {
     pub chain: String,
     /// The type of the events.
     pub kind: EventType,
-    /// What the data of an event must have.
+    /// The values that the data of an event must have.
     pub filter: Option<Map<String, Value>>,
-    /// The number of blocks above an event's own that must be there before it is delivered.
+    /// The number of blocks that must follow an event's block before its delivery.
     pub confirmations: u32,
 }
 
-/// The chain with this path or alias.
+/// Finds the chain with this path or alias.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] if there is none.
+/// [`ActionError::Invalid`] for an unknown chain.
 pub(super) fn known_chain(name: &str) -> Result<Arc<dyn Adapter>, ActionError> {
     let found = rpcgate_chains::scoped(name).and_then(|name| rpcgate_chains::by_path(name.as_str()));
     found.ok_or_else(|| ActionError::Invalid("`chain` is unknown".into()))
 }
 
-/// Refuses events that `chain` does not have. Every chain tells of its health.
+/// Refuses events that `chain` does not have. Every chain reports its health.
 fn expect_kind(chain: &str, reader: Option<&dyn BlockReader>, kind: EventType) -> Result<(), ActionError> {
     if kind == EventType::Health || reader.is_some_and(|reader| reader.kinds().contains(&kind)) {
         return Ok(());
@@ -49,7 +49,7 @@ fn expect_kind(chain: &str, reader: Option<&dyn BlockReader>, kind: EventType) -
 /// # Errors
 /// [`ActionError::NotFound`] for an endpoint that is not the tenant's; [`ActionError::Invalid`] and
 /// [`ActionError::InvalidField`] for an unknown chain, a type of events that it does not have, too many confirmations,
-/// or a filter that nothing can match; [`ActionError::Full`] if there are as many as the plan allows.
+/// or a filter that nothing can match; [`ActionError::Full`] if the plan allows no more.
 pub async fn create(
     app: &AppState,
     actor: &Actor,
@@ -86,7 +86,7 @@ pub async fn create(
     Ok(subscription)
 }
 
-/// The subscriptions of an endpoint, the oldest first, behind `after`: at most `limit`.
+/// Lists at most `limit` subscriptions of an endpoint, the oldest first, after the position `after`.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an endpoint that is not the tenant's.
@@ -101,7 +101,7 @@ pub async fn list(
     Ok(app.store.subscriptions(actor.tenant()?, webhook.id, after, limit).await?)
 }
 
-/// A subscription of an endpoint of the caller's tenant.
+/// Returns a subscription of an endpoint of the caller's tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -115,7 +115,7 @@ pub async fn get(
     found.filter(|found| found.webhook == webhook).ok_or(ActionError::NotFound("subscription"))
 }
 
-/// Deletes a subscription. Deliveries that it has caused are still made.
+/// Deletes a subscription. Its existing deliveries are still made.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].

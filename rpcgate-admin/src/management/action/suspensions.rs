@@ -1,4 +1,4 @@
-//! What the members of a tenant are told of its suspension, and of the end of it.
+//! The notifications to a tenant's members about its suspension and reactivation.
 
 use super::notifications::raise_with;
 use crate::management::app_state::AppState;
@@ -10,9 +10,9 @@ use rpcgate_store::{Invoice, NotificationKind};
 const SUSPENDED: &str = "Your organisation is suspended: calls with its keys are refused";
 const ACTIVE: &str = "Your organisation is active again: calls with its keys are served";
 
-/// Tells the members of a tenant that it is suspended, or that it is active again. If it is suspended because of an
-/// `unpaid` invoice, the mails to those who may read bills say so. The tenant has that state whether they can be told or
-/// not, so an error is only logged.
+/// Notifies the members of a tenant that it is suspended or active again. After a suspension because of an `unpaid`
+/// invoice, the mails to the members who may read bills name the invoice. The state is already stored, so an error is
+/// only logged.
 pub(super) async fn tell(app: &AppState, tenant: TenantId, is_suspended: bool, unpaid: Option<&Invoice>) {
     let dash_url = &app.settings.dash_url;
     let text = if is_suspended { SUSPENDED } else { ACTIVE };

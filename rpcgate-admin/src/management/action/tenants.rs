@@ -7,12 +7,12 @@ use crate::management::error::ActionError;
 use rpcgate_core::caller::TenantId;
 use rpcgate_store::{BillingParty, Tenant, TenantChange, Versioned};
 
-/// Lines of an address, at most.
+/// The maximum number of lines of an address.
 pub const MAX_ADDRESS_LINES: usize = 10;
 
 const UNKNOWN: ActionError = ActionError::NotFound("tenant");
 
-/// The caller's tenant, if it is the requested one.
+/// Returns the caller's tenant, if it is the requested one.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for every other tenant, whether it exists or not.
@@ -21,7 +21,7 @@ pub(super) fn own_tenant(actor: &Actor, requested: TenantId) -> Result<TenantId,
     if tenant == requested { Ok(tenant) } else { Err(UNKNOWN) }
 }
 
-/// The tenants that the caller belongs to, which is always one.
+/// Lists the tenants that the caller belongs to, which is always one.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -29,7 +29,7 @@ pub async fn list(app: &AppState, actor: &Actor) -> Result<Vec<Tenant>, ActionEr
     Ok(app.store.tenant(actor.tenant()?).await?.into_iter().collect())
 }
 
-/// The caller's tenant.
+/// Returns the caller's tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another one.
@@ -37,7 +37,7 @@ pub async fn get(app: &AppState, actor: &Actor, id: TenantId) -> Result<Tenant, 
     app.store.tenant(own_tenant(actor, id)?).await?.ok_or(UNKNOWN)
 }
 
-/// What invoices say about the caller's tenant.
+/// Returns the billing details of the caller's tenant for invoices.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant.
@@ -53,16 +53,16 @@ pub async fn rename(app: &AppState, actor: &Actor, id: TenantId, name: &str) -> 
     update(app, actor, id, TenantUpdate { name: Some(name.to_owned()), ..TenantUpdate::default() }).await
 }
 
-/// A change that a member makes to its tenant; what is `None` stays as it is.
+/// A member's change to its tenant; `None` leaves a value unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TenantUpdate {
-    /// Its name.
+    /// The name.
     pub name: Option<String>,
-    /// Its name on invoices; an empty one is that of the tenant.
+    /// The name on invoices; an empty text means the tenant's name.
     pub billing_name: Option<String>,
-    /// The lines of its address on invoices.
+    /// The lines of the address on invoices.
     pub billing_address: Option<Vec<String>>,
-    /// Its tax number; an empty one removes it.
+    /// The tax number; an empty text removes it.
     pub billing_tax_id: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl TenantUpdate {
         self.billing_name.is_some() || self.billing_address.is_some() || self.billing_tax_id.is_some()
     }
 
-    /// `before` with this change.
+    /// Applies this change to `before`.
     fn billing(self, before: BillingParty) -> Result<BillingParty, ActionError> {
         let optional = |field: &str, text: String| {
             text::line(field, &text).map(|line| Some(line).filter(|line| !line.is_empty()))
@@ -94,7 +94,7 @@ impl TenantUpdate {
     }
 }
 
-/// Changes the name of the caller's tenant, and what invoices say about it. Issued invoices stay as they are.
+/// Changes the name and the billing details of the caller's tenant. Issued invoices stay as they are.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for an invalid text.

@@ -1,4 +1,4 @@
-//! Checks of texts that people write: names, descriptions and lists of methods.
+//! Checks of texts written by users: names, descriptions and lists of methods.
 
 use crate::management::error::ActionError;
 use rpcgate_core::clock::Time;
@@ -6,26 +6,26 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
-/// Characters of a name or a description, at most.
+/// The maximum number of characters of a name or a description.
 pub const MAX_LINE: usize = 200;
-/// Characters of a reason or a note, at most.
+/// The maximum number of characters of a reason or a note.
 pub const MAX_PROSE: usize = 2_000;
-/// Characters of a ticket or of a comment on one, at most.
+/// The maximum number of characters of a ticket or of a comment on one.
 pub const MAX_LETTER: usize = 5_000;
-/// Methods of a list, at most.
+/// The maximum number of methods in a list.
 pub const MAX_METHODS: usize = 200;
-/// Bytes of a method's name, at most (contract, "Gateway: routes and bodies").
+/// The maximum bytes of a method's name (contract, "Gateway: routes and bodies").
 pub const MAX_METHOD: usize = 256;
 
 fn invalid<T>(text: String) -> Result<T, ActionError> {
     Err(ActionError::Invalid(text))
 }
 
-/// A single line, which may be empty, with surrounding whitespace removed.
+/// Checks a single line, which may be empty, and trims it.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] if it is too long, contains control characters, line separators or characters that change the
-/// direction of text, or has no visible character.
+/// [`ActionError::Invalid`] if it is too long, contains control characters, line separators or characters that change
+/// the direction of text, or has no visible character.
 pub fn line(field: &str, text: &str) -> Result<String, ActionError> {
     let text = text.trim();
     if text.chars().count() > MAX_LINE {
@@ -43,14 +43,14 @@ pub fn line(field: &str, text: &str) -> Result<String, ActionError> {
     Ok(text.to_owned())
 }
 
-/// Whether programs begin a new line at a character: U+2028 and U+2029 in addition to those among the control characters.
+/// Reports whether programs begin a new line at a character: U+2028 and U+2029 in addition to some control characters.
 fn separates_lines(c: char) -> bool {
     matches!(c.general_category(), GeneralCategory::LineSeparator | GeneralCategory::ParagraphSeparator)
 }
 
-/// Whether a character is a control character, or one that programs treat like that: deprecated format characters, those of
-/// annotations and of musical scores, code points that Unicode reserves for format characters, and noncharacters. Joiners,
-/// variation selectors and the tags in flags are none of them, since scripts and emoji need these.
+/// Reports whether a character is a control character or is treated like one: deprecated format characters, those of
+/// annotations and of musical scores, code points that Unicode reserves for format characters, and noncharacters.
+/// Joiners, variation selectors and the tags in flags are allowed, because scripts and emoji need them.
 fn controls(c: char) -> bool {
     let is_format = matches!(c, '\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{fff0}'..='\u{fffb}')
         || matches!(c, '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e001f}')
@@ -59,14 +59,14 @@ fn controls(c: char) -> bool {
     c.is_control() || is_format || is_noncharacter
 }
 
-/// Whether a character makes text around it appear in another order, so that a name looks like another one. The marks that
-/// writing from right to left needs (U+200E, U+200F, U+061C) do not.
+/// Reports whether a character reorders the text around it, so that a name looks like another one. The marks that
+/// right-to-left writing needs (U+200E, U+200F, U+061C) do not.
 fn reorders(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Checks that a text shows something: a link with an invisible name cannot be opened. Joiners and marks are allowed next to
-/// what is seen, as emoji and many scripts need them.
+/// Checks that a text has a visible character: a link with an invisible name cannot be opened. Joiners and marks are
+/// allowed next to visible characters, because emoji and many scripts need them.
 fn expect_visible(field: &str, text: &str) -> Result<(), ActionError> {
     if text.chars().any(is_visible) {
         return Ok(());
@@ -74,21 +74,21 @@ fn expect_visible(field: &str, text: &str) -> Result<(), ActionError> {
     invalid(format!("`{field}` must have at least one visible character"))
 }
 
-/// Whether a character by itself leaves something on a page.
+/// Reports whether a character by itself is visible on a page.
 fn is_visible(c: char) -> bool {
-    // Letters and symbols that are drawn as nothing: Hangul fillers, and the blank pattern of braille.
+    // Letters and symbols without a glyph: Hangul fillers, and the blank pattern of braille.
     let is_blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
     let is_tag = matches!(c, '\u{e0020}'..='\u{e007f}');
     let draws = !matches!(
         c.general_category_group(),
         GeneralCategoryGroup::Mark | GeneralCategoryGroup::Separator | GeneralCategoryGroup::Other
     );
-    // An emoji that is younger than our tables is seen.
+    // An emoji newer than our tables counts as visible.
     let is_unknown = c.general_category() == GeneralCategory::Unassigned;
     (draws || is_unknown) && !is_blank && !is_tag
 }
 
-/// A line that is not empty.
+/// Checks a line that must not be empty.
 ///
 /// # Errors
 /// Those of [`line()`], and for an empty line.
@@ -99,7 +99,7 @@ pub fn name(field: &str, text: &str) -> Result<String, ActionError> {
     }
 }
 
-/// A text of one or more lines that is not empty, with surrounding whitespace removed.
+/// Checks a text of one or more lines that must not be empty, and trims it.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] if it is empty, too long, or contains control characters other than line breaks and tabs.
@@ -107,14 +107,14 @@ pub fn prose(field: &str, text: &str) -> Result<String, ActionError> {
     prose_within(field, text, MAX_PROSE)
 }
 
-/// A time for the audit, in UTC and to the second.
+/// Formats a time for the audit log, in UTC and to the second.
 pub fn moment(at: Time) -> String {
     let moment =
         i64::try_from(at.secs()).ok().and_then(|secs| OffsetDateTime::from_unix_timestamp(secs).ok());
     moment.and_then(|moment| moment.format(&Rfc3339).ok()).unwrap_or_else(|| at.secs().to_string())
 }
 
-/// A text of one or more lines like [`prose`], of at most [`MAX_LETTER`] characters.
+/// Checks a text of one or more lines like [`prose`], of at most [`MAX_LETTER`] characters.
 ///
 /// # Errors
 /// Those of [`prose`].
@@ -140,7 +140,7 @@ fn prose_within(field: &str, text: &str, max: usize) -> Result<String, ActionErr
 /// Checks the name of a method.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a text that cannot be the name of a method, which a gateway would never match.
+/// [`ActionError::Invalid`] for a text that cannot be a method's name, because a gateway would never match it.
 pub fn method(field: &str, name: &str) -> Result<(), ActionError> {
     let is_forbidden = |c: char| c.is_whitespace() || c.is_control();
     if name.is_empty() || name.len() > MAX_METHOD || name.contains(is_forbidden) {
@@ -154,7 +154,7 @@ pub fn method(field: &str, name: &str) -> Result<(), ActionError> {
     Ok(())
 }
 
-/// A list of methods without duplicates.
+/// Checks a list of methods and removes duplicates.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] for a list that is too long, and those of [`method`].
@@ -219,7 +219,7 @@ mod tests {
             let text = format!("a{strange}b");
             assert_eq!(wrong(name("name", &text)), "`name` must not hold control characters", "{strange:?}");
             assert_eq!(wrong(line("name", &text)), "`name` must not hold control characters", "{strange:?}");
-            // A text of several lines may have separators of lines.
+            // A text of several lines may have line separators.
             let is_line_end = matches!(strange, '\u{2028}' | '\u{2029}');
             assert_eq!(prose("reason", &text).is_ok(), is_line_end, "{strange:?}");
         }

@@ -1,4 +1,4 @@
-//! Files that are attached to support tickets of the caller's tenant.
+//! Files attached to support tickets of the caller's tenant.
 
 use super::actor::Actor;
 use super::tickets;
@@ -11,7 +11,7 @@ use rpcgate_store::{
     AttachmentBounds, StoreError, SupportTicket, TicketAttachment, TicketAttachmentId, TicketId, fresh_id,
 };
 
-/// Files of a ticket, at most (contract, "Accounts, second factors, money").
+/// The maximum number of files of a ticket (contract, "Accounts, second factors, money").
 pub const MAX_PER_TICKET: u64 = 10;
 
 /// Seconds after which an upload may be retried while too many others run.
@@ -24,14 +24,14 @@ fn bounds(app: &AppState) -> AttachmentBounds {
     AttachmentBounds { per_ticket: MAX_PER_TICKET, bytes_per_tenant }
 }
 
-/// Checks whether the caller may attach a file to a ticket, before the file is read. The upload ends when the result
-/// is dropped. If the request `is_keyed`, it may be one that was carried out before and is answered whatever the state of
-/// the ticket is now; then the ticket is checked by [`create`] alone.
+/// Checks whether the caller may attach a file to a ticket, before the file is read. The upload ends when the result is
+/// dropped. If the request `is_keyed`, it may repeat an earlier request, which is answered whatever the current state
+/// of the ticket is; then only [`create`] checks the ticket.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Conflict`] if it is closed,
-/// [`ActionError::Full`] if it has 10 files or the tenant's files are too large in all, [`ActionError::TooMany`] while
-/// another upload of the tenant runs, or too many of others.
+/// [`ActionError::Full`] if it has 10 files or the tenant's files are too large in total, [`ActionError::TooMany`]
+/// while another upload of the tenant runs, or too many uploads of others.
 pub async fn begin(
     app: &AppState,
     actor: &Actor,
@@ -41,7 +41,8 @@ pub async fn begin(
     begin_in(app, actor.tenant()?, ticket, is_keyed).await
 }
 
-/// Checks whether a file may be attached to a ticket of `tenant` like [`begin`]. Files of operators count as the tenant's.
+/// Checks like [`begin`] whether a file may be attached to a ticket of `tenant`. Files of operators count as the
+/// tenant's.
 ///
 /// # Errors
 /// Those of [`begin`].
@@ -57,12 +58,12 @@ pub(super) async fn begin_in(
     app.uploads.begin(tenant).ok_or(ActionError::TooMany { retry_after: RETRY_UPLOAD })
 }
 
-/// Attaches a file with this `content` to a ticket, under the name that `name` suggests. The check of files, if one is
-/// configured, comes first.
+/// Attaches a file with this `content` to a ticket, under a name derived from `name`, after the file check, if one is
+/// configured.
 ///
 /// # Errors
-/// Those of [`begin`], [`ActionError::Invalid`] for a file that is empty, of a kind that is not accepted, or refused
-/// by the check, [`ActionError::Unavailable`] if the check fails.
+/// Those of [`begin`], [`ActionError::Invalid`] for a file that is empty, of a kind that is not accepted, or refused by
+/// the check, [`ActionError::Unavailable`] if the check fails.
 pub async fn create(
     app: &AppState,
     actor: &Actor,
@@ -118,7 +119,7 @@ pub(super) async fn create_in(
     Ok(attachment)
 }
 
-/// The files of a ticket, the oldest first.
+/// Lists the files of a ticket, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's.
@@ -131,7 +132,7 @@ pub async fn list(
     Ok(app.store.ticket_attachments(tenant, id).await?)
 }
 
-/// One file of a ticket.
+/// Returns one file of a ticket.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's, or a file that is not the ticket's.
@@ -145,7 +146,7 @@ pub async fn get(
     files.into_iter().find(|file| file.id == id).ok_or(UNKNOWN)
 }
 
-/// One part of the content of a file, counted from zero. There are [`TicketAttachment::chunks`] of them.
+/// Reads the chunk at `position`, counted from zero, of a file's [`TicketAttachment::chunks`].
 ///
 /// # Errors
 /// [`StoreError`].

@@ -35,8 +35,7 @@ pub async fn create(
     Ok(comment)
 }
 
-/// The comments on a ticket that the tenant may see, the oldest first, starting behind `after` in this order: at most
-/// `limit`.
+/// Lists at most `limit` comments on a ticket that the tenant may see, the oldest first, after the position `after`.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's.

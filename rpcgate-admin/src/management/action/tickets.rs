@@ -20,9 +20,9 @@ const UNKNOWN: ActionError = ActionError::NotFound("ticket");
 /// The properties of a new ticket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewTicket {
-    /// What it is about.
+    /// The category.
     pub category: TicketCategory,
-    /// One line.
+    /// The subject, a single line.
     pub subject: String,
     /// The text.
     pub text: String,
@@ -30,14 +30,14 @@ pub struct NewTicket {
     pub requested: Option<RequestedPlan>,
 }
 
-/// Creates a ticket. One of the category `limit_increase` is linked to a request for another plan: to the tenant's
-/// pending one, or to a new one for the requested plan, whose reason is the ticket's text.
+/// Creates a ticket. A ticket of the category `limit_increase` is linked to a request for another plan: the tenant's
+/// pending one, or a new one for the requested plan with the ticket's text as its reason.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] if the caller's e-mail address is not confirmed, because answers are mailed;
-/// [`ActionError::Invalid`] for an invalid text, or a plan that is missing or out of place; [`ActionError::Conflict`]
-/// while a request for another plan than the requested one is pending; [`ActionError::Full`] if the tenant has too many
-/// tickets that are not closed.
+/// [`ErrorCode::EmailUnconfirmed`] if the caller's e-mail address is not confirmed, because answers are mailed;
+/// [`ActionError::Invalid`] for an invalid text, or a plan that is missing or does not fit the category;
+/// [`ErrorCode::LimitRequestPending`] while a request for a plan other than the requested one is pending;
+/// [`ActionError::Full`] if the tenant has too many tickets that are not closed.
 pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<SupportTicket, ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
     if actor.user.confirmed_at.is_none() {
@@ -110,7 +110,7 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
     }
 }
 
-/// The request for `plan` that a ticket makes.
+/// Makes a ticket's request for `plan`.
 fn limit_request(ticket: &SupportTicket, plan: TenantPlan) -> LimitRequest {
     LimitRequest {
         id: LimitRequestId(fresh_id(ticket.created_at)),
@@ -127,8 +127,7 @@ fn limit_request(ticket: &SupportTicket, plan: TenantPlan) -> LimitRequest {
     }
 }
 
-/// The tenant's tickets that `filter` matches, the newest first, starting behind `before` in this order: at most
-/// `limit`.
+/// Lists at most `limit` of the tenant's tickets that match `filter`, the newest first, after the position `before`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -142,7 +141,7 @@ pub async fn list(
     Ok(app.store.tickets(actor.tenant()?, filter, before, limit).await?)
 }
 
-/// One of the tenant's tickets.
+/// Returns one of the tenant's tickets.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's.
@@ -160,7 +159,7 @@ pub async fn close(app: &AppState, actor: &Actor, id: TicketId) -> Result<Suppor
     Ok(store.close_ticket(tenant, id, now).await?)
 }
 
-/// Opens a closed ticket again.
+/// Reopens a closed ticket.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Conflict`] if it is not closed,
@@ -174,7 +173,7 @@ pub async fn reopen(app: &AppState, actor: &Actor, id: TicketId) -> Result<Suppo
     Ok(ticket)
 }
 
-/// Rates the support on a closed ticket from 1 to 5, once each time that it was closed.
+/// Rates the support on a closed ticket from 1 to 5, once after each closing.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Invalid`] for an invalid rating or
@@ -196,8 +195,8 @@ pub async fn rate(
     Ok(store.rate_ticket(tenant, id, &satisfaction).await?)
 }
 
-/// Mails `news` of a ticket that waits for an answer to the addresses in `admin.tickets.mail_to`, a few times in a quarter
-/// of an hour for each tenant. The ticket waits in any case, so an error is only logged.
+/// Mails `news` of a ticket that waits for an answer to the addresses in `admin.tickets.mail_to`, a few times in a
+/// quarter of an hour for each tenant. The ticket waits in any case, so an error is only logged.
 pub(super) async fn tell_operators(app: &AppState, ticket: &SupportTicket, news: &str) {
     if let Err(error) = mail_operators(app, ticket, news).await {
         tracing::warn!(%error, ticket = %ticket.id, "operators could not be told of a ticket");

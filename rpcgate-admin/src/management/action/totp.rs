@@ -1,4 +1,4 @@
-//! Authenticator apps: the second factor that shows codes.
+//! Authenticator apps, the second factor that shows codes.
 
 use super::factors::{GivenFactor, accept, expect_proof, prove, prove_for_another, sealed_for, to_the_end};
 use super::{audit, security};
@@ -11,19 +11,19 @@ use crate::management::mail::SecurityEvent;
 use rpcgate_config::Secret;
 use std::sync::Arc;
 
-/// What users are told that the factor is.
+/// The description of the factor in notifications.
 const APP: &str = "authenticator app";
 
-/// The address of an account is confirmed before it gets a second factor.
+/// The error for an account whose address must be confirmed before it gets a second factor.
 pub(in crate::management) const UNCONFIRMED: ActionError = ActionError::Refused(
     ErrorCode::EmailUnconfirmed,
     "confirm your e-mail address before you add a second factor",
 );
 
-/// The secret of a new authenticator app, in each form in which an app can take it. It is shown once.
+/// The secret of a new authenticator app, in each form that an app accepts. It is shown once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OfferedTotp {
-    /// For people who type it: base32.
+    /// For typing: base32.
     pub secret: Secret,
     /// For apps on the same device: an `otpauth` URI.
     pub uri: Secret,
@@ -31,19 +31,19 @@ pub struct OfferedTotp {
     pub qr_svg: Secret,
 }
 
-/// Makes a secret for an authenticator app, in place of an earlier one that was not activated.
+/// Generates a secret for an authenticator app. It replaces an earlier one that was not activated.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] before the user's address is confirmed, [`ErrorCode::ProofRequired`] without a recent proof,
-/// [`ActionError::Conflict`] if an app is activated, [`ActionError::Unavailable`].
+/// [`ErrorCode::EmailUnconfirmed`] before the user's address is confirmed, [`ErrorCode::ProofRequired`] without a
+/// recent proof, [`ActionError::Conflict`] if an app is activated, [`ActionError::Unavailable`].
 pub async fn enroll(
     app: &AppState,
     session: &AuthSession,
     client: &Client,
 ) -> Result<OfferedTotp, ActionError> {
     let (user, now) = (&session.user, app.now());
-    // An account whose address is not confirmed may have been registered by another person than the address's owner, to
-    // whom its factor would deny the account for ever.
+    // An unconfirmed account may have been registered by someone other than the address's owner. A second factor of
+    // that person would lock the owner out permanently.
     if user.confirmed_at.is_none() {
         return Err(UNCONFIRMED);
     }
@@ -57,14 +57,14 @@ pub async fn enroll(
     Ok(OfferedTotp { secret: secret.base32(), uri: secret.uri()?, qr_svg: secret.qr_svg()? })
 }
 
-/// Activates the authenticator app by a code that it shows, and returns new recovery codes, which are shown once. All
-/// other sessions of the user end. A user who has another second factor has to give it, because a code of the app can
-/// switch that one off.
+/// Activates the authenticator app with one of its codes, and returns new recovery codes, which are shown once. All
+/// other sessions of the user end. A user who has another second factor must give it, because a code of the app can
+/// remove that one.
 ///
 /// # Errors
 /// [`ErrorCode::ProofRequired`] without a recent proof; [`ActionError::Invalid`] if the code is wrong;
-/// [`ActionError::Conflict`] without a secret to be activated;
-/// [`ActionError::Forbidden`] if another factor is missing or wrong, or after too many wrong ones;
+/// [`ActionError::Conflict`] without a secret to activate; [`ErrorCode::FactorRequired`] without another factor of the
+/// user; [`ErrorCode::FactorWrong`], or [`ErrorCode::AccountLocked`] after too many wrong ones;
 /// [`ActionError::Unavailable`].
 pub async fn activate(
     app: &Arc<AppState>,
@@ -99,12 +99,12 @@ pub async fn activate(
     .await
 }
 
-/// Switches the authenticator app off, which asks for a factor. All other sessions of the user end. Without another
-/// factor the recovery codes are invalid from then on.
+/// Removes the authenticator app, which needs a factor. All other sessions of the user end. Without another factor, the
+/// recovery codes become invalid.
 ///
 /// # Errors
-/// [`ActionError::Conflict`] if no app is activated; [`ActionError::Forbidden`] if the factor is wrong or was used
-/// before, or after too many wrong ones; [`ActionError::Unavailable`].
+/// [`ActionError::Conflict`] if no app is activated; [`ErrorCode::FactorWrong`] if the factor is wrong or was used
+/// before, [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Unavailable`].
 pub async fn disable(
     app: &Arc<AppState>,
     session: &AuthSession,

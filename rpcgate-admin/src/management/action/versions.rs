@@ -1,4 +1,4 @@
-//! Versions of what several people change.
+//! The versions of objects that several users may change.
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -8,7 +8,7 @@ use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_store::{UserId, Version, Versioned};
 use std::collections::BTreeMap;
 
-/// Versions that a client may name at once.
+/// The maximum number of versions in a request.
 const MAX_VERSIONS: usize = 20;
 
 /// The versions that a client accepts: the header `If-Match` (RFC 9110, section 13.1.1).
@@ -16,15 +16,15 @@ const MAX_VERSIONS: usize = 20;
 pub enum IfMatch {
     /// Every version.
     Any,
-    /// These. Tags that are none of ours match nothing.
+    /// These versions. Tags that we did not issue match nothing.
     OneOf(Vec<Version>),
 }
 
 impl IfMatch {
-    /// The condition of a request, if it has one.
+    /// Reads the condition of a request, if it has one.
     ///
     /// # Errors
-    /// [`ActionError::Invalid`] for a text that is no list of tags.
+    /// [`ActionError::Invalid`] for a text that is not a list of tags.
     pub fn of(headers: &HeaderMap) -> Result<Option<Self>, ActionError> {
         let mut versions = Vec::new();
         let mut given = headers.get_all(IF_MATCH).into_iter().peekable();
@@ -59,7 +59,7 @@ impl IfMatch {
     }
 }
 
-/// The elements of a list (RFC 9110, section 5.6.1), of which empty ones do not count. A comma in quotes is part of a tag.
+/// Returns the elements of a list (RFC 9110, section 5.6.1), except empty ones. A comma in quotes is part of a tag.
 fn elements(list: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     let parts = list.split(move |character: char| {
@@ -69,7 +69,7 @@ fn elements(list: &str) -> impl Iterator<Item = &str> {
     parts.map(str::trim).filter(|element| !element.is_empty())
 }
 
-/// The current version, to be looked up before its object is read.
+/// Returns the current version. It must be read before the object.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -77,7 +77,7 @@ pub async fn current(app: &AppState, of: Versioned) -> Result<Option<Version>, A
     Ok(app.store.version(&of).await?)
 }
 
-/// The versions of all members of the user's tenant, to be looked up before the members are read.
+/// Returns the versions of all members of the user's tenant. They must be read before the members.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -85,7 +85,7 @@ pub async fn of_members(app: &AppState, tenant: TenantId) -> Result<BTreeMap<Use
     Ok(app.store.member_versions(tenant).await?)
 }
 
-/// The versions of the quotas of all projects of a tenant, to be looked up before the quotas are read.
+/// Returns the versions of the quotas of all projects of a tenant. They must be read before the quotas.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

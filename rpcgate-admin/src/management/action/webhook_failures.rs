@@ -1,4 +1,4 @@
-//! What users are told of endpoints whose deliveries fail, and when such an endpoint is switched off.
+//! Notifications about endpoints whose deliveries fail, and the rules for switching such endpoints off.
 
 use super::notifications::raise_about;
 use super::text;
@@ -10,21 +10,21 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{EndpointTurns, FailingEndpoint, NotificationKind, User, WebhookId};
 use std::time::Duration;
 
-/// The least time between two notifications that the same endpoint fails, and between two that it works again.
+/// The minimum time between two notifications that the same endpoint fails, and between two that it works again.
 const PAUSE: Duration = Duration::from_secs(86_400);
-/// How long deliveries wait for an endpoint that is switched off or whose tenant is suspended, why they are then given up,
-/// and how many of them in one step.
+/// The time for which deliveries wait for an endpoint that is switched off or whose tenant is suspended, the reason
+/// recorded when they are then given up, and the number given up in one step.
 const KEPT: Duration = Duration::from_secs(86_400);
 const TOO_LATE: &str =
     "the endpoint was switched off or the organisation suspended, and the delivery waited for it for a day";
 const STEP: u64 = 500;
-/// Letters of a URL that are shown.
+/// The maximum number of letters of a URL in a notification.
 const MAX_SHOWN: usize = 200;
 
-/// Tells users of endpoints that fail and of those that work again, and switches off those whose receiver is gone, and those
-/// to which nothing was delivered for `webhooks.disable_after`: when a delivery is given up, and when an attempt fails at an endpoint that `is_left_alone`,
-/// whose single attempts may be at another delivery each time, so that none is given up. Users are not told again of an
-/// endpoint that `is_told`.
+/// Notifies users of endpoints that fail and of those that work again. Switches off endpoints whose receiver is gone,
+/// and endpoints that got no delivery for `webhooks.disable_after`: when a delivery is given up, and when an attempt
+/// fails at an endpoint that `is_left_alone`, whose single attempts may each be for a different delivery, so that no
+/// delivery is given up. No user is notified again about an endpoint that `is_told`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -83,7 +83,7 @@ pub async fn take_turns(
     Ok(())
 }
 
-/// Notifies users of endpoints from which events are withheld, because too many of their deliveries wait.
+/// Notifies users of endpoints from which events are withheld because too many of their deliveries wait.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -116,7 +116,7 @@ pub async fn give_up_waiting(app: &AppState) -> Result<bool, ActionError> {
     Ok(given_up >= STEP)
 }
 
-/// Whether an endpoint to which nothing was delivered since `since` is to be switched off.
+/// Reports whether an endpoint without a successful delivery since `since` must be switched off.
 fn is_due(disable_after: Duration, since: Time, now: Time) -> bool {
     !disable_after.is_zero() && now.since(since) >= disable_after
 }
@@ -135,7 +135,7 @@ async fn notify(
     }
 }
 
-/// The part of a URL that may be mailed: without the query, which may have a secret.
+/// Returns the part of a URL that may be mailed: without the query, which may hold a secret.
 fn shown(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().chars().take(MAX_SHOWN).collect()
 }

@@ -19,16 +19,16 @@ use std::time::Duration;
 
 const UNKNOWN: ActionError = ActionError::NotFound("webhook");
 
-/// Bytes of a URL, at most.
+/// The maximum bytes of a URL.
 pub const MAX_URL: usize = 2_048;
 
-/// Hours during which an old secret may sign beside a new one, at most.
+/// The maximum number of hours during which the old secret signs together with the new one.
 pub const MAX_OVERLAP_HOURS: u32 = 72;
 
-/// Endpoints of a tenant that are listed at once.
+/// The maximum number of a tenant's endpoints in a list.
 pub const MAX_LISTED: u64 = 1_000;
 
-/// Hours of deliveries that the health of an endpoint is told of.
+/// The hours of deliveries in the health of an endpoint.
 pub const HEALTH_HOURS: u64 = 24;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -36,20 +36,20 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// The chain of test events to an endpoint without subscriptions.
 const TEST_CHAIN: &str = "eth";
 
-/// The hash of the block that test events name.
+/// The block hash in test events.
 const TEST_BLOCK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The properties of a new endpoint.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NewWebhook {
-    /// Where deliveries go.
+    /// The URL of the receiver.
     pub url: String,
-    /// Whether deliveries have the headers of Standard Webhooks too.
+    /// True if deliveries also have the headers of Standard Webhooks.
     pub standard_headers: bool,
 }
 
-/// The URL of an endpoint, if it is one to which deliveries can be sent: without blanks around it, and with its scheme in
-/// lower case. Whether its host is a public one is decided at each delivery, since names can lead elsewhere later.
+/// Checks the URL of an endpoint, trims it and lowercases its scheme. Whether its host is public is checked at each
+/// delivery, because names can resolve differently later.
 fn target(url: &str) -> Result<String, ActionError> {
     let url = url.trim();
     let invalid = |why: &str| ActionError::Invalid(format!("`url` {why}"));
@@ -71,7 +71,7 @@ fn target(url: &str) -> Result<String, ActionError> {
     }
 }
 
-/// The host of an endpoint, for the audit: the rest of its URL may hold secrets.
+/// Returns the host of an endpoint for the audit log: the rest of its URL may hold secrets.
 fn host(webhook: &Webhook) -> String {
     let parsed = webhook.url.parse::<Uri>().ok();
     parsed.and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
@@ -81,8 +81,8 @@ fn host(webhook: &Webhook) -> String {
 ///
 /// # Errors
 /// [`ErrorCode::EmailUnconfirmed`] if the caller's e-mail address is not confirmed, [`ActionError::NotFound`] for a
-/// project that is not the tenant's, [`ActionError::Invalid`] for a URL to which nothing can be sent,
-/// [`ActionError::Full`] if the project has as many endpoints as the plan allows.
+/// project that is not the tenant's, [`ActionError::Invalid`] for a URL that cannot receive deliveries,
+/// [`ActionError::Full`] if the project already has as many endpoints as the plan allows.
 pub async fn create(
     app: &AppState,
     actor: &Actor,
@@ -116,7 +116,7 @@ pub async fn create(
     Ok((webhook, secret))
 }
 
-/// The endpoints of a project, the oldest first.
+/// Lists the endpoints of a project, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a project that is not the tenant's.
@@ -125,7 +125,7 @@ pub async fn list(app: &AppState, actor: &Actor, project: ProjectId) -> Result<V
     Ok(app.store.webhooks(project.tenant, project.id).await?)
 }
 
-/// The endpoints of all projects of the caller's tenant, the oldest first: at most [`MAX_LISTED`].
+/// Lists the endpoints of all projects of the caller's tenant, the oldest first: at most [`MAX_LISTED`].
 ///
 /// # Errors
 /// [`ActionError::Forbidden`] for an operator.
@@ -133,7 +133,7 @@ pub async fn all(app: &AppState, actor: &Actor) -> Result<Vec<Webhook>, ActionEr
     Ok(app.store.tenant_webhooks(actor.tenant()?, MAX_LISTED).await?)
 }
 
-/// How well an endpoint gets its deliveries: those that were made in the current hour and the 23 before.
+/// Returns the health of an endpoint: its deliveries of the current hour and the 23 before.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an endpoint that is not the tenant's.
@@ -144,7 +144,7 @@ pub async fn health(app: &AppState, actor: &Actor, id: WebhookId) -> Result<Endp
     Ok(app.store.endpoint_health(actor.tenant()?, webhook.id, since).await?)
 }
 
-/// An endpoint of the caller's tenant.
+/// Returns an endpoint of the caller's tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -152,10 +152,10 @@ pub async fn get(app: &AppState, actor: &Actor, id: WebhookId) -> Result<Webhook
     app.store.webhook(actor.tenant()?, id).await?.ok_or(UNKNOWN)
 }
 
-/// Applies `change` and returns the changed endpoint. One that is switched on is no longer disabled.
+/// Applies `change` and returns the changed endpoint. Switching it on ends its automatic switch-off.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Invalid`] for a URL to which nothing can be sent.
+/// [`ActionError::NotFound`], [`ActionError::Invalid`] for a URL that cannot receive deliveries.
 pub async fn update(
     app: &AppState,
     actor: &Actor,
@@ -181,7 +181,7 @@ pub async fn update(
     Ok(store.update_webhook(tenant, id, &change, now).await?)
 }
 
-/// Deletes an endpoint with its subscriptions. Nothing is sent to it any more.
+/// Deletes an endpoint with its subscriptions. It gets no more deliveries.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -192,13 +192,13 @@ pub async fn delete(app: &AppState, actor: &Actor, id: WebhookId) -> Result<(), 
     Ok(store.delete_webhook(tenant, id, now).await?)
 }
 
-/// Replaces the secret of an endpoint and returns the new one, which cannot be shown again. It signs at once, or, with an
-/// overlap, beside the old one until that time has passed. A secret that waits for the end of an earlier overlap is
-/// dropped, so that a lost answer and a leaked secret can always be dealt with.
+/// Replaces the secret of an endpoint and returns the new one, which cannot be shown again. The new secret signs at
+/// once; with an overlap, the old one signs too until the overlap ends. A secret that waits for the end of an earlier
+/// overlap is dropped, so that a lost answer or a leaked secret can always be handled.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Invalid`] for too long an overlap, [`ActionError::Conflict`] if somebody
-/// else replaces it at the same time.
+/// [`ActionError::NotFound`], [`ActionError::Invalid`] for too long an overlap, [`ActionError::Conflict`] if another
+/// user replaces it at the same time.
 pub async fn replace_secret(
     app: &AppState,
     actor: &Actor,
@@ -230,7 +230,7 @@ pub async fn replace_secret(
     Ok((store.replace_secrets(tenant, &webhook, &secrets, now).await?, new))
 }
 
-/// Makes a delivery of a test event to an endpoint: that of a new block, marked as a test, of the chain of its oldest
+/// Makes a delivery of a test event to an endpoint: a new block, marked as a test, of the chain of its oldest
 /// subscription.
 ///
 /// # Errors
@@ -259,12 +259,12 @@ pub async fn send_test(app: &AppState, actor: &Actor, id: WebhookId) -> Result<D
     Ok(store.create_test_delivery(tenant, id, (delivery, &event), now).await?)
 }
 
-/// Sends what was sent to an endpoint from one time until another again, in new deliveries, and returns their number.
+/// Sends the events that an endpoint got in a time range again, in new deliveries, and returns their number.
 ///
 /// # Errors
-/// [`ActionError::NotFound`]; [`ActionError::Invalid`] for a time that ends before it begins, or in which there is too
-/// much; [`ActionError::TooMany`] beyond 30 tests and replays of a tenant in a minute; [`ActionError::Conflict`] if the
-/// endpoint is switched off; [`ActionError::Full`] if too many of its deliveries wait.
+/// [`ActionError::NotFound`]; [`ActionError::Invalid`] for a range that ends before it begins, or that has too many
+/// events; [`ActionError::TooMany`] beyond 30 tests and replays of a tenant in a minute; [`ActionError::Conflict`] if
+/// the endpoint is switched off; [`ActionError::Full`] if too many of its deliveries wait.
 pub async fn replay(
     app: &AppState,
     actor: &Actor,

@@ -1,9 +1,9 @@
-//! Closes months: each tenant gets an invoice for what it owes.
+//! The monthly closing: each tenant gets an invoice for what it owes.
 //!
-//! A month of a tenant is closed in one transaction, which advances the end of what is closed, takes the next number and
-//! stores the invoice. So a program that stops in the middle has changed nothing, and of several programs that close the
-//! same month one succeeds, while the others find that it is closed. Usage that arrives after its month was closed is put
-//! on the next invoice, as long as its month is one of the two before.
+//! A tenant's month is closed in one transaction, which advances the end of the closed time, takes the next number and
+//! stores the invoice. So a program that stops in the middle has changed nothing. If several programs close the same
+//! month, one succeeds and the others find it closed. Usage that arrives after its month was closed is put on the next
+//! invoice, if its month is one of the two before.
 
 use super::lines::{amounts, sum, usage_lines};
 use super::month::BillingMonth;
@@ -16,23 +16,23 @@ use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::Amount;
 use rpcgate_store::{InvoiceLine, InvoiceSeller, NewInvoice, PeriodClosed, Tenant, UnclosedTenant};
 
-/// Tenants that are read at once.
+/// The number of tenants that are read at once.
 const TENANTS: u64 = 100;
 
-/// What closing has done.
+/// The result of closing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MonthsClosed {
-    /// Months of tenants that were closed.
+    /// The closed months of tenants.
     pub months: u64,
-    /// Invoices that were issued.
+    /// The issued invoices.
     pub invoices: u64,
 }
 
-/// Closes every month that is over for longer than `billing.close_after`, for each tenant. Billing begins with the month
-/// in which this is called first. A tenant that cannot be billed does not keep others from it.
+/// Closes for each tenant every month that ended at least `billing.close_after` ago. Billing begins with the month of
+/// the first call. A tenant that cannot be billed does not prevent the billing of others.
 ///
 /// # Errors
-/// [`ActionError::Unavailable`]; what is closed until then stays closed.
+/// [`ActionError::Unavailable`]; the months closed before the error stay closed.
 pub async fn close_months(app: &AppState) -> Result<MonthsClosed, ActionError> {
     let now = app.now();
     let begun = app.store.begin_billing(BillingMonth::of(now).start()).await?;
@@ -40,7 +40,7 @@ pub async fn close_months(app: &AppState) -> Result<MonthsClosed, ActionError> {
     let wait = app.settings.config.billing.close_after;
     let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
     let closable = Time::from_micros(now.micros().saturating_sub(wait));
-    // The month of this time is not over long enough, the one before is.
+    // The month of this time has not ended long enough ago, the one before has.
     let end = BillingMonth::of(closable).start();
     let mut closed = MonthsClosed::default();
     if end <= begun {
@@ -64,7 +64,7 @@ pub async fn close_months(app: &AppState) -> Result<MonthsClosed, ActionError> {
     }
 }
 
-/// Records the fees of the four plans, so that a month is billed by those that were in force on its days.
+/// Records the fees of the four plans, so that a month is billed by the fees in force on its days.
 async fn record_fees(app: &AppState) -> Result<(), ActionError> {
     app.store.settle_plan_changes(app.now()).await?;
     let fees = app.config_in_force().await?.billing.fees;
@@ -104,7 +104,7 @@ async fn close_tenant(
     Ok(())
 }
 
-/// The invoice of a tenant for a month, if there is something to bill.
+/// Makes a tenant's invoice for a month, if there is something to bill.
 async fn draft(
     app: &AppState,
     tenant: &Tenant,
@@ -132,7 +132,8 @@ async fn draft(
     }))
 }
 
-/// What a tenant owes for the months that are not closed, as if they ended now. Nothing if billing has not begun.
+/// Returns what a tenant owes for the months that are not closed, as if they ended now. Returns zero if billing has not
+/// begun.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -156,7 +157,7 @@ pub(in crate::management::action) async fn unbilled(
     Ok(sum(&owed))
 }
 
-/// The seller on an invoice that is issued now.
+/// Returns the seller on an invoice that is issued now.
 pub(super) fn seller(settings: &BillingSettings) -> InvoiceSeller {
     InvoiceSeller {
         name: settings.seller.clone(),
@@ -165,8 +166,8 @@ pub(super) fn seller(settings: &BillingSettings) -> InvoiceSeller {
     }
 }
 
-/// The lines of a month until `until`, and before them those of usage that arrived after its own month was closed. Months
-/// until `closed_until` are closed; what a later one has is on its own invoice.
+/// Returns the lines of a month until `until`, preceded by those of usage that arrived after its own month was closed.
+/// Months until `closed_until` are closed; late usage of a later month goes on that month's own invoice.
 pub(super) async fn late_and_current_lines(
     app: &AppState,
     tenant: &Tenant,
@@ -182,7 +183,7 @@ pub(super) async fn late_and_current_lines(
         let is_closed = before.end() <= closed_until;
         if is_closed && before.start() >= begun && is_kept(app, before) && before < month {
             let charges = usage::of_month(app, tenant, before, &custom_plans).await?;
-            // Usage without a price is not billed, so it is on no invoice unless something else is.
+            // Usage without a price is not billed, so it is on an invoice only together with other lines.
             let late = usage_lines(before, &charges, &invoiced).into_iter().filter(|line| line.amount.0 > 0);
             lines.extend(late);
         }
@@ -191,7 +192,7 @@ pub(super) async fn late_and_current_lines(
     Ok(lines)
 }
 
-/// Whether the ledger still holds all charges of a month. Of a month that is removed partly, the sum says nothing.
+/// Reports whether the ledger still has all charges of a month. The sum of a partly removed month would be wrong.
 fn is_kept(app: &AppState, month: BillingMonth) -> bool {
     app.now().since(month.start()) < app.settings.config.retention.ledger
 }

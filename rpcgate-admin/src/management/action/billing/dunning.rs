@@ -1,7 +1,7 @@
-//! What members are told of invoices, and the suspension of tenants that do not pay.
+//! The notifications to members about invoices, and the suspension of tenants that do not pay.
 //!
-//! Each notification is claimed in the transaction that stores it with its mails, so that of several janitors one raises it,
-//! and none that is killed in between loses it.
+//! Each notification is claimed in the transaction that stores it with its mails. So only one of several janitors
+//! raises it, and a janitor that is killed in between does not lose it.
 
 use crate::management::action::notifications::{PreparedNotice, prepare, raise_with};
 use crate::management::action::suspensions;
@@ -13,25 +13,25 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{Invoice, InvoiceFilter, InvoiceNews, InvoiceStatus, NotificationKind, User};
 use std::time::Duration;
 
-/// Invoices that are read at once.
+/// The number of invoices that are read at once.
 const INVOICES: u64 = 100;
 
-/// What one pass has done.
+/// The result of one pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DunningPass {
-    /// New invoices of which members were told.
+    /// New invoices about which members were notified.
     pub announced: u64,
-    /// Invoices of which tenants were reminded.
+    /// Invoices for which a reminder was sent.
     pub reminded: u64,
-    /// Tenants that were suspended.
+    /// Suspended tenants.
     pub suspended: u64,
 }
 
-/// Raises the notifications about new invoices, and about those that are due soon or overdue. With `billing.suspend_after`, it
-/// suspends the tenants that have not paid by the day that a mail has named.
+/// Raises the notifications about new invoices, and about those that are due soon or overdue. With
+/// `billing.suspend_after`, it suspends the tenants that have not paid by the day named in a mail.
 ///
 /// # Errors
-/// [`ActionError::Unavailable`]; what is done until then stays done.
+/// [`ActionError::Unavailable`]; the steps done before the error stay done.
 pub async fn remind(app: &AppState) -> Result<DunningPass, ActionError> {
     let mut pass = DunningPass::default();
     announce(app, &mut pass).await?;
@@ -72,7 +72,7 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
     let (settings, now) = (&app.settings.config.billing, app.now());
     let suspends = settings.suspend_after > Duration::ZERO;
     if !suspends && invoice.suspends_at.is_some() {
-        // The setting may be switched on again much later, and then a new mail has to warn first.
+        // If the setting is switched on again much later, a new mail must warn first.
         app.store.withdraw_suspension(invoice.number).await?;
     }
     let announced = invoice.suspends_at.filter(|_| suspends);
@@ -86,8 +86,8 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
     }
     let (early, overdue) = reminders_until(invoice, settings, now);
     let due = early + overdue;
-    // The first reminder after the due date announces the suspension. Without such reminders, and after the last of them if
-    // suspensions were switched on later, it has a mail of its own.
+    // The first reminder after the due date announces the suspension. The announcement has its own mail if there are no
+    // such reminders, or if suspensions were switched on after the last of them.
     let is_late = overdue > 0 || (settings.reminders.is_empty() && now >= invoice.due_at);
     let announces = suspends && announced.is_none() && invoice.suspended_at.is_none() && is_late;
     if invoice.reminders >= due && !announces {
@@ -116,8 +116,8 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
     Ok(())
 }
 
-/// Prepares what the members who may read bills are told of an invoice. If that fails for another reason than a database that
-/// is away, trying again would not help: the invoice stands without it, and the error is logged.
+/// Prepares the notification about an invoice to the members who may read bills. If this fails for a reason other than
+/// an unavailable database, a retry would not help: the invoice is valid without it, and the error is logged.
 async fn prepare_news(
     app: &AppState,
     invoice: &Invoice,
@@ -136,7 +136,7 @@ async fn prepare_news(
     }
 }
 
-/// Claims news of an invoice and stores what was prepared about them. Whether this has told anybody of them.
+/// Claims a notification about an invoice and stores it if it was prepared. Returns whether members were notified.
 async fn claim(
     app: &AppState,
     invoice: &Invoice,
@@ -149,18 +149,18 @@ async fn claim(
     Ok(prepared.is_some())
 }
 
-/// The number of reminders that are due until `now`: those before the due date of an invoice, 0 or 1, and those after it.
+/// Returns the number of reminders due until `now`: those before the due date of an invoice, 0 or 1, and those after
+/// it.
 fn reminders_until(invoice: &Invoice, settings: &BillingSettings, now: Time) -> (u32, u32) {
     let before = settings.remind_before;
-    // An invoice that is due within that time from its date on needs no reminder beside the mail about it.
+    // An invoice that is due within that time from its date needs no reminder in addition to its own mail.
     let is_apart = before > Duration::ZERO && invoice.due_at.since(invoice.issued_at) > before;
     let early = is_apart && now.plus(before) >= invoice.due_at;
     let overdue = settings.reminders.iter().filter(|after| now >= invoice.due_at.plus(**after)).count();
     (u32::from(early), u32::try_from(overdue).unwrap_or(u32::MAX - 1))
 }
 
-/// Tells the members who may read bills of a payment that has arrived. The invoice is paid without it, so an error is only
-/// logged.
+/// Notifies the members who may read bills about a payment. The invoice is already paid, so an error is only logged.
 pub(in crate::management::action) async fn confirm_payment(app: &AppState, invoice: &Invoice) {
     let (text, dash_url) = (format!("Invoice {} is paid", invoice.number), &app.settings.dash_url);
     let mail = |_: &User, to: Address| Mail::payment_received(to, invoice, dash_url);

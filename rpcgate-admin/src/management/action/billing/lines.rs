@@ -1,4 +1,4 @@
-//! What an invoice consists of: lines for plans and usage, and their sum. Amounts are exact; the sum is rounded once.
+//! The content of an invoice: lines for plans and usage, and their sum. Amounts are exact; the sum is rounded once.
 
 use super::month::BillingMonth;
 use rpcgate_config::{BillingSettings, MonthlyFees};
@@ -14,16 +14,16 @@ use std::ops::Range;
 /// A cent in the unit of [`Amount`].
 const CENT: u64 = 10_000_000_000;
 
-/// A time in which a plan was in force.
+/// The time in which a plan was in force.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanSpan {
     /// The plan.
     pub plan: TenantPlan,
-    /// From when until when.
+    /// The time.
     pub span: Range<Time>,
 }
 
-/// The plans of a tenant within `span`, in their order: `changes` are the changes at its begin and later, `now` is the
+/// Returns the plans of a tenant within `span`, in order. `changes` are the changes from its begin on, and `now` is the
 /// plan after all of them.
 pub fn plan_spans(span: Range<Time>, changes: &[TierChange], now: TenantPlan) -> Vec<PlanSpan> {
     let mut spans = Vec::new();
@@ -41,32 +41,32 @@ pub fn plan_spans(span: Range<Time>, changes: &[TierChange], now: TenantPlan) ->
     spans
 }
 
-/// A time in which a plan had one fee.
+/// The time in which a plan had one fee.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FeeSpan {
     /// The plan, or its base.
     pub tier: Tier,
-    /// The name of the plan, if it is one of an operator's own.
+    /// The name of the plan, if it is a custom one.
     pub custom_plan: Option<String>,
-    /// Its fee for a whole month, in cents.
+    /// The fee of a whole month, in cents.
     pub fee: u64,
-    /// From when until when.
+    /// The time.
     pub span: Range<Time>,
 }
 
-/// The fees of plans at each time.
+/// The fees of plans over time.
 #[derive(Clone, Copy, Debug)]
 pub struct FeeHistory<'h> {
     /// The recorded fees, for each plan the oldest first.
     pub recorded: &'h [PlanFee],
-    /// Operators' own plans with their current figures, which count where nothing is recorded.
+    /// The custom plans with their current figures, which apply where nothing is recorded.
     pub custom_plans: &'h [CustomPlan],
-    /// The configured fees of the four plans, which count where nothing is recorded.
+    /// The configured fees of the four plans, which apply where nothing is recorded.
     pub configured: &'h MonthlyFees,
 }
 
 impl FeeHistory<'_> {
-    /// The fee of a plan for a whole month at a time, in cents.
+    /// Returns a plan's fee of a whole month at a time, in cents.
     fn at(&self, plan: TenantPlan, at: Time) -> u64 {
         let own = plan.custom.and_then(|id| {
             let current = || self.custom(plan).and_then(|custom| custom.figures.plan.monthly_fee);
@@ -90,8 +90,8 @@ impl FeeHistory<'_> {
     }
 }
 
-/// The fees in the times of `spans`: those of `contracts`, the oldest first, where one in force has a fee, and else those
-/// of the plans at that time.
+/// Returns the fees within `spans`: the fee of a contract in force, if it has one, or the fee of the plan at that time.
+/// `contracts` has the oldest first.
 pub fn fee_spans(spans: &[PlanSpan], contracts: &[TenantContract], fees: &FeeHistory<'_>) -> Vec<FeeSpan> {
     let agreed: Vec<_> = contracts
         .iter()
@@ -115,8 +115,8 @@ pub fn fee_spans(spans: &[PlanSpan], contracts: &[TenantContract], fees: &FeeHis
     found
 }
 
-/// One line for each plan and fee: the part of the fee that corresponds to the seconds in which it was in force. A change
-/// takes effect with the second in which it is made.
+/// Returns one line for each plan and fee, with the part of the fee for the seconds in which it was in force. A change
+/// takes effect in the second in which it is made.
 pub fn plan_lines(month: BillingMonth, spans: &[FeeSpan]) -> Vec<InvoiceLine> {
     let mut seconds: BTreeMap<(Tier, Option<&str>, u64), u64> = BTreeMap::new();
     for FeeSpan { tier, custom_plan, fee, span } in spans {
@@ -141,19 +141,20 @@ pub fn plan_lines(month: BillingMonth, spans: &[FeeSpan]) -> Vec<InvoiceLine> {
     seconds.into_iter().filter_map(line).collect()
 }
 
-/// A charge, and the name of the plan if it is one of an operator's own.
+/// A charge, and the name of its plan if it is a custom one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanCharge {
     /// The charge.
     pub charged: Charged,
-    /// The name of the plan.
+    /// The name of the custom plan.
     pub custom_plan: Option<String>,
 }
 
-/// One line for each chain, plan and price: the usage of `month` that `invoiced` does not contain.
+/// Returns one line for each chain, plan and price: the usage of `month` that is not in `invoiced`.
 ///
-/// An invoiced line may name the plan otherwise, since a plan can be renamed: what it has beyond the charges under its name
-/// counts for those with the same base and price. So nothing is billed twice whatever plans are called.
+/// An invoiced line may have a former name of its plan, because plans can be renamed. What it has beyond the charges
+/// under its name is settled against charges with the same base and price. So nothing is billed twice, whatever the
+/// names.
 pub fn usage_lines(
     month: BillingMonth,
     charges: &[PlanCharge],
@@ -200,20 +201,19 @@ pub fn usage_lines(
     sums.into_iter().filter_map(line).collect()
 }
 
-/// Takes the calls and units of an invoiced line off a sum, as far as the sum goes.
+/// Subtracts the calls and units of an invoiced line from a sum, down to zero.
 fn settle((calls, units): &mut (u64, u64), (told_calls, told_units): &mut (u64, u64)) {
     let (both_calls, both_units) = ((*calls).min(*told_calls), (*units).min(*told_units));
     (*calls, *units) = (*calls - both_calls, *units - both_units);
     (*told_calls, *told_units) = (*told_calls - both_calls, *told_units - both_units);
 }
 
-/// The exact sum of lines.
+/// Returns the exact sum of lines.
 pub fn sum(lines: &[InvoiceLine]) -> Amount {
     lines.iter().map(|line| line.amount).sum()
 }
 
-/// The amounts of an invoice with these lines. The sum is rounded to the nearest cent, a half upwards; so is the tax on
-/// it.
+/// Returns the amounts of an invoice with these lines. The sum is rounded half up to the cent, and so is the tax on it.
 pub fn amounts(lines: &[InvoiceLine], settings: &BillingSettings) -> InvoiceAmounts {
     let rounded = |numerator: u128, divisor: u128| {
         let doubled = numerator.saturating_mul(2).saturating_add(divisor);
@@ -252,7 +252,7 @@ mod tests {
         PlanCharge { charged, custom_plan: None }
     }
 
-    /// Usage on a plan of an operator's own.
+    /// Makes a charge on a custom plan.
     fn on(name: &str, charge: PlanCharge) -> PlanCharge {
         PlanCharge { custom_plan: Some(name.into()), ..charge }
     }
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(of(&[u128::MAX], 10_000).2, u64::MAX, "a sum beyond all bounds does not wrap");
     }
 
-    /// A contract with this fee, or with none.
+    /// Makes a contract with this fee, or without a fee.
     fn agreed(from: u64, until: Option<u64>, fee: Option<u64>) -> TenantContract {
         TenantContract {
             id: ContractId(1),

@@ -1,8 +1,8 @@
 //! Bills: what a tenant owes for a calendar month.
 //!
 //! The gateways store every charge in the billing ledger, at the price of its time. After the end of a month the
-//! [janitor](crate::services::janitor) [closes](closing) it for each tenant: it puts the charges and the fees of plans on
-//! an invoice. `docs/billing.md` describes the rules for people.
+//! [janitor](crate::services::janitor) [closes](closing) it for each tenant: it puts the charges and the fees of plans
+//! on an invoice. `docs/billing.md` describes the rules.
 
 pub mod closing;
 pub mod dunning;
@@ -23,7 +23,7 @@ use rpcgate_core::plan::Plan;
 use rpcgate_store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceSeller, Tenant};
 use std::ops::Range;
 
-/// Invoices that the overview shows.
+/// The number of invoices in the overview.
 const RECENT: u64 = 12;
 
 /// The plan of a tenant, and its last invoices.
@@ -33,29 +33,30 @@ pub struct BillingTerms {
     pub period: Range<Time>,
     /// The plan in force, with the figures of the tenant's contracts.
     pub plan: Plan,
-    /// Its name.
+    /// The name of the plan.
     pub plan_name: String,
-    /// Its fee for a month, in cents.
+    /// The monthly fee in cents.
     pub monthly_fee: u64,
     /// The last invoices, the newest first.
     pub invoices: Vec<Invoice>,
 }
 
-/// What a tenant owes for the current month so far.
+/// The amount that a tenant owes for the current month so far.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MonthSoFar {
-    /// The lines that an invoice would have if the month ended now.
+    /// The lines of an invoice if the month ended now.
     pub lines: Vec<InvoiceLine>,
-    /// The amounts that it would have.
+    /// The amounts of that invoice.
     pub amounts: InvoiceAmounts,
 }
 
-/// The invoice of the current month as it would be if the month ended now. It has no number, and nothing is to be paid on it.
+/// The preliminary invoice of the current month, as if the month ended now. It has no number, and nothing is to be paid
+/// on it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NextInvoice {
     /// The current month.
     pub month: BillingMonth,
-    /// Up to when usage is on it.
+    /// The end of the included usage.
     pub until: Time,
     /// The name of the customer.
     pub customer: String,
@@ -63,22 +64,22 @@ pub struct NextInvoice {
     pub customer_address: Vec<String>,
     /// The customer's tax number.
     pub customer_tax_id: Option<String>,
-    /// Who would issue it.
+    /// The seller.
     pub seller: InvoiceSeller,
-    /// The lines that it would have.
+    /// The lines.
     pub lines: Vec<InvoiceLine>,
-    /// The amounts that it would have.
+    /// The amounts.
     pub amounts: InvoiceAmounts,
 }
 
 impl NextInvoice {
-    /// Whether it would be issued. A month in which nothing is owed has no invoice.
+    /// Reports whether an invoice would be issued. A month in which nothing is owed has no invoice.
     pub fn is_issued(&self) -> bool {
         lines::sum(&self.lines).0 > 0
     }
 }
 
-/// The lines of a tenant for the part of `month` until `until`, without those that are in `invoiced`.
+/// Returns a tenant's lines for the part of `month` until `until`, without those in `invoiced`.
 async fn lines_of(
     app: &AppState,
     tenant: &Tenant,
@@ -104,7 +105,7 @@ async fn lines_of(
     Ok(lines)
 }
 
-/// What the caller's tenant owes for the current month so far.
+/// Returns what the caller's tenant owes for the current month so far.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant, [`ActionError::Unavailable`].
@@ -122,8 +123,8 @@ pub async fn month_so_far(
     Ok(MonthSoFar { amounts: amounts(&lines, &config.billing), lines })
 }
 
-/// The invoice of the caller's tenant for the current month as it would be if the month ended now: as [`month_so_far`], and
-/// with usage that arrived after its own month was closed.
+/// Returns the preliminary invoice of the caller's tenant for the current month: [`month_so_far`], and the usage that
+/// arrived after its own month was closed.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant, [`ActionError::Unavailable`].
@@ -137,7 +138,7 @@ pub async fn next_invoice(
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
     let month = BillingMonth::of(now);
     let begun = app.store.billing_begun().await?.unwrap_or(month.start());
-    // Of a tenant of which no month was closed, no usage can be late.
+    // A tenant without a closed month has no late usage.
     let closed_until = app.store.closed_until(id).await?.unwrap_or(begun);
     let lines = closing::late_and_current_lines(app, &tenant, month, closed_until, (begun, now)).await?;
     let config = app.config_in_force().await?;
@@ -154,7 +155,7 @@ pub async fn next_invoice(
     })
 }
 
-/// The plan of the caller's tenant, and its last invoices: all that does not depend on usage.
+/// Returns the plan of the caller's tenant, and its last invoices, which do not depend on usage.
 ///
 /// # Errors
 /// Those of [`month_so_far`].

@@ -1,11 +1,11 @@
-//! Calendar months in UTC, which are the periods of invoices.
+//! Calendar months in UTC, the periods of invoices.
 
 use rpcgate_core::clock::Time;
 use std::ops::Range;
 use std::str::FromStr;
 use time::{Date, OffsetDateTime};
 
-/// The last second of the year 9999, beyond which there is no month.
+/// The last second of the year 9999, the last supported one.
 const LAST_SECOND: u64 = 253_402_300_799;
 
 /// A calendar month in UTC.
@@ -35,51 +35,51 @@ impl BillingMonth {
         BillingMonth { first_day: day.replace_day(1).unwrap_or(day) }
     }
 
-    /// The following month.
+    /// Returns the following month.
     #[must_use]
     pub fn next(self) -> Self {
         BillingMonth::with(self.first_day.saturating_add(time::Duration::days(31)))
     }
 
-    /// The preceding month.
+    /// Returns the preceding month.
     #[must_use]
     pub fn previous(self) -> Self {
         BillingMonth::with(self.first_day.saturating_sub(time::Duration::days(1)))
     }
 
-    /// The begin of its first day.
+    /// Returns the begin of the first day.
     pub fn start(self) -> Time {
         let secs = self.first_day.midnight().assume_utc().unix_timestamp();
         Time::from_secs(u64::try_from(secs).unwrap_or_default())
     }
 
-    /// The begin of the following month.
+    /// Returns the begin of the following month.
     pub fn end(self) -> Time {
         self.next().start()
     }
 
-    /// From its begin to its end.
+    /// Returns the time from the begin to the end.
     pub fn span(self) -> Range<Time> {
         self.start()..self.end()
     }
 
-    /// The numbers of its hours since 1970.
+    /// Returns the numbers of the hours since 1970.
     pub fn hours(self) -> Range<u64> {
         self.start().hour()..self.end().hour()
     }
 
-    /// The number of its seconds.
+    /// Returns the number of seconds.
     pub fn seconds(self) -> u64 {
         self.end().secs().saturating_sub(self.start().secs())
     }
 
-    /// Its year.
+    /// Returns the year.
     pub fn year(self) -> u16 {
         u16::try_from(self.first_day.year()).unwrap_or_default()
     }
 }
 
-/// The text is not a month.
+/// The error for a text that is not a month.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a month: expected a year and a month, as in 2026-12")]
 pub struct NotMonth;
@@ -87,7 +87,7 @@ pub struct NotMonth;
 impl FromStr for BillingMonth {
     type Err = NotMonth;
 
-    /// Accepts what `Display` writes, from 1970 on.
+    /// Parses the format of `Display`, from 1970 on.
     fn from_str(text: &str) -> Result<Self, NotMonth> {
         let (year, month) = text.split_once('-').ok_or(NotMonth)?;
         let (year, number) =
@@ -100,7 +100,7 @@ impl FromStr for BillingMonth {
 }
 
 impl std::fmt::Display for BillingMonth {
-    /// As in `2026-12`.
+    /// Writes a month as in `2026-12`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:04}-{:02}", self.first_day.year(), u8::from(self.first_day.month()))
     }

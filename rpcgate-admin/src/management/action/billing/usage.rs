@@ -1,7 +1,7 @@
-//! The usage of a month by the plans that the tenant had.
+//! The usage of a month by the tenant's plans.
 //!
-//! The ledger has the base of each charge's plan and its price. Which plan of an operator's own it was, the history of the
-//! tenant's plans tells, hour by hour as the ledger is kept.
+//! The ledger stores the base plan and the price of each charge. The history of the tenant's plans tells for each hour
+//! which custom plan was in force.
 
 use super::lines::{PlanCharge, PlanSpan, plan_spans};
 use super::month::BillingMonth;
@@ -13,14 +13,14 @@ use rpcgate_store::{CustomPlan, Tenant, TenantPlan};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// The plans in force in some hours, in their order: several only in a single hour in which the plan was changed.
+/// The plans in force in some hours, in order: several only in a single hour in which the plan was changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct PlanHours {
     hours: Range<u64>,
     plans: Vec<TenantPlan>,
 }
 
-/// The charges of a tenant in `month`. `custom_plans` are all plans of operators' own that it may have had.
+/// Returns the charges of a tenant in `month`. `custom_plans` are all custom plans that it may have had.
 pub(super) async fn of_month(
     app: &AppState,
     tenant: &Tenant,
@@ -39,7 +39,7 @@ pub(super) async fn of_month(
     Ok(charges)
 }
 
-/// The hours of a month by the plans in force. They are not divided as long as no plan of an operator's own was.
+/// Returns the hours of a month by the plans in force. They are one range if no custom plan was in force.
 fn plan_hours(month: BillingMonth, spans: &[PlanSpan]) -> Vec<PlanHours> {
     let hours = month.hours();
     let mut bounds = BTreeSet::from([hours.start, hours.end]);
@@ -64,9 +64,9 @@ fn begin_of(hour: u64) -> Time {
     Time::from_secs(hour.saturating_mul(3_600))
 }
 
-/// The plan of an operator's own on which a charge was made, if it was one. Of several plans with the charge's base that were
-/// in force in its hour, it is the last one with exactly the charge's price, or else the last one without a price of its own,
-/// since a contract may have set the price.
+/// Returns the custom plan on which a charge was made, if any. Of several plans with the charge's base in its hour, it
+/// is the last one with exactly the charge's price, or else the last one without a price of its own, because a contract
+/// may have set the price.
 fn plan_of<'p>(
     charged: &Charged,
     plans: &[TenantPlan],

@@ -6,8 +6,8 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_store::{Audit, AuditFilter, AuditSubject};
 
-/// Lists entries that match `filter` with their numbers, the newest first, starting behind `before` in this order: at
-/// most `limit`, of `tenant` or of all.
+/// Lists at most `limit` numbered entries that match `filter`, of `tenant` or of all, the newest first, after the
+/// position `before`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

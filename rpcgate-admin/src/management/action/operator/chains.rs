@@ -16,10 +16,10 @@ fn name(chain: &str) -> Result<ChainName, ActionError> {
     Ok(rpcgate_chains::by_path(chain).ok_or(UNKNOWN)?.facts().name)
 }
 
-/// A chain with its current state.
+/// Returns a chain with its current state.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for a path that is not a chain's.
+/// [`ActionError::NotFound`] for an unknown path.
 pub async fn get(app: &AppState, chain: &str) -> Result<CatalogEntry, ActionError> {
     let name = name(chain)?;
     chains(app).await?.into_iter().find(|entry| entry.facts.name == name).ok_or(UNKNOWN)
@@ -30,15 +30,15 @@ pub async fn get(app: &AppState, chain: &str) -> Result<CatalogEntry, ActionErro
 pub struct OperatedChain {
     /// The chain with its current state.
     pub entry: CatalogEntry,
-    /// Whether the configuration enables it. Otherwise a switch has no effect.
+    /// True if the configuration enables it. Otherwise a switch has no effect.
     pub is_configured: bool,
     /// The number of its nodes.
     pub nodes: usize,
-    /// What all tenants called on it in the last 24 hours, unless that cannot be read at the moment.
+    /// The calls of all tenants in the last 24 hours; `None` while usage cannot be read.
     pub called: Option<ChainUse>,
 }
 
-/// The chains, in the order of the catalog.
+/// Lists the chains, in the order of the catalog.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -46,7 +46,7 @@ pub async fn list(app: &AppState) -> Result<Vec<OperatedChain>, ActionError> {
     let hour = app.now().hour();
     let called = match app.usage.chain_use(hour.saturating_sub(HOURS - 1)..hour + 1).await {
         Ok(called) => Some(called),
-        // Nodes and switches matter most when much else is busy.
+        // Nodes and switches matter most under high load.
         Err(StoreError::Busy | StoreError::Unavailable(_) | StoreError::TooWide(_)) => None,
         Err(error) => return Err(error.into()),
     };
@@ -63,19 +63,19 @@ pub async fn list(app: &AppState) -> Result<Vec<OperatedChain>, ActionError> {
     Ok(chains(app).await?.into_iter().map(of).collect())
 }
 
-/// What the version of a switch belongs to.
+/// Returns the object that a switch's version belongs to.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for a path that is not a chain's.
+/// [`ActionError::NotFound`] for an unknown path.
 pub fn versioned(chain: &str) -> Result<Versioned, ActionError> {
     Ok(Versioned::Chain(name(chain)?.as_str().to_owned()))
 }
 
-/// Switches a chain on or off and returns its state then. Gateways are notified. A chain that the configuration
-/// disables stays off.
+/// Switches a chain on or off and returns its new state. Gateways are notified. A chain that the configuration disables
+/// stays off.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for a path that is not a chain's.
+/// [`ActionError::NotFound`] for an unknown path.
 pub async fn switch(
     app: &AppState,
     actor: &Actor,
@@ -89,11 +89,11 @@ pub async fn switch(
     get(app, chain).await
 }
 
-/// Has every gateway empty its cache of a chain, within a second: none of the answers that are stored then is given again, and neither
-/// are those of calls that are at a node at that time. Returns the chain's path.
+/// Makes every gateway empty its cache of a chain within a second. No answer stored at that time is returned again, and
+/// neither are the answers of calls then in progress. Returns the chain's path.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for a path that is not a chain's.
+/// [`ActionError::NotFound`] for an unknown path.
 pub async fn clear_cache(app: &AppState, actor: &Actor, chain: &str) -> Result<&'static str, ActionError> {
     let (name, now) = (name(chain)?, app.now());
     let store = actor.audited_store(&app.store, None, ("cache.cleared", name, ""), now);

@@ -1,4 +1,4 @@
-//! Versions of configurations and of operators' settings: what each has changed.
+//! Versions of configurations and of operators' settings, with the changes in each.
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -6,12 +6,12 @@ use rpcgate_config::{ChangedSetting, ConfigLines};
 use rpcgate_store::{ConfigScope, ConfigVersion, ConfigVersionFilter, UserId};
 use std::collections::BTreeMap;
 
-/// Lines that can be compared with others: those of a version, or of a file.
+/// The lines of a version or of a file, for comparison with others.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ComparableLines {
     /// The settings.
     pub lines: ConfigLines,
-    /// Identifies the key of the fingerprints of their secrets, or is empty.
+    /// The identifier of the key of the secrets' fingerprints, or an empty text.
     pub fingerprint_key: String,
 }
 
@@ -22,17 +22,17 @@ impl From<&ConfigVersion> for ComparableLines {
     }
 }
 
-/// How two texts differ.
+/// The differences of two texts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VersionChanges {
     /// The settings that differ, by key.
     pub settings: Vec<ChangedSetting>,
-    /// Secrets of which it is not known whether they differ, since their fingerprints were made with different keys.
+    /// The number of secrets that cannot be compared, because their fingerprints were made with different keys.
     pub unknown: usize,
 }
 
 impl VersionChanges {
-    /// The changes from one to the other.
+    /// Compares two texts.
     pub fn between(before: &ComparableLines, after: &ComparableLines) -> Self {
         let has_one_key = before.fingerprint_key == after.fingerprint_key;
         let is_known =
@@ -42,25 +42,25 @@ impl VersionChanges {
         VersionChanges { settings, unknown: unknown.len() }
     }
 
-    /// Whether nothing differs, as far as that is known.
+    /// Reports whether there is no known difference.
     pub fn is_empty(&self) -> bool {
         self.settings.is_empty()
     }
 }
 
-/// A version, and what it has changed.
+/// A version and its changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedVersion {
     /// The version.
     pub version: ConfigVersion,
-    /// The name of the operator who made it, if that is known.
+    /// The name of the operator who made it, if known.
     pub user: Option<String>,
-    /// What differs from the version before; `None` if this is the first that is kept.
+    /// The differences from the preceding version; `None` for the first stored version.
     pub changes: Option<VersionChanges>,
 }
 
 impl ListedVersion {
-    /// Who made it, for people.
+    /// Returns the author's displayed name.
     pub fn who(&self) -> String {
         match (&self.user, self.version.who.as_str()) {
             (Some(user), "") => user.clone(),
@@ -78,7 +78,7 @@ async fn names(app: &AppState, versions: &[ConfigVersion]) -> Result<BTreeMap<Us
     Ok(app.store.user_names(&ids).await?)
 }
 
-/// Lists versions that match `filter`, the newest first, starting behind the number `before`: at most `limit`.
+/// Lists at most `limit` versions that match `filter`, the newest first, before the number `before`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -104,7 +104,7 @@ pub async fn list(
     Ok(listed)
 }
 
-/// The version with this number, and what it has changed.
+/// Returns the version with this number, and its changes.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Unavailable`].
@@ -117,10 +117,11 @@ pub async fn get(app: &AppState, number: u64) -> Result<ListedVersion, ActionErr
     Ok(ListedVersion { version, user, changes })
 }
 
-/// A version of operators' settings, and what a return to it would change now.
+/// Returns a version of operators' settings, and the changes that a rollback to it would make now.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Conflict`] for the configuration of a program, [`ActionError::Unavailable`].
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] for the configuration of a program,
+/// [`ActionError::Unavailable`].
 pub async fn from_running(
     app: &AppState,
     number: u64,
@@ -140,11 +141,10 @@ pub async fn from_running(
     Ok((listed, changes))
 }
 
-/// The changes from one version to another.
+/// Returns the changes from one version to another.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Invalid`] for versions that are about different things,
-/// [`ActionError::Unavailable`].
+/// [`ActionError::NotFound`], [`ActionError::Invalid`] for versions of different things, [`ActionError::Unavailable`].
 pub async fn compare(app: &AppState, from: u64, to: u64) -> Result<VersionChanges, ActionError> {
     let find = async |number| app.store.config_version(number).await?.ok_or(ActionError::NotFound("version"));
     let (from, to) = (find(from).await?, find(to).await?);
@@ -152,7 +152,8 @@ pub async fn compare(app: &AppState, from: u64, to: u64) -> Result<VersionChange
     Ok(VersionChanges::between(&(&from).into(), &(&to).into()))
 }
 
-/// Checks that two versions have the same settings: those of two gateways have, those of a gateway and of a tenant have not.
+/// Checks that two versions have the same kind of settings: those of two gateways have, those of a gateway and a tenant
+/// have not.
 ///
 /// # Errors
 /// [`ActionError::Invalid`].

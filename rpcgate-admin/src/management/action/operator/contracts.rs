@@ -1,4 +1,4 @@
-//! Contracts: figures that a tenant has in place of its plan's, from one moment until another.
+//! Contracts: limits that override those of a tenant's plan for a time.
 
 use super::plans;
 use crate::management::action::actor::Actor;
@@ -14,15 +14,15 @@ use rpcgate_store::{ContractId, Figures, TenantContract, Versioned, fresh_id};
 pub struct NewContract {
     /// The figures.
     pub figures: Figures,
-    /// From when on; now by default. A time in the past counts as now.
+    /// The begin; now by default. A time in the past counts as now.
     pub from: Option<Time>,
-    /// Until when, if it has an end.
+    /// The end; `None` for no end.
     pub until: Option<Time>,
-    /// A note, for people.
+    /// A note for people.
     pub note: String,
 }
 
-/// An end for the audit, to the second.
+/// Formats an end for the audit log, to the second.
 fn until_text(until: Time) -> String {
     format!("until {}", text::moment(until))
 }
@@ -57,7 +57,7 @@ pub async fn create(
     Ok(contract)
 }
 
-/// The contracts of a tenant, the oldest first, also those that have ended or not begun.
+/// Lists the contracts of a tenant, including ended and future ones, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown tenant, [`ActionError::Unavailable`].
@@ -66,7 +66,7 @@ pub async fn list(app: &AppState, tenant: TenantId) -> Result<Vec<TenantContract
     Ok(app.store.contracts(tenant).await?)
 }
 
-/// A contract of a tenant.
+/// Returns a contract of a tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant's contract, [`ActionError::Unavailable`].
@@ -74,11 +74,11 @@ pub async fn get(app: &AppState, tenant: TenantId, id: ContractId) -> Result<Ten
     app.store.contract(tenant, id).await?.ok_or(ActionError::NotFound("contract"))
 }
 
-/// Lets a contract end at another time, or never. What was in force until now is not changed.
+/// Changes the end of a contract; `None` removes it. The past does not change.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for another tenant's contract, [`ActionError::Invalid`] for an end that is not later than now,
-/// [`ActionError::Conflict`] for a contract that has ended, and for an end before its begin.
+/// [`ActionError::NotFound`] for another tenant's contract, [`ActionError::Invalid`] for an end that is not later than
+/// now, [`ActionError::Conflict`] for a contract that has ended, and for an end before its begin.
 pub async fn update(
     app: &AppState,
     actor: &Actor,
@@ -96,7 +96,7 @@ pub async fn update(
     Ok(store.set_contract_end(tenant, id, until, now).await?)
 }
 
-/// Ends a contract now. One that has not begun disappears.
+/// Ends a contract now. A contract that has not begun is deleted.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant's contract, [`ActionError::Conflict`] for one that has ended,

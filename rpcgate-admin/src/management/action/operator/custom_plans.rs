@@ -1,4 +1,4 @@
-//! Plans of operators' own, beside the four.
+//! Custom plans, which operators define in addition to the four built-in ones.
 
 use super::plans;
 use crate::management::action::actor::Actor;
@@ -8,23 +8,23 @@ use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::plan::Tier;
 use rpcgate_store::{CustomPlan, CustomPlanChange, Figures, Versioned, fresh_id};
 
-/// Characters of a name, at most.
+/// The maximum number of characters of a name.
 pub const MAX_NAME: usize = 40;
 
 /// The properties of a new plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewCustomPlan {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The plan whose figures it has where it has none of its own.
+    /// The plan whose figures apply where the custom plan has no figure of its own.
     pub base: Tier,
-    /// Whether all tenants see it.
+    /// True if all tenants see it.
     pub is_visible: bool,
-    /// The figures of its own.
+    /// Its own figures.
     pub figures: Figures,
 }
 
-/// A name that every interface can use, and that none of the four plans has.
+/// Checks a name: it must be usable in every interface, and differ from the names of the four plans.
 fn name(text: &str) -> Result<String, ActionError> {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let begins_well = text.starts_with(|c: char| c.is_ascii_lowercase());
@@ -47,8 +47,8 @@ fn visibility(is_visible: bool) -> String {
 /// Makes a plan.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for an invalid name, and for a figure that is out of bounds; [`ActionError::Taken`] if another
-/// plan has the name, [`ActionError::Full`] if there are too many.
+/// [`ActionError::Invalid`] for an invalid name, and for a figure that is out of bounds; [`ActionError::Taken`] if
+/// another plan has the name, [`ActionError::Full`] if there are too many.
 pub async fn create(app: &AppState, actor: &Actor, new: NewCustomPlan) -> Result<CustomPlan, ActionError> {
     let NewCustomPlan { name: text, base, is_visible, figures } = new;
     let name = name(&text)?;
@@ -62,7 +62,7 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewCustomPlan) -> Result
     Ok(plan)
 }
 
-/// All plans of operators' own, the oldest first.
+/// Lists all custom plans, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -70,7 +70,7 @@ pub async fn list(app: &AppState) -> Result<Vec<CustomPlan>, ActionError> {
     Ok(app.store.custom_plans().await?)
 }
 
-/// A plan of an operator's own.
+/// Returns a custom plan.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Unavailable`].
@@ -78,7 +78,7 @@ pub async fn get(app: &AppState, id: CustomPlanId) -> Result<CustomPlan, ActionE
     app.store.custom_plan(id).await?.ok_or(ActionError::NotFound("plan"))
 }
 
-/// Changes a plan of an operator's own. Gateways are notified. Its fee is the one that it has when a month is closed.
+/// Changes a custom plan. Gateways are notified. A month is billed with the fee at the time of its closing.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], and those of [`create`].
@@ -107,7 +107,7 @@ pub async fn update(
     Ok(actor.expecting(&store, versioned).update_custom_plan(id, &change, now).await?)
 }
 
-/// Deletes a plan of an operator's own.
+/// Deletes a custom plan.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Conflict`] if a tenant is on it, [`ActionError::Unavailable`].

@@ -13,7 +13,7 @@ use rpcgate_store::{
 
 const UNKNOWN: ActionError = ActionError::NotFound("invoice");
 
-/// Lists invoices, the newest first, starting behind `before` in this order: at most `limit`.
+/// Lists at most `limit` invoices, the newest first, after the position `before`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -26,8 +26,7 @@ pub async fn list(
     Ok(app.store.invoices(filter, before, limit).await?)
 }
 
-/// The invoices that are not paid although they are due, the oldest first, starting behind `after` in this order: at most
-/// `limit`.
+/// Lists at most `limit` overdue invoices, the oldest first, after the position `after`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -39,7 +38,7 @@ pub async fn overdue(
     Ok(app.store.oldest_overdue(after, limit, app.now()).await?)
 }
 
-/// The payments that completed nothing, the newest first: the last 1,000.
+/// Lists the last 1,000 payments that match nothing, the newest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -47,7 +46,7 @@ pub async fn unmatched_payments(app: &AppState) -> Result<Vec<UnmatchedPayment>,
     Ok(app.store.unmatched_payments(u64::MAX).await?)
 }
 
-/// An invoice of any tenant.
+/// Returns an invoice of any tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Unavailable`].
@@ -55,12 +54,12 @@ pub async fn get(app: &AppState, number: InvoiceNumber) -> Result<WholeInvoice, 
     app.store.any_invoice(number).await?.ok_or(UNKNOWN)
 }
 
-/// Marks an invoice as paid or cancelled, and returns it. Doing it again changes nothing. A tenant that was suspended
-/// because of the invoice is served again, unless another invoice keeps it suspended.
+/// Marks an invoice as paid or cancelled, and returns it. A repeated call changes nothing. A tenant that was suspended
+/// because of the invoice is reactivated, unless another invoice keeps it suspended.
 ///
 /// # Errors
-/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for an invoice with the other status; [`ActionError::Invalid`] for
-/// an invalid note; [`ActionError::Unavailable`].
+/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for an invoice with the other status; [`ActionError::Invalid`]
+/// for an invalid note; [`ActionError::Unavailable`].
 pub async fn settle(
     app: &AppState,
     actor: &Actor,
@@ -87,12 +86,12 @@ pub async fn settle(
     get(app, number).await
 }
 
-/// Issues a credit note of `cents`, with tax, for an invoice: only if `seen_credited`, if there is one, is the sum that was
-/// credited before.
+/// Issues a credit note of `cents`, including tax, for an invoice. With `seen_credited`, it is issued only if that is
+/// the sum credited before.
 ///
 /// # Errors
-/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for a cancelled invoice; [`ActionError::Full`] for more than the
-/// invoice leaves; [`ActionError::Invalid`] for an invalid amount or reason; [`ActionError::Unavailable`].
+/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for a cancelled invoice; [`ActionError::Full`] for more than
+/// the invoice leaves; [`ActionError::Invalid`] for an invalid amount or reason; [`ActionError::Unavailable`].
 pub async fn credit(
     app: &AppState,
     actor: &Actor,

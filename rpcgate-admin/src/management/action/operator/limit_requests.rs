@@ -1,4 +1,4 @@
-//! Requests of all tenants for another plan.
+//! The requests of all tenants for other plans.
 
 use crate::management::action::actor::Actor;
 use crate::management::action::notifications::{PreparedNotice, prepare};
@@ -10,8 +10,7 @@ use crate::management::mail::{Address, Mail};
 use rpcgate_core::clock::Time;
 use rpcgate_store::{LimitRequest, LimitRequestId, NotificationKind, RequestStatus, User, Verdict};
 
-/// Lists requests, optionally of one status, the newest first, starting behind `before` in this order: at most
-/// `limit`.
+/// Lists at most `limit` requests, optionally of one status, the newest first, after the position `before`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -24,7 +23,7 @@ pub async fn list(
     Ok(app.store.all_limit_requests(status, before, limit).await?)
 }
 
-/// The requests that nobody has decided, the oldest first, starting behind `after` in this order: at most `limit`.
+/// Lists at most `limit` pending requests, the oldest first, after the position `after`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -36,7 +35,7 @@ pub async fn waiting(
     Ok(app.store.oldest_limit_requests(after, limit).await?)
 }
 
-/// A request of any tenant.
+/// Returns a request of any tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Unavailable`].
@@ -44,12 +43,12 @@ pub async fn get(app: &AppState, id: LimitRequestId) -> Result<LimitRequest, Act
     app.store.limit_request(id).await?.ok_or(ActionError::NotFound("limit request"))
 }
 
-/// Decides a request. Approval moves the tenant to the plan, of which gateways are notified. The members of the
-/// tenant are told. Tickets that are linked to the request are answered with the decision, and their authors told by mail.
+/// Decides a request. Approval moves the tenant to the plan and notifies gateways. The members of the tenant are
+/// notified. Linked tickets are answered with the decision, and their authors are notified by mail.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Conflict`] for a request that was decided before,
-/// [`ActionError::Invalid`] for an invalid note.
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] for a request that was decided before, [`ActionError::Invalid`]
+/// for an invalid note.
 pub async fn review(
     app: &AppState,
     actor: &Actor,
@@ -82,7 +81,7 @@ pub async fn review(
     Ok(request)
 }
 
-/// What the members of the tenant are told of a decision; nothing if the tenant is deleted.
+/// Prepares the notification to the tenant's members about a decision; `None` if the tenant is deleted.
 async fn prepared(
     app: &AppState,
     request: &LimitRequest,

@@ -1,4 +1,4 @@
-//! Finding tenants, projects and keys by what people call them, for operators who may know no identifier.
+//! The lookup of tenants, projects and keys by name, for operators who do not know identifiers.
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -6,10 +6,10 @@ use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_store::{FoundTenants, Key, Project, Tenant, TenantFilter, UserId};
 use std::collections::BTreeMap;
 
-/// Things of the same name that are returned, at most. Names are not unique.
+/// The maximum number of results with the same name. Names are not unique.
 pub const MAX_FOUND: u64 = 10;
 
-/// The tenants with exactly this name, the oldest first.
+/// Lists the tenants with exactly this name, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -17,9 +17,9 @@ pub async fn tenants_named(app: &AppState, name: &str) -> Result<Vec<Tenant>, Ac
     Ok(app.store.tenants_named(name, MAX_FOUND).await?)
 }
 
-/// Finds tenants that match `filter`, by a part of the name, by the address of an owner, or by the beginning of the identifier,
-/// in any case: by ascending identifier from behind `after` on, at most `limit`. There may be more to find behind
-/// [`FoundTenants::next`].
+/// Finds at most `limit` tenants that match `filter`, by a part of the name, by the address of an owner, or by the
+/// beginning of the identifier, ignoring case. The order is by identifier, starting after `after`.
+/// [`FoundTenants::next`] is the position for the next search.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -33,7 +33,7 @@ pub async fn search_tenants(
     Ok(app.store.search_tenants(text, filter, after, limit).await?)
 }
 
-/// The projects with exactly this name, of one tenant or of all, the oldest first.
+/// Lists the projects with exactly this name, of one tenant or of all, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -45,7 +45,7 @@ pub async fn projects_named(
     Ok(app.store.projects_named(tenant, name, MAX_FOUND).await?)
 }
 
-/// A project of any tenant.
+/// Returns a project of any tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Unavailable`].
@@ -55,7 +55,7 @@ pub async fn project(app: &AppState, id: ProjectId) -> Result<Project, ActionErr
     app.store.project(tenant, id).await?.ok_or(UNKNOWN)
 }
 
-/// A key of any tenant, revoked or not, with its tenant.
+/// Returns a key of any tenant, revoked or not, with its tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Unavailable`].
@@ -63,7 +63,7 @@ pub async fn key(app: &AppState, id: KeyId) -> Result<(TenantId, Key), ActionErr
     app.store.any_key(id).await?.ok_or(ActionError::NotFound("key"))
 }
 
-/// The keys that begin with `prefix`, the 12 characters that are shown of a key, each with its tenant, the oldest first.
+/// Lists the keys that begin with `prefix`, the 12 visible characters of a key, each with its tenant, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -71,7 +71,7 @@ pub async fn keys_with_prefix(app: &AppState, prefix: &str) -> Result<Vec<(Tenan
     Ok(app.store.keys_with_prefix(prefix, MAX_FOUND).await?)
 }
 
-/// The names of those of `ids` that exist.
+/// Returns the names of the existing tenants among `ids`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -82,7 +82,7 @@ pub async fn tenant_names(
     Ok(app.store.tenant_names(ids).await?)
 }
 
-/// The names of those of `ids` that exist, and the addresses of those who gave no name.
+/// Returns the names of the existing users among `ids`, or the addresses of those without a name.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

@@ -9,18 +9,18 @@ use rpcgate_store::{GatewayReport, StoreError};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Gateways report every few seconds; one without a report for this long is not running.
+/// Gateways report every few seconds. A gateway without a report for this long is not running.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// The word of gateways for a node without problems.
+/// The gateways' word for a node without problems.
 pub(super) const WELL: &str = NodeHealth::Well.name();
-/// The word of gateways for a node that an operator has drained.
+/// The gateways' word for a node that an operator has drained.
 pub(crate) const DRAINED: &str = NodeHealth::Drained.name();
 
-/// Bytes of the name of a node, at most.
+/// The maximum bytes of a node's name.
 const MAX_NAME: usize = 2_048;
 
-/// The reports of the running gateways on their nodes.
+/// Lists the reports of the running gateways on their nodes.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -28,12 +28,12 @@ pub async fn list(app: &AppState) -> Result<Vec<GatewayReport>, ActionError> {
     Ok(app.store.reports(at_work(app.now())).await?)
 }
 
-/// A running gateway has reported after this time.
+/// Returns the time after which running gateways have reported.
 pub(crate) fn at_work(now: Time) -> Time {
     Time::from_micros(now.micros().saturating_sub(FRESH.as_micros() as u64))
 }
 
-/// The drained nodes, by chain and name.
+/// Lists the drained nodes, by chain and name.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -46,27 +46,27 @@ pub async fn drained(app: &AppState) -> Result<BTreeSet<(String, String)>, Actio
 pub struct NodeUse {
     /// The chain's path.
     pub chain: &'static str,
-    /// Its name.
+    /// The name.
     pub node: String,
-    /// Whether it is drained.
+    /// True if it is drained.
     pub is_drained: bool,
-    /// Whether a running gateway has no other node of the chain that it can use.
+    /// True if it is the only usable node of the chain for a running gateway.
     pub is_last: bool,
-    /// For each running gateway that has the node, the others that can be reached and have caught up.
+    /// For each running gateway with the node, the other nodes that are reachable and have caught up.
     remaining: Vec<BTreeSet<String>>,
 }
 
-/// A node that a running gateway has, or that is drained.
+/// Returns a node that a running gateway has, or that is drained.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for an unknown chain or node, [`ActionError::InvalidField`] for a text that no node has as its
-/// name.
+/// [`ActionError::NotFound`] for an unknown chain or node, [`ActionError::InvalidField`] for a text that cannot be a
+/// node's name.
 pub async fn get(app: &AppState, chain: &str, node: &str) -> Result<NodeUse, ActionError> {
     let (known, found) = find(app, chain, node).await?;
     if known || found.is_drained { Ok(found) } else { Err(ActionError::NotFound("node")) }
 }
 
-/// Whether a running gateway has the node, and its use.
+/// Returns whether a running gateway has the node, and its use.
 async fn find(app: &AppState, chain: &str, node: &str) -> Result<(bool, NodeUse), ActionError> {
     let adapter = rpcgate_chains::by_path(chain).ok_or(ActionError::NotFound("chain"))?;
     let chain = adapter.facts().name.as_str();
@@ -100,13 +100,13 @@ async fn find(app: &AppState, chain: &str, node: &str) -> Result<(bool, NodeUse)
     Ok((!found.remaining.is_empty(), found))
 }
 
-/// Drains a node, so that gateways send it no new call and open no new stream there, or ends its drain. Gateways are notified.
-/// With `force` the last node of a chain that a gateway can use is drained too.
+/// Drains a node, so that gateways send it no new calls and open no new streams, or ends its drain. Gateways are
+/// notified. `force` drains even the last node of a chain that a gateway can use.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown chain, and for a node to drain that no running gateway has;
-/// [`ActionError::InvalidField`] for a text that no node has as its name; [`ActionError::Conflict`] for the last usable node
-/// without `force`.
+/// [`ActionError::InvalidField`] for a text that cannot be a node's name; [`ActionError::Conflict`] for the last usable
+/// node without `force`.
 pub async fn drain(
     app: &AppState,
     actor: &Actor,

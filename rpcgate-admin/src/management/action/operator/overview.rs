@@ -1,4 +1,4 @@
-//! Whether all is well: what the gateways serve, the nodes with problems, and the work that waits.
+//! The health of the service: the served calls, the nodes with problems, and the waiting work.
 
 use super::{invoices, limit_requests, nodes, tickets};
 use crate::management::action::usage::series::UsageSeries;
@@ -9,41 +9,41 @@ use rpcgate_core::usage::{Cell, Group, Metrics};
 use rpcgate_store::{Invoice, LimitRequest, NodeState, StoreError, SupportTicket};
 use std::collections::BTreeMap;
 
-/// The hours that are shown: the current one and those before it.
+/// The number of hours shown: the current one and those before it.
 const SHOWN_HOURS: u64 = 24;
 
-/// Things of each kind that wait for somebody, at most.
+/// The maximum number of waiting items of each kind.
 pub const MAX_WAITING_SHOWN: u64 = 5;
 
 const SECONDS: u64 = 3_600;
 
-/// What an operator looks at first.
+/// The first page of an operator.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServiceOverview {
-    /// What all tenants called in the last 24 hours, by hour and chain, unless that cannot be read at the moment.
+    /// The calls of all tenants in the last 24 hours, by hour and chain; `None` while usage cannot be read.
     pub served: Option<UsageSeries>,
-    /// The running gateways.
+    /// The number of running gateways.
     pub gateways: usize,
-    /// How the gateways see the nodes that are not drained: the number of views.
+    /// The number of nodes that are not drained, counted once for each gateway.
     pub nodes: usize,
-    /// Those views in which a node is not well.
+    /// The states in which a gateway sees a problem of a node.
     pub unwell: Vec<NodeState>,
     /// The limit requests that wait for a decision, the oldest first.
     pub limit_requests: Vec<LimitRequest>,
     /// The tickets that wait for an answer, the oldest first.
     pub tickets: Vec<SupportTicket>,
-    /// The invoices that are overdue, the oldest first.
+    /// The overdue invoices, the oldest first.
     pub overdue: Vec<Invoice>,
 }
 
-/// The state of everything.
+/// Returns the state of the service.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn overview(app: &AppState) -> Result<ServiceOverview, ActionError> {
     let reports = nodes::list(app).await?;
     let (gateways, views) = (reports.len(), reports.into_iter().flat_map(|report| report.nodes));
-    // Somebody has drained a node on purpose.
+    // An operator has drained the node on purpose.
     let views = views.filter(|state| state.standing != nodes::DRAINED);
     let (well, unwell): (Vec<_>, Vec<_>) = views.partition(|state| state.standing == nodes::WELL);
     Ok(ServiceOverview {
@@ -62,7 +62,7 @@ async fn served(app: &AppState) -> Result<Option<UsageSeries>, ActionError> {
     let hours = end.saturating_sub(SHOWN_HOURS)..end;
     let found = match app.usage.served_hours(hours.clone()).await {
         Ok(found) => found,
-        // Nodes and waiting work matter most when much else is busy.
+        // Nodes and waiting work matter most under high load.
         Err(StoreError::Busy | StoreError::Unavailable(_)) => return Ok(None),
         Err(error) => return Err(error.into()),
     };

@@ -13,7 +13,7 @@ use rpcgate_store::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The price of a Compute Unit, from US dollars.
+/// Converts the price of a Compute Unit from US dollars.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] for an invalid price.
@@ -26,18 +26,18 @@ pub fn price(usd: f64) -> Result<Price, ActionError> {
 /// One of the four plans in force.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PricedPlan {
-    /// Its limits, price and quota.
+    /// The limits, price and quota.
     pub plan: Plan,
-    /// Its fee for a month, in cents.
+    /// The monthly fee in cents.
     pub monthly_fee: u64,
-    /// Its changes that take effect later, in their order.
+    /// The scheduled changes, in order.
     pub scheduled: Vec<ScheduledPlanChange>,
 }
 
-/// How far ahead a change may take effect.
+/// The maximum time ahead for a scheduled change.
 pub const MAX_AHEAD: Duration = Duration::from_secs(366 * 86_400);
 
-/// The effective plan `tier`.
+/// Returns the plan `tier` in force.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown name.
@@ -51,7 +51,7 @@ pub async fn get(app: &AppState, tier: &str) -> Result<PricedPlan, ActionError> 
     })
 }
 
-/// The number of tenants on each plan that has some.
+/// Returns the number of tenants on each plan that has any.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -63,7 +63,7 @@ pub async fn tenants(app: &AppState) -> Result<BTreeMap<TenantPlan, u64>, Action
     Ok(counts)
 }
 
-/// What the version that a plan has now belongs to.
+/// Returns the object that a plan's version belongs to.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown name.
@@ -72,7 +72,7 @@ pub fn versioned(app: &AppState, tier: &str) -> Result<Versioned, ActionError> {
     Ok(Versioned::Plan(tier, app.now()))
 }
 
-/// Checks figures and lists those that are given for the audit.
+/// Checks figures and lists the present ones for the audit log.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] for a figure that is out of bounds.
@@ -88,8 +88,8 @@ pub(super) fn check(figures: &Figures) -> Result<Vec<String>, ActionError> {
     given.map(checked).collect()
 }
 
-/// Replaces all figures of a plan that operators have set by those that `change` gives: the others are as configured again.
-/// Gateways are notified.
+/// Replaces all figures of a plan that operators have set by those in `change`. Other figures become the configured
+/// ones again. Gateways are notified.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] for a figure that is out of bounds, [`ActionError::Unavailable`].
@@ -107,7 +107,7 @@ pub async fn replace(
     get(app, tier.name()).await
 }
 
-/// When a change takes effect, if that is later than `now`.
+/// Returns the time at which a change takes effect, if that is later than `now`.
 ///
 /// # Errors
 /// [`ActionError::InvalidField`] for a time in the past, and for one beyond [`MAX_AHEAD`].
@@ -124,13 +124,13 @@ fn later(from: Option<Time>, now: Time) -> Result<Option<Time>, ActionError> {
     }
 }
 
-/// Sets the figures that `change` gives, at once or at the time `from`, and returns the plan as it is in force now. Gateways
-/// apply them at their time.
+/// Sets the figures in `change`, at once or at the time `from`, and returns the plan in force now. Gateways apply them
+/// at their time.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for an unknown name, [`ActionError::Invalid`] for a figure that is out of bounds and for a later
-/// change without figures, [`ActionError::InvalidField`] for a time in the past or beyond [`MAX_AHEAD`],
-/// [`ActionError::Full`] if too many changes of the plan wait for their time.
+/// [`ActionError::NotFound`] for an unknown name, [`ActionError::Invalid`] for a figure that is out of bounds and for a
+/// later change without figures, [`ActionError::InvalidField`] for a time in the past or beyond [`MAX_AHEAD`],
+/// [`ActionError::Full`] if too many changes of the plan are scheduled.
 pub async fn update(
     app: &AppState,
     actor: &Actor,
@@ -164,10 +164,10 @@ pub async fn update(
     get(app, tier).await
 }
 
-/// Withdraws a change of a plan that has not taken effect.
+/// Withdraws a scheduled change of a plan.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for an unknown plan, and if no such change of it waits.
+/// [`ActionError::NotFound`] for an unknown plan, and for an unknown change.
 pub async fn withdraw(
     app: &AppState,
     actor: &Actor,

@@ -1,8 +1,8 @@
-//! Telling those who would have paid more that what calls cost changes.
+//! Notifications about higher prices to the tenants that would have paid more.
 //!
-//! Whom a change concerns is found before it is saved, since a what-if about what is in force has no answer. What is told to a
-//! tenant has an identifier that follows from the change and the tenant, so that nobody is told twice of the same change on a
-//! day, however often the form is sent.
+//! The tenants are found before the change is saved, because a what-if about the plans in force shows no difference.
+//! The identifier of a notification follows from the change and the tenant. So no tenant is notified twice about the
+//! same change on a day, even if the form is sent repeatedly.
 
 use super::weights::weight_by;
 use super::what_if::{self, AskedPlan, AskedWeight, WhatIf, chain_of};
@@ -18,48 +18,47 @@ use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::Amount;
 use rpcgate_store::{AccountNotice, Digest, NotificationId, NotificationKind};
 
-/// Tenants that are told of a change, at most. Each is one write, and the operator waits for them.
+/// The maximum number of tenants that are notified about a change. Each is one write, and the operator waits for them.
 pub const MAX_TOLD: usize = 500;
 
-/// Changes that are named in a notification.
+/// The maximum number of changes named in a notification.
 const MAX_NAMED: usize = 10;
 
-/// Tenants that could not be told before the others are left: the database is away then.
+/// The number of failed tenants after which the rest are skipped, because the database is unavailable then.
 const MAX_FAILED: usize = 3;
 
-/// Whom a change concerns, and what they are told.
+/// The tenants affected by a change, and the text for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PriceNotice {
     tenants: Vec<TenantId>,
-    /// What costs more, one by one: at most [`MAX_NAMED`], and how many others there are.
+    /// The increases: at most [`MAX_NAMED`], and the number of others.
     changes: Vec<String>,
     /// The beginning of the day of the change, in words.
     day: String,
     at: Time,
 }
 
-/// How many were told.
+/// The numbers of notified tenants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ToldTenants {
-    /// Those that were told, now or before.
+    /// Tenants that were notified, now or before.
     pub told: usize,
-    /// Those that could not be told.
+    /// Tenants that could not be notified.
     pub left: usize,
 }
 
 impl PriceNotice {
-    /// The text of the notification.
     fn text(&self) -> String {
         format!("What calls cost changes on {}: {}", self.day, self.changes.join("; "))
     }
 
-    /// The same if the change takes effect at `from`.
+    /// Sets the time at which the change takes effect.
     #[must_use]
     pub fn taking_effect(self, from: Time) -> Self {
         PriceNotice { day: day(from), ..self }
     }
 
-    /// The identifier of what is told to a tenant.
+    /// Returns the identifier of the notification to a tenant.
     fn id(&self, tenant: TenantId) -> NotificationId {
         let Digest(bytes) = Digest::of(&format!("{}\n{tenant}", self.text()));
         let (first, _) = bytes.split_at(16);
@@ -67,7 +66,7 @@ impl PriceNotice {
     }
 }
 
-/// What the question makes dearer, with what it costs now and then.
+/// Lists the price increases in the question, with the current and the new costs.
 async fn dearer(app: &AppState, question: &WhatIf) -> Result<Vec<String>, ActionError> {
     let config = app.config_in_force().await?;
     let mut all = Vec::new();
@@ -91,7 +90,7 @@ async fn dearer(app: &AppState, question: &WhatIf) -> Result<Vec<String>, Action
     Ok(all)
 }
 
-/// The name of a plan, and its prices now and then.
+/// Returns the name of a plan, and its current and new prices.
 async fn prices(
     app: &AppState,
     config: &Config,
@@ -111,16 +110,15 @@ async fn prices(
     }))
 }
 
-/// An amount without the zeros at its end: `0.0015`.
+/// Formats an amount without trailing zeros: `0.0015`.
 fn dollars(amount: Amount) -> String {
     amount.to_string().trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Finds whom a change concerns, before it is saved: the tenants that would have paid more in the last 30 days.
+/// Finds the tenants that would have paid more in the last 30 days, before the change is saved.
 ///
 /// # Errors
-/// [`ActionError::InvalidField`] of `notify` if more than [`MAX_TOLD`] would have, and those of
-/// [`ask`](what_if::ask()).
+/// [`ActionError::InvalidField`] of `notify` for more than [`MAX_TOLD`] tenants, and those of [`ask`](what_if::ask()).
 pub async fn prepare(app: &AppState, actor: &Actor, question: &WhatIf) -> Result<PriceNotice, ActionError> {
     let mut changes = dearer(app, question).await?;
     let tenants = if changes.is_empty() { Vec::new() } else { what_if::payers(app, actor, question).await? };
@@ -137,8 +135,8 @@ pub async fn prepare(app: &AppState, actor: &Actor, question: &WhatIf) -> Result
     Ok(PriceNotice { tenants, changes, day: day(at), at })
 }
 
-/// Tells them, once it is saved: by a notification, and by a mail to those who want one. The audit log of each tenant says so.
-/// That one cannot be told is logged, and keeps no other from being told.
+/// Notifies the tenants after the change is saved: by a notification, by mails to the members who want them, and with
+/// an entry in each tenant's audit log. An error is logged and does not stop the other notifications.
 pub async fn tell(app: &AppState, actor: &Actor, notice: &PriceNotice) -> ToldTenants {
     let mut done = ToldTenants::default();
     for (number, tenant) in notice.tenants.iter().enumerate() {
@@ -147,7 +145,7 @@ pub async fn tell(app: &AppState, actor: &Actor, notice: &PriceNotice) -> ToldTe
             break;
         }
         match tell_one(app, actor, notice, *tenant).await {
-            // It was told before, or does not exist any more.
+            // The tenant was notified before, or does not exist any more.
             Ok(_) | Err(ActionError::NotFound(_)) => done.told += 1,
             Err(error) => {
                 tracing::warn!(%error, %tenant, "a tenant could not be told that calls cost more");
@@ -187,7 +185,7 @@ mod tests {
         WhatIf { weights, plans: Vec::new() }
     }
 
-    /// What the owner of a tenant is told.
+    /// Returns the notifications of a tenant's owner.
     async fn told(site: &Site, id: u128) -> Vec<UserNotification> {
         let user = User {
             id: UserId(1),
@@ -198,7 +196,7 @@ mod tests {
         list(&site.app, &Actor { user: Arc::new(user), ..operator() }).await.unwrap()
     }
 
-    /// Three tenants on the standard plan, of which the first two call `eth_getLogs`.
+    /// Makes a site with three tenants on the standard plan. The first two call `eth_getLogs`.
     async fn used_site() -> Site {
         let site = Site::new().await;
         for id in 1..=3 {
@@ -239,7 +237,7 @@ mod tests {
         let mails = site.handed_over_mails().await;
         assert_eq!(mails.len(), 2, "one for each owner: {mails:?}");
         assert!(mails.iter().all(|(_, subject)| subject == "What calls cost changes on 2026-12-31"));
-        // Another change is told as well, and so is the same on another day.
+        // Another change is notified too, and so is the same one on another day.
         let other =
             prepare(&site.app, &operator(), &question(vec![weight("eth_getLogs", 100)])).await.unwrap();
         assert_eq!(tell(&site.app, &operator(), &other).await.told, 2);

@@ -14,14 +14,14 @@ async fn tenant_of(app: &AppState, project: ProjectId) -> Result<TenantId, Actio
     app.store.tenant_of(project).await?.ok_or(ActionError::NotFound("project"))
 }
 
-/// The quota of the projects of a tenant for which none is set.
+/// Returns the default quota for the projects of a tenant.
 async fn quota_of_plan(app: &AppState, tenant: TenantId, now: Time) -> Result<PlanQuota, ActionError> {
     let found = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("project"))?;
     let plan = in_force(app).await?.of_tenant(found.tier);
     Ok(app.store.terms(tenant, now).await?.plan(plan, now).quota)
 }
 
-/// The quota of a project.
+/// Returns the quota of a project.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -31,7 +31,8 @@ pub async fn get(app: &AppState, project: ProjectId) -> Result<ProjectQuota, Act
     app.store.quota(tenant, project, &plans, app.now()).await?.ok_or(ActionError::NotFound("project"))
 }
 
-/// Sets all limits of a project's quota; those that are not given are those of the tenant's plan. Gateways are notified.
+/// Sets all limits of a project's quota. Limits that are not given are those of the tenant's plan. Gateways are
+/// notified.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -52,7 +53,7 @@ pub async fn put(
     set(app, actor, project, quota).await
 }
 
-/// Sets a project's quota to exactly these limits; one that is `None` does not exist.
+/// Sets a project's quota to exactly these limits; `None` removes a limit.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -71,7 +72,7 @@ pub(super) async fn set(
     Ok(quota)
 }
 
-/// Removes a project's quota, so that the default holds again.
+/// Removes a project's quota, so that the default applies again.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a project that does not exist or has no quota of its own.

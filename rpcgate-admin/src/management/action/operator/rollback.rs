@@ -1,4 +1,4 @@
-//! The return to a version of operators' settings, by the same actions that made it.
+//! The rollback to a version of operators' settings, by the same actions that made it.
 
 use super::{contracts, custom_plans, plans, quotas, weights};
 use crate::management::action::actor::Actor;
@@ -10,17 +10,17 @@ use rpcgate_store::{
     ConfigScope, ConfigVersion, CustomPlan, CustomPlanChange, ServiceSettings, TenantAgreements,
 };
 
-/// What became of a rollback.
+/// The outcome of a rollback.
 #[derive(Debug, Default)]
 pub struct RolledBack {
-    /// What was done, in words.
+    /// The steps done, in words.
     pub done: Vec<String>,
-    /// What a rule did not allow, with the reason. The rest was done nevertheless.
+    /// The steps that a rule refused, with the reasons. The other steps were done nevertheless.
     pub left: Vec<(String, ActionError)>,
 }
 
 impl RolledBack {
-    /// Takes the outcome of one step. An error that is none of the rules ends the rollback.
+    /// Records the outcome of one step. An error that is not from a rule ends the rollback.
     fn take<T>(&mut self, what: String, done: Result<T, ActionError>) -> Result<(), ActionError> {
         match done {
             Ok(_) => self.done.push(what),
@@ -31,14 +31,14 @@ impl RolledBack {
     }
 }
 
-/// Makes the settings of operators those of a version again, step by step. Each step is audited and leaves a version like
-/// any other change; it can be taken back in the same way.
+/// Restores the settings of operators to those of a version, step by step. Each step is audited and creates a version
+/// like any other change, so it can be rolled back in the same way.
 ///
-/// A contract that has ended is not opened again: one with the same figures is made, which begins now.
+/// A contract that has ended is not reopened. A new one with the same figures is made, which begins now.
 ///
 /// # Errors
-/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for the configuration of a program, which only its host can change;
-/// [`ActionError::Unavailable`], then the steps before stay done.
+/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for the configuration of a program, which only its host can
+/// change; [`ActionError::Unavailable`], after which the earlier steps stay done.
 pub async fn roll_back(app: &AppState, actor: &Actor, number: u64) -> Result<RolledBack, ActionError> {
     let version = app.store.config_version(number).await?.ok_or(ActionError::NotFound("version"))?;
     let tenant = match version.scope {
@@ -63,7 +63,8 @@ async fn roll_service_back(
     version: &ConfigVersion,
 ) -> Result<RolledBack, ActionError> {
     let target = ServiceSettings::of(&version.lines)?;
-    // A change of a plan that is due is in force, and would become a part of what is set after the rollback.
+    // A scheduled change that is due is in force, and would otherwise be merged into the figures set after the
+    // rollback.
     app.store.settle_plan_changes(app.now()).await?;
     let current = app.store.service_settings().await?;
     let mut outcome = RolledBack::default();
@@ -106,7 +107,7 @@ async fn roll_service_back(
     Ok(outcome)
 }
 
-/// Plans of operators' own. One that was deleted is made again under its name, for which the new one stands.
+/// Restores custom plans. A deleted plan is made again under its name, and the new one replaces it in later steps.
 async fn roll_plans_back(
     app: &AppState,
     actor: &Actor,
@@ -169,7 +170,7 @@ async fn roll_tenant_back(
                 let done = contracts::update(app, actor, tenant, *id, wanted.until).await;
                 outcome.take(format!("contract {id}: its end"), done)?;
             }
-            // It would be over by now.
+            // It would have ended already.
             None if wanted.has_ended(now) => {}
             None => {
                 let (figures, note) = (wanted.figures, wanted.note.clone());

@@ -1,4 +1,4 @@
-//! A tenant as operators see it: who it is, what it uses, and what it asks for.
+//! A tenant as operators see it: its data, its usage, and its open requests.
 
 use super::{audit, invoices, tenants, users};
 use crate::management::action::billing::closing::unbilled;
@@ -15,44 +15,44 @@ use rpcgate_store::{
 };
 use std::collections::BTreeMap;
 
-/// Members that are shown, at most.
+/// The maximum number of members shown.
 pub const MAX_MEMBERS_SHOWN: u64 = 100;
 
-/// Projects that are shown, at most.
+/// The maximum number of projects shown.
 pub const MAX_PROJECTS_SHOWN: usize = 100;
 
-/// Invoices that are shown.
+/// The number of invoices shown.
 const LAST_INVOICES: u64 = 6;
 
-/// Entries of the audit log that are shown.
+/// The number of audit entries shown.
 const LAST_CHANGES: u64 = 10;
 
-/// What operators know of a tenant.
+/// The profile of a tenant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TenantProfile {
     /// The tenant.
     pub tenant: Tenant,
     /// The name of its plan.
     pub plan_name: String,
-    /// Its members, at most [`MAX_MEMBERS_SHOWN`].
+    /// The members, at most [`MAX_MEMBERS_SHOWN`].
     pub members: Vec<Account>,
-    /// Its projects with their quotas, those that used the most first, at most [`MAX_PROJECTS_SHOWN`].
+    /// The projects with their quotas, those with the most usage first, at most [`MAX_PROJECTS_SHOWN`].
     pub projects: Vec<QuotaOfProject>,
-    /// The number of all its projects.
+    /// The number of all projects.
     pub all_projects: usize,
-    /// The keys of the shown projects that can be used.
+    /// The usable keys of the shown projects.
     pub keys: u64,
-    /// What it used in the last 24 hours.
+    /// The usage of the last 24 hours.
     pub usage: Usage,
-    /// What it used in the last 30 days, by project, unless that cannot be read at the moment.
+    /// The usage of the last 30 days by project; `None` while it cannot be read.
     pub days: Option<UsageSeries>,
-    /// What it owes for the months that are not closed.
+    /// The amount owed for the months that are not closed.
     pub unbilled: Amount,
-    /// Its last invoices, the newest first.
+    /// The last invoices, the newest first.
     pub invoices: Vec<Invoice>,
-    /// Its request for another plan that waits for a decision.
+    /// The pending request for another plan.
     pub request: Option<LimitRequest>,
-    /// The last entries of the audit about it, the newest first.
+    /// The last audit entries about the tenant, the newest first.
     pub changes: Vec<Audit>,
 }
 
@@ -63,13 +63,13 @@ pub struct QuotaOfProject {
     pub project: Project,
     /// Its keys and endpoints.
     pub counts: ProjectCounts,
-    /// Compute Units that it used in the last 24 hours.
+    /// The Compute Units of the last 24 hours.
     pub cu_used: u64,
     /// The quota in force.
     pub quota: ProjectQuota,
 }
 
-/// What operators know of a tenant.
+/// Returns the profile of a tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -77,7 +77,7 @@ pub async fn profile(app: &AppState, id: TenantId) -> Result<TenantProfile, Acti
     let (tenant, now) = (tenants::get(app, id).await?, app.now());
     let used = usage(app, id, &Params { period: Some(Period::Day.name()), ..Params::default() }).await?;
     let month = UsageAsk::new(id, UsageWindow::of(Period::ThirtyDays, now));
-    // The tenant that uses the most must not be the one that nobody can look at.
+    // The page of the tenant with the most usage must remain available.
     let days = if_readable(series(app, &month, Some(Group::Project)).await)?;
     let (projects, all_projects) = projects(app, id, &used).await?;
     let members = AccountFilter { tenant: Some(id), ..AccountFilter::default() };
@@ -100,7 +100,7 @@ pub async fn profile(app: &AppState, id: TenantId) -> Result<TenantProfile, Acti
     })
 }
 
-/// The projects that used the most, and the number of all.
+/// Returns the projects with the most usage, and the number of all.
 async fn projects(
     app: &AppState,
     tenant: TenantId,
@@ -111,7 +111,7 @@ async fn projects(
     let count = all.len();
     let mut known: Vec<_> =
         all.into_iter().filter_map(|project| Some((*quotas.get(&project.id)?, project))).collect();
-    // Stable: projects that used the same are in the order of their creation.
+    // A stable sort: projects with the same usage stay in the order of their creation.
     known.sort_by_key(|(quota, _)| std::cmp::Reverse(quota.used));
     known.truncate(MAX_PROJECTS_SHOWN);
     let ids: Vec<_> = known.iter().map(|(_, project)| project.id).collect();

@@ -8,7 +8,7 @@ use crate::management::error::ActionError;
 use rpcgate_core::caller::TenantId;
 use rpcgate_store::{Tenant, TenantChange, TenantFilter, Versioned};
 
-/// Lists tenants that match `filter` by ascending identifier, starting behind `after` if it is given; at most `limit`.
+/// Lists at most `limit` tenants that match `filter` by ascending identifier, after `after` if it is given.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -21,7 +21,7 @@ pub async fn list(
     Ok(app.store.tenants(filter, after, limit).await?)
 }
 
-/// A tenant.
+/// Returns a tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -29,11 +29,11 @@ pub async fn get(app: &AppState, id: TenantId) -> Result<Tenant, ActionError> {
     app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))
 }
 
-/// Moves a tenant to another plan, suspends it or ends its suspension, and returns the changed tenant. Gateways
-/// are notified, and members are told of a suspension and of its end.
+/// Changes the plan of a tenant, suspends it or reactivates it, and returns the changed tenant. Gateways are notified,
+/// and members are notified about a suspension and its end.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Invalid`] for two plans at once, and for one that does not exist.
+/// [`ActionError::NotFound`], [`ActionError::Invalid`] for two plans at once, and for an unknown plan.
 pub async fn update(
     app: &AppState,
     actor: &Actor,
@@ -65,12 +65,12 @@ pub async fn update(
     Ok(tenant)
 }
 
-/// Deletes a tenant with its users, projects, keys and tickets. Gateways are notified. Its usage and its audit entries expire
-/// as always, and its invoices stay.
+/// Deletes a tenant with its users, projects, keys and tickets. Gateways are notified. Its usage and its audit entries
+/// expire as usual, and its invoices stay.
 ///
 /// # Errors
-/// [`ActionError::NotFound`]; [`ActionError::Conflict`] while an invoice of it is open, and while it owes something for a month
-/// that is not closed, since it would never be billed.
+/// [`ActionError::NotFound`]; [`ActionError::Conflict`] while an invoice of it is open, and while it owes something for
+/// a month that is not closed, because that would never be billed.
 pub async fn delete(app: &AppState, actor: &Actor, id: TenantId) -> Result<(), ActionError> {
     let tenant = get(app, id).await?;
     if unbilled(app, &tenant).await?.0 > 0 {

@@ -18,14 +18,14 @@ use rpcgate_store::{
 pub struct TicketAnswer {
     /// The text.
     pub text: String,
-    /// Whether only operators see it.
+    /// True if only operators see it.
     pub internal: bool,
-    /// The status that the ticket gets; `answered` by default. Not for an internal comment.
+    /// The new status of the ticket; `answered` by default. An internal comment has none.
     pub status: Option<TicketStatus>,
 }
 
-/// Tickets of one tenant or of all that `filter` matches, the newest first, starting behind `before` in this order: at
-/// most `limit`.
+/// Lists at most `limit` tickets, of one tenant or of all, that match `filter`, the newest first, after the position
+/// `before`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -39,7 +39,7 @@ pub async fn list(
     Ok(app.store.all_tickets(tenant, filter, before, limit).await?)
 }
 
-/// The tickets that wait for an operator, the oldest first, starting behind `after` in this order: at most `limit`.
+/// Lists at most `limit` tickets that wait for an operator, the oldest first, after the position `after`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -51,7 +51,7 @@ pub async fn waiting(
     Ok(app.store.oldest_tickets(after, limit).await?)
 }
 
-/// A ticket.
+/// Returns a ticket.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -59,7 +59,7 @@ pub async fn get(app: &AppState, id: TicketId) -> Result<SupportTicket, ActionEr
     app.store.any_ticket(id).await?.ok_or(ActionError::NotFound("ticket"))
 }
 
-/// Gives a ticket a status. If that closes it, its author is told by mail.
+/// Sets the status of a ticket. If that closes it, its author is notified by mail.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -72,7 +72,7 @@ pub async fn update(
     let (tenant, now) = (get(app, id).await?.tenant, app.now());
     let event = ("ticket.status_set", id, status);
     let store = actor.audited_store(&app.store, Some(tenant), event, now);
-    // Of requests for the same status that arrive together, one changes it.
+    // Of concurrent requests for the same status, only one changes it.
     let (ticket, has_changed) = store.set_ticket_status(id, status, now).await?;
     if has_changed && status == TicketStatus::Closed {
         tickets::tell_author(app, &ticket, None, now).await?;
@@ -80,8 +80,7 @@ pub async fn update(
     Ok(ticket)
 }
 
-/// The comments on a ticket, internal ones too, the oldest first, starting behind `after` in this order: at most
-/// `limit`.
+/// Lists at most `limit` comments on a ticket, including internal ones, the oldest first, after the position `after`.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -95,7 +94,7 @@ pub async fn comments(
     Ok(app.store.all_ticket_comments(ticket.id, after, limit).await?)
 }
 
-/// Answers a ticket, of which its author is told by mail, or leaves a note that only operators see.
+/// Answers a ticket and notifies its author by mail, or adds a note that only operators see.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Invalid`] for an invalid text or an internal comment with a status,
@@ -121,7 +120,7 @@ pub async fn answer(
         text: text::letter("text", &text)?,
         created_at: now,
     };
-    // The tenant reads its audit, which must not reveal that there is an internal note.
+    // The tenant reads its audit log, which must not reveal internal notes.
     let (tenant, action) =
         if internal { (None, "ticket.noted") } else { (Some(ticket.tenant), "ticket.answered") };
     let store = actor.audited_store(&app.store, tenant, (action, id, comment.id), now);
@@ -132,8 +131,8 @@ pub async fn answer(
     Ok(comment)
 }
 
-/// Checks whether an operator may attach a file to a ticket, before the file is read. The upload ends when the result is
-/// dropped. Of a request that `is_keyed` the same is true as in [`ticket_attachments::begin`].
+/// Checks whether an operator may attach a file to a ticket, before the file is read. The upload ends when the result
+/// is dropped. `is_keyed` has the same meaning as in [`ticket_attachments::begin`].
 ///
 /// # Errors
 /// [`ActionError::NotFound`], and those of [`ticket_attachments::begin`]: files of operators count as the tenant's.
@@ -142,7 +141,7 @@ pub async fn begin_upload(app: &AppState, id: TicketId, is_keyed: bool) -> Resul
     ticket_attachments::begin_in(app, ticket.tenant, id, is_keyed).await
 }
 
-/// Attaches a file to a ticket, which the tenant sees like its own ones.
+/// Attaches a file to a ticket. The tenant sees it like its own files.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], and those of [`ticket_attachments::create`].
@@ -157,7 +156,7 @@ pub async fn attach(
     ticket_attachments::create_in(app, actor, (ticket.tenant, id), name, content).await
 }
 
-/// The files of a ticket, the oldest first.
+/// Lists the files of a ticket, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -166,7 +165,7 @@ pub async fn attachments(app: &AppState, id: TicketId) -> Result<Vec<TicketAttac
     Ok(app.store.all_ticket_attachments(ticket.id).await?)
 }
 
-/// One file of a ticket.
+/// Returns one file of a ticket.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].

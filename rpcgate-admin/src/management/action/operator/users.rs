@@ -1,4 +1,4 @@
-//! The users of all tenants, and operators.
+//! The users of all tenants, and the operators.
 
 use crate::management::action::actor::Actor;
 use crate::management::action::resets::{RESET_LIFE, reset_mail};
@@ -10,7 +10,7 @@ use crate::management::mail::{self, SecurityEvent};
 use rpcgate_store::{Account, AccountFilter, Digest, UserId};
 use std::sync::Arc;
 
-/// Lists accounts by ascending identifier, starting behind `after` if it is given; at most `limit`.
+/// Lists at most `limit` accounts by ascending identifier, after `after` if it is given.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -23,7 +23,7 @@ pub async fn list(
     Ok(app.store.accounts(filter, after, limit, app.now()).await?)
 }
 
-/// An account.
+/// Returns an account.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Unavailable`].
@@ -31,7 +31,7 @@ pub async fn get(app: &AppState, id: UserId) -> Result<Account, ActionError> {
     Ok(app.store.account(id, app.now()).await?)
 }
 
-/// Ends the locks that wrong passwords and second factors caused.
+/// Ends the locks caused by wrong passwords and second factors.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Unavailable`].
@@ -40,8 +40,8 @@ pub async fn unlock(app: &AppState, actor: &Actor, id: UserId) -> Result<Account
     Ok(app.store.unlock_account(id, &entry).await?)
 }
 
-/// Removes the password of an account, ends its sessions, withdraws its open invitations, and mails it a link that sets another
-/// password. The operator needs a proof.
+/// Removes the password of an account, ends its sessions, withdraws its open invitations, and mails it a link for
+/// setting a new password. The operator needs a proof.
 ///
 /// # Errors
 /// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired), [`ActionError::NotFound`],
@@ -59,13 +59,13 @@ pub async fn reset(app: &Arc<AppState>, actor: &Actor, id: UserId) -> Result<Acc
     Ok(account)
 }
 
-/// Removes all second factors of a user who has lost them, and ends the user's sessions. The user is told by mail and by a
-/// notification, with the `reason`.
+/// Removes all second factors of a user who has lost them, and ends the user's sessions. The user is notified by mail
+/// and by a notification with the `reason`.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for an invalid reason; [`ActionError::NotFound`]; [`ActionError::Conflict`] for the operator's
-/// own account, so that a stolen session of an operator does not suffice, and for a user without a second factor;
-/// [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`] for an invalid reason; [`ActionError::NotFound`]; [`ActionError::Conflict`] for the
+/// operator's own account, so that a stolen session of an operator does not suffice, and for a user without a second
+/// factor; [`ActionError::Unavailable`].
 pub async fn remove_factors(
     app: &AppState,
     actor: &Actor,
@@ -84,8 +84,8 @@ pub async fn remove_factors(
     Ok(account)
 }
 
-/// Disables an account, which ends its sessions and prevents log-ins, or enables it again, and tells its user if that
-/// changed something. The keys of its tenant keep working, because they belong to the tenant. The operator needs a proof.
+/// Disables an account, which ends its sessions and prevents log-ins, or enables it again. Notifies its user about a
+/// change. The keys of its tenant keep working, because they belong to the tenant. The operator needs a proof.
 ///
 /// # Errors
 /// [`ErrorCode::ProofRequired`](crate::management::error::ErrorCode::ProofRequired); [`ActionError::NotFound`];

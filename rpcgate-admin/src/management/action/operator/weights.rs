@@ -1,4 +1,4 @@
-//! Weights of methods in Compute Units.
+//! The weights of methods in Compute Units.
 
 use super::recent_days;
 use crate::management::action::actor::Actor;
@@ -13,7 +13,7 @@ use rpcgate_store::{MethodTotal, Versioned};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Called methods that a list of weights has, beside those of the chain's table.
+/// The maximum number of called methods in a list in addition to those of the chain's table.
 const MAX_LISTED: u64 = 200;
 
 /// The weight of a method.
@@ -23,9 +23,9 @@ pub struct Weight {
     pub chain: &'static str,
     /// The method.
     pub method: String,
-    /// Compute Units of a call, as in force.
+    /// The Compute Units of a call in force.
     pub cu: u32,
-    /// Whether an operator has set it.
+    /// True if an operator has set it.
     pub is_set: bool,
 }
 
@@ -33,12 +33,11 @@ fn adapter(chain: &str) -> Result<Arc<dyn Adapter>, ActionError> {
     rpcgate_chains::by_path(chain).ok_or(ActionError::NotFound("chain"))
 }
 
-/// The weight of a chain's method in force: the settings of operators, or else the configuration, or else the chain's own
-/// table.
+/// Returns the weight of a chain's method in force: that of operators, or else of the configuration, or else of the
+/// chain's table.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for an unknown chain, [`ActionError::Invalid`] for a text that cannot be a method's
-/// name.
+/// [`ActionError::NotFound`] for an unknown chain, [`ActionError::Invalid`] for a text that cannot be a method's name.
 pub async fn get(app: &AppState, chain: &str, method: &str) -> Result<Weight, ActionError> {
     let adapter = adapter(chain)?;
     text::method("method", method)?;
@@ -54,19 +53,19 @@ pub async fn get(app: &AppState, chain: &str, method: &str) -> Result<Weight, Ac
 /// A method of a chain, its weight and its calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MethodWeight {
-    /// The method, as it is metered.
+    /// The method's metered name.
     pub method: String,
-    /// Compute Units of a call, as in force.
+    /// The Compute Units of a call in force.
     pub cu: u32,
-    /// Compute Units of a call if no operator sets them.
+    /// The Compute Units of a call without operators' settings.
     pub deployed: u32,
-    /// Whether an operator has set it.
+    /// True if an operator has set it.
     pub is_set: bool,
-    /// Calls in the last 30 UTC days, today included, unless usage cannot be read at the moment.
+    /// The calls in the last 30 UTC days, including today; `None` while usage cannot be read.
     pub calls: Option<u64>,
 }
 
-/// The path of a chain.
+/// Returns the path of a chain.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown chain.
@@ -74,22 +73,22 @@ pub fn path(chain: &str) -> Result<&'static str, ActionError> {
     Ok(adapter(chain)?.facts().name.as_str())
 }
 
-/// The weight of a method that is named as it is metered, which may be another name than clients send.
+/// Returns the weight of a method by its metered name, which may differ from the name in requests.
 fn metered_weight(chain: &Chain, method: &str) -> u32 {
     let row = method_table(chain.adapter()).into_iter().find(|row| row.metered == method);
     chain.look_up(row.map_or(method, |row| row.name)).rule.cu
 }
 
-/// The weight of a method that is named as it is metered, by this configuration.
+/// Returns the weight of a method in this configuration, by its metered name.
 pub(super) fn weight_by(config: &Config, adapter: Arc<dyn Adapter>, method: &str) -> u32 {
     let name = adapter.facts().name.as_str();
     let changes = config.chains.get(name).map(ChainSettings::changes).unwrap_or_default();
     metered_weight(&Chain::new(adapter, changes, true, Arc::default()), method)
 }
 
-/// The methods of a chain with their weights: those of its table that clients may call, those whose weight an operator has
-/// set, and those that were called most. The most called first. While usage cannot be read, or other large questions are
-/// being answered, those that were called are left out.
+/// Lists the methods of a chain with their weights, the most called first: the methods of its table that clients may
+/// call, those with a weight set by an operator, and those that were called most. The last group is omitted while usage
+/// cannot be read, or while other large queries run.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown chain, [`ActionError::Unavailable`].
@@ -113,7 +112,7 @@ pub async fn of_chain(app: &AppState, chain: &str) -> Result<Vec<MethodWeight>, 
     let mut methods: BTreeMap<String, u64> =
         table.iter().filter(is_open).map(|method| (method.metered.to_owned(), 0)).collect();
     methods.extend(set.into_iter().flatten().map(|(method, _)| (method.clone(), 0)));
-    // Handshakes and their like have no weight.
+    // Handshakes and similar entries have no weight.
     let is_method =
         |one: &&MethodTotal| text::method("method", &one.method).is_ok() && !one.method.starts_with("WS:");
     methods.extend(called.iter().filter(is_method).map(|one| (one.method.clone(), one.calls)));
@@ -129,7 +128,7 @@ pub async fn of_chain(app: &AppState, chain: &str) -> Result<Vec<MethodWeight>, 
     Ok(weights)
 }
 
-/// What the version of a weight belongs to.
+/// Returns the object that a weight's version belongs to.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown chain.
@@ -158,8 +157,8 @@ pub async fn put(
     Ok(Weight { chain: name, method: method.to_owned(), cu, is_set: true })
 }
 
-/// Sets the weights of several methods of a chain: all of them or none. The version that is expected is that of all
-/// weights of the chain. Gateways are notified.
+/// Sets the weights of several methods of a chain, all or none. The expected version is that of all weights of the
+/// chain. Gateways are notified.
 ///
 /// # Errors
 /// Those of [`get`].
@@ -187,7 +186,7 @@ pub async fn put_all(
 /// Removes a weight that was set.
 ///
 /// # Errors
-/// Those of [`get`], and [`ActionError::NotFound`] if none was set.
+/// Those of [`get`], and [`ActionError::NotFound`] if no weight was set.
 pub async fn delete(app: &AppState, actor: &Actor, chain: &str, method: &str) -> Result<(), ActionError> {
     let name = adapter(chain)?.facts().name.as_str();
     text::method("method", method)?;

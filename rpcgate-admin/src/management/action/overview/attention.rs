@@ -1,4 +1,4 @@
-//! What waits for a member: the worst first, at most three.
+//! The items that need a member's attention: the most severe first, at most three.
 
 use super::pace::reached;
 use super::{PeriodUse, ProjectUse};
@@ -17,82 +17,82 @@ use rpcgate_store::{
     WebhookId,
 };
 
-/// The most that is shown.
+/// The maximum number of items.
 pub const MAX_ATTENTION: usize = 3;
-/// The percentage of a quota from which on it is mentioned.
+/// The percentage of a quota from which it is reported.
 const NEAR: f64 = 80.0;
-/// Unpaid invoices that are read.
+/// The maximum number of unpaid invoices that are read.
 const MAX_INVOICES: u64 = 100;
 
-/// Something that waits for a member.
+/// An item that needs a member's attention.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attention {
     /// The tenant is suspended.
     Suspended {
-        /// Whether an invoice is overdue, as far as the member may read bills.
+        /// True if an invoice is overdue and the member may read bills.
         is_overdue: bool,
     },
-    /// A project has used its quota.
+    /// A project has used up its quota.
     QuotaReached {
         /// The project.
         project: ProjectId,
-        /// Its name.
+        /// The project's name.
         name: String,
     },
     /// An invoice is overdue.
     InvoiceOverdue {
-        /// Its number.
+        /// The number.
         number: InvoiceNumber,
         /// The beginning of its month.
         month: Time,
-        /// What is to be paid, in cents.
+        /// The amount due in cents.
         cents: u64,
-        /// When it was due.
+        /// The due date.
         due_at: Time,
     },
     /// Deliveries to an endpoint fail.
     WebhookFails {
         /// The endpoint.
         webhook: WebhookId,
-        /// Its URL.
+        /// The URL.
         url: String,
-        /// Since when nothing was delivered.
+        /// The time since which nothing was delivered.
         since: Option<Time>,
-        /// Whether it was switched off because of that.
+        /// True if it was switched off because of that.
         is_disabled: bool,
     },
     /// A project has used most of its quota.
     QuotaNear {
         /// The project.
         project: ProjectId,
-        /// Its name.
+        /// The project's name.
         name: String,
         /// The used part in percent.
         percent: f64,
-        /// When it is reached if the project goes on as in the last hours.
+        /// The time when the quota is reached at the rate of the last hours.
         until: Option<Time>,
     },
     /// Support has answered a ticket and waits for the tenant.
     TicketAnswered {
         /// The ticket.
         ticket: TicketId,
-        /// Its subject.
+        /// The subject.
         subject: String,
     },
-    /// An invoice waits to be paid.
+    /// An invoice is unpaid.
     InvoiceOpen {
-        /// Its number.
+        /// The number.
         number: InvoiceNumber,
         /// The beginning of its month.
         month: Time,
-        /// What is to be paid, in cents.
+        /// The amount due in cents.
         cents: u64,
-        /// When it is due.
+        /// The due date.
         due_at: Time,
     },
 }
 
-/// What waits for the member. Nothing is said of quotas while usage cannot be read.
+/// Returns the items for a member. Quotas are left out while usage cannot be read.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -120,7 +120,7 @@ pub(super) async fn attention(
     Ok(found)
 }
 
-/// The place in the order: what stops calls first, then what has failed, then what will.
+/// Returns the position in the order: problems that stop calls first, then failures, then coming problems.
 fn rank(one: &Attention) -> u8 {
     match one {
         Attention::Suspended { .. } => 0,
@@ -133,7 +133,7 @@ fn rank(one: &Attention) -> u8 {
     }
 }
 
-/// The project with the largest part of its quota used, if that is much.
+/// Returns the project with the largest used part of its quota, if that is at least [`NEAR`] percent.
 async fn quota(
     app: &AppState,
     tenant: &Tenant,
@@ -150,7 +150,7 @@ async fn quota(
         Some(shown) => shown.project.name.clone(),
         None => match app.store.project(tenant.id, project).await? {
             Some(found) => found.name,
-            // It has just been deleted.
+            // The project was deleted at the same time.
             None => return Ok(None),
         },
     };
@@ -166,7 +166,7 @@ async fn quota(
     Ok(Some(Attention::QuotaNear { project, name, percent: percent(fullest), until }))
 }
 
-/// The unpaid invoice that is due first, for those who may read bills.
+/// Returns the unpaid invoice that is due first, for members who may read bills.
 async fn invoice(
     app: &AppState,
     actor: &Actor,
@@ -196,7 +196,7 @@ async fn invoice(
     Ok(first.map(told))
 }
 
-/// The endpoint that has failed longest.
+/// Returns the endpoint that has failed longest.
 async fn webhook(app: &AppState, tenant: &Tenant) -> Result<Option<Attention>, ActionError> {
     let first = app.store.failing_webhooks(tenant.id, 1).await?.into_iter().next();
     Ok(first.map(|webhook| Attention::WebhookFails {
@@ -207,7 +207,7 @@ async fn webhook(app: &AppState, tenant: &Tenant) -> Result<Option<Attention>, A
     }))
 }
 
-/// The newest ticket that waits for the tenant.
+/// Returns the newest ticket that waits for the tenant.
 async fn ticket(app: &AppState, tenant: &Tenant) -> Result<Option<Attention>, ActionError> {
     let filter = TicketFilter { status: Some(TicketStatus::Answered), ..TicketFilter::default() };
     let newest = app.store.tickets(tenant.id, filter, None, 1).await?.into_iter().next();

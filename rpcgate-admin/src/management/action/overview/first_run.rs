@@ -12,17 +12,17 @@ use rpcgate_core::usage::{Cell, Group, Metrics, Period, UsageAsk, UsageWindow};
 use rpcgate_store::{Project, Tenant};
 use std::time::Duration;
 
-/// How long the first call is shown.
+/// The time for which the first call is shown.
 const SHOWN: Duration = Duration::from_secs(3_600);
-/// Rows of usage that are read to show it.
+/// The number of rows of usage that are read to show it.
 const MAX_ROWS: u32 = DEFAULT_LIMIT;
 
-/// How far a tenant has come.
+/// The progress of a new tenant.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FirstRun {
     /// It has made no call yet.
     Steps(Box<FirstSteps>),
-    /// It has just made its first call that succeeded.
+    /// It has just made its first successful call.
     FirstCall(FirstCall),
     /// It has used the gateway for a while.
     Over,
@@ -35,32 +35,32 @@ pub struct FirstSteps {
     pub tenant: Tenant,
     /// The plan in force.
     pub plan: Plan,
-    /// Compute Units that a project may use in 24 hours.
+    /// The Compute Units that a project may use in 24 hours.
     pub cu_per_day: u64,
-    /// Whether the user's e-mail address is confirmed.
+    /// True if the user's e-mail address is confirmed.
     pub is_confirmed: bool,
     /// The newest project.
     pub project: Option<Project>,
-    /// Whether there is a key that can be used.
+    /// True if there is a usable key.
     pub has_key: bool,
 }
 
-/// The first call that succeeded.
+/// The first successful call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FirstCall {
-    /// When the tenant used the gateway first, which may have been a call that failed.
+    /// The time of the tenant's first request, which may have failed.
     pub at: Time,
-    /// Its chain.
+    /// The chain.
     pub chain: String,
-    /// Its method.
+    /// The method.
     pub method: String,
-    /// Its HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// Its counters, and those of calls like it that followed.
+    /// The counters of the call and of later calls like it.
     pub metrics: Metrics,
 }
 
-/// How far the actor's tenant has come.
+/// Returns the progress of the actor's tenant.
 ///
 /// # Errors
 /// [`ActionError::Forbidden`] for an operator, [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -69,7 +69,7 @@ pub async fn first_run(app: &AppState, actor: &Actor) -> Result<FirstRun, Action
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
     let kept = app.settings.config.retention.ledger;
     match app.usage.first_use(id, tenant.created_at, kept, now).await? {
-        // A suspended tenant is served nothing.
+        // A suspended tenant is not served.
         Some(at) if now.since(at) < SHOWN && !tenant.suspended => {
             Ok(first_call(app, &tenant, at).await?.map_or(FirstRun::Over, FirstRun::FirstCall))
         }
@@ -96,7 +96,7 @@ pub async fn first_run(app: &AppState, actor: &Actor) -> Result<FirstRun, Action
     }
 }
 
-/// What the tenant has called since `at`: of the oldest hour with a call that succeeded, one of these.
+/// Returns a successful call from the oldest hour since `at` that has one.
 async fn first_call(app: &AppState, tenant: &Tenant, at: Time) -> Result<Option<FirstCall>, ActionError> {
     let ask = UsageAsk::new(tenant.id, UsageWindow::of(Period::Day, app.now()))
         .grouped(&[Group::Hour, Group::Chain, Group::Method, Group::Status])?

@@ -1,4 +1,4 @@
-//! What members see first: whether all is well, what was used, and what waits for them.
+//! The overview of a tenant for its members: its usage, its costs, and the items that need attention.
 
 pub mod attention;
 pub mod first_run;
@@ -21,7 +21,7 @@ use rpcgate_store::{Project, ProjectCounts, Tenant};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Projects that are shown.
+/// The maximum number of projects in the overview.
 pub const MAX_PROJECTS: usize = 20;
 
 /// A tenant's overview.
@@ -29,28 +29,27 @@ pub const MAX_PROJECTS: usize = 20;
 pub struct Overview {
     /// The tenant.
     pub tenant: Tenant,
-    /// What was used, unless that cannot be read at the moment.
+    /// The usage; `None` while it cannot be read.
     pub used: Option<PeriodUse>,
-    /// The projects that used the most Compute Units in 24 hours, or the oldest if usage cannot be read: at most
-    /// [`MAX_PROJECTS`].
+    /// At most [`MAX_PROJECTS`] projects: those with the most Compute Units in 24 hours, or the oldest while usage
+    /// cannot be read.
     pub projects: Vec<ProjectUse>,
-    /// How many projects there are.
+    /// The number of all projects.
     pub all_projects: usize,
-    /// What the current month has cost so far.
+    /// The cost of the current month so far.
     pub cost: MonthCost,
-    /// What waits for the member.
+    /// The items that need the member's attention.
     pub attention: Vec<Attention>,
 }
 
-/// What was used in a period.
+/// The usage of a period.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PeriodUse {
     /// The usage of the period by chain and method, the current windows, and quotas.
     pub usage: Usage,
-    /// Whether the usage is told apart by chain and method. That of a tenant that has too many rows for that has only its
-    /// totals.
+    /// True if the usage is split by chain and method. A tenant with too many rows for that gets only the totals.
     pub is_by_method: bool,
-    /// The totals of the time of the same length before.
+    /// The totals of the preceding period of the same length.
     pub before: Metrics,
     /// The usage over time by chain.
     pub chains: UsageSeries,
@@ -58,10 +57,10 @@ pub struct PeriodUse {
     projects: UsageSeries,
 }
 
-/// What a month has cost so far.
+/// The cost of a month so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MonthCost {
-    /// So many cents.
+    /// The cost in cents.
     Cents(u64),
     /// The member may not read bills.
     Hidden,
@@ -76,7 +75,7 @@ pub struct ProjectUse {
     pub project: Project,
     /// Its keys and endpoints.
     pub counts: ProjectCounts,
-    /// Its quota, and what it has used of it, if usage can be read.
+    /// Its quota and the used part, if usage can be read.
     pub quota: Option<UsedQuota>,
     /// Its usage in the period.
     pub totals: Metrics,
@@ -84,8 +83,8 @@ pub struct ProjectUse {
     pub requests: Option<Vec<u64>>,
 }
 
-/// The overview of the actor's tenant for `period`. While usage cannot be read, or takes too long, it has everything else:
-/// from here members reach their keys.
+/// Returns the overview of the actor's tenant for `period`. While usage cannot be read, or takes too long, the overview
+/// has everything else, because members reach their keys from here.
 ///
 /// # Errors
 /// [`ActionError::Forbidden`] for an operator, [`ActionError::Unavailable`].
@@ -94,7 +93,7 @@ pub async fn overview(app: &AppState, actor: &Actor, period: Period) -> Result<O
     overview_of(app, actor, used).await
 }
 
-/// The overview without anything about usage, for when it is known that this cannot be read: each try may take seconds.
+/// Returns the overview without usage, for callers that know that usage cannot be read: each try may take seconds.
 ///
 /// # Errors
 /// Those of [`overview`].
@@ -139,7 +138,7 @@ async fn period_use(app: &AppState, tenant: TenantId, period: Period) -> Result<
     let by_method = Params { group_by: Some("chain,method"), limit: Some(&limit), ..totals };
     let (usage, is_by_method) = match usage(app, tenant, &by_method).await {
         Ok(usage) => (usage, true),
-        // Too many rows to tell apart. Those of its projects, of which the totals are made, are few.
+        // There are too many rows to split. The rows by project, which give the totals, are few.
         Err(ActionError::Invalid(_)) => (usage(app, tenant, &totals).await?, false),
         Err(error) => return Err(error),
     };
@@ -147,14 +146,14 @@ async fn period_use(app: &AppState, tenant: TenantId, period: Period) -> Result<
     Ok(PeriodUse {
         usage,
         is_by_method,
-        // Without it, the page only does not say how much more or less it is.
+        // Without it, the page only omits the comparison.
         before: if_readable(before(app, &ask).await)?.unwrap_or_default(),
         chains: series(app, &ask, Some(Group::Chain)).await?,
         projects: series(app, &ask, Some(Group::Project)).await?,
     })
 }
 
-/// The totals of the time before the window of `ask` that is as long.
+/// Returns the totals of the time before the window of `ask`, of the same length.
 async fn before(app: &AppState, ask: &UsageAsk) -> Result<Metrics, ActionError> {
     let (from, to) = (ask.window().from(), ask.window().to());
     let length = to.since(from);
@@ -165,7 +164,7 @@ async fn before(app: &AppState, ask: &UsageAsk) -> Result<Metrics, ActionError> 
     Ok(app.usage.usage(&UsageAsk::new(ask.tenant(), window)).await?.totals)
 }
 
-/// The projects that used the most, with their usage.
+/// Returns the projects with the most usage.
 async fn project_uses(
     app: &AppState,
     tenant: TenantId,
@@ -176,7 +175,7 @@ async fn project_uses(
     let quotas: BTreeMap<ProjectId, UsedQuota> = quotas.iter().map(|quota| (quota.project, *quota)).collect();
     let mut known: Vec<_> =
         projects.into_iter().map(|project| (quotas.get(&project.id).copied(), project)).collect();
-    // Stable: projects that used the same are in the order of their creation.
+    // A stable sort: projects with the same usage stay in the order of their creation.
     known.sort_by_key(|(quota, _)| Reverse(quota.map(|quota| quota.used)));
     known.truncate(MAX_PROJECTS);
     let ids: Vec<_> = known.iter().map(|(_, project)| project.id).collect();

@@ -1,4 +1,4 @@
-//! When a quota will be reached if a project goes on as it does.
+//! The forecast of the time when a quota is reached at a project's current rate.
 
 use rpcgate_core::clock::Time;
 use std::collections::VecDeque;
@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 const HOUR: u64 = 3_600;
 /// The hours of a quota's window.
 const WINDOW: usize = 24;
-/// The ended hours whose mean is the pace.
+/// The number of ended hours whose mean is the rate.
 const PACE: usize = 3;
-/// How exact the answer is.
+/// The precision of the answer in seconds.
 const EXACT: u64 = 900;
 
-/// When the window of 24 hours, of which `hours` are the Compute Units with the current hour last, will contain `limit` at
-/// the mean pace of the last three ended hours; `None` if it will not within a day, or contains it already.
+/// Returns the time when the window of 24 hours will contain `limit` Compute Units, at the mean rate of the last three
+/// ended hours. `hours` are the Compute Units by hour, with the current hour last. `None` if the limit is not reached
+/// within a day, or is reached already.
 pub(super) fn reached(hours: &[u64], limit: u64, now: Time) -> Option<Time> {
     let (current, ended) = hours.split_last()?;
     let recent = &ended[ended.len().saturating_sub(PACE)..];
@@ -25,7 +26,8 @@ pub(super) fn reached(hours: &[u64], limit: u64, now: Time) -> Option<Time> {
     if sum(&window) >= limit || pace <= 0.0 {
         return None;
     }
-    // The rest of the current hour first, then whole hours, at each of whose beginnings the oldest leaves the window.
+    // The rest of the current hour first, then whole hours. At the beginning of each, the oldest hour leaves the
+    // window.
     let mut begin = now.secs();
     let mut left = HOUR - begin % HOUR;
     let mut running = *current as f64;
@@ -62,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_steady_pace_reaches_the_limit_when_the_rest_is_used() {
-        // 24 hours, of which only the last few had usage: nothing leaves the window soon.
+        // 24 hours with usage only in the last few: nothing leaves the window soon.
         let mut hours = vec![0; 20];
         hours.extend([100, 100, 100, 50]);
         assert_eq!(minutes(reached(&hours, 400, NOW)), Some(30));
@@ -73,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_leaves_the_window_makes_room() {
-        // As much leaves as is added.
+        // The window loses and gains the same amount.
         assert_eq!(reached(&[100; 24], 2_500, NOW), None);
         let mut rising = vec![10; 21];
         rising.extend([100, 100, 50]);

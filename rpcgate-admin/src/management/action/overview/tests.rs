@@ -1,4 +1,4 @@
-//! Tests of what waits for members and of the first steps, on a whole management side.
+//! Tests of the items that need attention and of the first steps, on a complete management side.
 
 use super::attention::MAX_ATTENTION;
 use super::first_run::{FirstRun, first_run};
@@ -64,7 +64,7 @@ impl Fixture {
         self.actor_with(Role::Owner)
     }
 
-    /// A call that costs `cu`, `back` seconds ago.
+    /// Records a call that costs `cu`, `back` seconds ago.
     async fn call(&mut self, back: u64, cu: u32) {
         let arrival = Time::from_secs(self.site.app.now().secs() - back);
         let line = SampleLine { cu, ..item("eth_call") };
@@ -74,7 +74,7 @@ impl Fixture {
         self.site.app.usage.ship(&self.sender.pack(&[call])).await.unwrap();
     }
 
-    /// A call of `method` now.
+    /// Records a call of `method` now.
     async fn call_of(&mut self, cu: u32, method: &str) {
         let line = SampleLine { cu, ..item(method) };
         let tenant = self.owner.user.tenant.unwrap();
@@ -240,7 +240,7 @@ async fn the_first_steps_end_with_the_first_call() {
 #[tokio::test]
 async fn a_tenant_with_too_many_rows_to_tell_apart_gets_its_sums() {
     let mut fixture = Fixture::new().await;
-    // Two names to group by: more than 3 rows are refused. One name: more than 4. None: more than 9.
+    // Grouped by two names, more than 3 rows are refused; by one name, more than 4; by none, more than 9.
     fixture.site.bound_usage(3, 9);
     for cu in [1, 2, 3, 4] {
         fixture.call_of(cu, &format!("m{cu}")).await;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The subjects of the mails to an address, the oldest first, without those of its registration.
+/// Returns the subjects of the mails to an address, the oldest first, without those of its registration.
 fn told(site: &Site, email: &str) -> Vec<String> {
     let to = format!("\r\nTo: {email}\r\n");
     let mails = mails(site).into_iter().filter(|mail| mail.contains(&to));
@@ -23,14 +23,14 @@ fn told(site: &Site, email: &str) -> Vec<String> {
     subjects.filter(|subject| !subject.starts_with("Confirm") && !subject.starts_with("Choose")).collect()
 }
 
-/// The messages of the notifications that a user sees, the oldest first.
+/// Returns the messages of the notifications that a user sees, the oldest first.
 async fn notified(site: &Site, token: &str) -> Vec<String> {
     let all = ask(site, Some(token), Method::GET, "/notifications", None).await.body;
     let messages = all.as_array().unwrap().iter().rev();
     messages.map(|one| one["message"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The mails to a user, once there are so many: some are written in the background.
+/// Waits for at least `least` mails to a user and returns them: some are written in the background.
 async fn told_in_the_end(site: &Site, email: &str, least: usize) -> Vec<String> {
     let enough = async {
         while told(site, email).len() < least {
@@ -46,7 +46,7 @@ async fn account() -> (Site, String, String) {
     let site = site().await;
     register_confirmed(&site, EMAIL).await;
     let (access, refresh) = pair(&login(&site, EMAIL, PASSWORD).await);
-    // The mails of one moment have no order.
+    // Mails of the same time have no order.
     site.clock.advance(Duration::from_secs(1));
     (site, access, refresh)
 }
@@ -176,7 +176,7 @@ async fn a_user_is_told_of_each_change_of_factors_by_mail_and_by_a_notification(
     let mut expected = [added, used, used, renewed, removed].map(str::to_owned);
     expected.sort();
     for mut seen in [told(&site, EMAIL), notified(&site, &access).await] {
-        // Those of one moment have no order.
+        // Rows of the same time have no order.
         seen.sort();
         assert_eq!(seen, expected);
     }

@@ -17,7 +17,7 @@ pub struct CooledKey {
     pub key: KeyId,
     /// Its project.
     pub project: ProjectId,
-    /// When the scaling ends.
+    /// The end of the scaling.
     pub until: Time,
     /// Requests per UTC minute.
     pub per_minute: u64,
@@ -29,8 +29,8 @@ pub struct CooledKey {
     pub rps_limit: Option<u64>,
 }
 
-/// The keys in `scope` that a running gateway has scaled down, by key. Each gateway counts on its own: if several
-/// have scaled a key down, the smallest limits and the latest end are shown.
+/// Returns the keys in `scope` that a running gateway has scaled down, by key. Each gateway counts on its own. If
+/// several have scaled a key down, the result has the smallest limits and the latest end.
 pub(super) async fn cooled(
     app: &AppState,
     scope: &Scope,

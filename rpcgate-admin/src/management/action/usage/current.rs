@@ -1,4 +1,4 @@
-//! Usage of the current windows.
+//! The usage of the current windows.
 
 use super::Scope;
 use crate::management::app_state::AppState;
@@ -10,38 +10,38 @@ use rpcgate_core::usage::{Period, UsageWindow};
 use rpcgate_store::Spent;
 use std::collections::BTreeMap;
 
-/// The ceiling that gateways enforce for a project, by its name in a quota. The other limits of a quota in Compute
-/// Units are recorded, but no call is refused because of them.
+/// The enforced ceiling of a project, by its name in a quota. The other limits of a quota in Compute Units are
+/// recorded, but gateways do not refuse calls because of them.
 pub const ENFORCED_BY: &str = "cu_per_day";
 
-/// The current windows. They count the usage of the projects in scope, against whose ceilings it is measured. A
-/// deleted project no longer has a ceiling, so its usage is left out here; it stays in rows and totals.
+/// The current windows: the usage of the projects in scope, compared with their ceilings. A deleted project no longer
+/// has a ceiling, so its usage is left out here; it stays in rows and totals.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CurrentUsage {
     /// The current hour and the 23 before.
     pub rolling: CurrentWindow,
     /// Since the last UTC midnight. Its requests are those counted in the plan windows.
     pub today: CurrentWindow,
-    /// Requests that the plan allows all keys in scope today, together.
+    /// The requests that the plan allows all keys in scope today, in total.
     pub requests_limit: u64,
-    /// Since the UTC month began.
+    /// Since the begin of the UTC month.
     pub month: CurrentWindow,
 }
 
-/// A window that contains the current moment.
+/// A window that contains the current time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CurrentWindow {
-    /// Its beginning.
+    /// The begin.
     pub from: Time,
     /// The end of the current hour.
     pub to: Time,
-    /// Compute Units charged.
+    /// The charged Compute Units.
     pub billable_units: u64,
-    /// Requests.
+    /// The requests.
     pub requests: u64,
-    /// The remainder of the ceilings of all projects in scope, added up.
+    /// The sum of the remaining ceilings of all projects in scope.
     pub budget: Budget,
-    /// Whether gateways refuse calls because of those ceilings, each project by its own.
+    /// True if gateways refuse calls because of those ceilings, each project by its own.
     pub enforced: bool,
 }
 
@@ -50,16 +50,16 @@ pub struct CurrentWindow {
 pub struct Budget {
     /// The ceiling, if there is one.
     pub limit: Option<u64>,
-    /// What remains below it.
+    /// The amount below it.
     pub remaining: Option<u64>,
     /// The used part in percent.
     pub percent: Option<f64>,
-    /// Whether it is reached.
+    /// True if it is reached.
     pub over: bool,
 }
 
 impl Budget {
-    /// The remainder of `limit` after `used`. A ceiling of 0 counts as reached from the start.
+    /// Computes the remainder of `limit` after `used`. A ceiling of 0 is reached from the start.
     pub fn of(used: u64, limit: Option<u64>) -> Self {
         let percent = |limit: u64| if limit == 0 { 100.0 } else { used as f64 / limit as f64 * 100.0 };
         Budget {
@@ -92,12 +92,11 @@ impl WindowUsage {
         Ok(WindowUsage { window, by_project })
     }
 
-    /// The usage of one project.
     pub(super) fn by(&self, project: ProjectId) -> Spent {
         self.by_project.get(&project).copied().unwrap_or_default()
     }
 
-    /// The usage of all projects of `scope`.
+    /// Sums the usage of all projects of `scope`.
     fn within(&self, scope: &Scope) -> Spent {
         scope.quotas.iter().fold(Spent::default(), |sum, (project, _)| sum.plus(self.by(*project)))
     }

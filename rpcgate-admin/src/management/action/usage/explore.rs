@@ -1,4 +1,4 @@
-//! Usage as the explorer shows it: the view of `GET /usage`, and the same usage over time.
+//! The data of the usage explorer: the view of `GET /usage`, and the same usage over time.
 
 use super::series::{UsageSeries, series};
 use super::{Usage, usage};
@@ -12,14 +12,14 @@ use rpcgate_core::usage::{Group, Params, UsageAsk};
 pub struct Explored {
     /// The view.
     pub usage: Usage,
-    /// The same usage over time; `None` if it would take too long to tell so much apart.
+    /// The same usage over time; `None` if there is too much to split.
     pub series: Option<UsageSeries>,
-    /// Whether the tenant has moved to another plan since the begin of the window, so that the price of today is not that of
+    /// True if the tenant has changed its plan since the begin of the window, so that today's price does not apply to
     /// all of it.
     pub has_moved: bool,
 }
 
-/// The usage of `tenant` that `params` request, and over time by `dimension`.
+/// Returns the usage of `tenant` that `params` request, and its course over time by `dimension`.
 ///
 /// # Errors
 /// Those of [`usage`].

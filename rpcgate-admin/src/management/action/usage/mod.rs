@@ -1,4 +1,4 @@
-//! Usage, and the limits that it is measured against.
+//! Usage, and the limits that apply to it.
 
 pub mod cooled;
 pub mod current;
@@ -19,12 +19,12 @@ use rpcgate_core::plan::Plan;
 use rpcgate_core::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, UsageWindow};
 use rpcgate_store::{Project, Tenant, User};
 
-/// What `GET /usage` shows (specification, "Usage view").
+/// The response of `GET /usage` (specification, "Usage view").
 #[derive(Clone, PartialEq, Debug)]
 pub struct Usage {
     /// The requested view.
     pub view: UsageView,
-    /// How many projects are in scope.
+    /// The number of projects in scope.
     pub projects: u64,
     /// The project, if there is only one.
     pub project: Option<ProjectId>,
@@ -43,7 +43,7 @@ pub struct UsedQuota {
     pub project: ProjectId,
     /// Its quota.
     pub quota: ProjectQuota,
-    /// Compute Units charged in the current hour and the 23 before.
+    /// The Compute Units charged in the current hour and the 23 before.
     pub used: u64,
     /// The remainder of [`ProjectQuota::cu_per_day`].
     pub budget: Budget,
@@ -64,7 +64,7 @@ pub struct ProjectLimits {
     pub projects_with_quota: u64,
     /// The methods that are never allowed, if there is only one project.
     pub blocked_methods: Option<Vec<String>>,
-    /// The keys whose limits are scaled down for a while.
+    /// The keys whose limits are temporarily scaled down.
     pub cooled: Vec<CooledKey>,
 }
 
@@ -80,7 +80,7 @@ impl From<AskError> for ActionError {
 /// The projects that a query covers.
 struct Scope {
     tenant: Tenant,
-    /// The requested project, if one was named.
+    /// The requested project.
     requested: Option<ProjectId>,
     /// The project, if there is only one.
     only: Option<Project>,
@@ -122,7 +122,7 @@ impl Scope {
         }
     }
 
-    /// The ceilings of all projects added up (contract, "Usage").
+    /// Returns the sum of the ceilings of all projects (contract, "Usage").
     fn cu_per_day(&self) -> u64 {
         self.quotas.iter().fold(0, |sum, (_, quota)| quota.cu_per_day.saturating_add(sum))
     }
@@ -133,11 +133,11 @@ impl Scope {
     }
 }
 
-/// The usage of `tenant` that `params` request.
+/// Returns the usage of `tenant` that `params` request.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] names the parameter; [`ActionError::NotFound`] for an unknown tenant, and for a project
-/// or key that is not this tenant's; [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`] names the parameter; [`ActionError::NotFound`] for an unknown tenant, and for a project or
+/// key that is not this tenant's; [`ActionError::Unavailable`].
 pub async fn usage(app: &AppState, tenant: TenantId, params: &Params<'_>) -> Result<Usage, ActionError> {
     let now = app.now();
     let ask = UsageAsk::parse(tenant, params, now)?;
@@ -162,10 +162,10 @@ pub async fn usage(app: &AppState, tenant: TenantId, params: &Params<'_>) -> Res
     })
 }
 
-/// The usage of the tenant `of` that `params` request, for `user`: a member of it, or an operator.
+/// Returns the usage of the tenant `of` that `params` request, for `user`: a member of it, or an operator.
 ///
 /// # Errors
-/// Those of [`usage`]; a tenant of which `user` is not a member is not found.
+/// Those of [`usage`]; [`ActionError::NotFound`] if `user` is not a member of the tenant.
 pub async fn usage_of(
     app: &AppState,
     user: &User,
@@ -181,15 +181,15 @@ pub async fn usage_of(
     usage(app, of, params).await
 }
 
-/// What was read, or nothing if usage cannot be read at the moment: for what is about something else, such as revoking a
-/// key that leaked.
+/// Returns the result of a read, or `None` if usage cannot be read at the moment. For operations about something else,
+/// such as revoking a leaked key.
 ///
 /// # Errors
-/// All that say something else.
+/// All other errors.
 pub fn if_readable<T>(read: Result<T, ActionError>) -> Result<Option<T>, ActionError> {
     match read {
         Ok(read) => Ok(Some(read)),
-        // Too many queries, no database, or more rows than are added up for one answer.
+        // Too many queries, no database, or too many rows for one answer.
         Err(ActionError::TooMany { .. } | ActionError::Unavailable(_) | ActionError::Invalid(_)) => Ok(None),
         Err(error) => Err(error),
     }
@@ -200,7 +200,7 @@ async fn check_key(app: &AppState, ask: &UsageAsk) -> Result<(), ActionError> {
     app.store.key(ask.tenant(), key).await?.map(drop).ok_or(ActionError::NotFound("key"))
 }
 
-/// The plan of a tenant with the limits in force.
+/// Returns the plan of a tenant with the limits in force.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -210,7 +210,7 @@ pub async fn plan(app: &AppState, tenant: &Tenant) -> Result<Plan, ActionError> 
     Ok(app.store.terms(tenant.id, now).await?.plan(plans.of_tenant(tenant.tier), now))
 }
 
-/// A query for all usage of a tenant, or of one of its projects, in `window`.
+/// Makes a query for all usage of a tenant, or of one of its projects, in `window`.
 fn all(tenant: TenantId, project: Option<ProjectId>, window: UsageWindow) -> UsageAsk {
     UsageAsk::new(tenant, window).only(Only { project, ..Only::default() })
 }

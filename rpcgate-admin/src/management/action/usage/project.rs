@@ -28,7 +28,7 @@ pub struct Summary {
 /// A project's usage over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chart {
-    /// The beginning of the window.
+    /// The begin of the window.
     pub from: Time,
     /// The end of the window, exclusive.
     pub to: Time,
@@ -36,8 +36,8 @@ pub struct Chart {
     pub period: Option<Period>,
     /// [`Group::Hour`] or [`Group::Day`].
     pub interval: Group,
-    /// One point for each hour or UTC day that the window touches, identified by its beginning, including those
-    /// without usage.
+    /// One point for each hour or UTC day that the window touches, identified by its beginning, including those without
+    /// usage.
     pub points: Vec<(Time, Metrics)>,
 }
 
@@ -50,10 +50,11 @@ pub struct Health {
     pub methods: UsageView,
 }
 
-/// The usage of a project in the last `day` (24 hours, the default) or `month` (30 days).
+/// Returns the usage of a project in the last `day` (24 hours, the default) or `month` (30 days).
 ///
 /// # Errors
-/// [`ActionError::Invalid`], [`ActionError::NotFound`] if the project is not this tenant's, [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`], [`ActionError::NotFound`] if the project is not this tenant's,
+/// [`ActionError::Unavailable`].
 pub async fn summary(
     app: &AppState,
     tenant: TenantId,
@@ -78,7 +79,7 @@ pub async fn summary(
     Ok(Summary { period, totals: view.totals, by_chain })
 }
 
-/// The usage of a project over time, by `interval`: `hour` or `day`.
+/// Returns the usage of a project over time, by `interval`: `hour` or `day`.
 ///
 /// # Errors
 /// Those of [`summary`] and of [`usage`](super::usage()).
@@ -116,7 +117,7 @@ pub async fn chart(
     Ok(Chart { from: view.from, to: view.to, period: view.period, interval, points })
 }
 
-/// The outcomes of a project's calls, by chain and method.
+/// Returns the outcomes of a project's calls, by chain and method.
 ///
 /// # Errors
 /// Those of [`summary`] and of [`usage`](super::usage()).
@@ -138,7 +139,7 @@ async fn check_project(app: &AppState, tenant: TenantId, project: ProjectId) -> 
     app.store.project(tenant, project).await?.map(drop).ok_or(ActionError::NotFound("project"))
 }
 
-/// The query that `params` describe, for this project.
+/// Makes the query that `params` describe, for this project.
 async fn project_query(
     app: &AppState,
     tenant: TenantId,

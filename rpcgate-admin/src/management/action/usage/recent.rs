@@ -1,4 +1,4 @@
-//! What keys and projects were used for lately: what somebody wants to know before one of them ends.
+//! The recent usage of keys and projects, which users need before they end one of them.
 
 use super::if_readable;
 use super::series::series;
@@ -9,15 +9,15 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::usage::{Cell, Group, Metrics, Only, Period, UsageAsk, UsageWindow, ask};
 use std::collections::BTreeMap;
 
-/// Rows that are read to find the first call of a key.
+/// The number of rows that are read to find the first call of a key.
 const MAX_ROWS: u32 = 10;
 
 /// Recent requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecentUse {
-    /// In the last 7 days.
+    /// The requests of the last 7 days.
     pub week: u64,
-    /// In the last 30 days.
+    /// The requests of the last 30 days.
     pub month: u64,
     /// The beginning of the newest hour with requests, in the last 7 days.
     pub newest: Option<Time>,
@@ -26,17 +26,17 @@ pub struct RecentUse {
 /// A call that a key has made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SeenCall {
-    /// Its chain.
+    /// The chain.
     pub chain: String,
-    /// Its method.
+    /// The method.
     pub method: String,
-    /// Its HTTP status.
+    /// The HTTP status.
     pub status: u16,
-    /// Its counters, and those of calls like it.
+    /// The counters of the call and of calls like it.
     pub metrics: Metrics,
 }
 
-/// Recent requests of what `only` selects, unless that cannot be read at the moment.
+/// Returns the recent requests of what `only` selects; `None` while usage cannot be read.
 ///
 /// # Errors
 /// Those that [`if_readable`] returns.
@@ -61,16 +61,16 @@ async fn read(app: &AppState, tenant: TenantId, only: Only) -> Result<RecentUse,
     Ok(RecentUse { week: week.totals.requests, month: month.totals.requests, newest })
 }
 
-/// What a key was used for in the last 24 hours.
+/// The usage of a key in the last 24 hours.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KeyUsage {
-    /// All of it.
+    /// The totals.
     pub totals: Metrics,
     /// The requests in each of the hours; `None` if the project has too many keys.
     pub hours: Option<Vec<u64>>,
 }
 
-/// The usage of each key of a project in the last 24 hours; keys without any are left out.
+/// Returns the usage of each key of a project in the last 24 hours; keys without usage are left out.
 ///
 /// # Errors
 /// [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -102,7 +102,7 @@ pub async fn by_key(
     Ok(keys)
 }
 
-/// A call that a key has made in the last 24 hours, one that succeeded if there is one; nothing if it has made none.
+/// Returns a call that a key made in the last 24 hours, if possible a successful one.
 ///
 /// # Errors
 /// [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -137,7 +137,7 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    /// Calls of the keys 1 and 2 of project 5, some of them long ago.
+    /// Records calls of the keys 1 and 2 of project 5, some of them long ago.
     async fn used() -> Site {
         let site = Site::new().await;
         let call = |key: u128, hours: u32| SampleRecord {

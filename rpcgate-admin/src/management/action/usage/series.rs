@@ -1,4 +1,4 @@
-//! Usage over time, told apart by one dimension.
+//! Usage over time, split by one dimension.
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -21,17 +21,17 @@ pub struct UsageSeries {
     pub step: Group,
     /// The beginnings of the hours or UTC days that the window touches.
     pub starts: Vec<Time>,
-    /// Whether the last one has not ended yet.
+    /// True if the last one has not ended yet.
     pub is_running: bool,
-    /// The usage in each of them, by the value of the dimension; by nothing if there is no dimension, or if it has too many
-    /// values.
+    /// The usage in each of them, by the value of the dimension. The only key is `None` without a dimension, or if it
+    /// has too many values.
     pub parts: BTreeMap<Option<Cell>, Vec<Metrics>>,
-    /// Whether the dimension had too many values, or too many rows to read, so that they are added up.
+    /// True if the values are added up, because the dimension had too many of them or too many rows to read.
     pub is_merged: bool,
 }
 
 impl UsageSeries {
-    /// The usage in each hour or day.
+    /// Returns the usage in each hour or day.
     pub fn totals(&self) -> Vec<Metrics> {
         let mut totals = vec![Metrics::default(); self.starts.len()];
         for part in self.parts.values() {
@@ -43,13 +43,13 @@ impl UsageSeries {
     }
 }
 
-/// Whether windows of this many hours are shown by the hour or by the day.
+/// Returns the step of windows with this many hours: an hour or a day.
 pub fn step(hours: usize) -> Group {
     if hours <= MAX_HOURLY { Group::Hour } else { Group::Day }
 }
 
-/// The usage that `ask` describes over time, whatever it groups by, told apart by `dimension`. A tenant that has used so much
-/// that its rows cannot be told apart in time gets their sums: those of its projects are few.
+/// Returns the usage that `ask` describes over time, split by `dimension`, whatever `ask` groups by. A tenant with too
+/// many rows to split in time gets the sums, because the rows of its projects are few.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] says how to narrow the query; [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -80,7 +80,7 @@ pub async fn series(
         let counted = row.counted();
         let mut cells = row.cells.into_iter();
         let Some(Cell::Hour(begin) | Cell::Day(begin)) = cells.next() else { continue };
-        // A method, and a part of streams with that name, are one.
+        // A method, and a part of streams with that name, are merged.
         let cell = cells.next().map(|cell| match cell {
             Cell::Method(name, _) => Cell::Method(name, rpcgate_core::usage::Stream::Call),
             other => other,
@@ -166,7 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn rows_that_cannot_be_told_apart_in_time_are_added_up() {
-        // By two names more than 8 rows are refused, and by one name more than 13.
+        // By two names, more than 8 rows are refused, and by one name, more than 13.
         let mut site = Site::new().await;
         site.bound_usage(9, 26);
         let methods = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];

@@ -1,4 +1,4 @@
-//! Tests of closing months, against a count of the records one by one.
+//! Tests of the monthly closing, compared with a count of the individual records.
 
 use super::*;
 use crate::management::app_state::tests::Site;
@@ -31,7 +31,7 @@ fn secs(secs: u64) -> Time {
     Time::from_secs(secs)
 }
 
-/// A state whose clock shows the begin of the first month, with two tenants on the free plan.
+/// Makes a site whose clock shows the begin of the first month, with two tenants on the free plan.
 async fn site() -> Site {
     let site = Site::of(TEXT).await;
     site.clock.set(secs(MONTHS[0].0));
@@ -92,7 +92,7 @@ impl Random {
     }
 }
 
-/// What a tenant did and had.
+/// The usage and the plans of a tenant.
 #[derive(Default)]
 struct History {
     deeds: Vec<SampleRecord>,
@@ -105,7 +105,7 @@ impl History {
         self.tiers.range(..=at).next_back().map_or(Tier::Free, |(_, tier)| *tier)
     }
 
-    /// The debt for the usage on each chain, call by call, and for the plans, second by second.
+    /// Returns the debt for the usage on each chain, call by call, and for the plans, second by second.
     fn owed(&self) -> (BTreeMap<&'static str, (u128, u64)>, u128) {
         let mut usage: BTreeMap<&'static str, (u128, u64)> = BTreeMap::new();
         for deed in self.deeds.iter().filter(|deed| deed.price.0 > 0) {
@@ -130,7 +130,8 @@ impl History {
     }
 }
 
-/// Three months in which plans and prices change, usage arrives late, and several janitors close months at any time.
+/// Runs three months in which plans and prices change, usage arrives late, and several janitors close months at any
+/// time.
 async fn three_months(seed: u8) {
     let site = site().await;
     let second = site.app.reload(site.app.settings.config.clone()).unwrap();
@@ -178,7 +179,7 @@ async fn three_months(seed: u8) {
         // The gateway that was away comes back.
         ship(&site, &mut shipper, &std::mem::take(&mut late)).await;
     }
-    // A fourth month, which has no usage and no plans of its own, so that late usage of the third one is billed.
+    // A fourth month without usage and plans of its own, in which the late usage of the third one is billed.
     for tenant in [OURS, THEIRS] {
         site.clock.set(secs(MONTHS[2].0 + MONTHS[2].1));
         move_to(&site, tenant, Tier::Free).await;
@@ -345,7 +346,7 @@ async fn lines_name_the_plan_that_the_tenant_had_and_a_contracts_price_is_owed_o
     let to_it = TenantChange { custom_plan: Some(plan.id), ..TenantChange::default() };
     store.update_tenant(OURS, &to_it, site.app.now()).await.unwrap();
     let price = 1_000_000_000_000;
-    // Without a price, with that of a contract, and on the plan of the operator's own: at once and later.
+    // Without a price, with that of a contract, and on the custom plan: at once and later.
     let deeds = [
         free(first + 5, 0),
         free(first + 6, 3 * price),
@@ -367,7 +368,7 @@ async fn lines_name_the_plan_that_the_tenant_had_and_a_contracts_price_is_owed_o
     assert_eq!(told(lines(&site, &of[0]).await), expected);
     assert_eq!(of[0].amounts.subtotal, 500);
 
-    // The plan gets another name before usage of the first month arrives late.
+    // The plan is renamed before usage of the first month arrives late.
     let renamed = CustomPlanChange { name: Some("grown".into()), ..CustomPlanChange::default() };
     store.update_custom_plan(plan.id, &renamed, site.app.now()).await.unwrap();
     ship(&site, &mut shipper, &[free(first + 90_001, price), free(second + 5, price)]).await;
@@ -503,7 +504,7 @@ async fn later_changes_of_fees_and_of_the_customer_never_change_the_bill_of_a_mo
     };
     let named = TenantChange { billing: Some(party), ..TenantChange::default() };
     store.update_tenant(OURS, &named, site.app.now()).await.unwrap();
-    // The month is over, and its invoice is made at six in the morning. Both fees are raised before.
+    // The month has ended, and its invoice is made at six in the morning. Both fees are raised before.
     site.clock.set(secs(MONTHS[1].0 + 3_600));
     let figures: Figures = PlanChange { monthly_fee: Some(999_999), ..PlanChange::default() }.into();
     let raised = CustomPlanChange { figures: Some(figures), ..CustomPlanChange::default() };

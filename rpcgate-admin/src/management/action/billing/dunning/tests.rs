@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The texts of the notifications that a user sees, the oldest first.
+/// Returns the texts of the notifications that a user sees, the oldest first.
 async fn notified(site: &Site, visitor: &Visitor) -> Vec<String> {
     let actor = Actor::of_page(Arc::new(visitor.user.clone()), &client());
     let all = notifications::list(&site.app, &actor).await.unwrap();
@@ -23,7 +23,7 @@ fn client() -> Client {
     Client { address: "192.0.2.1".parse().unwrap(), agent: String::new() }
 }
 
-/// The subjects of the mails that were handed over, the oldest first.
+/// Returns the subjects of the sent mails, the oldest first.
 async fn subjects(site: &Site) -> Vec<String> {
     site.handed_over_mails().await.into_iter().map(|(_, subject)| subject).collect()
 }
@@ -100,7 +100,7 @@ async fn members_who_read_bills_are_notified_of_each_step_and_mailed_as_they_wan
         "Your organisation is active again: calls with its keys are served",
     );
     let mut seen = notified(&site, &owner).await;
-    // Those of one moment have no order.
+    // Rows of the same time have no order.
     seen[4..].sort_unstable();
     assert_eq!(
         seen,
@@ -196,13 +196,13 @@ async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_hear_of_it() 
     assert!(store.newest_change().await.unwrap() > before);
     assert!(is_suspended(&site, tenant).await);
     let mut sent = subjects(&site).await;
-    // Mails of one moment have no order: here the invoice and its reminder, which one pass has made.
+    // Mails of the same time have no order: the invoice and its reminder, both made by one pass.
     sent[..2].sort_unstable();
     let told = ["Invoice 2026-000001", "Invoice 2026-000001 is not paid", "Your organisation is suspended"];
     assert_eq!(sent, told);
     let audit = store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
     assert_eq!((audit[0].action.as_str(), audit[0].user), ("tenant.suspended", None));
-    // An operator who lets it go on is not overruled.
+    // A tenant that an operator reactivates is not suspended again.
     let active = TenantChange { suspended: Some(false), ..TenantChange::default() };
     store.update_tenant(tenant, &active, site.app.now()).await.unwrap();
     site.clock.set(NOON.plus(60 * DAY));
@@ -293,7 +293,7 @@ async fn a_tenant_is_suspended_only_after_a_mail_that_named_the_day() {
     let named = on.store.any_invoice(number).await.unwrap().unwrap().invoice.suspends_at;
     assert_eq!((texts().len(), named), (sent + 1, Some(NOON.plus(61 * DAY))));
     assert!(warns(texts().last().unwrap()) && texts().last().unwrap().contains(&day(NOON.plus(61 * DAY))));
-    // A shorter time counts for later announcements, not for this one.
+    // A shorter time applies to later announcements, not to this one.
     site.clock.set(NOON.plus(60 * DAY));
     assert_eq!(remind(&with(DAY)).await.unwrap().suspended, 0);
     // Switched off, and on again much later: it warns again.

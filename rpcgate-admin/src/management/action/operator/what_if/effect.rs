@@ -1,23 +1,23 @@
-//! What a change would have meant: for a tenant, for several, and for all.
+//! The effect of a hypothetical change: on a tenant, on several, and on all.
 
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
 
-/// Tenants that an answer lists one by one.
+/// The maximum number of tenants in an answer.
 pub const MAX_LISTED: usize = 100;
 
-/// A number as it was and as it would have been.
+/// A number with and without the change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BeforeAfter<T> {
     /// With the weights and plans in force.
     pub before: T,
-    /// With those in question.
+    /// With those of the question.
     pub after: T,
 }
 
 impl<T: PartialEq> BeforeAfter<T> {
-    /// Whether the question makes a difference.
+    /// Reports whether the change makes a difference.
     pub fn differs(&self) -> bool {
         self.before != self.after
     }
@@ -34,23 +34,23 @@ impl BeforeAfter<u64> {
     }
 }
 
-/// The effect on a tenant, or on several.
+/// The effect on one or several tenants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UsageEffect {
-    /// What was charged, at the prices of the time.
+    /// The charged amount, at the prices of the time.
     pub charged: Amount,
     /// Compute Units.
     pub units: BeforeAfter<u64>,
     /// The units at the price of the plan.
     pub amount: BeforeAfter<Amount>,
-    /// Requests that the plan's windows refuse, at the least.
+    /// The minimum number of requests that the plan's windows refuse.
     pub refused: BeforeAfter<u64>,
-    /// Hours of projects at whose end their quota is used up.
+    /// The hours of projects at whose end their quota is used up.
     pub quota_hours: BeforeAfter<u64>,
 }
 
 impl UsageEffect {
-    /// Whether the question makes a difference.
+    /// Reports whether the change makes a difference.
     pub fn differs(&self) -> bool {
         self.units.differs() || self.amount.differs() || self.refused.differs() || self.quota_hours.differs()
     }
@@ -64,7 +64,7 @@ impl UsageEffect {
         self.quota_hours.add(&other.quota_hours);
     }
 
-    /// By which tenants are listed: first the change of the amount, then that of refusals, of the quota, and of units.
+    /// Returns the sort key of tenants: the change of the amount, then of refusals, of the quota, and of units.
     pub(super) fn weight(&self) -> (u128, u64, u64, u64) {
         let amount = self.amount.before.0.abs_diff(self.amount.after.0);
         (amount, self.refused.distance(), self.quota_hours.distance(), self.units.distance())
@@ -76,7 +76,7 @@ impl UsageEffect {
 pub struct TenantEffect {
     /// The tenant.
     pub tenant: TenantId,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The name of its plan.
     pub plan: String,
@@ -84,20 +84,20 @@ pub struct TenantEffect {
     pub effect: UsageEffect,
 }
 
-/// How many tenants are affected, and how.
+/// The numbers of affected tenants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AffectedTenants {
-    /// Those that would pay more.
+    /// Tenants that would pay more.
     pub pay_more: u64,
-    /// Those that would pay less.
+    /// Tenants that would pay less.
     pub pay_less: u64,
-    /// Those to which more requests would be refused.
+    /// Tenants with more refused requests.
     pub refused_more: u64,
-    /// Those to which fewer requests would be refused.
+    /// Tenants with fewer refused requests.
     pub refused_less: u64,
-    /// Those whose quota would be used up for more hours.
+    /// Tenants whose quota would be used up for more hours.
     pub quota_more: u64,
-    /// Those whose quota would be used up for fewer hours.
+    /// Tenants whose quota would be used up for fewer hours.
     pub quota_less: u64,
 }
 
@@ -124,12 +124,12 @@ pub struct WhatIfAnswer {
     pub tenants: Vec<TenantEffect>,
     /// The number of other tenants with usage.
     pub others: u64,
-    /// The effect on them.
+    /// The effect on the other tenants.
     pub of_others: UsageEffect,
-    /// The effect on all.
+    /// The effect on all tenants.
     pub total: UsageEffect,
-    /// How many tenants are affected.
+    /// The numbers of affected tenants.
     pub affected: AffectedTenants,
-    /// Projects whose quota was not followed hour by hour, because there are too many that come near it.
+    /// The projects whose quota was not followed hour by hour, because too many projects come near their quota.
     pub unfollowed_projects: u64,
 }

@@ -1,5 +1,4 @@
-//! Making effects of the usage that was read. This may take seconds for many tenants, so it is done where it keeps no request
-//! waiting.
+//! The computation of effects from usage. It may take seconds for many tenants, so it runs outside the async workers.
 
 use super::effect::{AffectedTenants, BeforeAfter, MAX_LISTED, TenantEffect, UsageEffect, WhatIfAnswer};
 use super::quota::{self, ProjectDays};
@@ -17,21 +16,21 @@ use std::ops::Range;
 /// The effects by tenant.
 pub(super) type Effects = BTreeMap<TenantId, UsageEffect>;
 
-/// What a question changes, and for whom.
+/// The change in a question, and its scope.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Basis {
     /// The hours whose usage is read.
     pub(super) hours: Range<u64>,
     /// The weights that differ from those in force.
     pub(super) weights: Weights,
-    /// What decides about each tenant.
+    /// The prices, windows and quotas of each tenant.
     pub(super) standings: BTreeMap<TenantId, TenantStanding>,
-    /// The tenant, if the question is about one.
+    /// The tenant, if the question is about a single one.
     pub(super) only: Option<TenantId>,
 }
 
 impl Basis {
-    /// The usage that the answer is made of. Keys are read of the tenants whose windows change.
+    /// Returns the query for the usage. Keys are read only of the tenants whose windows change.
     pub(super) fn ask(&self) -> UsageOfAllAsk {
         let (changed, others): (Vec<_>, Vec<_>) =
             self.standings.iter().partition(|(_, standing)| standing.windows.differs());
@@ -39,7 +38,7 @@ impl Basis {
             let BeforeAfter { before, after } = standing.windows;
             (before.of_hour().min(after.of_hour()), before.per_day.min(after.per_day))
         };
-        // Up to these, no window refuses anything, before or after.
+        // Up to these counts, no window refuses anything, before or after.
         let floors = changed.iter().map(floor).reduce(|one, other| (one.0.min(other.0), one.1.min(other.1)));
         let ids = |of: Vec<(&TenantId, &TenantStanding)>| of.into_iter().map(|(id, _)| *id).collect();
         let of = TenantSet::of(ids(changed), ids(others));
@@ -48,7 +47,7 @@ impl Basis {
         UsageOfAllAsk { hours: self.hours.clone(), methods, keys, only: self.only }
     }
 
-    /// Whether quotas may be used up in other hours than before.
+    /// Reports whether quotas may be used up in other hours than before.
     pub(super) fn may_change_quotas(&self) -> bool {
         !self.weights.is_empty() || self.standings.values().any(|standing| standing.quota.differs())
     }
@@ -57,25 +56,22 @@ impl Basis {
 /// A project that comes near its quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NearProject {
-    /// The project.
     pub(super) id: ProjectId,
     tenant: TenantId,
     ceilings: BeforeAfter<u64>,
 }
 
-/// The effects of a first pass, and the projects that a second one follows hour by hour.
+/// The effects of a first pass, and the projects that a second pass follows hour by hour.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct FirstPass {
-    /// The effects.
     pub(super) effects: Effects,
-    /// The projects.
     pub(super) near: Vec<NearProject>,
-    /// Projects that come near their quota and are too many to be followed.
+    /// The number of projects that come near their quota but are too many to follow.
     pub(super) unfollowed: u64,
 }
 
 impl FirstPass {
-    /// The effects of `found`. Projects are followed if `own`, the quotas that operators have set, are given.
+    /// Computes the effects of `found`. Projects are followed only if `own`, the quotas set by operators, are given.
     pub(super) fn of(
         basis: &Basis,
         found: &UsageOfAll,
@@ -91,7 +87,7 @@ impl FirstPass {
         }
         let mut near = own.map(|own| near(basis, &projects, own)).unwrap_or_default();
         let followed = near.len().min(quota::MAX_FOLLOWED);
-        // Those with most units come first: they are at their quota for longer.
+        // Projects with the most units come first: their quota is used up for longer.
         near.sort_by_cached_key(|one| Reverse(projects.get(&one.id).map(ProjectDays::most)));
         let unfollowed = (near.len() - followed) as u64;
         near.truncate(followed);
@@ -99,7 +95,7 @@ impl FirstPass {
     }
 }
 
-/// The projects whose quota may be used up in other hours.
+/// Returns the projects whose quota may be used up in other hours.
 fn near(
     basis: &Basis,
     projects: &BTreeMap<ProjectId, ProjectDays>,
@@ -116,7 +112,7 @@ fn near(
     projects.iter().filter_map(one).collect()
 }
 
-/// The units of a day, and of its calls of methods whose weight changes, with the weights in question.
+/// Returns the units of a day with the weights of the question. `calls` are its calls of methods whose weight changes.
 fn reweighed(units: u64, calls: &[&MethodUse], weights: &Weights) -> u64 {
     let mut after = u128::from(units);
     for call in calls {
@@ -206,7 +202,7 @@ pub(super) fn quota_hours(
     }
 }
 
-/// The answer about all tenants.
+/// Makes the answer about all tenants.
 pub(super) fn answer(
     Basis { hours, standings, .. }: &Basis,
     effects: Effects,

@@ -1,5 +1,5 @@
-//! What-if: what tenants would have paid, and what would have been refused to them, if weights and plans had been others in
-//! the last 30 days. Nothing is changed. `docs/what-if.md` says for people what is exact and what is a bound.
+//! Answers to what-if questions: the payments and refusals of tenants in the last 30 days under different weights and
+//! plans. Nothing is changed. `docs/what-if.md` states which results are exact and which are bounds.
 
 mod effect;
 mod fold;
@@ -29,23 +29,23 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Weights that a question may change.
+/// The maximum number of weights in a question.
 pub const MAX_WEIGHTS: usize = 100;
 
-/// Plans that a question may change.
+/// The maximum number of plans in a question.
 pub const MAX_PLANS: usize = 20;
 
-/// How long an answer may take. Two passes of the largest site for which it is made take half of that; browsers and proxies
-/// wait for a minute, so an operator still sees why there is no answer.
+/// The time limit for an answer. Two passes over the largest supported site take half of it. Browsers and proxies wait
+/// for a minute, so an operator still sees the error.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Why there is no answer, if it would have taken longer: the text of [`ActionError::Unavailable`].
+/// The text of [`ActionError::Unavailable`] after the time limit.
 pub const TOO_SLOW: &str = "a what-if took longer than 30 seconds";
 
 const HOURS_OF_DAY: u64 = 24;
 const SECONDS_OF_HOUR: u64 = 3_600;
 
-/// Weights and plans as they might be.
+/// A question: hypothetical weights and plans.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WhatIf {
     /// The weights.
@@ -54,36 +54,36 @@ pub struct WhatIf {
     pub plans: Vec<AskedPlan>,
 }
 
-/// A weight as it might be.
+/// A hypothetical weight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AskedWeight {
     /// The path of the chain.
     pub chain: String,
     /// The method.
     pub method: String,
-    /// Compute Units of a call.
+    /// The Compute Units of a call.
     pub cu: u32,
 }
 
-/// A plan as it might be.
+/// A hypothetical plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AskedPlan {
-    /// One of the four by its name, or one of operators' own by its identifier or its name.
+    /// The name of one of the four plans, or the identifier or name of a custom one.
     pub plan: String,
-    /// For one of the four, the limits that change. For one of operators' own, all figures of its own.
+    /// For one of the four plans, the limits that change. For a custom plan, all its own figures.
     pub figures: Figures,
 }
 
-/// The chain of a question.
+/// Finds the chain of a question.
 pub(super) fn chain_of(name: &str) -> Result<Arc<dyn Adapter>, ActionError> {
     let unknown = || ActionError::Invalid(format!("`weights`: there is no chain {name:?}"));
     rpcgate_chains::by_path(name).ok_or_else(unknown)
 }
 
-/// Weights by chain and method.
+/// The weights by chain and method.
 type Weights = BTreeMap<(String, String), u32>;
 
-/// The weights of a question that differ from those in force.
+/// Returns the weights of a question that differ from those in force.
 fn changed_weights(config: &Config, asked: &[AskedWeight]) -> Result<Weights, ActionError> {
     if asked.len() > MAX_WEIGHTS {
         return Err(ActionError::Invalid(format!("`weights` must be at most {MAX_WEIGHTS}")));
@@ -105,19 +105,19 @@ fn changed_weights(config: &Config, asked: &[AskedWeight]) -> Result<Weights, Ac
     Ok(changed)
 }
 
-/// Answers a question about the usage of all tenants. A question about the weights and plans in force has an answer in
-/// which nothing changes.
+/// Answers a question about the usage of all tenants. A question about the weights and plans in force gets an answer
+/// without differences.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for an unknown chain or plan, for something that is named twice, for a figure that is out of
-/// bounds, and for more usage than can be read; [`ActionError::TooMany`] if the actor has asked already, or other large
-/// questions are being answered; [`ActionError::Unavailable`], with [`TOO_SLOW`] after [`DEADLINE`].
+/// [`ActionError::Invalid`] for an unknown chain or plan, for a duplicate, for a figure that is out of bounds, and for
+/// more usage than can be read; [`ActionError::TooMany`] if another question of the actor or too many large questions
+/// are being answered; [`ActionError::Unavailable`], with [`TOO_SLOW`] after [`DEADLINE`].
 pub async fn ask(app: &AppState, actor: &Actor, question: &WhatIf) -> Result<WhatIfAnswer, ActionError> {
     let slot = app.what_if_slots.begin(actor.user.id)?;
     within_deadline(answer(app, &slot, question)).await
 }
 
-/// The tenants that would pay more, by ascending identifier.
+/// Lists the tenants that would pay more, by ascending identifier.
 ///
 /// # Errors
 /// Those of [`ask`].
@@ -166,7 +166,7 @@ async fn basis(app: &AppState, slot: &Arc<WhatIfSlot>, question: &WhatIf) -> Res
     Ok(Basis { hours: recent_days::hours(now), weights, standings, only: None })
 }
 
-/// The effects by tenant, and the number of projects whose quota was not followed.
+/// Returns the effects by tenant, and the number of projects whose quota was not followed.
 async fn effects(
     app: &AppState,
     slot: &Arc<WhatIfSlot>,

@@ -1,4 +1,4 @@
-//! What another plan would have meant for one tenant in the last 30 days.
+//! The effect that another plan would have had on one tenant in the last 30 days.
 
 use super::standing::TenantStanding;
 use super::{
@@ -14,23 +14,23 @@ use rpcgate_core::plan::Tier;
 use rpcgate_store::{TenantPlan, Terms};
 use std::sync::Arc;
 
-/// What a move to another plan would have meant for a tenant.
+/// The effect of a change of plan on a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanMove {
     /// The beginning of the first day whose usage was read.
     pub from: Time,
     /// The end of the usage: that of the current hour.
     pub to: Time,
-    /// The fee of a month, in cents: that of a contract, or of the plan.
+    /// The monthly fee in cents: that of a contract, or of the plan.
     pub fee: BeforeAfter<u64>,
     /// The effect on the tenant.
     pub effect: UsageEffect,
-    /// Projects whose quota was not followed hour by hour, because there are too many that come near it.
+    /// The projects whose quota was not followed hour by hour, because too many projects come near their quota.
     pub unfollowed_projects: u64,
 }
 
-/// What a tenant would have paid, and what would have been refused to it, if it had been on `plan`. What a contract says
-/// prevails over the plan as ever. Nothing is changed.
+/// Returns the payments and refusals of a tenant as if it had been on `plan`. Contracts override the plan as usual.
+/// Nothing is changed.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown tenant or plan, and those of [`ask`](super::ask()).

@@ -5,15 +5,13 @@ use rpcgate_core::caller::TenantId;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// Projects whose hours are read, at most.
+/// The maximum number of projects whose hours are read.
 pub(super) const MAX_FOLLOWED: usize = 200;
 
 /// The units of a project by the number of the UTC day.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ProjectDays {
-    /// Its tenant.
     pub(super) tenant: TenantId,
-    /// The units.
     pub(super) units: BTreeMap<u64, BeforeAfter<u64>>,
 }
 
@@ -22,8 +20,8 @@ impl ProjectDays {
         ProjectDays { tenant, units: BTreeMap::new() }
     }
 
-    /// The most units that 24 hours can have, since they are in at most two days. The day before the first is not known,
-    /// and counts like the first.
+    /// Returns the maximum units of any 24 hours, which span at most two days. The day before the first is unknown and
+    /// counts like the first.
     pub(super) fn most(&self) -> u64 {
         let larger = |units: &BeforeAfter<u64>| units.before.max(units.after);
         let two_days = self.units.iter().map(|(day, units)| {
@@ -33,16 +31,16 @@ impl ProjectDays {
         two_days.max().unwrap_or_default()
     }
 
-    /// Whether the quota may be used up in other hours than before.
+    /// Reports whether the quota may be used up in other hours than before.
     pub(super) fn may_differ(&self, ceilings: &BeforeAfter<u64>) -> bool {
         let differs = ceilings.differs() || self.units.values().any(BeforeAfter::differs);
         differs && self.most() >= ceilings.before.min(ceilings.after)
     }
 }
 
-/// The number of `hours` at whose end the units of 24 hours reach `ceiling`. `units` are those that the project asked for,
-/// in the order of the hours: beyond the ceiling they are refused, and count no more. The call that crosses it is served,
-/// which hours cannot tell, so that an hour is served up to the ceiling.
+/// Returns the number of `hours` at whose end the units of 24 hours reach `ceiling`. `units` are the requested ones, in
+/// the order of the hours. Units beyond the ceiling are refused and do not count. The call that crosses the ceiling is
+/// served, but hourly sums do not show it, so an hour counts up to the ceiling.
 pub(super) fn hours_used_up(
     units: impl Iterator<Item = (u64, u64)>,
     ceiling: u64,

@@ -1,4 +1,4 @@
-//! What decides about a tenant: its price, its windows and the quota of its projects, as they are and as they would be.
+//! The prices, windows and project quotas of a tenant, with and without the change.
 
 use super::windows::PlanWindows;
 use super::{AskedPlan, BeforeAfter, MAX_PLANS};
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 /// The plans of a question.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct AskedPlans {
-    /// The changes to the four.
+    /// The changes to the four plans.
     tiers: BTreeMap<Tier, PlanChange>,
-    /// The figures of operators' own.
+    /// The figures of custom plans.
     custom: BTreeMap<CustomPlanId, Figures>,
 }
 
@@ -50,16 +50,14 @@ impl AskedPlans {
 }
 
 impl AskedPlans {
-    /// The configuration with these plans.
+    /// Returns the configuration with these plans.
     pub(super) fn over(&self, config: &Config) -> Config {
         Overlay { plans: self.tiers.clone(), ..Overlay::default() }.over(config)
     }
 }
 
-/// What decides about a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct TenantStanding {
-    /// Its name.
     pub(super) name: String,
     /// The name of its plan.
     pub(super) plan: String,
@@ -67,12 +65,12 @@ pub(super) struct TenantStanding {
     pub(super) price: BeforeAfter<Price>,
     /// The windows of its keys.
     pub(super) windows: BeforeAfter<PlanWindows>,
-    /// The quota of its projects for which none is set.
+    /// The default quota of its projects.
     pub(super) quota: BeforeAfter<PlanQuota>,
 }
 
 impl TenantStanding {
-    /// The standing of a tenant. What a contract says, or a plan of an operator's own, prevails over the tier as ever.
+    /// Computes the terms of a tenant. Contracts and custom plans override the tier as usual.
     pub(super) fn of(
         tenant: &Tenant,
         terms: &Terms,
@@ -94,7 +92,7 @@ impl TenantStanding {
         TenantStanding::between(tenant, custom_plans, figures, plans)
     }
 
-    /// The standing of a tenant with these figures in place of those of its tier.
+    /// Computes the terms of a tenant with these figures, which override those of its tier.
     pub(super) fn between(
         tenant: &Tenant,
         custom_plans: &[CustomPlan],

@@ -14,7 +14,6 @@ use rpcgate_store::{
 };
 use std::net::Ipv4Addr;
 
-/// An operator.
 pub(in super::super) fn operator() -> Actor {
     let user = User {
         id: UserId(7),
@@ -37,7 +36,7 @@ pub(in super::super) fn operator() -> Actor {
     }
 }
 
-/// What a Compute Unit costs on the standard plan.
+/// The price of a Compute Unit on the standard plan.
 const STANDARD: u128 = 1_000_000_000;
 
 pub(in super::super) async fn tenant(site: &Site, id: u128, tier: Tier, custom_plan: Option<CustomPlanId>) {
@@ -77,12 +76,12 @@ pub(in super::super) async fn ship(site: &Site, deeds: &[SampleRecord]) {
     site.app.usage.ship(&SampleShipper::new(1).pack(deeds)).await.unwrap();
 }
 
-/// Usage that another gateway ships.
+/// Ships usage as a second gateway.
 async fn ship_more(site: &Site, deeds: &[SampleRecord]) {
     site.app.usage.ship(&SampleShipper::new(2).pack(deeds)).await.unwrap();
 }
 
-/// Calls of a method by a key some hours before noon.
+/// Makes calls of a method by a key, `hours_ago` hours before noon.
 pub(in super::super) fn calls(
     key: u128,
     hours_ago: u64,
@@ -93,7 +92,7 @@ pub(in super::super) fn calls(
     SampleRecord { chain: "eth", ..deed(key, arrival, vec![line]) }
 }
 
-/// Requests of a key some hours before noon, and calls that its windows refused.
+/// Makes admitted requests of a key, `hours_ago` hours before noon, and calls that its windows refused.
 pub(in super::super) fn requests(key: u128, hours_ago: u64, (admitted, refused): (u32, u32)) -> SampleRecord {
     let line =
         SampleLine { calls: refused, cu: 0, status: 429, outcome: Outcome::Refused, ..item("eth_chainId") };
@@ -306,7 +305,7 @@ async fn a_quota_is_used_up_for_more_hours_if_calls_weigh_more() {
     assert_eq!((answer.affected.quota_more, answer.unfollowed_projects), (2, 0));
     let answer = asked(&site, &[weight("eth_getLogs", 100)], &[]).await;
     assert_eq!(hours(&answer), [(3, change(9, 24)), (1, change(0, 24)), (2, change(0, 24))]);
-    // The second has a quota of its own, and 75,000 units would have been as many as the plan allows.
+    // The second has a quota of its own, and its 75,000 units would have equalled the plan's limit.
     let answer = asked(&site, &[], &[plan("standard", &[("cu_per_day", 75_000)])]).await;
     assert_eq!(hours(&answer).iter().map(|(tenant, _)| *tenant).collect::<Vec<_>>(), [1, 3]);
 }

@@ -1,41 +1,41 @@
 //! The requests that a plan's windows refuse, from the counts of hours and days.
 //!
-//! Hours and days are exact: a request that a window refuses counts in none, so an hour admits as many as its window
-//! allows until the day is full. Minutes are not stored, so that an hour admits at most sixty times the minute's window is
-//! a lower bound of what the minute refuses.
+//! Hours and days are exact: a refused request does not count, so an hour admits requests up to its window until the
+//! day is full. Minutes are not stored. The rule that an hour admits at most sixty times the minute's window gives a
+//! lower bound for the refusals of the minute.
 
 /// The windows of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct PlanWindows {
-    /// Requests of a key in a UTC minute.
+    /// The requests of a key in a UTC minute.
     pub(super) per_minute: u64,
-    /// Requests of a key in a UTC hour.
+    /// The requests of a key in a UTC hour.
     pub(super) per_hour: u64,
-    /// Requests of a key in a UTC day.
+    /// The requests of a key in a UTC day.
     pub(super) per_day: u64,
 }
 
 impl PlanWindows {
-    /// Requests that an hour admits at most.
+    /// Returns the maximum number of requests that an hour admits.
     pub(super) const fn of_hour(&self) -> u64 {
         let minutes = self.per_minute.saturating_mul(60);
         if minutes < self.per_hour { minutes } else { self.per_hour }
     }
 }
 
-/// The requests of a key in a day: pairs of those that were admitted, and those that were refused with 429.
+/// The requests of a key in a day, as pairs of admitted ones and ones refused with 429.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct WindowUse {
-    /// Its hours that come near the windows, in any order.
+    /// The hours that come near the windows, in any order.
     pub(super) hours: Vec<(u64, u64)>,
     /// The whole day, if it comes near the window.
     pub(super) day: Option<(u64, u64)>,
 }
 
 impl WindowUse {
-    /// The requests that windows `then` refuse, where `present` were in force. What was refused in an hour or a day whose
-    /// present window is full counts as asked for; what was refused otherwise was refused by the minute or by another limit
-    /// and would be again.
+    /// Returns the number of requests that the windows `then` refuse, where `present` were in force. A request refused
+    /// in an hour or a day whose present window is full counts as requested. Other refused requests were refused by the
+    /// minute or by another limit, and would be again.
     pub(super) fn refused(&self, present: &PlanWindows, then: &PlanWindows) -> u64 {
         let (mut wanted_more, mut beyond_hours) = (0_u64, 0_u64);
         for (admitted, refused) in &self.hours {
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(day.refused(&full, &PlanWindows { per_day: 100, per_hour: 100, ..full }), 7);
     }
 
-    /// The requests that windows of hour and day refuse, one after another.
+    /// Counts the requests that the windows of hour and day refuse, one after another.
     fn one_by_one(hours: &[u64], then: &PlanWindows) -> u64 {
         let (mut of_day, mut refused) = (0, 0);
         for requests in hours {
