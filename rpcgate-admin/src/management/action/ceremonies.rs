@@ -36,7 +36,6 @@ pub(super) async fn open_once(
     Ok(opened)
 }
 
-/// Returns the error for a ceremony that cannot be completed.
 pub(super) fn void() -> ActionError {
     ActionError::Invalid("`ceremony` is not valid, was used, or has expired".into())
 }

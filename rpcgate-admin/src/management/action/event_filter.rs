@@ -8,11 +8,10 @@ use crate::management::error::ActionError;
 use rpcgate_core::event::{BlockReader, EventMember, EventShape, EventType, HealthPhase, MemberForm};
 use serde_json::{Map, Value};
 
-/// The maximum number of members of a filter.
 const MAX_FILTER: usize = 16;
 /// The maximum bytes of a member's name.
 const MAX_KEY: usize = 64;
-/// The maximum bytes of a text in a filter.
+/// The maximum bytes of a text.
 const MAX_VALUE: usize = 1_024;
 
 /// The members around the innermost data of every event.
@@ -98,7 +97,6 @@ fn is_identifier(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The comparison of a filter's member with the events of a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     /// An event can have it.
@@ -115,7 +113,6 @@ impl Verdict {
     }
 }
 
-/// The events of a type on a chain.
 #[derive(Clone, Copy, Debug)]
 struct Events<'e> {
     chain: &'e str,
@@ -159,7 +156,6 @@ impl Events<'_> {
         })
     }
 
-    /// Judges a single member.
     fn judge(&self, key: &str, value: &Value) -> Verdict {
         if let Some(verdict) = self.judge_around(key, value) {
             return verdict;
@@ -184,7 +180,6 @@ impl Events<'_> {
             .any(|shape| inner.iter().all(|(key, value)| shape.form(key).is_some_and(|form| form.has(value))))
     }
 
-    /// Lists the existing members, for the error text.
     fn members(&self) -> String {
         let mut named: Vec<(&str, Vec<String>)> = Vec::new();
         let mut others = None;

@@ -19,7 +19,6 @@ pub const MAX_KEY: usize = 255;
 /// The maximum bytes of a stored answer.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// The table of the answers.
 const TABLE: &str = "idempotency";
 
 /// The parts that identify a repeated request.
@@ -104,7 +103,6 @@ pub async fn begin(
 const LOST: &str = "the same request was carried out, but its answer is not known any more";
 
 impl RequestParts<'_> {
-    /// Returns the digest of these parts and their sender.
     pub(super) fn digest(&self, user: u128) -> Digest {
         let mut context = Context::new(&SHA256);
         context.update(&user.to_be_bytes());

@@ -62,7 +62,6 @@ pub async fn create(
     Ok((key, text))
 }
 
-/// Resolves `chains` to canonical names.
 fn scope(chains: Option<Vec<String>>) -> Result<Scope, ActionError> {
     let Some(chains) = chains else { return Ok(Scope::All) };
     if chains.is_empty() {

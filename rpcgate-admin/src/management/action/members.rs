@@ -25,7 +25,6 @@ pub fn may_change(by: Role, before: Option<Role>, after: Option<Role>) -> bool {
     needed(before, after).is_granted_to(by)
 }
 
-/// Returns the permission for a change of a user's role from `before` to `after`.
 pub(super) fn needed(before: Option<Role>, after: Option<Role>) -> Permission {
     let is_about_owners = [before, after].contains(&Some(Role::Owner));
     if is_about_owners { Permission::ManageOwners } else { Permission::ManageMembers }

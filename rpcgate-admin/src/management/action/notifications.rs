@@ -16,7 +16,6 @@ use rpcgate_store::{
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// The maximum number of listed notifications.
 const MAX_LISTED: usize = 1_000;
 
 /// The maximum number of unread notifications that are counted.
@@ -275,7 +274,6 @@ pub(super) struct PreparedNotice {
 }
 
 impl PreparedNotice {
-    /// Returns the notification in the form that the store takes.
     pub(super) fn told(&self) -> MailedNotice<'_> {
         MailedNotice { notice: &self.notice, mails: &self.mails }
     }

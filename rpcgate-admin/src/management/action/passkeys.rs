@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 const REFUSED: ActionError = ActionError::Refused(ErrorCode::PasskeyRefused, "the passkey was not accepted");
 
-/// Returns the description of a passkey for notifications.
 fn told(name: &str) -> String {
     format!("passkey \"{name}\"")
 }
@@ -153,7 +152,6 @@ pub async fn remove(
     .await
 }
 
-/// Starts a ceremony for one of a user's passkeys.
 async fn ask(app: &AppState, user: UserId, now: Time) -> Result<StartedCeremony, ActionError> {
     let allowed = credentials(app, user).await?;
     if allowed.is_empty() {

@@ -6,7 +6,6 @@ use crate::management::identity::sealing::SealedFor;
 use crate::management::webhook::signature::{SEALED_NEXT_SECRET, SEALED_SECRET};
 use rpcgate_store::{SecretPlace, StoredSecret};
 
-/// The number of secrets that are read at a time.
 const PAGE: u64 = 200;
 
 /// The outcome of a rotation.

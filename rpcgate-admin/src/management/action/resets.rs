@@ -68,7 +68,6 @@ async fn mail_reset(
     app.mails.send(&reset_mail(app, email, &token), now).await.map_err(ActionError::from)
 }
 
-/// Makes the mail with a token that sets a password.
 pub(in crate::management::action) fn reset_mail(app: &AppState, email: Address, token: &Opaque) -> Mail {
     let link = format!("{}{RESET_PATH}?token={}", app.settings.dash_url, token.expose());
     Mail::password_reset(email, &link, RESET_LIFE)

@@ -199,7 +199,6 @@ async fn renewed<'v>(app: &AppState, user: &User, verified: &'v str, password: &
     }
 }
 
-/// Makes an entry about `user`, who is not logged in yet.
 pub(super) fn user_entry(user: &User, client: &Client, action: &str, subject: String, at: Time) -> Audit {
     Audit {
         tenant: user.tenant,
@@ -262,7 +261,6 @@ pub(super) fn note_failure(
     drop(tokio::spawn(work.in_current_span()));
 }
 
-/// Makes a session of `user` that begins at `now`.
 pub(super) fn new_session(
     app: &AppState,
     user: &User,
@@ -469,7 +467,6 @@ mod tests {
         hash.unwrap().to_string()
     }
 
-    /// Makes a user with a weak hash.
     async fn user_with_weak_hash(site: &Site) -> (Visitor, String) {
         let (visitor, weak) = (site.member(Role::Owner).await, weak());
         let stored = visitor.user.password.clone().unwrap();

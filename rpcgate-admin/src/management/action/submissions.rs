@@ -29,7 +29,6 @@ const LOOKS: u32 = 100;
 /// The time for which the page with a secret is stored.
 const RESULT_KEPT: Duration = Duration::from_secs(900);
 
-/// The table of runs and results.
 const TABLE: &str = "idempotency";
 
 /// The redirect of a submission.

@@ -71,7 +71,6 @@ impl TenantUpdate {
         self.billing_name.is_some() || self.billing_address.is_some() || self.billing_tax_id.is_some()
     }
 
-    /// Applies this change to `before`.
     fn billing(self, before: BillingParty) -> Result<BillingParty, ActionError> {
         let optional = |field: &str, text: String| {
             text::line(field, &text).map(|line| Some(line).filter(|line| !line.is_empty()))

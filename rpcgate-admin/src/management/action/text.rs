@@ -74,7 +74,6 @@ fn expect_visible(field: &str, text: &str) -> Result<(), ActionError> {
     invalid(format!("`{field}` must have at least one visible character"))
 }
 
-/// Reports whether a character by itself is visible on a page.
 fn is_visible(c: char) -> bool {
     // Letters and symbols without a glyph: Hangul fillers, and the blank pattern of braille.
     let is_blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');

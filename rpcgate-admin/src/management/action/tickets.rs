@@ -110,7 +110,6 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
     }
 }
 
-/// Makes a ticket's request for `plan`.
 fn limit_request(ticket: &SupportTicket, plan: TenantPlan) -> LimitRequest {
     LimitRequest {
         id: LimitRequestId(fresh_id(ticket.created_at)),

@@ -11,7 +11,6 @@ use crate::management::mail::SecurityEvent;
 use rpcgate_config::Secret;
 use std::sync::Arc;
 
-/// The description of the factor in notifications.
 const APP: &str = "authenticator app";
 
 /// The error for an account whose address must be confirmed before it gets a second factor.

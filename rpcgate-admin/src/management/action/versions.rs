@@ -8,7 +8,6 @@ use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_store::{UserId, Version, Versioned};
 use std::collections::BTreeMap;
 
-/// The maximum number of versions in a request.
 const MAX_VERSIONS: usize = 20;
 
 /// The versions that a client accepts: the header `If-Match` (RFC 9110, section 13.1.1).

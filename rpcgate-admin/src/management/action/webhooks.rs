@@ -36,7 +36,6 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// The chain of test events to an endpoint without subscriptions.
 const TEST_CHAIN: &str = "eth";
 
-/// The block hash in test events.
 const TEST_BLOCK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The properties of a new endpoint.

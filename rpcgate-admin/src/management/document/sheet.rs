@@ -15,14 +15,12 @@ pub(crate) struct InvoiceSheet {
     pub(crate) customer: String,
     pub(crate) customer_address: Vec<String>,
     pub(crate) customer_tax_id: Option<String>,
-    /// The number, the dates and other facts.
     pub(crate) facts: Vec<SheetFact>,
     pub(crate) lines: Vec<SheetLine>,
     pub(crate) sums: Vec<SheetSum>,
     pub(crate) note: Option<String>,
 }
 
-/// A fact at the head of an invoice.
 pub(crate) struct SheetFact {
     pub(crate) name: &'static str,
     pub(crate) text: String,
@@ -47,7 +45,6 @@ pub(crate) struct SheetSum {
 }
 
 impl InvoiceSheet {
-    /// Makes the sheet of an issued invoice with these facts.
     pub(crate) fn of(whole: &WholeInvoice, facts: Vec<SheetFact>) -> Self {
         let (invoice, period) = (&whole.invoice, BillingMonth::of(whole.invoice.period.start));
         InvoiceSheet {
@@ -72,7 +69,6 @@ fn dollars(amount: Amount) -> String {
     text[..used].to_owned()
 }
 
-/// Formats cents as US dollars.
 fn cents(cents: u64) -> String {
     format!("{}.{:02}", cents / 100, cents % 100)
 }
@@ -130,7 +126,6 @@ fn sums(whole: &WholeInvoice) -> Vec<SheetSum> {
     sums
 }
 
-/// The warning on a preliminary invoice.
 const WARNING: &str = "Preliminary: this is not an invoice. It shows what the invoice of this month would say if the month ended \
                        now. Nothing is to be paid on it.";
 

@@ -57,7 +57,6 @@ struct AccessTokensPage {
     needs_proof: bool,
 }
 
-/// The submitted form.
 struct FilledToken {
     name: String,
     scopes: Vec<String>,

@@ -44,7 +44,6 @@ struct RegisterPage {
     offer: Offer,
 }
 
-/// The widget of a challenge provider.
 struct Widget {
     script: &'static str,
     /// The class of the element in which the script shows the widget.
@@ -111,10 +110,8 @@ struct Register {
     password: Typed,
     #[serde(default)]
     challenge: String,
-    /// The field that hCaptcha's widget adds.
     #[serde(default, rename = "h-captcha-response")]
     hcaptcha: String,
-    /// The field that Turnstile's widget adds.
     #[serde(default, rename = "cf-turnstile-response")]
     turnstile: String,
 }

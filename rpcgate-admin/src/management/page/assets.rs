@@ -57,7 +57,6 @@ const ASSETS: &[Asset] = &[
 
 struct Served {
     asset: &'static Asset,
-    /// The address below the root of the pages.
     address: String,
     hash: String,
     gzip: Option<Bytes>,

@@ -25,7 +25,6 @@ use std::time::Duration;
 
 const LABELS: Labels = &[("from", "the begin"), ("to", "the end"), ("user", "the member")];
 
-/// The entries on a page.
 const SHOWN: u64 = 50;
 
 /// The entries in a CSV file.
@@ -56,7 +55,6 @@ struct AuditPage {
     links: PageLinks,
 }
 
-/// An entry in readable form.
 struct AuditRow {
     at: Time,
     who: String,

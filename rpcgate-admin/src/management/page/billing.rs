@@ -25,7 +25,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The invoices on a page.
 const SHOWN: u64 = 24;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {

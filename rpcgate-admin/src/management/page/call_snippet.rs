@@ -7,7 +7,6 @@ use rpcgate_core::adapter::{Adapter, Probe};
 /// A cheap call that every node of its chain answers: the one with which gateways probe their nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ExampleCall {
-    /// The chain's title.
     pub(crate) title: &'static str,
     /// The name of its method, or its path.
     pub(crate) method: &'static str,
@@ -17,7 +16,6 @@ pub(crate) struct ExampleCall {
 }
 
 impl ExampleCall {
-    /// Returns the example call of a chain at a gateway.
     pub(crate) fn of(adapter: &dyn Adapter, urls: &GatewayUrls) -> Self {
         let facts = adapter.facts();
         let url = urls.http(facts.name.as_str());

@@ -28,7 +28,6 @@ use std::sync::Arc;
 const LABELS: Labels =
     &[("chain", "the chain"), ("event_type", "the event"), ("from", "the begin"), ("to", "the end")];
 
-/// The events on a page of the list.
 const ENTRIES: u64 = 50;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {

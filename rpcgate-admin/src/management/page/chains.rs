@@ -49,7 +49,6 @@ struct ChainLine {
 struct ChainsPage {
     frame: Frame,
     chains: Vec<ChainLine>,
-    /// The number of chains in the catalog.
     all: usize,
     served: usize,
     /// The text that the name of a chain must contain.
@@ -77,7 +76,6 @@ struct ChainPage {
     methods: Vec<MethodLine>,
     /// The number of methods without a search.
     all: usize,
-    /// The number of closed methods.
     closed: usize,
     search: String,
     with_closed: bool,

@@ -63,7 +63,6 @@ async fn show(
     Ok(ok(&SheetPage::of(&app, &page, number).await?))
 }
 
-/// Starts the payment of an invoice.
 async fn pay(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -83,7 +82,6 @@ async fn pay(
     }
 }
 
-/// Starts the change to another plan.
 async fn change_plan(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let tenant = page.permitted(Permission::ManageBilling)?;
     let name = fields.one("plan").to_owned();

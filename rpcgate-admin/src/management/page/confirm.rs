@@ -19,7 +19,6 @@ pub(crate) struct ConfirmQuestion {
     crumbs: Vec<(String, String)>,
     warning: Option<String>,
     consequences: Vec<String>,
-    /// The label of the button.
     act: String,
     /// The address that the form is sent to, below the root.
     target: String,
@@ -63,7 +62,6 @@ impl ConfirmQuestion {
         self
     }
 
-    /// Adds a warning with current figures.
     #[must_use]
     pub(crate) fn warning(mut self, warning: impl Into<String>) -> Self {
         self.warning = Some(warning.into());

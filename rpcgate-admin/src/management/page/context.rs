@@ -27,7 +27,6 @@ use std::sync::Arc;
 /// The cookie with the theme. It holds nothing personal, so it needs no protection.
 pub(super) const THEME: &str = "rpcgate-theme";
 
-/// The cookie with the language of code samples.
 const LANGUAGE: &str = "rpcgate-language";
 
 /// The result of a handler. An error is shown as a page in the frame.

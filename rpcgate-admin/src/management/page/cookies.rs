@@ -8,7 +8,6 @@ use http::header::COOKIE;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VisitorCookie(pub(super) String);
 
-/// Returns the value of the cookie `name`.
 pub(crate) fn of_name<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let cookies = headers.get_all(COOKIE).into_iter().filter_map(|header| header.to_str().ok());
     cookies

@@ -9,7 +9,6 @@ use rpcgate_core::clock::Time;
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// The entries on a page.
 pub(crate) const ENTRIES: usize = 100;
 
 /// Returns the requested page of `all` and the links to its neighbours. `path` is the page's address below the root,

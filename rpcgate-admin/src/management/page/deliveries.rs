@@ -33,7 +33,6 @@ use rpcgate_store::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The deliveries on a page of the list.
 const ENTRIES: usize = 50;
 
 /// The subscriptions shown next to the deliveries.
@@ -46,7 +45,6 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/deliveries/{id}/retry", post(retry))
 }
 
-/// The state of a delivery in readable form.
 struct DeliveryState {
     tone: &'static str,
     text: String,

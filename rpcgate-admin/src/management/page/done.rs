@@ -12,7 +12,6 @@ macro_rules! outcomes {
             #[cfg(test)]
             pub(crate) const ALL: &[Done] = &[$(Done::$outcome,)*];
 
-            /// Returns the code in an address.
             pub(crate) const fn code(self) -> &'static str {
                 match self {
                     $(Done::$outcome => $code,)*

@@ -29,9 +29,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 struct ExplainPage {
     frame: Frame,
     problems: Problems,
-    /// The address below the root.
     path: &'static str,
-    /// The content of the field.
     id: String,
     /// The reason why there is no explanation.
     missing: Option<String>,
@@ -48,11 +46,9 @@ struct ExplainedView {
     steps: Vec<DecisionStep>,
     /// The calls, if the request was a batch.
     calls: Vec<CallRow>,
-    /// Advice for the reader.
     advice: Option<&'static str>,
 }
 
-/// A figure in the strip at the head.
 struct ShownFigure {
     label: &'static str,
     value: String,
@@ -81,7 +77,6 @@ impl DecisionStep {
     }
 }
 
-/// A call of a batch.
 struct CallRow {
     number: usize,
     method: String,

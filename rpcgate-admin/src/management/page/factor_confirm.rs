@@ -14,7 +14,6 @@ pub(super) struct FactorConfirmPage {
     pub(super) choice: FactorChoice,
     pub(super) question: String,
     pub(super) consequences: Vec<&'static str>,
-    /// The label of the button.
     pub(super) act: &'static str,
     /// True if the action destroys something.
     pub(super) is_dangerous: bool,

@@ -35,7 +35,6 @@ pub(super) struct FactorPage {
 }
 
 impl FactorPage {
-    /// Makes the page for a log-in that waits for a factor and then leads to `next`.
     pub(super) fn of(app: &AppState, frame: Frame, pending: &PendingLogIn, next: String) -> Self {
         let token = pending.token.expose().to_owned();
         let has_passkey = FactorChoice::of(app, pending.factors).passkey;

@@ -11,7 +11,6 @@ use askama::{Error, Result, Values};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
 
-/// A value shown as a time.
 pub(crate) trait Dated {
     fn at(&self) -> Time;
 }
@@ -34,7 +33,6 @@ impl<T: Dated> Dated for &T {
     }
 }
 
-/// A value shown as a whole number.
 pub(crate) trait Counted {
     fn count(&self) -> u128;
 }
@@ -57,7 +55,6 @@ impl<T: Counted> Counted for &T {
     }
 }
 
-/// A value shown as an exact amount of dollars.
 pub(crate) trait Priced {
     fn amount(&self) -> Amount;
 }

@@ -14,7 +14,6 @@ use serde::de::DeserializeOwned;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// The name of the hidden field with the token.
 pub(crate) const TOKEN: &str = "csrf";
 
 /// The field in which the user types the name of the object to destroy.

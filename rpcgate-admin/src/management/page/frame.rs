@@ -6,7 +6,6 @@ use crate::management::action::notifications::MAX_COUNTED;
 use crate::management::identity::role::{Permission, Role};
 use rpcgate_core::clock::Time;
 
-/// The colour theme chosen by the reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Theme {
     /// The theme of the reader's system.
@@ -47,14 +46,11 @@ impl Theme {
     }
 }
 
-/// The part of the dashboard that a page is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Area {
     /// Pages without navigation, for visitors who are not logged in yet.
     Gate,
-    /// Pages of a tenant's members.
     Customer,
-    /// Pages of operators.
     Operator,
 }
 
@@ -100,7 +96,6 @@ pub(crate) struct NavEntry {
     needs: Permission,
 }
 
-/// A group of navigation entries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NavGroup {
     /// The heading and its `id`; the first group has none.
@@ -198,7 +193,6 @@ pub(crate) struct Reader {
     pub(crate) role_name: &'static str,
     role: Role,
     pub(crate) is_operator: bool,
-    /// The names of the tenant and of its plan.
     pub(crate) tenant: Option<(String, String)>,
     pub(crate) is_confirmed: bool,
 }
@@ -243,7 +237,6 @@ pub(crate) struct Frame {
     pub(crate) here: String,
     pub(crate) area: Area,
     pub(crate) place: Place,
-    /// The reader, if logged in.
     pub(crate) reader: Option<Reader>,
     pub(crate) theme: Theme,
     /// The language of code samples that the reader chose last.
@@ -252,10 +245,8 @@ pub(crate) struct Frame {
     pub(crate) csrf: String,
     /// Makes the value of the other hidden field, which identifies a form that is sent twice.
     pub(crate) submissions: SubmissionIds,
-    /// The outcome of the previous action.
     pub(crate) done: Option<Done>,
     pub(crate) waiting: WaitingWork,
-    /// The time when the page was made.
     pub(crate) now: Time,
 }
 

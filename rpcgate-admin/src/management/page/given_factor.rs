@@ -30,7 +30,6 @@ impl FactorChoice {
         }
     }
 
-    /// Reports whether the user can give any factor.
     pub(crate) fn any(self) -> bool {
         self.code() || self.passkey
     }
@@ -40,7 +39,6 @@ impl FactorChoice {
         self.app || self.recovery_code
     }
 
-    /// Returns the hint next to the field.
     pub(crate) fn hint(self) -> &'static str {
         match (self.app, self.recovery_code) {
             (true, true) => "The six digits that your authenticator app shows, or a recovery code.",

@@ -27,7 +27,6 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const FOREIGN: ActionError = ActionError::Forbidden("this form was not sent from a page of ours");
 
-/// Adds the security headers to the answer.
 pub(super) async fn protect(request: Request, next: Next) -> Response {
     protected(next.run(request).await)
 }

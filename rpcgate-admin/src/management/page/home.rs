@@ -45,7 +45,6 @@ struct FirstStepsPage {
     name: String,
     steps: StepList,
     has_factor: bool,
-    /// The served chains, by their paths.
     chains: Vec<&'static str>,
 }
 

@@ -18,7 +18,6 @@ pub(crate) const HOSTILE: [&str; 8] = [
     "<!--<img src=\"--><img src=x onerror=alert(1)//\">",
 ];
 
-/// Escapes a text as pages do.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for letter in text.chars() {
@@ -34,7 +33,6 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// Checks that a page shows `text` escaped.
 pub(crate) fn assert_shown(page: &Page, text: &str) {
     assert_eq!(page.status, StatusCode::OK, "{text}: {}", page.text);
     assert!(page.text.contains(&escaped(text)), "{text} is not shown: {}", page.text);
@@ -116,7 +114,6 @@ pub(crate) async fn everybody(site: &Site) -> Vec<(&'static str, String, Visitor
     all
 }
 
-/// Returns the cookies by name.
 pub(crate) fn cookies<'a>(all: &'a [(&'static str, String, Visitor)]) -> Vec<(&'a str, &'a str)> {
     all.iter().map(|(name, cookie, _)| (*name, cookie.as_str())).collect()
 }

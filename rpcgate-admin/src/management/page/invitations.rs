@@ -47,7 +47,6 @@ async fn link(page: GatePage, QueryFields(query): QueryFields) -> PageResult {
     Ok(ok(&InvitationPage { frame: page.frame, problems: Problems::default(), token, name }))
 }
 
-/// Creates the account of the invited user.
 async fn accept(
     State(app): State<Arc<AppState>>,
     page: GatePage,

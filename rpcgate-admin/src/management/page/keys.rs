@@ -75,7 +75,6 @@ struct KeyLine {
     spark: Option<Spark>,
 }
 
-/// The submitted form for a new key.
 #[derive(Clone, Debug, Default)]
 struct KeyForm {
     description: String,
@@ -133,7 +132,6 @@ struct KeyCreatedPage {
     is_suspended: bool,
 }
 
-/// Returns the description of a key, or its prefix if it has none.
 fn name_of(key: &Key) -> String {
     if key.description.is_empty() { format!("{}…", key.prefix) } else { key.description.clone() }
 }

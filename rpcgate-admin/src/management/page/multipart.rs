@@ -5,13 +5,11 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
-/// The maximum number of parts.
 const MAX_PARTS: usize = 20;
 
 /// The maximum bytes of a part's headers.
 const MAX_HEAD: usize = 8 << 10;
 
-/// The fields of a form.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Multipart(Vec<FormPart>);
 
@@ -25,7 +23,6 @@ struct FormPart {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SentFile<'f> {
-    /// The name that the browser sent.
     pub(super) name: &'f str,
     pub(super) content: &'f Bytes,
 }
@@ -70,7 +67,6 @@ impl Multipart {
         }
     }
 
-    /// Returns the text of a field.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let mut its = self.0.iter().filter(|part| part.name == name && part.file.is_none());
         str::from_utf8(&its.next()?.content).ok()

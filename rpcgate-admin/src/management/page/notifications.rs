@@ -20,10 +20,8 @@ use axum::routing::{get, post};
 use rpcgate_store::{NotificationId, NotificationKind};
 use std::sync::Arc;
 
-/// The maximum number of notifications on the first page.
 const MAX_SHOWN: usize = 10;
 
-/// The notifications on a page of the list.
 const ON_PAGE: usize = 50;
 
 const LIST: &str = "notifications";
@@ -40,7 +38,6 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Unread {
     pub(super) newest: Vec<UserNotification>,
-    /// The number of older ones.
     pub(super) older: usize,
     /// False while the notifications about usage cannot be read.
     pub(super) is_complete: bool,

@@ -6,10 +6,8 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use rpcgate_core::plan::Tier;
 
-/// The maximum number of chains that are named.
 const NAMED: usize = 5;
 
-/// The offer of the smallest plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Offer {
     pub(super) title: &'static str,

@@ -72,7 +72,6 @@ pub(crate) struct PageLinks {
     pub(crate) older: Option<String>,
 }
 
-/// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TableHead {
     pub(crate) label: &'static str,
@@ -91,12 +90,10 @@ impl TableHead {
         TableHead { label, class: "", is_hidden: false, sort: None, sorted: None }
     }
 
-    /// A column of numbers.
     pub(crate) fn num(label: &'static str) -> Self {
         TableHead { class: "num", ..TableHead::new(label) }
     }
 
-    /// A column whose label is for screen readers only.
     pub(crate) fn hidden(label: &'static str) -> Self {
         TableHead { is_hidden: true, ..TableHead::new(label) }
     }
@@ -116,7 +113,6 @@ impl TableHead {
     }
 }
 
-/// An entry of a `select`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     pub(crate) value: String,
@@ -145,7 +141,6 @@ pub(crate) struct CodeSnippet {
     pub(crate) variants: Vec<CodeVariant>,
 }
 
-/// Code in one language.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CodeVariant {
     /// The displayed name of the language or library: `viem`.

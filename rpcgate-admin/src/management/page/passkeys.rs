@@ -45,7 +45,6 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/login/passkey", post(log_in))
 }
 
-/// The page that asks for the name of a new passkey.
 #[derive(Template)]
 #[template(path = "passkey_new.html")]
 struct NewPasskeyPage {
@@ -72,7 +71,6 @@ async fn form(Proven(page): Proven) -> PageResult {
     Ok(ok(&NewPasskeyPage { frame, problems, name: String::new() }))
 }
 
-/// Starts adding a passkey.
 async fn start(State(app): State<Arc<AppState>>, page: PageContext, _: FieldList) -> Response {
     let recent = Some(GivenFactor::Recent);
     begun(passkeys::start_registration(&app, &page.session, recent, &page.client).await)
@@ -99,7 +97,6 @@ async fn finish(State(app): State<Arc<AppState>>, Proven(page): Proven, fields: 
     }
 }
 
-/// Makes the question whether to remove a passkey.
 async fn question(
     app: &AppState,
     page: &PageContext,
@@ -159,7 +156,6 @@ async fn start_log_in(State(app): State<Arc<AppState>>, page: GatePage, fields: 
     begun(passkeys::start_log_in(&app, fields.given("token")).await)
 }
 
-/// Logs a user in with only a passkey.
 async fn log_in(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> PageResult {
     let opened = async {
         let answer = PasskeyAnswer::read(credential(&fields)?)?;

@@ -25,7 +25,6 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 #[template(path = "plan.html")]
 struct PlanPage {
     frame: Frame,
-    /// The name of the plan in force.
     current: String,
     columns: Vec<PlanColumn>,
     rows: Vec<PlanRow>,
@@ -42,30 +41,25 @@ struct PlanColumn {
     is_paid: bool,
 }
 
-/// A figure of all plans.
 struct PlanRow {
     label: &'static str,
     values: Vec<String>,
 }
 
-/// The contract with the tenant.
 struct ContractNote {
     from: Time,
     until: Option<Time>,
     is_in_force: bool,
 }
 
-/// Returns the displayed name of a plan.
 pub(super) fn label(plan: &ListedPlan) -> String {
     if plan.of.custom.is_some() { plan.name.clone() } else { plan_label(plan.of.tier) }
 }
 
-/// Formats a price.
 fn price(picos: u64) -> String {
     if picos == 0 { "none".to_owned() } else { format!("${}", filters::dollars(Amount(picos.into()))) }
 }
 
-/// Formats an amount in cents.
 fn fee(cents: u64) -> String {
     if cents == 0 { "none".to_owned() } else { price(cents.saturating_mul(10_000_000_000)) }
 }
@@ -73,7 +67,6 @@ fn fee(cents: u64) -> String {
 /// The label of a figure, and the function that formats it.
 pub(super) type PlanFigure = (&'static str, fn(&ListedPlan) -> String);
 
-/// The figures in the table of plans.
 pub(super) const FIGURES: [PlanFigure; 14] = [
     ("Requests a minute, each key", |one| filters::grouped(one.plan.per_minute.into())),
     ("Requests an hour, each key", |one| filters::grouped(one.plan.per_hour.into())),

@@ -20,7 +20,6 @@ pub(crate) struct Problems {
     changes: Vec<ChangedValue>,
 }
 
-/// A value that differs from the submitted one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ChangedValue {
     pub(crate) label: String,
@@ -28,12 +27,10 @@ pub(crate) struct ChangedValue {
     pub(crate) sent: String,
 }
 
-/// One error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FormProblem {
     /// The field's name, which is also the `id` of its element. `None` if the error is not about a field.
     pub(crate) field: Option<&'static str>,
-    /// A full sentence.
     pub(crate) text: String,
 }
 
@@ -66,7 +63,6 @@ impl Problems {
         Problems { found: vec![problem], ..Problems::default() }
     }
 
-    /// Makes an error that the page itself has found.
     pub(crate) fn at_field(field: &'static str, text: impl Into<String>) -> Self {
         Problems::one(FormProblem { field: Some(field), text: text.into() })
     }
@@ -113,7 +109,6 @@ impl Problems {
         &self.found
     }
 
-    /// Returns the error of a field.
     pub(crate) fn at(&self, field: &str) -> Option<&str> {
         let mut of_field = self.found.iter().filter(|problem| problem.field == Some(field));
         of_field.next().map(|problem| problem.text.as_str())

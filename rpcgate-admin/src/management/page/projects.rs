@@ -58,9 +58,7 @@ struct ProjectsPage {
     links: PageLinks,
     /// False while usage cannot be read.
     is_use_known: bool,
-    /// The number of projects that the plan allows.
     allowed: u32,
-    /// The current number of projects.
     number: usize,
     name: String,
 }

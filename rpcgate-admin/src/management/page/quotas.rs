@@ -52,10 +52,9 @@ struct LimitsPage {
     blocked_methods: String,
 }
 
+/// The used Compute Units of 24 hours and of the current month.
 struct QuotaMeters {
-    /// Compute Units in 24 hours.
     rolling: LimitMeter,
-    /// Compute Units of the current month.
     month: LimitMeter,
 }
 

@@ -51,7 +51,6 @@ async fn ask(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult 
     Ok(ok(&question(&app, &page).await?))
 }
 
-/// Replaces the codes and shows the new ones.
 async fn renew(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let made = async {
         let given = given_factor::of_form(&fields, given_factor::CODE)?;

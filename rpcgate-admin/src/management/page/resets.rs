@@ -68,7 +68,6 @@ async fn moved(page: GatePage) -> PageResult {
     Ok(redirect(&page.frame.root, &format!("password/{}", page.frame.here)))
 }
 
-/// Shows the form that requests a mail.
 async fn form(page: GatePage) -> PageResult {
     Ok(ok(&ForgotPage { frame: page.frame, problems: Problems::default(), email: String::new() }))
 }

@@ -49,13 +49,11 @@ impl SecurityPage {
         (0..RECOVERY_CODES as u64).map(move |code| code < self.factors.recovery_codes)
     }
 
-    /// Returns the number of recovery codes in a set.
     fn codes(&self) -> usize {
         RECOVERY_CODES
     }
 }
 
-/// A session as a row of the list.
 struct SessionRow {
     id: SessionId,
     device: String,
@@ -85,7 +83,6 @@ impl SessionRow {
     }
 }
 
-/// Describes the log-in method.
 fn method_text(method: LogInMethod) -> &'static str {
     match method {
         LogInMethod::Password => "Password",
@@ -125,7 +122,6 @@ async fn end(
     Ok(page.done(SECURITY, Done::SessionEnded))
 }
 
-/// Ends all sessions except the current one.
 async fn end_others(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
     sessions::end_others(&app, &page.session, &page.client).await?;
     Ok(page.done(SECURITY, Done::OtherSessionsEnded))

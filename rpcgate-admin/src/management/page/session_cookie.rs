@@ -152,7 +152,6 @@ async fn for_visitor(app: &AppState, known: Option<String>, mut request: Request
     answer
 }
 
-/// The random bytes of a visitor's cookie.
 const VISITOR_BYTES: usize = 16;
 
 fn fresh_visitor() -> Result<String, ActionError> {

@@ -34,7 +34,6 @@ struct LoginPage {
     frame: Frame,
     problems: Problems,
     email: String,
-    /// The page after the log-in, below the root.
     next: String,
     takes_passkeys: bool,
 }

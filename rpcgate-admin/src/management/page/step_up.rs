@@ -28,7 +28,6 @@ use http::Method;
 use http::request::Parts;
 use std::sync::Arc;
 
-/// The field for the password.
 const PASSWORD: &str = "current_password";
 
 const LABELS: Labels = &[(given_factor::CODE, "the code"), (PASSWORD, "the password")];
@@ -100,7 +99,6 @@ struct StepUpPage {
     problems: Problems,
     /// The factors of the user, or the password of a user without factors.
     choice: FactorChoice,
-    /// The next page, below the root.
     next: String,
 }
 

@@ -76,7 +76,6 @@ fn owner(extensions: &Extensions) -> Option<u128> {
     digest.first_chunk::<16>().map(|half| u128::from_be_bytes(*half))
 }
 
-/// Carries out a submission once.
 pub(super) async fn once(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST {
         return next.run(request).await;
@@ -134,12 +133,10 @@ fn is_with_file(headers: &HeaderMap) -> bool {
     kind.trim_start().to_ascii_lowercase().starts_with("multipart/")
 }
 
-/// Returns the value of a field of a form or a query.
 fn field(text: &str, name: &str) -> Option<String> {
     form_urlencoded::parse(text.as_bytes()).find(|(own, _)| own == name).map(|(_, value)| value.into_owned())
 }
 
-/// Redirects to the target of the first submission.
 fn repeated(Redirection { location, cookies }: &Redirection) -> Result<Response, ActionError> {
     let header = |text: &str| {
         HeaderValue::try_from(text).map_err(|error| ActionError::Broken(format!("a kept header: {error}")))

@@ -35,7 +35,6 @@ const LABELS: Labels = &[
     ("confirmations", "the number of confirmations"),
 ];
 
-/// The subscriptions on a page of the list.
 const ENTRIES: usize = 50;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
@@ -48,7 +47,6 @@ pub(super) struct SubscriptionLine {
     pub(super) id: SubscriptionId,
     pub(super) kind: &'static str,
     pub(super) chain: String,
-    /// The members of the filter, as they are written in the form.
     pub(super) filter: Vec<String>,
     pub(super) confirmations: u32,
     pub(super) created_at: Time,
@@ -102,7 +100,6 @@ fn read_filter(text: &str) -> Result<Option<Map<String, Value>>, ActionError> {
     Ok((!filter.is_empty()).then_some(filter))
 }
 
-/// The submitted form.
 #[derive(Clone, Debug, Default)]
 struct SubscriptionForm {
     chain: String,
@@ -139,7 +136,6 @@ struct SubscriptionsPage {
     form: SubscriptionForm,
 }
 
-/// Returns the types of events as choices.
 pub(super) fn kinds() -> Vec<Choice> {
     let label = |kind: EventType| match kind {
         EventType::NewBlock => "new_block: a new block",

@@ -36,7 +36,6 @@ const PASSWORD: &str = "correct horse battery staple";
 const NASTY: &str = "<script>alert(1)</script>\"'&";
 const SHOWN: &str = "&#60;script&#62;alert(1)&#60;/script&#62;&#34;&#39;&#38;";
 
-/// An answer to a browser.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) status: StatusCode,
@@ -49,7 +48,6 @@ impl Page {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Returns the `name=value` of the cookie that the answer sets.
     fn cookie(&self) -> String {
         self.header(SET_COOKIE).split(';').next().unwrap().to_owned()
     }

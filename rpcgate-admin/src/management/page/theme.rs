@@ -21,7 +21,6 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/theme", post(choose))
 }
 
-/// Stores the choice in a cookie and redirects back.
 async fn choose(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> PageResult {
     let theme = Theme::of(fields.one("theme"));
     let life = if theme.is_chosen() { KEPT } else { 0 };

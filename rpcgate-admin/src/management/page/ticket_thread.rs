@@ -12,7 +12,6 @@ use std::collections::HashMap;
 /// The maximum number of comments shown. A ticket cannot have as many.
 const MAX_COMMENTS: u64 = 1_000;
 
-/// A text or a file in the conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ThreadItem {
     pub(super) author: String,

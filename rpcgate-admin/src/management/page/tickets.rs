@@ -35,7 +35,6 @@ const LABELS: Labels = &[
     ("file", "the file"),
 ];
 
-/// The tickets on a page.
 const SHOWN: u64 = 50;
 
 pub(crate) fn routes() -> Router<Arc<AppState>> {
@@ -48,7 +47,6 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/support/{id}/rating", post(rate))
 }
 
-/// Describes a category.
 pub(super) fn category_text(category: TicketCategory) -> &'static str {
     match category {
         TicketCategory::Question => "Question",
@@ -193,7 +191,6 @@ struct TicketPage {
     problems: Problems,
     ticket: SupportTicket,
     thread: Vec<ThreadItem>,
-    /// The number of files.
     files: usize,
     /// The submitted text that was refused.
     text: String,
@@ -208,7 +205,6 @@ impl TicketPage {
         category_text(self.ticket.category)
     }
 
-    /// Returns the maximum number of files of a ticket.
     fn max_files(&self) -> u64 {
         MAX_PER_TICKET
     }

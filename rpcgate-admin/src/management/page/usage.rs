@@ -65,7 +65,6 @@ struct UsagePage {
     groups: Vec<Choice>,
     /// The result; `None` if the query was refused.
     result: Option<UsageResult>,
-    /// The equivalent API call.
     api_call: String,
 }
 

@@ -30,7 +30,6 @@ pub(super) fn latency_of(name: &str, over_time: &[Metrics]) -> LineSeries {
     }
 }
 
-/// The errors of a chain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ErrorStrip {
     pub(super) chain: String,

@@ -48,9 +48,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .route("/webhooks/{id}/delete", get(ask).post(delete))
 }
 
-/// The state of an endpoint in readable form.
 pub(super) struct EndpointState {
-    /// The tone of the badge.
     pub(super) tone: &'static str,
     pub(super) text: &'static str,
     /// The begin of this state.
@@ -158,7 +156,6 @@ async fn list(
     Ok(ok(&list_page(&app, &page, &query).await?))
 }
 
-/// Reads the project in the field `project_id`.
 fn project_field(fields: &FieldList) -> Result<Option<ProjectId>, ActionError> {
     let given = fields.given("project_id").map(str::parse::<ProjectId>).transpose();
     given.map_err(|_| ActionError::NotFound("project"))
@@ -235,7 +232,6 @@ async fn create(
     }
 }
 
-/// Shows a secret once.
 fn secret_page(
     app: &AppState,
     page: &PageContext,

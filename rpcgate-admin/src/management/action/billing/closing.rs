@@ -16,7 +16,6 @@ use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::Amount;
 use rpcgate_store::{InvoiceLine, InvoiceSeller, NewInvoice, PeriodClosed, Tenant, UnclosedTenant};
 
-/// The number of tenants that are read at once.
 const TENANTS: u64 = 100;
 
 /// The result of closing.
@@ -72,7 +71,6 @@ async fn record_fees(app: &AppState) -> Result<(), ActionError> {
     Ok(app.store.record_tier_fees(&fees, app.now()).await?)
 }
 
-/// Closes the months of a tenant that end by `end`, one after the other.
 async fn close_tenant(
     app: &AppState,
     UnclosedTenant { tenant, closed_until }: &UnclosedTenant,
@@ -157,7 +155,6 @@ pub(in crate::management::action) async fn unbilled(
     Ok(sum(&owed))
 }
 
-/// Returns the seller on an invoice that is issued now.
 pub(super) fn seller(settings: &BillingSettings) -> InvoiceSeller {
     InvoiceSeller {
         name: settings.seller.clone(),

@@ -13,7 +13,6 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::{Invoice, InvoiceFilter, InvoiceNews, InvoiceStatus, NotificationKind, User};
 use std::time::Duration;
 
-/// The number of invoices that are read at once.
 const INVOICES: u64 = 100;
 
 /// The result of one pass.

@@ -252,7 +252,6 @@ mod tests {
         PlanCharge { charged, custom_plan: None }
     }
 
-    /// Makes a charge on a custom plan.
     fn on(name: &str, charge: PlanCharge) -> PlanCharge {
         PlanCharge { custom_plan: Some(name.into()), ..charge }
     }
@@ -428,7 +427,6 @@ mod tests {
         assert_eq!(of(&[u128::MAX], 10_000).2, u64::MAX, "a sum beyond all bounds does not wrap");
     }
 
-    /// Makes a contract with this fee, or without a fee.
     fn agreed(from: u64, until: Option<u64>, fee: Option<u64>) -> TenantContract {
         TenantContract {
             id: ContractId(1),

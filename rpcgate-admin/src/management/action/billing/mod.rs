@@ -23,7 +23,6 @@ use rpcgate_core::plan::Plan;
 use rpcgate_store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceSeller, Tenant};
 use std::ops::Range;
 
-/// The number of invoices in the overview.
 const RECENT: u64 = 12;
 
 /// The plan of a tenant, and its last invoices.

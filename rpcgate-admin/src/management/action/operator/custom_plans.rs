@@ -78,7 +78,7 @@ pub async fn get(app: &AppState, id: CustomPlanId) -> Result<CustomPlan, ActionE
     app.store.custom_plan(id).await?.ok_or(ActionError::NotFound("plan"))
 }
 
-/// Changes a custom plan. Gateways are notified. A month is billed with the fee at the time of its closing.
+/// Changes a custom plan. Gateways are notified. A changed fee applies from the begin of the current UTC day.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], and those of [`create`].

@@ -21,7 +21,6 @@ use rpcgate_store::{AccountNotice, Digest, NotificationId, NotificationKind};
 /// The maximum number of tenants that are notified about a change. Each is one write, and the operator waits for them.
 pub const MAX_TOLD: usize = 500;
 
-/// The maximum number of changes named in a notification.
 const MAX_NAMED: usize = 10;
 
 /// The number of failed tenants after which the rest are skipped, because the database is unavailable then.
@@ -33,7 +32,6 @@ pub struct PriceNotice {
     tenants: Vec<TenantId>,
     /// The increases: at most [`MAX_NAMED`], and the number of others.
     changes: Vec<String>,
-    /// The beginning of the day of the change, in words.
     day: String,
     at: Time,
 }
@@ -58,7 +56,6 @@ impl PriceNotice {
         PriceNotice { day: day(from), ..self }
     }
 
-    /// Returns the identifier of the notification to a tenant.
     fn id(&self, tenant: TenantId) -> NotificationId {
         let Digest(bytes) = Digest::of(&format!("{}\n{tenant}", self.text()));
         let (first, _) = bytes.split_at(16);
@@ -185,7 +182,6 @@ mod tests {
         WhatIf { weights, plans: Vec::new() }
     }
 
-    /// Returns the notifications of a tenant's owner.
     async fn told(site: &Site, id: u128) -> Vec<UserNotification> {
         let user = User {
             id: UserId(1),

@@ -14,7 +14,6 @@ async fn tenant_of(app: &AppState, project: ProjectId) -> Result<TenantId, Actio
     app.store.tenant_of(project).await?.ok_or(ActionError::NotFound("project"))
 }
 
-/// Returns the default quota for the projects of a tenant.
 async fn quota_of_plan(app: &AppState, tenant: TenantId, now: Time) -> Result<PlanQuota, ActionError> {
     let found = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("project"))?;
     let plan = in_force(app).await?.of_tenant(found.tier);

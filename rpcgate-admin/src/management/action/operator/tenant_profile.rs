@@ -21,10 +21,8 @@ pub const MAX_MEMBERS_SHOWN: u64 = 100;
 /// The maximum number of projects shown.
 pub const MAX_PROJECTS_SHOWN: usize = 100;
 
-/// The number of invoices shown.
 const LAST_INVOICES: u64 = 6;
 
-/// The number of audit entries shown.
 const LAST_CHANGES: u64 = 10;
 
 /// The profile of a tenant.
@@ -100,7 +98,6 @@ pub async fn profile(app: &AppState, id: TenantId) -> Result<TenantProfile, Acti
     })
 }
 
-/// Returns the projects with the most usage, and the number of all.
 async fn projects(
     app: &AppState,
     tenant: TenantId,

@@ -21,7 +21,6 @@ use rpcgate_store::{
 pub const MAX_ATTENTION: usize = 3;
 /// The percentage of a quota from which it is reported.
 const NEAR: f64 = 80.0;
-/// The maximum number of unpaid invoices that are read.
 const MAX_INVOICES: u64 = 100;
 
 /// An item that needs a member's attention.
@@ -196,7 +195,6 @@ async fn invoice(
     Ok(first.map(told))
 }
 
-/// Returns the endpoint that has failed longest.
 async fn webhook(app: &AppState, tenant: &Tenant) -> Result<Option<Attention>, ActionError> {
     let first = app.store.failing_webhooks(tenant.id, 1).await?.into_iter().next();
     Ok(first.map(|webhook| Attention::WebhookFails {
@@ -207,7 +205,6 @@ async fn webhook(app: &AppState, tenant: &Tenant) -> Result<Option<Attention>, A
     }))
 }
 
-/// Returns the newest ticket that waits for the tenant.
 async fn ticket(app: &AppState, tenant: &Tenant) -> Result<Option<Attention>, ActionError> {
     let filter = TicketFilter { status: Some(TicketStatus::Answered), ..TicketFilter::default() };
     let newest = app.store.tickets(tenant.id, filter, None, 1).await?.into_iter().next();

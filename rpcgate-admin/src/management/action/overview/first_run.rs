@@ -12,7 +12,6 @@ use rpcgate_core::usage::{Cell, Group, Metrics, Period, UsageAsk, UsageWindow};
 use rpcgate_store::{Project, Tenant};
 use std::time::Duration;
 
-/// The time for which the first call is shown.
 const SHOWN: Duration = Duration::from_secs(3_600);
 /// The number of rows of usage that are read to show it.
 const MAX_ROWS: u32 = DEFAULT_LIMIT;

@@ -53,7 +53,6 @@ pub struct PeriodUse {
     pub before: Metrics,
     /// The usage over time by chain.
     pub chains: UsageSeries,
-    /// The usage over time by project.
     projects: UsageSeries,
 }
 
@@ -164,7 +163,6 @@ async fn before(app: &AppState, ask: &UsageAsk) -> Result<Metrics, ActionError> 
     Ok(app.usage.usage(&UsageAsk::new(ask.tenant(), window)).await?.totals)
 }
 
-/// Returns the projects with the most usage.
 async fn project_uses(
     app: &AppState,
     tenant: TenantId,

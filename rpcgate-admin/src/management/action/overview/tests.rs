@@ -74,7 +74,6 @@ impl Fixture {
         self.site.app.usage.ship(&self.sender.pack(&[call])).await.unwrap();
     }
 
-    /// Records a call of `method` now.
     async fn call_of(&mut self, cu: u32, method: &str) {
         let line = SampleLine { cu, ..item(method) };
         let tenant = self.owner.user.tenant.unwrap();

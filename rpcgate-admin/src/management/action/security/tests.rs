@@ -23,7 +23,6 @@ fn told(site: &Site, email: &str) -> Vec<String> {
     subjects.filter(|subject| !subject.starts_with("Confirm") && !subject.starts_with("Choose")).collect()
 }
 
-/// Returns the messages of the notifications that a user sees, the oldest first.
 async fn notified(site: &Site, token: &str) -> Vec<String> {
     let all = ask(site, Some(token), Method::GET, "/notifications", None).await.body;
     let messages = all.as_array().unwrap().iter().rev();

@@ -96,7 +96,6 @@ impl WindowUsage {
         self.by_project.get(&project).copied().unwrap_or_default()
     }
 
-    /// Sums the usage of all projects of `scope`.
     fn within(&self, scope: &Scope) -> Spent {
         scope.quotas.iter().fold(Spent::default(), |sum, (project, _)| sum.plus(self.by(*project)))
     }

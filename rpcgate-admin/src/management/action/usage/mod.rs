@@ -77,14 +77,10 @@ impl From<AskError> for ActionError {
     }
 }
 
-/// The projects that a query covers.
 struct Scope {
     tenant: Tenant,
-    /// The requested project.
     requested: Option<ProjectId>,
-    /// The project, if there is only one.
     only: Option<Project>,
-    /// Every undeleted project with its quota.
     quotas: Vec<(ProjectId, ProjectQuota)>,
 }
 

@@ -139,7 +139,6 @@ async fn check_project(app: &AppState, tenant: TenantId, project: ProjectId) -> 
     app.store.project(tenant, project).await?.map(drop).ok_or(ActionError::NotFound("project"))
 }
 
-/// Makes the query that `params` describe, for this project.
 async fn project_query(
     app: &AppState,
     tenant: TenantId,

@@ -6,7 +6,6 @@ use time::{OffsetDateTime, UtcOffset};
 
 const HOUR: u64 = 3_600;
 
-/// The length of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::management::page) enum BucketKind {
     Hour,
@@ -31,7 +30,6 @@ impl BucketKind {
     }
 }
 
-/// The placement of buckets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BucketLayout {
     /// One point a bucket, the first at the left end and the last at the right end.
@@ -43,7 +41,6 @@ pub(super) enum BucketLayout {
 /// The buckets of a chart, in their order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::management::page) struct TimeAxis {
-    /// The beginning of each bucket.
     pub(in crate::management::page) starts: Vec<Time>,
     pub(in crate::management::page) bucket: BucketKind,
     /// True if the last bucket has not ended yet.

@@ -23,10 +23,8 @@ pub(super) struct HeatCell {
     pub(super) title: String,
 }
 
-/// The severity of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::management::page) enum HeatStep {
-    /// No data.
     None,
     Well,
     Little,

@@ -16,7 +16,6 @@ pub(in crate::management::page) struct Plot {
     pub(super) width: String,
     /// The path of the lines above 0.
     pub(super) grid: String,
-    /// Areas and lines.
     pub(super) shapes: Vec<Shape>,
     /// The path over the bucket that has not ended.
     pub(super) running: Option<String>,
@@ -32,7 +31,6 @@ pub(in crate::management::page) struct Plot {
     pub(super) empty: Option<String>,
 }
 
-/// An area or a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
     /// The kind and the colour.
@@ -60,7 +58,6 @@ pub(super) struct Hit {
     pub(super) is_veil: bool,
 }
 
-/// A series in the legend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LegendEntry {
     pub(super) class: &'static str,
@@ -72,9 +69,7 @@ pub(super) struct LegendEntry {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct DataTable {
     pub(super) name: String,
-    /// The heading of the first column.
     pub(super) first: &'static str,
-    /// The headings of the other columns.
     pub(super) heads: Vec<String>,
     /// The rows: their headings and their numbers.
     pub(super) rows: Vec<(String, Vec<String>)>,

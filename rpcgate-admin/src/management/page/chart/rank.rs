@@ -20,13 +20,11 @@ pub(super) struct RankBar {
     pub(super) width: String,
 }
 
-/// A counted item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::management::page) struct Ranked {
     pub(in crate::management::page) name: String,
     /// A text that distinguishes it from other items with the same name.
     pub(in crate::management::page) context: String,
-    /// The address of its details.
     pub(in crate::management::page) href: Option<String>,
     pub(in crate::management::page) value: u64,
 }

@@ -7,12 +7,10 @@ const MIN_STEPS: f64 = 3.0;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Scale {
-    /// The distance between two lines.
     pub(super) step: f64,
     pub(super) steps: u32,
 }
 
-/// The label of a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::management::page) struct YLabel {
     /// Its distance from the top, in percent of the height.
@@ -46,7 +44,6 @@ impl Scale {
         Scale { step, steps: (max / step).ceil().clamp(MIN_STEPS, MAX_STEPS) as u32 }
     }
 
-    /// Returns the value at the top.
     pub(super) fn top(self) -> f64 {
         self.step * f64::from(self.steps)
     }

@@ -12,9 +12,7 @@ const TOP: f64 = 2.0;
 pub(in crate::management::page) struct Spark {
     pub(super) width: usize,
     pub(super) path: String,
-    /// The area below the line.
     pub(super) under: String,
-    /// True if it counts failures.
     pub(super) is_bad: bool,
 }
 
@@ -38,12 +36,10 @@ impl Spark {
         Spark { width, under: format!("{path}L{width} {HEIGHT}L0 {HEIGHT}Z"), path, is_bad: false }
     }
 
-    /// Draws the trend of counts.
     pub(in crate::management::page) fn of_counts(counts: &[u64]) -> Self {
         Spark::of(&counts.iter().map(|count| *count as f64).collect::<Vec<_>>())
     }
 
-    /// Uses the colour of failures.
     #[must_use]
     pub(in crate::management::page) fn bad(self) -> Self {
         Spark { is_bad: true, ..self }

@@ -8,7 +8,6 @@ use super::plot::{DataTable, LegendEntry};
 const NAMED: usize = 5;
 /// The number of other series that are listed by name before the rest is counted.
 const LISTED: usize = 2;
-/// The colours of the named series.
 const CLASSES: [&str; NAMED] = ["s1", "s2", "s3", "s4", "s5"];
 const OTHERS: &str = "s7";
 
@@ -19,12 +18,10 @@ pub(in crate::management::page) struct Series {
     pub(in crate::management::page) values: Vec<u64>,
 }
 
-/// A layer of the stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Band {
     pub(super) class: &'static str,
     pub(super) name: String,
-    /// A value for each bucket.
     pub(super) values: Vec<u64>,
     pub(super) sum: u64,
 }
@@ -33,7 +30,6 @@ pub(super) struct Band {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::management::page) struct Stack {
     pub(super) bands: Vec<Band>,
-    /// The sum of all series in each bucket.
     pub(super) totals: Vec<u64>,
 }
 
@@ -76,7 +72,6 @@ impl Stack {
         Stack { bands, totals }
     }
 
-    /// Returns the largest sum of a bucket.
     pub(super) fn max(&self) -> u64 {
         self.totals.iter().copied().max().unwrap_or_default()
     }

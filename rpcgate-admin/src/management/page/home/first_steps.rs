@@ -4,7 +4,6 @@ use crate::management::action::overview::first_run;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::plan::Plan;
 
-/// The state of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     Done,
@@ -22,14 +21,11 @@ impl Step {
     }
 }
 
-/// The steps up to the first call.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct StepList {
     /// Confirm the address, create a project, create a key, make a call.
     pub(super) steps: [Step; 4],
-    /// The address to confirm.
     pub(super) email: String,
-    /// The project that gets the first key.
     pub(super) project: Option<(ProjectId, String)>,
     pub(super) plan: Plan,
     pub(super) plan_name: String,
@@ -55,12 +51,10 @@ impl StepList {
         }
     }
 
-    /// Returns the number of completed steps.
     pub(super) fn done(&self) -> usize {
         self.steps.iter().filter(|step| step.is_done()).count()
     }
 
-    /// Returns the number of remaining steps, in words.
     pub(super) fn left(&self) -> &'static str {
         match self.steps.len() - self.done() {
             1 => "One more step",

@@ -25,7 +25,6 @@ const RANKED: usize = 10;
 /// The maximum number of projects with a bar for their quota.
 const METERS: usize = 5;
 
-/// A choice of the period.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PeriodLink {
     pub(super) label: &'static str,
@@ -33,7 +32,6 @@ pub(super) struct PeriodLink {
     pub(super) is_current: bool,
 }
 
-/// A figure next to the chart.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fact {
     pub(super) label: String,
@@ -58,7 +56,6 @@ pub(super) struct ProjectRow {
     pub(super) path: String,
     pub(super) keys: u64,
     pub(super) webhooks: u64,
-    /// The usage, if it can be read.
     pub(super) used: Option<ProjectUseRow>,
 }
 
@@ -83,18 +80,14 @@ pub(super) struct FirstCallNote {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct OverviewView {
     pub(super) periods: Vec<PeriodLink>,
-    /// The period in words.
     pub(super) period: &'static str,
     pub(super) first_call: Option<FirstCallNote>,
     pub(super) alerts: Vec<Alert>,
-    /// The usage, if it can be read.
     pub(super) used: Option<UseView>,
     pub(super) projects: Vec<ProjectRow>,
-    /// The number of projects that are not shown.
     pub(super) hidden_projects: usize,
 }
 
-/// The usage of the period.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct UseView {
     pub(super) requests: String,

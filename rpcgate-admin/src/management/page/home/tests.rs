@@ -15,7 +15,6 @@ use std::time::Duration;
 const NASTY: &str = "<script>alert(1)</script>\"'&";
 const SHOWN: &str = "&#60;script&#62;alert(1)&#60;/script&#62;&#34;&#39;&#38;";
 
-/// A tenant whose members open their first page.
 struct Fixture {
     site: Site,
     owner: Visitor,

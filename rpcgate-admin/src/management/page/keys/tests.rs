@@ -26,7 +26,6 @@ impl ProjectFixture {
     }
 }
 
-/// Returns the keys that a page shows.
 fn shown_keys(page: &Page) -> Vec<String> {
     let words = page.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("rpcg_") && word.len() > 20).map(str::to_owned).collect()

@@ -24,7 +24,6 @@ async fn call(site: &Site, shipper: &mut SampleShipper, tenant: TenantId, at: Ti
     site.app.usage.ship(&shipper.pack(&[call])).await.unwrap();
 }
 
-/// Returns the lines of the sheet.
 fn lines(html: &str) -> &str {
     html.split_once("<tbody>").unwrap().1.split_once("</tbody>").unwrap().0
 }

@@ -26,7 +26,6 @@ use std::sync::Arc;
 const LABELS: Labels =
     &[("from", "the begin"), ("to", "the end"), ("user", "the user"), ("tenant", "the tenant")];
 
-/// The entries on a page.
 const SHOWN: u64 = 50;
 
 pub(super) fn routes() -> Router<Arc<AppState>> {
@@ -50,11 +49,9 @@ struct WholeAuditPage {
     links: PageLinks,
 }
 
-/// An entry in readable form.
 struct EntryRow {
     at: Time,
     who: String,
-    /// The tenant's identifier and its name.
     tenant: Option<(TenantId, String)>,
     action: String,
     subject: String,

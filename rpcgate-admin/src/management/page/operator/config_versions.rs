@@ -23,7 +23,6 @@ use rpcgate_core::clock::Time;
 use rpcgate_store::ConfigVersionFilter;
 use std::sync::Arc;
 
-/// The versions on a page.
 const SHOWN: u64 = 50;
 
 /// The changed settings that a row names.

@@ -78,7 +78,6 @@ fn plain(figure: &Figure) -> String {
     }
 }
 
-/// Formats a figure for reading.
 fn shown(figure: &Figure) -> String {
     match figure.value {
         Some(value) if figure.name == PRICE => format!("${}", decimal(Price(value))),
@@ -112,7 +111,6 @@ pub(super) fn fields(
     figures.list().into_iter().zip(below.list()).map(of).collect()
 }
 
-/// Returns all figures of a plan.
 pub(super) fn of_plan(PricedPlan { plan, monthly_fee, .. }: &PricedPlan) -> Figures {
     let Plan { counts, quota, .. } = plan;
     let change = PlanChange {
@@ -191,7 +189,6 @@ pub(super) fn difference(one: &Figures, other: &Figures) -> usize {
     one.list().iter().zip(other.list()).filter(|(one, other)| one.value != other.value).count()
 }
 
-/// Lists figures in words.
 pub(super) fn words(figures: &Figures) -> String {
     let given = figures.list().into_iter().filter(|figure| figure.value.is_some());
     let words: Vec<_> = given.map(|figure| format!("{} {}", label(figure.name), shown(&figure))).collect();

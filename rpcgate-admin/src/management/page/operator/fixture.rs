@@ -11,11 +11,9 @@ use rpcgate_store::{Project, Role, TenantChange, fresh_id};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// An operator and a tenant.
 pub(super) struct OperatorFixture {
     pub(super) site: Site,
     pub(super) operator: Visitor,
-    /// The cookie of the operator.
     pub(super) own: String,
     pub(super) owner: Visitor,
     pub(super) tenant: TenantId,
@@ -23,7 +21,6 @@ pub(super) struct OperatorFixture {
 }
 
 impl OperatorFixture {
-    /// Makes a fixture whose tenant and project have this name.
     pub(super) async fn named(name: &str) -> Self {
         let site = Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await;
         let (operator, owner) = (site.operator().await, site.member(Role::Owner).await);
@@ -84,7 +81,6 @@ impl OperatorFixture {
         self.made("/limit-requests", json!({"requested_tier": "premium", "reason": reason})).await
     }
 
-    /// Checks that only operators can open a page.
     pub(super) async fn assert_operators(&self, path: &str) {
         let shown = self.get(path).await;
         assert_eq!(shown.status, StatusCode::OK, "{path}: {}", shown.text);

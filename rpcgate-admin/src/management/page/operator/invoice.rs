@@ -55,7 +55,6 @@ struct SettledSheetPage {
     reason: String,
 }
 
-/// An operator's action on an invoice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Settlement {
     Paid,
@@ -98,7 +97,6 @@ impl Settlement {
         }
     }
 
-    /// Makes the confirmation question.
     fn question(self, page: &PageContext, invoice: &Invoice, fields: &FieldList) -> ConfirmQuestion {
         let (number, due) = (invoice.number, dollars(invoice.due_cents()));
         let (path, customer) = (format!("operator/invoices/{number}"), &invoice.customer);

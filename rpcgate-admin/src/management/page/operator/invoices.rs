@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("tenant", "the tenant")];
 
-/// The invoices on a page.
 const SHOWN: u64 = 50;
 
 /// The maximum number of unmatched payments on a page. The API lists more.

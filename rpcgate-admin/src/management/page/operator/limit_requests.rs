@@ -28,7 +28,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("note", "the note"), ("status", "the decision")];
 
-/// The requests on a page.
 const SHOWN: u64 = 50;
 
 const LIST: &str = "operator/limit-requests";
@@ -149,7 +148,6 @@ impl LimitRequestPage {
     }
 }
 
-/// A figure that differs in the requested plan.
 struct FigureChange {
     label: &'static str,
     before: String,

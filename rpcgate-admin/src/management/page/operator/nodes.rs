@@ -73,7 +73,6 @@ struct NodeRow {
     link: String,
 }
 
-/// A problem that needs attention.
 struct NodeProblem {
     tone: &'static str,
     chain: &'static str,

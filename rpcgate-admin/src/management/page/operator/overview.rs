@@ -54,7 +54,6 @@ struct ServiceAlert {
     path: &'static str,
 }
 
-/// The calls that the gateways served.
 struct ServedView {
     requests: String,
     chart: Plot,
@@ -72,7 +71,6 @@ struct UnwellNode {
     label: &'static str,
 }
 
-/// A waiting item.
 struct WaitingRow {
     icon: &'static str,
     path: String,

@@ -59,7 +59,6 @@ struct PlanRow {
     name: String,
     /// The last segment of its address.
     key: String,
-    /// The base plan of a custom plan.
     base: Option<&'static str>,
     windows: String,
     price: String,
@@ -171,7 +170,6 @@ impl Named {
     }
 }
 
-/// A scheduled change.
 struct LaterRow {
     id: ScheduledChangeId,
     from: Time,
@@ -186,7 +184,6 @@ struct PlanPage {
     version: FormVersion,
     title: String,
     key: String,
-    /// The base plan of a custom plan.
     base: Option<&'static str>,
     tenants: u64,
     own_name: String,
@@ -198,7 +195,6 @@ struct PlanPage {
     /// The scheduled changes of one of the four plans.
     scheduled: Vec<LaterRow>,
     answer: Option<AnswerView>,
-    /// The reason why there is no answer.
     unanswered: Option<&'static str>,
     /// True to notify the tenants that would have paid more.
     notify: bool,

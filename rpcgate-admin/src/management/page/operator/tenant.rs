@@ -99,7 +99,6 @@ struct QuotaRow {
     is_wrong: bool,
 }
 
-/// An open request of the tenant.
 struct PendingRequest {
     request: LimitRequest,
     plan: String,
@@ -107,7 +106,6 @@ struct PendingRequest {
     reason: Vec<Vec<String>>,
 }
 
-/// An entry of the audit log.
 struct ChangeRow {
     at: Time,
     who: String,

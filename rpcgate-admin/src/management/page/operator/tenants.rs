@@ -24,7 +24,6 @@ use std::sync::Arc;
 const LABELS: Labels =
     &[("name", "the name, address or identifier"), ("plan", "the plan"), ("state", "the state")];
 
-/// The tenants on a page.
 const SHOWN: u64 = 50;
 
 /// The maximum number of characters of a search: the maximum length of an e-mail address.

@@ -41,7 +41,6 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
         .route("/operator/tickets/{id}/files/{file}", get(read))
 }
 
-/// A text or a file of the conversation.
 struct NotedItem {
     item: ThreadItem,
     /// True for a note that only operators see.
@@ -149,7 +148,6 @@ async fn refused(
     rejected(error, LABELS, |problems| OperatorTicketPage { problems, ..shown })
 }
 
-/// Reads the selected status.
 fn status_of(fields: &FieldList) -> Result<TicketStatus, ActionError> {
     let chosen = TicketStatus::ALL.into_iter().find(|status| status.name() == fields.one("status"));
     chosen.ok_or_else(|| ActionError::field("status", "choose a status of the list"))

@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("tenant", "the tenant"), ("category", "the category"), ("status", "the status")];
 
-/// The tickets on a page.
 const SHOWN: u64 = 50;
 
 const LIST: &str = "operator/tickets";

@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 const LABELS: Labels = &[("email", "the e-mail address"), ("tenant", "the tenant")];
 
-/// The users on a page.
 const SHOWN: u64 = 50;
 
 pub(super) fn routes() -> Router<Arc<AppState>> {

@@ -52,7 +52,6 @@ struct WeightsPage {
     method: String,
     cu: String,
     answer: Option<AnswerView>,
-    /// The reason why there is no answer.
     unanswered: Option<&'static str>,
     /// True to notify the tenants that would have paid more.
     notify: bool,
@@ -61,7 +60,6 @@ struct WeightsPage {
 struct WeightRow {
     weight: MethodWeight,
     field: String,
-    /// The content of the field.
     value: String,
     /// The address of the page that resets it, below the root.
     reset: String,

@@ -9,7 +9,6 @@ use rpcgate_core::usage::Amount;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct AnswerView {
-    /// The subject of the question, and the days.
     pub(super) scope: String,
     /// The sums: a label and its change.
     pub(super) sums: Vec<(&'static str, String)>,
@@ -26,9 +25,7 @@ pub(super) struct AnswerRow {
     pub(super) plan: String,
     pub(super) before: String,
     pub(super) after: String,
-    /// The requests that windows refuse.
     pub(super) refused: String,
-    /// The hours in which quotas are used up.
     pub(super) quota_hours: String,
     pub(super) change: String,
 }
@@ -110,17 +107,14 @@ pub(super) fn unanswered(error: &ActionError) -> Option<&'static str> {
     }
 }
 
-/// The effect that another plan would have had for a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MoveView {
     pub(super) scope: String,
-    /// The numbers, now and with the other plan.
     pub(super) rows: Vec<MoveRow>,
     /// A sentence about what is not in the rows.
     pub(super) rest: String,
 }
 
-/// A number, now and with the other plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MoveRow {
     pub(super) label: &'static str,
@@ -178,7 +172,6 @@ fn rest(answer: &WhatIfAnswer) -> String {
     text
 }
 
-/// For example `0 → 9`.
 fn arrow(change: &BeforeAfter<u64>) -> String {
     format!("{} → {}", grouped(change.before.into()), grouped(change.after.into()))
 }
@@ -195,7 +188,6 @@ where
     }
 }
 
-/// Numbers with a ratio.
 trait Relative {
     fn numbers(&self) -> (u128, u128);
 }

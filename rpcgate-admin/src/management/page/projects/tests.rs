@@ -29,7 +29,6 @@ pub(in crate::management::page) const HOSTILE: [&str; 8] = [
     "&lt;script&gt;alert(1)",
 ];
 
-/// Escapes a text as pages do.
 pub(in crate::management::page) fn escaped(text: &str) -> String {
     let mut shown = String::new();
     for letter in text.chars() {
@@ -168,7 +167,6 @@ impl ProjectFixture {
         self.site.app.usage.ship(&shipment).await.unwrap();
     }
 
-    /// The pages that every member may open.
     fn read(&self) -> Vec<String> {
         let ProjectFixture { project, delivery, webhook: Webhook { id: webhook, .. }, .. } = self;
         vec![
@@ -202,7 +200,6 @@ impl ProjectFixture {
         ]
     }
 
-    /// The addresses of forms.
     fn forms(&self) -> Vec<String> {
         let ProjectFixture { project, delivery, webhook: Webhook { id: webhook, .. }, .. } = self;
         let mut forms = self.manage();
@@ -221,7 +218,6 @@ impl ProjectFixture {
         forms
     }
 
-    /// The fields of all these forms.
     fn fields(&self) -> Vec<(&'static str, String)> {
         vec![
             ("name", "Changed".into()),
@@ -236,7 +232,6 @@ impl ProjectFixture {
         ]
     }
 
-    /// Checks that nothing was changed.
     async fn expect_unchanged(&self) {
         let (tenant, store) = (self.tenant(), &self.site.app.store);
         let [project] = &store.projects(tenant).await.unwrap()[..] else { panic!("there is one project") };

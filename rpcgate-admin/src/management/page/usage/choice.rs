@@ -6,13 +6,10 @@ use rpcgate_core::caller::KeyId;
 use rpcgate_core::usage::ask::MOST_ROWS;
 use rpcgate_core::usage::{Cell, Group, Params, Period, UsageView};
 
-/// The default grouping of rows.
 const DEFAULT_GROUPS: [&str; 2] = ["chain", "method"];
 
-/// The rows on a page.
 pub(super) const PAGE: usize = 20;
 
-/// The measure that the chart shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Measure {
     Requests,
@@ -27,7 +24,6 @@ pub(super) const MEASURES: [Measure; 5] =
     [Measure::Requests, Measure::Units, Measure::Errors, Measure::Latency, Measure::Bytes];
 
 impl Measure {
-    /// Returns the name in the address.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Measure::Requests => "requests",
@@ -38,7 +34,6 @@ impl Measure {
         }
     }
 
-    /// Returns the displayed name.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Measure::Requests => "Requests",
@@ -173,7 +168,6 @@ impl UsageChoice {
         self.measure.name()
     }
 
-    /// Reports whether any filter is set.
     pub(super) fn has_filter(&self) -> bool {
         [&self.project_id, &self.chain, &self.method, &self.key, &self.transport]
             .iter()

@@ -13,19 +13,15 @@ const LONGEST: usize = 48;
 /// The letters kept at the end of a shortened text.
 const END: usize = 15;
 
-/// The names of projects and keys.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct UsageNames {
-    /// The projects that are not deleted.
     pub(super) projects: Vec<(ProjectId, String)>,
     /// The keys to choose from, followed by other keys in the rows.
     pub(super) keys: Vec<KeyName>,
-    /// The number of keys to choose from.
     pub(super) choosable: usize,
 }
 
 impl UsageNames {
-    /// Returns the keys to choose from.
     pub(super) fn choosable(&self) -> impl Iterator<Item = &KeyName> {
         self.keys.iter().take(self.choosable)
     }

@@ -25,7 +25,6 @@ use std::time::Duration;
 const OFFERED: usize = 50;
 const DAY: u64 = 86_400;
 
-/// A figure in the strip at the top.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Stat {
     pub(super) label: &'static str,
@@ -33,7 +32,6 @@ pub(super) struct Stat {
     pub(super) small: String,
 }
 
-/// A choice of the measure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MeasureLink {
     pub(super) label: &'static str,
@@ -41,7 +39,6 @@ pub(super) struct MeasureLink {
     pub(super) is_current: bool,
 }
 
-/// A current window.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct WindowRow {
     pub(super) name: &'static str,
@@ -64,7 +61,6 @@ pub(super) struct UsageResult {
     pub(super) measures: Vec<MeasureLink>,
     pub(super) chart_title: String,
     pub(super) chart: Option<Plot>,
-    /// A note about the chart.
     pub(super) chart_note: Option<String>,
     pub(super) rows_title: String,
     pub(super) rows: UsageRows,
@@ -74,9 +70,7 @@ pub(super) struct UsageResult {
     /// The start of single requests, and the retention of everything.
     pub(super) kept: String,
     pub(super) csv_path: String,
-    /// The methods in the result.
     pub(super) methods: Vec<String>,
-    /// The address without filters.
     pub(super) unfiltered: String,
 }
 

@@ -49,7 +49,6 @@ pub(super) struct UsageRows {
     pub(super) heads: Vec<TableHead>,
     pub(super) rows: Vec<RowView>,
     pub(super) sums: Vec<NumberCell>,
-    /// The number of all rows.
     pub(super) all: usize,
     /// The numbers of the first and the last row on the page.
     pub(super) first: usize,

@@ -29,7 +29,6 @@ impl UsageSort {
         UsageSort::Latency,
     ];
 
-    /// Returns the name in the address.
     pub(super) const fn name(self) -> &'static str {
         match self {
             UsageSort::Requests => "requests",

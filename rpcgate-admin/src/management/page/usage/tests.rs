@@ -10,7 +10,6 @@ use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
 use rpcgate_store::{Project, Role, fresh_id};
 
-/// A tenant whose calls are recorded.
 struct Fixture {
     site: Site,
     owner: Visitor,

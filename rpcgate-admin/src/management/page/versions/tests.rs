@@ -28,14 +28,11 @@ fn version_in(page: &Page, action: &str) -> String {
 
 type Fields<'f> = &'f [(&'f str, &'f str)];
 
-/// Another user's change.
 type Change<'c> = Pin<Box<dyn Future<Output = ()> + 'c>>;
 
-/// A form that a user has open.
 struct OpenForm<'f> {
     site: &'f Site,
     own: &'f str,
-    /// The page with the form.
     page: &'f str,
     action: &'f str,
     fields: Fields<'f>,

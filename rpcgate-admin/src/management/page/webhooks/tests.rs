@@ -18,7 +18,6 @@ impl ProjectFixture {
         format!("/webhooks/{}{rest}", self.webhook.id)
     }
 
-    /// Saves the settings of this form.
     async fn save(&self, fields: &[(&str, &str)]) -> Page {
         self.post(&self.endpoint("/settings"), fields).await
     }

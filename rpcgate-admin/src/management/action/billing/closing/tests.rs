@@ -92,7 +92,6 @@ impl Random {
     }
 }
 
-/// The usage and the plans of a tenant.
 #[derive(Default)]
 struct History {
     deeds: Vec<SampleRecord>,

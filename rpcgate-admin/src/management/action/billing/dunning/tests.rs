@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Returns the texts of the notifications that a user sees, the oldest first.
 async fn notified(site: &Site, visitor: &Visitor) -> Vec<String> {
     let actor = Actor::of_page(Arc::new(visitor.user.clone()), &client());
     let all = notifications::list(&site.app, &actor).await.unwrap();
@@ -23,7 +22,6 @@ fn client() -> Client {
     Client { address: "192.0.2.1".parse().unwrap(), agent: String::new() }
 }
 
-/// Returns the subjects of the sent mails, the oldest first.
 async fn subjects(site: &Site) -> Vec<String> {
     site.handed_over_mails().await.into_iter().map(|(_, subject)| subject).collect()
 }

@@ -13,13 +13,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The effects by tenant.
 pub(super) type Effects = BTreeMap<TenantId, UsageEffect>;
 
 /// The change in a question, and its scope.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Basis {
-    /// The hours whose usage is read.
     pub(super) hours: Range<u64>,
     /// The weights that differ from those in force.
     pub(super) weights: Weights,
@@ -53,7 +51,6 @@ impl Basis {
     }
 }
 
-/// A project that comes near its quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NearProject {
     pub(super) id: ProjectId,
@@ -152,7 +149,6 @@ fn units(
     projects
 }
 
-/// Adds the refusals of the windows to `effects`.
 fn refusals(Basis { standings, .. }: &Basis, found: &UsageOfAll, effects: &mut Effects) {
     let mut keys: BTreeMap<_, WindowUse> = BTreeMap::new();
     for one in &found.key_hours {
@@ -202,7 +198,6 @@ pub(super) fn quota_hours(
     }
 }
 
-/// Makes the answer about all tenants.
 pub(super) fn answer(
     Basis { hours, standings, .. }: &Basis,
     effects: Effects,

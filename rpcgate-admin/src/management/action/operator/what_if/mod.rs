@@ -74,16 +74,13 @@ pub struct AskedPlan {
     pub figures: Figures,
 }
 
-/// Finds the chain of a question.
 pub(super) fn chain_of(name: &str) -> Result<Arc<dyn Adapter>, ActionError> {
     let unknown = || ActionError::Invalid(format!("`weights`: there is no chain {name:?}"));
     rpcgate_chains::by_path(name).ok_or_else(unknown)
 }
 
-/// The weights by chain and method.
 type Weights = BTreeMap<(String, String), u32>;
 
-/// Returns the weights of a question that differ from those in force.
 fn changed_weights(config: &Config, asked: &[AskedWeight]) -> Result<Weights, ActionError> {
     if asked.len() > MAX_WEIGHTS {
         return Err(ActionError::Invalid(format!("`weights` must be at most {MAX_WEIGHTS}")));

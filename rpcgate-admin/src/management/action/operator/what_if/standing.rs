@@ -11,12 +11,9 @@ use rpcgate_core::plan::{Plan, PlanQuota, Price, Tier};
 use rpcgate_store::{CustomPlan, Figures, Tenant, Terms};
 use std::collections::BTreeMap;
 
-/// The plans of a question.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct AskedPlans {
-    /// The changes to the four plans.
     tiers: BTreeMap<Tier, PlanChange>,
-    /// The figures of custom plans.
     custom: BTreeMap<CustomPlanId, Figures>,
 }
 
@@ -50,7 +47,6 @@ impl AskedPlans {
 }
 
 impl AskedPlans {
-    /// Returns the configuration with these plans.
     pub(super) fn over(&self, config: &Config) -> Config {
         Overlay { plans: self.tiers.clone(), ..Overlay::default() }.over(config)
     }
@@ -59,13 +55,9 @@ impl AskedPlans {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct TenantStanding {
     pub(super) name: String,
-    /// The name of its plan.
     pub(super) plan: String,
-    /// The price of a Compute Unit.
     pub(super) price: BeforeAfter<Price>,
-    /// The windows of its keys.
     pub(super) windows: BeforeAfter<PlanWindows>,
-    /// The default quota of its projects.
     pub(super) quota: BeforeAfter<PlanQuota>,
 }
 

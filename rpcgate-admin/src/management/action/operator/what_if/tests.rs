@@ -36,7 +36,6 @@ pub(in super::super) fn operator() -> Actor {
     }
 }
 
-/// The price of a Compute Unit on the standard plan.
 const STANDARD: u128 = 1_000_000_000;
 
 pub(in super::super) async fn tenant(site: &Site, id: u128, tier: Tier, custom_plan: Option<CustomPlanId>) {
@@ -76,7 +75,6 @@ pub(in super::super) async fn ship(site: &Site, deeds: &[SampleRecord]) {
     site.app.usage.ship(&SampleShipper::new(1).pack(deeds)).await.unwrap();
 }
 
-/// Ships usage as a second gateway.
 async fn ship_more(site: &Site, deeds: &[SampleRecord]) {
     site.app.usage.ship(&SampleShipper::new(2).pack(deeds)).await.unwrap();
 }

@@ -4,14 +4,11 @@
 //! day is full. Minutes are not stored. The rule that an hour admits at most sixty times the minute's window gives a
 //! lower bound for the refusals of the minute.
 
-/// The windows of a plan.
+/// The windows of a plan: the requests of a key in a UTC minute, hour and day.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct PlanWindows {
-    /// The requests of a key in a UTC minute.
     pub(super) per_minute: u64,
-    /// The requests of a key in a UTC hour.
     pub(super) per_hour: u64,
-    /// The requests of a key in a UTC day.
     pub(super) per_day: u64,
 }
 
