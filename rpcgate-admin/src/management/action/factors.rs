@@ -149,7 +149,7 @@ pub(super) struct Proof {
 /// over sequential ones.
 ///
 /// # Errors
-/// [`ErrorCode::FactorWrong`]; [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Unavailable`].
+/// `ErrorCode::FactorWrong`; `ErrorCode::AccountLocked` after too many wrong ones; [`ActionError::Unavailable`].
 pub(super) async fn prove(
     app: &AppState,
     session: &AuthSession,
@@ -208,7 +208,7 @@ pub(super) async fn prove_for_another(
 /// the user if it was a recovery code.
 ///
 /// # Errors
-/// [`ErrorCode::FactorWrong`] if it was used before; [`ActionError::Unavailable`].
+/// `ErrorCode::FactorWrong` if it was used before; [`ActionError::Unavailable`].
 pub(super) async fn accept(
     app: &AppState,
     proof: &Proof,
@@ -245,7 +245,7 @@ async fn refuse(
 /// Returns the pending log-in of an `mfa_token`, by its digest, and its user.
 ///
 /// # Errors
-/// [`ErrorCode::LogInExpired`] if it is no longer pending, [`ActionError::Unavailable`].
+/// `ErrorCode::LogInExpired` if it is no longer pending, [`ActionError::Unavailable`].
 pub(super) async fn pending(app: &AppState, token: &str, now: Time) -> Result<(Digest, User), ActionError> {
     let expired = || ActionError::Refused(ErrorCode::LogInExpired, NOT_PENDING);
     let token = OpaqueHash::of(OpaqueKind::PendingLogIn, token).ok_or_else(expired)?;
@@ -258,8 +258,8 @@ pub(super) async fn pending(app: &AppState, token: &str, now: Time) -> Result<(D
 /// minutes and five attempts. Five wrong factors in 15 minutes, in any log-ins, lock the user's factors for 15 minutes.
 ///
 /// # Errors
-/// [`ErrorCode::LogInExpired`] if the log-in is no longer pending; [`ErrorCode::CredentialsWrong`] if the factor is
-/// wrong or was used before; [`ErrorCode::AccountLocked`] while the factors are locked; [`ActionError::Unavailable`].
+/// `ErrorCode::LogInExpired` if the log-in is no longer pending; `ErrorCode::CredentialsWrong` if the factor is
+/// wrong or was used before; `ErrorCode::AccountLocked` while the factors are locked; [`ActionError::Unavailable`].
 pub async fn verify(
     app: &Arc<AppState>,
     token: &str,

@@ -36,9 +36,9 @@ async fn credentials(app: &AppState, user: UserId) -> Result<Vec<Vec<u8>>, Actio
 /// other factors.
 ///
 /// # Errors
-/// [`ErrorCode::ProofRequired`] without a recent proof; [`ErrorCode::EmailUnconfirmed`] before the user's address is
-/// confirmed; [`ErrorCode::FactorRequired`] without a factor; [`ErrorCode::FactorWrong`], or
-/// [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Conflict`] if the service has no host name;
+/// [`ErrorCode::ProofRequired`] without a recent proof; `ErrorCode::EmailUnconfirmed` before the user's address is
+/// confirmed; `ErrorCode::FactorRequired` without a factor; `ErrorCode::FactorWrong`, or
+/// `ErrorCode::AccountLocked` after too many wrong ones; [`ActionError::Conflict`] if the service has no host name;
 /// [`ActionError::Unavailable`].
 pub async fn start_registration(
     app: &Arc<AppState>,
@@ -126,8 +126,8 @@ pub async fn list(app: &AppState, session: &AuthSession) -> Result<Vec<StoredPas
 /// Removes a passkey of the user, which needs a factor. All other sessions of the user end.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] if the user has no such passkey; [`ErrorCode::FactorWrong`] if the factor is wrong or was
-/// used before, [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Unavailable`].
+/// [`ActionError::NotFound`] if the user has no such passkey; `ErrorCode::FactorWrong` if the factor is wrong or was
+/// used before, `ErrorCode::AccountLocked` after too many wrong ones; [`ActionError::Unavailable`].
 pub async fn remove(
     app: &Arc<AppState>,
     session: &AuthSession,
@@ -172,7 +172,7 @@ pub async fn start_factor(app: &AppState, session: &AuthSession) -> Result<Start
 /// passkey, which logs its user in without a password.
 ///
 /// # Errors
-/// [`ErrorCode::LogInExpired`] if the log-in is no longer pending; [`ActionError::Conflict`] if the user has no passkey
+/// `ErrorCode::LogInExpired` if the log-in is no longer pending; [`ActionError::Conflict`] if the user has no passkey
 /// or the service no host name; [`ActionError::Unavailable`].
 pub async fn start_log_in(app: &AppState, mfa_token: Option<&str>) -> Result<StartedCeremony, ActionError> {
     let now = app.now();
@@ -189,8 +189,8 @@ pub async fn start_log_in(app: &AppState, mfa_token: Option<&str>) -> Result<Sta
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client address; [`ActionError::Invalid`] if the ceremony
-/// is invalid, used or expired; [`ErrorCode::PasskeyRefused`] if the passkey is unknown or not accepted;
-/// [`ErrorCode::AccountDisabled`]; [`ActionError::Unavailable`].
+/// is invalid, used or expired; `ErrorCode::PasskeyRefused` if the passkey is unknown or not accepted;
+/// `ErrorCode::AccountDisabled`; [`ActionError::Unavailable`].
 pub async fn finish_log_in(
     app: &Arc<AppState>,
     ceremony: &str,

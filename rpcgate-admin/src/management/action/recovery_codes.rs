@@ -14,8 +14,8 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// [`ActionError::Conflict`] if the user has no second factor;
-/// [`ErrorCode::FactorWrong`](crate::management::error::ErrorCode::FactorWrong) if the factor is wrong or was used
-/// before; [`ErrorCode::AccountLocked`](crate::management::error::ErrorCode::AccountLocked) after too many wrong ones;
+/// `ErrorCode::FactorWrong` if the factor is wrong or was used
+/// before; `ErrorCode::AccountLocked` after too many wrong ones;
 /// [`ActionError::Unavailable`].
 pub async fn renew(
     app: &Arc<AppState>,

@@ -37,7 +37,7 @@ pub async fn is_needed(app: &AppState, session: &AuthSession) -> Result<bool, Ac
 /// Accepts a proof, which is valid for ten minutes, and returns the updated session.
 ///
 /// # Errors
-/// [`ActionError::Refused`] if it is wrong or was used before, or after too many wrong ones;
+/// `ActionError::Refused` if it is wrong or was used before, or after too many wrong ones;
 /// [`ActionError::Unavailable`].
 pub async fn give(
     app: &Arc<AppState>,

@@ -34,9 +34,9 @@ pub struct NewTicket {
 /// pending one, or a new one for the requested plan with the ticket's text as its reason.
 ///
 /// # Errors
-/// [`ErrorCode::EmailUnconfirmed`] if the caller's e-mail address is not confirmed, because answers are mailed;
+/// `ErrorCode::EmailUnconfirmed` if the caller's e-mail address is not confirmed, because answers are mailed;
 /// [`ActionError::Invalid`] for an invalid text, or a plan that is missing or does not fit the category;
-/// [`ErrorCode::LimitRequestPending`] while a request for a plan other than the requested one is pending;
+/// `ErrorCode::LimitRequestPending` while a request for a plan other than the requested one is pending;
 /// [`ActionError::Full`] if the tenant has too many tickets that are not closed.
 pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<SupportTicket, ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());

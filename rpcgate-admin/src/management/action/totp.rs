@@ -33,7 +33,7 @@ pub struct OfferedTotp {
 /// Generates a secret for an authenticator app. It replaces an earlier one that was not activated.
 ///
 /// # Errors
-/// [`ErrorCode::EmailUnconfirmed`] before the user's address is confirmed, [`ErrorCode::ProofRequired`] without a
+/// `ErrorCode::EmailUnconfirmed` before the user's address is confirmed, [`ErrorCode::ProofRequired`] without a
 /// recent proof, [`ActionError::Conflict`] if an app is activated, [`ActionError::Unavailable`].
 pub async fn enroll(
     app: &AppState,
@@ -62,8 +62,8 @@ pub async fn enroll(
 ///
 /// # Errors
 /// [`ErrorCode::ProofRequired`] without a recent proof; [`ActionError::Invalid`] if the code is wrong;
-/// [`ActionError::Conflict`] without a secret to activate; [`ErrorCode::FactorRequired`] without another factor of the
-/// user; [`ErrorCode::FactorWrong`], or [`ErrorCode::AccountLocked`] after too many wrong ones;
+/// [`ActionError::Conflict`] without a secret to activate; `ErrorCode::FactorRequired` without another factor of the
+/// user; `ErrorCode::FactorWrong`, or `ErrorCode::AccountLocked` after too many wrong ones;
 /// [`ActionError::Unavailable`].
 pub async fn activate(
     app: &Arc<AppState>,
@@ -102,8 +102,8 @@ pub async fn activate(
 /// recovery codes become invalid.
 ///
 /// # Errors
-/// [`ActionError::Conflict`] if no app is activated; [`ErrorCode::FactorWrong`] if the factor is wrong or was used
-/// before, [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Unavailable`].
+/// [`ActionError::Conflict`] if no app is activated; `ErrorCode::FactorWrong` if the factor is wrong or was used
+/// before, `ErrorCode::AccountLocked` after too many wrong ones; [`ActionError::Unavailable`].
 pub async fn disable(
     app: &Arc<AppState>,
     session: &AuthSession,

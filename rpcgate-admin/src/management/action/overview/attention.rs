@@ -132,7 +132,7 @@ fn rank(one: &Attention) -> u8 {
     }
 }
 
-/// Returns the project with the largest used part of its quota, if that is at least [`NEAR`] percent.
+/// Returns the project with the largest used part of its quota, if that is at least `NEAR` percent.
 async fn quota(
     app: &AppState,
     tenant: &Tenant,
